@@ -1,0 +1,1 @@
+//! Reads registry+v1 files into a [`Bundle`] and validates it.

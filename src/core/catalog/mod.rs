@@ -1,0 +1,1 @@
+//! File-based catalogs: model, reading, package index, deprecations.

@@ -1,0 +1,1 @@
+//! `spec.config` against the schema a bundle implies.

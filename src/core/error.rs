@@ -1,0 +1,1 @@
+//! How a failure is shown and what a reconciler does about it.

@@ -1,0 +1,1 @@
+//! The OpenShift upgrade gate.

@@ -1,0 +1,1 @@
+//! A Kubernetes object as a JSON value.

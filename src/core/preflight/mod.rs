@@ -1,0 +1,1 @@
+//! Checks over rendered objects, and the rights they need.

@@ -1,0 +1,1 @@
+//! Turns a bundle into the ordered objects that install it.

@@ -1,0 +1,1 @@
+//! Chooses a bundle from catalog contents, and says why.

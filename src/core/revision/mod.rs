@@ -1,0 +1,1 @@
+//! Phases, packing, adoption and probes of ClusterObjectSets.

@@ -1,0 +1,1 @@
+//! Conditions and the messages in them.

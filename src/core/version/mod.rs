@@ -1,0 +1,1 @@
+//! Versions, their precedence, and the two range languages.

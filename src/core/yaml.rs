@@ -1,0 +1,1 @@
+//! YAML read the way Go reads it, as JSON values.

@@ -1,0 +1,1 @@
+//! OCI images: from a reference to unpacked files.
