@@ -1,1 +1,119 @@
-//! How a failure is shown and what a reconciler does about it.
+//! How a failure is shown, and what a reconciler does about it.
+//!
+//! Errors are `thiserror` enums whose `Display` prints their own layer only; [`Chain`] joins the
+//! layers. What a failure means for the reconcile that met it is said once, by [`Classify`], where
+//! the failure is understood.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+/// What a reconciler does after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disposition {
+    /// Waits for a change of the spec or of something watched; the string is the `Progressing`
+    /// reason, for example `InvalidConfiguration`.
+    Terminal(&'static str),
+    /// May pass by itself: try again, with growing delays.
+    Retry,
+    /// Like [`Disposition::Retry`], but delays never exceed the given one.
+    RetryWithin(Duration),
+    /// May pass by itself: look again after exactly this long.
+    Wait(Duration),
+}
+
+/// Says what a failure means for the reconcile that met it.
+pub trait Classify: Error {
+    /// Returns what the reconciler does next.
+    fn disposition(&self) -> Disposition;
+}
+
+/// Prints an error and its causes, joined by `": "`, as nested `%w` wrapping does in Go.
+///
+/// A layer whose text is empty is left out, and a cause that its parent's text already ends with
+/// is not printed twice.
+pub struct Chain<'a>(pub &'a dyn Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut printed = String::new();
+        let mut layer = Some(self.0);
+        while let Some(error) = layer {
+            let text = error.to_string();
+            if !text.is_empty() && !printed.ends_with(&text) {
+                if !printed.is_empty() {
+                    printed.push_str(": ");
+                }
+                printed.push_str(&text);
+            }
+            layer = error.source();
+        }
+        f.write_str(&printed)
+    }
+}
+
+impl fmt::Debug for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Quotes text as Go's `%q` does for plain text: double quotes, `"`, `\` and control characters
+/// escaped.
+///
+/// Example: `a"b` becomes `"a\"b"`.
+pub fn quote(text: &str) -> String {
+    use fmt::Write as _;
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\u{7}' => quoted.push_str("\\a"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{b}' => quoted.push_str("\\v"),
+            '\u{c}' => quoted.push_str("\\f"),
+            control if control.is_ascii_control() => {
+                let _ = write!(quoted, "\\x{:02x}", u32::from(control));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Layer {
+        text: &'static str,
+        #[source]
+        cause: Option<Box<Layer>>,
+    }
+
+    // style.md case 6
+    #[test]
+    fn chain_prints_every_layer_once() {
+        let layer = |text, cause| Layer { text, cause };
+        let error = layer(
+            "a",
+            Some(Box::new(layer("b", Some(Box::new(layer("c", None)))))),
+        );
+        assert_eq!(Chain(&error).to_string(), "a: b: c");
+        let repeated = layer("a: b", Some(Box::new(layer("b", None))));
+        assert_eq!(Chain(&repeated).to_string(), "a: b");
+    }
+
+    #[test]
+    fn quotes_like_go() {
+        assert_eq!(quote("a\"b\\c\n\u{1}é"), r#""a\"b\\c\n\x01é""#);
+    }
+}

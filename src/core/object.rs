@@ -1,1 +1,183 @@
 //! A Kubernetes object as a JSON value.
+//!
+//! Manifests of a bundle stay JSON values from unpacking to apply, so that no field newer than our
+//! typed structs is lost.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// A Kubernetes object: a JSON object with `apiVersion`, `kind` and `metadata`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Object(pub Map<String, Value>);
+
+/// What makes an object the same object for the API server: group, kind, namespace and name.
+///
+/// The version is kept for addressing but does not count for identity where [`Identity::key`] is
+/// compared.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// API version, for example `v1`.
+    pub version: String,
+    /// Kind, for example `Deployment`.
+    pub kind: String,
+    /// Namespace, empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Identity {
+    /// Returns the parts that the API server treats as one object, whatever the version.
+    pub fn key(&self) -> (&str, &str, &str, &str) {
+        (&self.group, &self.kind, &self.namespace, &self.name)
+    }
+
+    /// Returns `group/version`, or `version` alone in the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{} ", self.kind, self.api_version())?;
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+impl Object {
+    /// Takes a JSON value if it is an object.
+    pub fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::Object(map) => Some(Self(map)),
+            _ => None,
+        }
+    }
+
+    /// Gives the value back.
+    pub fn into_value(self) -> Value {
+        Value::Object(self.0)
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.0.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn metadata_text(&self, key: &str) -> &str {
+        self.0
+            .get("metadata")
+            .and_then(|metadata| metadata.get(key))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+
+    /// Returns `apiVersion`, empty when absent.
+    pub fn api_version(&self) -> &str {
+        self.text("apiVersion")
+    }
+
+    /// Returns the API group, empty for the core group.
+    pub fn group(&self) -> &str {
+        self.api_version()
+            .rsplit_once('/')
+            .map_or("", |(group, _)| group)
+    }
+
+    /// Returns the API version without its group.
+    pub fn version(&self) -> &str {
+        self.api_version()
+            .rsplit_once('/')
+            .map_or(self.api_version(), |(_, version)| version)
+    }
+
+    /// Returns `kind`, empty when absent.
+    pub fn kind(&self) -> &str {
+        self.text("kind")
+    }
+
+    /// Returns `metadata.name`, empty when absent.
+    pub fn name(&self) -> &str {
+        self.metadata_text("name")
+    }
+
+    /// Returns `metadata.namespace`, empty when absent.
+    pub fn namespace(&self) -> &str {
+        self.metadata_text("namespace")
+    }
+
+    /// Returns what identifies the object.
+    pub fn identity(&self) -> Identity {
+        Identity {
+            group: self.group().to_owned(),
+            version: self.version().to_owned(),
+            kind: self.kind().to_owned(),
+            namespace: self.namespace().to_owned(),
+            name: self.name().to_owned(),
+        }
+    }
+
+    /// Returns `metadata`, created empty when it is absent or no object.
+    pub fn metadata_mut(&mut self) -> &mut Map<String, Value> {
+        let metadata = self
+            .0
+            .entry("metadata")
+            .or_insert_with(|| Value::Object(Map::new()));
+        if !metadata.is_object() {
+            *metadata = Value::Object(Map::new());
+        }
+        metadata
+            .as_object_mut()
+            .expect("metadata was made an object above")
+    }
+
+    /// Returns a label, if the object has it.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.0.get("metadata")?.get("labels")?.get(key)?.as_str()
+    }
+
+    /// Returns an annotation, if the object has it.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.0
+            .get("metadata")?
+            .get("annotations")?
+            .get(key)?
+            .as_str()
+    }
+
+    /// Looks a value up by JSON pointer, for example `/spec/replicas`.
+    pub fn pointer(&self, pointer: &str) -> Option<&Value> {
+        let mut parts = pointer.split('/').skip(1);
+        let first = parts.next()?;
+        parts.try_fold(self.0.get(first)?, |value, part| match value {
+            Value::Object(map) => map.get(part),
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn splits_group_and_version() {
+        let object = Object::from_value(json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "d", "namespace": "n"}}))
+        .unwrap();
+        assert_eq!(object.identity().to_string(), "Deployment.apps/v1 n/d");
+        let core = Object::from_value(json!({"apiVersion": "v1", "kind": "Pod"})).unwrap();
+        assert_eq!((core.group(), core.version()), ("", "v1"));
+    }
+}
