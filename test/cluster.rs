@@ -14,6 +14,11 @@ use crate::paths;
 const START: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
 
+/// Runs `$@` and kills it (SIGKILL) when our end of the standard input closes, so that no
+/// controller outlives the test that started it; its process id goes to the file `$0`.
+const WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; echo $child >\"$0\"; \
+    (cat <&3 >/dev/null; kill -9 $child 2>/dev/null) & exec 3<&-; wait $child";
+
 /// The namespace the controller lives in.
 pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
 /// The account the controller runs as.
@@ -265,7 +270,10 @@ impl Controller {
             .and_then(|listening| listening["catalogs"].as_str().map(str::to_owned))
             .unwrap_or_else(|| "127.0.0.1:0".to_owned());
         let _ = std::fs::remove_file(&listen);
-        Command::new(paths::built("olm-controller"))
+        Command::new("sh")
+            .args(["-c", WITH_PARENT])
+            .arg(dir.join("pid"))
+            .arg(paths::built("olm-controller"))
             .args(["--catalogs-server-addr", &catalogs])
             .args(["--health-probe-bind-address", "127.0.0.1:0"])
             .args(["--metrics-bind-address", "127.0.0.1:0"])
@@ -285,7 +293,7 @@ impl Controller {
             .args(&options.args)
             .env("KUBECONFIG", kubeconfig)
             .env("CONTAINERS_REGISTRIES_CONF", &plane.addresses.registries_conf)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(log)
             .stderr(errors)
             .spawn()
@@ -308,14 +316,15 @@ impl Controller {
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
-    /// Returns the process id.
+    /// Returns the process id of the controller.
     pub fn pid(&self) -> u32 {
-        self.process.id()
+        let text = std::fs::read_to_string(self.dir.join("pid")).expect("the controller started");
+        text.trim().parse().expect("the shell wrote a number")
     }
 
     /// Kills the process without warning (SIGKILL) and waits until it is gone.
     pub fn kill(&mut self) {
-        let _ = self.process.kill();
+        drop(self.process.stdin.take());
         let _ = self.process.wait();
     }
 
