@@ -1,1 +1,5 @@
 //! File-based catalogs: model, reading, package index, deprecations.
+
+mod canonical;
+pub mod ignore;
+pub mod read;
