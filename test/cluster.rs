@@ -1,0 +1,444 @@
+//! A local control plane, and the controller running on it as a local process.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde::Deserialize;
+
+use crate::paths;
+
+const START: Duration = Duration::from_secs(90);
+const POLL: Duration = Duration::from_millis(50);
+
+/// Runs `$@` and kills it (SIGKILL) when our end of the standard input closes, so that no
+/// controller outlives the test that started it; its process id goes to the file `$0`.
+const WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; echo $child >\"$0\"; \
+    (cat <&3 >/dev/null; kill -9 $child 2>/dev/null) & exec 3<&-; wait $child";
+
+/// The namespace the controller lives in.
+pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
+/// The account the controller runs as.
+pub const CONTROLLER_ACCOUNT: &str = "operator-controller-controller-manager";
+
+/// What `local-cluster up` writes about itself.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Addresses {
+    /// Folder with everything of this cluster.
+    pub dir: PathBuf,
+    /// The administrator's kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// Registry, `127.0.0.1:<port>`, plain HTTP.
+    pub registry: String,
+    /// A registries.conf that allows plain HTTP to that registry.
+    pub registries_conf: PathBuf,
+    /// The API server's audit log, one JSON event a line.
+    pub audit_log: PathBuf,
+    /// URL of the API server.
+    pub api_server: String,
+    /// The CA of the API server.
+    pub ca_file: PathBuf,
+    /// Serving certificate for the controller.
+    pub controller_cert: PathBuf,
+    /// Its key.
+    pub controller_key: PathBuf,
+    /// Its CA.
+    #[serde(rename = "controllerCA")]
+    pub controller_ca: PathBuf,
+    /// A runnable kubectl.
+    pub kubectl: PathBuf,
+}
+
+/// A running control plane. Dropping it stops it; the one of [`shared`] stops with the process.
+pub struct ControlPlane {
+    /// Where everything is.
+    pub addresses: Addresses,
+    process: Child,
+    // Removed when the control plane is dropped.
+    _dir: Option<tempfile::TempDir>,
+}
+
+impl ControlPlane {
+    /// Starts a control plane with our CRDs, the controller's rights and the minimal OpenShift
+    /// CRDs of the gate.
+    pub fn start() -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("olm-test-")
+            .tempdir()
+            .expect("a temporary folder");
+        let log = std::fs::File::create(dir.path().join("up.log")).expect("a log file");
+        let errors = log.try_clone().expect("a second handle of the log");
+        // The supervisor ends when this pipe closes, that is, with this process, however it ends.
+        let process = Command::new(paths::local_cluster())
+            .args(["up", "--stop-on-stdin-eof", "--dir"])
+            .arg(dir.path())
+            .env_remove("KUBECONFIG")
+            .stdin(Stdio::piped())
+            .stdout(log)
+            .stderr(errors)
+            .spawn()
+            .expect("local-cluster starts; build it with `make local-cluster`");
+        let mut plane = Self {
+            addresses: Addresses {
+                dir: dir.path().to_path_buf(),
+                ..Addresses::unknown()
+            },
+            process,
+            _dir: None,
+        };
+        plane.addresses = plane.wait_for_addresses(dir.path());
+        plane._dir = Some(dir);
+        plane.prepare();
+        plane
+    }
+
+    fn wait_for_addresses(&mut self, dir: &Path) -> Addresses {
+        let deadline = Instant::now() + START;
+        loop {
+            if let Ok(text) = std::fs::read_to_string(dir.join("cluster.json")) {
+                return serde_json::from_str(&text).expect("cluster.json is what we expect");
+            }
+            let ended = self.process.try_wait().expect("the process can be asked");
+            if ended.is_some() || Instant::now() > deadline {
+                let log = std::fs::read_to_string(dir.join("up.log")).unwrap_or_default();
+                panic!("local-cluster is not ready (ended: {ended:?}):\n{log}");
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn prepare(&self) {
+        let repository = paths::repository();
+        for folder in ["config/crd", "config/rbac"] {
+            self.kubectl(&["apply", "--server-side", "-k", &path(&repository.join(folder))]);
+        }
+        self.kubectl(&[
+            "apply",
+            "--server-side",
+            "-f",
+            &path(&repository.join("hack/demo/crds")),
+        ]);
+        self.kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=30s",
+            "crd",
+            "--all",
+        ]);
+    }
+
+    /// Runs kubectl as the administrator and returns what it prints; panics when it fails.
+    pub fn kubectl(&self, args: &[&str]) -> String {
+        self.kubectl_with_input(args, "")
+    }
+
+    /// Runs kubectl with `input` on its standard input; panics when it fails.
+    pub fn kubectl_with_input(&self, args: &[&str], input: &str) -> String {
+        match self.try_kubectl(args, input) {
+            Ok(out) => out,
+            Err(error) => panic!("kubectl {} failed: {error}", args.join(" ")),
+        }
+    }
+
+    /// Runs kubectl; `Err` holds what it wrote to standard error.
+    pub fn try_kubectl(&self, args: &[&str], input: &str) -> Result<String, String> {
+        let mut child = Command::new(&self.addresses.kubectl)
+            .args(args)
+            .env("KUBECONFIG", &self.addresses.kubeconfig)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("kubectl starts");
+        // A command that does not read its input closes the pipe early; that is no failure.
+        let _ = child
+            .stdin
+            .take()
+            .expect("stdin is piped")
+            .write_all(input.as_bytes());
+        let out = child.wait_with_output().expect("kubectl ends");
+        if out.status.success() {
+            Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+        } else {
+            Err(String::from_utf8_lossy(&out.stderr).into_owned())
+        }
+    }
+
+    /// Runs `local-cluster VERB COMPONENT` for this cluster, for example `restart
+    /// kube-apiserver`.
+    pub fn control(&self, verb: &str, component: &str) {
+        let status = Command::new(paths::local_cluster())
+            .args([verb, component, "--dir"])
+            .arg(&self.addresses.dir)
+            .status()
+            .expect("local-cluster runs");
+        assert!(status.success(), "local-cluster {verb} {component}");
+    }
+
+    /// Returns a client that acts as the administrator.
+    ///
+    /// Each test takes its own: a client dies with the runtime that made it.
+    pub async fn client(&self) -> kube::Client {
+        client_from(&self.addresses.kubeconfig).await
+    }
+}
+
+impl Addresses {
+    fn unknown() -> Self {
+        let none = PathBuf::new();
+        Self {
+            dir: none.clone(),
+            kubeconfig: none.clone(),
+            registry: String::new(),
+            registries_conf: none.clone(),
+            audit_log: none.clone(),
+            api_server: String::new(),
+            ca_file: none.clone(),
+            controller_cert: none.clone(),
+            controller_key: none.clone(),
+            controller_ca: none.clone(),
+            kubectl: none,
+        }
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
+/// How a controller process is started.
+#[derive(Debug, Clone, Default)]
+pub struct ControllerOptions {
+    /// Distinguishes the folders of several controllers on one cluster.
+    pub name: String,
+    /// Further arguments.
+    pub args: Vec<String>,
+}
+
+/// The controller as a local process, with the rights of `config/rbac` and nothing more.
+pub struct Controller {
+    process: Child,
+    options: ControllerOptions,
+    dir: PathBuf,
+}
+
+impl Controller {
+    /// Starts the controller on `plane` and waits until it is ready.
+    pub fn start(plane: &ControlPlane, options: ControllerOptions) -> Self {
+        let name = if options.name.is_empty() {
+            "controller"
+        } else {
+            &options.name
+        };
+        let dir = plane.addresses.dir.join(format!("{name}-state"));
+        std::fs::create_dir_all(&dir).expect("a folder for the controller");
+        let kubeconfig = controller_kubeconfig(plane, &dir);
+        let process = Self::spawn(plane, &dir, &kubeconfig, &options);
+        let mut controller = Self {
+            process,
+            options,
+            dir,
+        };
+        controller.wait_ready();
+        controller
+    }
+
+    fn spawn(
+        plane: &ControlPlane,
+        dir: &Path,
+        kubeconfig: &Path,
+        options: &ControllerOptions,
+    ) -> Child {
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(dir.join("log"))
+            .expect("a log file");
+        let errors = log.try_clone().expect("a second handle of the log");
+        let listen = dir.join("listen.json");
+        // A restarted controller takes the same port again, because catalogs hold it in status.
+        let catalogs = std::fs::read_to_string(&listen)
+            .ok()
+            .and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok())
+            .and_then(|listening| listening["catalogs"].as_str().map(str::to_owned))
+            .unwrap_or_else(|| "127.0.0.1:0".to_owned());
+        let _ = std::fs::remove_file(&listen);
+        Command::new("sh")
+            .args(["-c", WITH_PARENT])
+            .arg(dir.join("pid"))
+            .arg(paths::built("olm-controller"))
+            .args(["--catalogs-server-addr", &catalogs])
+            .args(["--health-probe-bind-address", "127.0.0.1:0"])
+            .args(["--metrics-bind-address", "127.0.0.1:0"])
+            .arg("--listen-info")
+            .arg(&listen)
+            .arg("--tls-cert")
+            .arg(&plane.addresses.controller_cert)
+            .arg("--tls-key")
+            .arg(&plane.addresses.controller_key)
+            .arg("--catalogd-cas-dir")
+            .arg(plane.addresses.controller_ca.parent().expect("a folder"))
+            .arg("--cache-dir")
+            .arg(dir.join("catalogs"))
+            .arg("--cache-path")
+            .arg(dir.join("bundles"))
+            .args(["--system-namespace", SYSTEM_NAMESPACE])
+            .args(&options.args)
+            .env("KUBECONFIG", kubeconfig)
+            .env("CONTAINERS_REGISTRIES_CONF", &plane.addresses.registries_conf)
+            .stdin(Stdio::piped())
+            .stdout(log)
+            .stderr(errors)
+            .spawn()
+            .expect("olm-controller starts; build it with `cargo build`")
+    }
+
+    fn wait_ready(&mut self) {
+        let deadline = Instant::now() + START;
+        while !self.dir.join("listen.json").exists() {
+            let ended = self.process.try_wait().expect("the process can be asked");
+            if ended.is_some() || Instant::now() > deadline {
+                panic!("the controller is not ready (ended: {ended:?}):\n{}", self.log());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Returns what the controller has logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+    }
+
+    /// Returns the process id of the controller.
+    pub fn pid(&self) -> u32 {
+        let text = std::fs::read_to_string(self.dir.join("pid")).expect("the controller started");
+        text.trim().parse().expect("the shell wrote a number")
+    }
+
+    /// Kills the process without warning (SIGKILL) and waits until it is gone.
+    pub fn kill(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+
+    /// Starts the process again after [`Controller::kill`], with the same state and ports.
+    pub fn restart(&mut self, plane: &ControlPlane) {
+        self.process = Self::spawn(
+            plane,
+            &self.dir,
+            &self.dir.join("kubeconfig"),
+            &self.options,
+        );
+        self.wait_ready();
+    }
+
+    /// Returns the addresses the controller listens on, by name (`catalogs`, `metrics`,
+    /// `health`).
+    pub fn listening(&self) -> serde_json::Value {
+        let text =
+            std::fs::read_to_string(self.dir.join("listen.json")).expect("the controller is ready");
+        serde_json::from_str(&text).expect("listen.json is JSON")
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Writes a kubeconfig with a token of the controller's own account, so that it runs with the
+/// rights of `config/rbac` and never as the administrator.
+fn controller_kubeconfig(plane: &ControlPlane, dir: &Path) -> PathBuf {
+    let token = plane.kubectl(&[
+        "create",
+        "token",
+        CONTROLLER_ACCOUNT,
+        "--namespace",
+        SYSTEM_NAMESPACE,
+        "--duration=24h",
+    ]);
+    let config = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "controller",
+        "contexts": [{"name": "controller", "context": {"cluster": "local", "user": "controller"}}],
+        "clusters": [{"name": "local", "cluster": {
+            "server": plane.addresses.api_server,
+            "certificate-authority": plane.addresses.ca_file,
+        }}],
+        "users": [{"name": "controller", "user": {"token": token.trim()}}],
+    });
+    let file = dir.join("kubeconfig");
+    std::fs::write(&file, config.to_string()).expect("the kubeconfig is written");
+    file
+}
+
+fn path(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+async fn client_from(kubeconfig: &Path) -> kube::Client {
+    // Several tests may install it; the first wins.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig can be read");
+    let mut config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .expect("the kubeconfig is usable");
+    config.default_retry = false;
+    kube::Client::try_from(config).expect("a client")
+}
+
+/// The control plane that all tests of one test program share, with a client of the calling
+/// test's runtime.
+pub struct Cluster {
+    /// The control plane.
+    pub plane: &'static ControlPlane,
+    /// A client that acts as the administrator.
+    pub client: kube::Client,
+    /// Registry, `127.0.0.1:<port>`.
+    pub registry: String,
+    /// Folder with everything of this cluster.
+    pub dir: PathBuf,
+}
+
+/// Returns the control plane all tests of this program share, without a controller on it.
+pub async fn shared() -> Cluster {
+    static PLANE: OnceLock<ControlPlane> = OnceLock::new();
+    let plane = tokio::task::spawn_blocking(|| PLANE.get_or_init(ControlPlane::start))
+        .await
+        .expect("the control plane starts");
+    Cluster {
+        plane,
+        client: plane.client().await,
+        registry: plane.addresses.registry.clone(),
+        dir: plane.addresses.dir.clone(),
+    }
+}
+
+/// Returns the control plane all tests of this program share, with one controller of all
+/// components on it.
+pub async fn with_controller() -> Cluster {
+    static CONTROLLER: OnceLock<ChildGuard> = OnceLock::new();
+    let cluster = shared().await;
+    let plane = cluster.plane;
+    tokio::task::spawn_blocking(move || {
+        CONTROLLER.get_or_init(|| {
+            ChildGuard(Controller::start(plane, ControllerOptions::default()))
+        });
+    })
+    .await
+    .expect("the controller starts");
+    cluster
+}
+
+/// Keeps the shared controller alive as long as the test program.
+struct ChildGuard(#[expect(dead_code, reason = "held, never read")] Controller);

@@ -1,0 +1,34 @@
+//! Where the checkout, the built programs and the shared test data are.
+
+use std::path::{Path, PathBuf};
+
+/// Returns the root of the checkout.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the test crate stands in the checkout")
+        .to_path_buf()
+}
+
+/// Returns the folder of shared test data: `$OLM_SHARED`, by default `../shared` beside the
+/// checkout.
+pub fn shared_data() -> PathBuf {
+    std::env::var_os("OLM_SHARED").map_or_else(|| repository().join("../shared"), PathBuf::from)
+}
+
+/// Returns a program that was built into the same profile folder as the running test.
+pub fn built(program: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a running test has a path");
+    test.parent()
+        .and_then(Path::parent)
+        .expect("tests run from target/<profile>/deps")
+        .join(program)
+}
+
+/// Returns the `local-cluster` program: `$LOCAL_CLUSTER`, by default `target/local-cluster`.
+pub fn local_cluster() -> PathBuf {
+    std::env::var_os("LOCAL_CLUSTER").map_or_else(
+        || repository().join("target/local-cluster"),
+        PathBuf::from,
+    )
+}
