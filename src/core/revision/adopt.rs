@@ -2,32 +2,10 @@
 
 use std::fmt;
 
+use olm_api::CollisionProtection;
 use serde_json::Value;
 
 use crate::object::Object;
-
-/// When an existing object may be taken over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Protection {
-    /// Never.
-    #[default]
-    Prevent,
-    /// Only objects without a controller.
-    IfNoController,
-    /// Any object.
-    None,
-}
-
-impl Protection {
-    /// Reads the API's value; anything unknown protects most.
-    pub fn parse(text: &str) -> Self {
-        match text {
-            "None" => Self::None,
-            "IfNoController" => Self::IfNoController,
-            _ => Self::Prevent,
-        }
-    }
-}
 
 /// The revision that wants an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +15,7 @@ pub struct Claim {
     /// `spec.revision`.
     pub revision: i64,
     /// Protection in force for this object: of the object, else its phase, else the revision.
-    pub protection: Protection,
+    pub protection: CollisionProtection,
 }
 
 /// Another owner of the same extension: an active revision, or the ClusterExtension itself.
@@ -79,7 +57,11 @@ pub struct Controller {
 
 impl fmt::Display for Controller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {} (uid {})", self.api_version, self.kind, self.name, self.uid)
+        write!(
+            f,
+            "{} {} {} (uid {})",
+            self.api_version, self.kind, self.name, self.uid
+        )
     }
 }
 
@@ -120,7 +102,7 @@ pub fn decide(
     let Some(controller) = controller(live) else {
         // The garbage collector may still be after an object whose owner just left.
         let orphaned = live.annotation(revision_key).is_some();
-        return if orphaned || claim.protection == Protection::Prevent {
+        return if orphaned || claim.protection == CollisionProtection::Prevent {
             Decision::Collide(None)
         } else {
             Decision::Adopt
@@ -129,10 +111,15 @@ pub fn decide(
     if controller.uid == claim.uid {
         return Decision::Update;
     }
-    let Some(sibling) = siblings.iter().find(|sibling| sibling.uid == controller.uid) else {
+    let Some(sibling) = siblings
+        .iter()
+        .find(|sibling| sibling.uid == controller.uid)
+    else {
         return match claim.protection {
-            Protection::None => Decision::Adopt,
-            Protection::Prevent | Protection::IfNoController => Decision::Collide(Some(controller)),
+            CollisionProtection::None => Decision::Adopt,
+            CollisionProtection::Prevent | CollisionProtection::IfNoController => {
+                Decision::Collide(Some(controller))
+            }
         };
     };
     let annotated = live.annotation(revision_key);
@@ -176,10 +163,16 @@ pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
         };
     }
     let references = live.pointer("/metadata/ownerReferences");
-    let named = references.and_then(Value::as_array).is_some_and(|references| {
-        references
-            .iter()
-            .any(|reference| reference.get("uid").and_then(Value::as_str) == Some(uid))
-    });
-    if named { Removal::Release } else { Removal::Gone }
+    let named = references
+        .and_then(Value::as_array)
+        .is_some_and(|references| {
+            references
+                .iter()
+                .any(|reference| reference.get("uid").and_then(Value::as_str) == Some(uid))
+        });
+    if named {
+        Removal::Release
+    } else {
+        Removal::Gone
+    }
 }

@@ -58,7 +58,9 @@ pub enum RevisionError {
 impl Classify for RevisionError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::TooManyPhases(_) | Self::ObjectTooLarge { .. } => Disposition::Terminal("Blocked"),
+            Self::TooManyPhases(_) | Self::ObjectTooLarge { .. } => {
+                Disposition::Terminal("Blocked")
+            }
             Self::NameTooLong(_) => Disposition::Terminal("InvalidConfiguration"),
             // A duplicate comes from rendering, whose errors are retried.
             Self::Duplicate(..) | Self::ContentTooLarge { .. } | Self::InvalidContent { .. } => {

@@ -31,7 +31,11 @@ pub fn fold(live: &Object, manager: &str, others: &[&str]) -> Option<Value> {
             && text(entry, "manager") == manager
     };
     let first = entries.iter().find(|entry| is_update(entry))?;
-    let mut apply = entries.iter().find(|entry| is_apply(entry)).unwrap_or(first).clone();
+    let mut apply = entries
+        .iter()
+        .find(|entry| is_apply(entry))
+        .unwrap_or(first)
+        .clone();
     for entry in entries.iter().filter(|entry| is_update(entry)) {
         if let (Some(into), Some(from)) = (apply.get_mut("fieldsV1"), entry.get("fieldsV1")) {
             union(into, from);
@@ -91,7 +95,10 @@ mod tests {
             {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:data": {"f:c": {}}}},
         ]));
         let folded = fold(&live, "us", &["helm"]).unwrap();
-        assert_eq!(folded[0]["fieldsV1"], json!({"f:data": {"f:a": {}, "f:b": {}}}));
+        assert_eq!(
+            folded[0]["fieldsV1"],
+            json!({"f:data": {"f:a": {}, "f:b": {}}})
+        );
         assert_eq!(folded[1]["manager"], "kubectl");
         assert_eq!(folded.as_array().unwrap().len(), 2);
     }

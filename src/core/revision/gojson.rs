@@ -61,7 +61,10 @@ fn map_numbers(value: &Value, convert: &dyn Fn(&Number) -> Option<Value>) -> Val
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the range is checked before the cast")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the range is checked before the cast"
+)]
 fn float_number(float: f64) -> Value {
     let negative_zero = float == 0.0 && float.is_sign_negative();
     if float.fract() == 0.0 && float.abs() < I64_RANGE && !negative_zero {

@@ -146,9 +146,13 @@ pub fn unpack(secret: &str, key: &str, stored: &[u8]) -> Result<Object, Revision
 ///
 /// Source: applying.md 3.5.
 pub fn digest_packed(phase: &Phase) -> String {
-    digest(&phase.name, phase.objects.iter().map(|object| {
-        gojson::through_float(&Value::Object(object.0.clone()))
-    }))
+    digest(
+        &phase.name,
+        phase
+            .objects
+            .iter()
+            .map(|object| gojson::through_float(&Value::Object(object.0.clone()))),
+    )
 }
 
 /// Returns the digest of a phase: `sha256:` and the hash of `{"name":...,"objects":[...]}` as Go
@@ -157,7 +161,10 @@ pub fn digest_packed(phase: &Phase) -> String {
 /// Objects that were read from a Secret must have passed [`gojson::through_float`], inline objects
 /// must not, or the digest differs from the one upstream stored.
 pub fn digest(phase: &str, objects: impl IntoIterator<Item = Value>) -> String {
-    let objects: Vec<String> = objects.into_iter().map(|object| gojson::to_string(&object)).collect();
+    let objects: Vec<String> = objects
+        .into_iter()
+        .map(|object| gojson::to_string(&object))
+        .collect();
     let text = format!(
         "{{\"name\":{},\"objects\":[{}]}}",
         gojson::to_string(&Value::from(phase)),

@@ -65,7 +65,10 @@ const TABLE: [(&str, &[(&str, &str)]); 13] = [
         ],
     ),
     (DEFAULT_PHASE, &[("apps", "Deployment")]),
-    ("scaling", &[("autoscaling.k8s.io", "VerticalPodAutoscaler")]),
+    (
+        "scaling",
+        &[("autoscaling.k8s.io", "VerticalPodAutoscaler")],
+    ),
     (
         "publish",
         &[
@@ -84,8 +87,14 @@ const TABLE: [(&str, &[(&str, &str)]); 13] = [
     (
         "admission",
         &[
-            ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
-            ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+            (
+                "admissionregistration.k8s.io",
+                "ValidatingWebhookConfiguration",
+            ),
+            (
+                "admissionregistration.k8s.io",
+                "MutatingWebhookConfiguration",
+            ),
         ],
     ),
 ];
@@ -174,13 +183,22 @@ pub fn reject_duplicates(phases: &[Phase]) -> Result<(), RevisionError> {
     for phase in phases {
         for object in &phase.objects {
             let identity = object.identity();
-            let Identity { group, version: _, kind, namespace, name } = identity.clone();
+            let Identity {
+                group,
+                version: _,
+                kind,
+                namespace,
+                name,
+            } = identity.clone();
             let Some(first) = seen.insert((group, kind, namespace, name), &phase.name) else {
                 continue;
             };
             let mut names = vec![first.to_owned(), phase.name.clone()];
             names.dedup();
-            return Err(RevisionError::Duplicate(object_text(&identity), names.join(", ")));
+            return Err(RevisionError::Duplicate(
+                object_text(&identity),
+                names.join(", "),
+            ));
         }
     }
     Ok(())
@@ -196,9 +214,8 @@ pub fn reject_duplicates(phases: &[Phase]) -> Result<(), RevisionError> {
 /// Source: applying.md 7.2.
 pub fn removal_groups(phases: &[Phase]) -> Vec<Vec<&Object>> {
     let defined = defined_kinds(phases);
-    let is_instance = |object: &Object| {
-        defined.contains(&(object.group().to_owned(), object.kind().to_owned()))
-    };
+    let is_instance =
+        |object: &Object| defined.contains(&(object.group().to_owned(), object.kind().to_owned()));
     let rank = |name: &str| REMOVAL.iter().position(|phase| *phase == base_name(name));
     let mut ordered: Vec<&Phase> = phases.iter().rev().collect();
     if phases.iter().all(|phase| rank(&phase.name).is_some()) {
