@@ -4,7 +4,12 @@
 //! [`wait`] polls a condition with a deadline; [`shared_data`] finds the test data beside the
 //! checkout, [`bundles`] reads bundle directories. Nothing here is a stand-in: API server, etcd and registry are the real programs.
 
+pub mod audit;
 pub mod bundles;
 pub mod cluster;
+pub mod extension;
+pub mod package;
+pub mod images;
 pub mod paths;
+pub mod scene;
 pub mod wait;

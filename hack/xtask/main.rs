@@ -4,6 +4,8 @@
 //! nothing and fails, naming the files, when they are not what the code says.
 
 mod crds;
+#[cfg(test)]
+mod rights;
 
 use std::fs;
 use std::path::{Path, PathBuf};

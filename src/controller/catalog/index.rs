@@ -205,7 +205,10 @@ impl Record {
             });
             index.bytes += u64::from(len) + 1;
         }
-        index.numbers = (0..).zip(&file.names).map(|(n, name)| (name.clone(), n)).collect();
+        index.numbers = (0..)
+            .zip(&file.names)
+            .map(|(n, name)| (name.clone(), n))
+            .collect();
         index.names = file.names;
         Ok(Self {
             origin: Origin {

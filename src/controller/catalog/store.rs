@@ -133,7 +133,9 @@ impl Content {
     /// Returns the digest of the image, with its algorithm.
     pub fn digest(&self) -> &str {
         let reference = &self.record.origin.reference;
-        reference.rsplit_once('@').map_or(reference, |(_, digest)| digest)
+        reference
+            .rsplit_once('@')
+            .map_or(reference, |(_, digest)| digest)
     }
 
     /// Returns when the content was stored.
@@ -197,8 +199,14 @@ impl Content {
         };
         Ok(Self {
             lines: open(LINES, record.index.bytes())?,
-            gzip: record.gzip_bytes.map(|bytes| open(GZIP, bytes)).transpose()?,
-            zstd: record.zstd_bytes.map(|bytes| open(ZSTD, bytes)).transpose()?,
+            gzip: record
+                .gzip_bytes
+                .map(|bytes| open(GZIP, bytes))
+                .transpose()?,
+            zstd: record
+                .zstd_bytes
+                .map(|bytes| open(ZSTD, bytes))
+                .transpose()?,
             record,
         })
     }
@@ -235,7 +243,8 @@ impl Store {
             contents: RwLock::default(),
             moving: Mutex::default(),
         };
-        let entries = fs::read_dir(root).map_err(StoreError::disk("error reading the catalog cache"))?;
+        let entries =
+            fs::read_dir(root).map_err(StoreError::disk("error reading the catalog cache"))?;
         for entry in entries.flatten() {
             let name = entry.file_name();
             let Some(name) = name.to_str().filter(|name| is_key(name)) else {
@@ -466,20 +475,17 @@ impl Writer {
 
     fn finish(self, folder: &Path, origin: Origin) -> io::Result<()> {
         debug_assert_eq!(self.gzip.is_some(), self.compression == Compression::Made);
-        let lines = self.lines.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let lines = self
+            .lines
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
         lines.sync_all()?;
         let synced = |file: File| {
             file.sync_all()?;
             Ok::<_, io::Error>(file.metadata()?.len())
         };
-        let gzip_bytes = self
-            .gzip
-            .map(|gzip| synced(gzip.finish()?))
-            .transpose()?;
-        let zstd_bytes = self
-            .zstd
-            .map(|zstd| synced(zstd.finish()?))
-            .transpose()?;
+        let gzip_bytes = self.gzip.map(|gzip| synced(gzip.finish()?)).transpose()?;
+        let zstd_bytes = self.zstd.map(|zstd| synced(zstd.finish()?)).transpose()?;
         let record = Record {
             origin,
             stored: whole_seconds(Timestamp::now()),

@@ -46,9 +46,14 @@ fn stores_lines_index_and_compressed_forms() {
     };
     let gzip = unzipped(Encoding::Gzip);
     let mut plain = String::new();
-    flate2::read::GzDecoder::new(&*gzip).read_to_string(&mut plain).unwrap();
+    flate2::read::GzDecoder::new(&*gzip)
+        .read_to_string(&mut plain)
+        .unwrap();
     assert_eq!(plain, lines);
-    assert_eq!(zstd::decode_all(&*unzipped(Encoding::Zstd)).unwrap(), lines.as_bytes());
+    assert_eq!(
+        zstd::decode_all(&*unzipped(Encoding::Zstd)).unwrap(),
+        lines.as_bytes()
+    );
 }
 
 // catalogs.md H9
@@ -121,7 +126,11 @@ fn damaged_content_is_removed_at_start() {
         write(&store, origin("a", "1"), BLOBS).unwrap();
         write(&store, origin("b", "1"), BLOBS).unwrap();
     }
-    let file = root.path().join(key("a")).join(key(&origin("a", "1").reference)).join(LINES);
+    let file = root
+        .path()
+        .join(key("a"))
+        .join(key(&origin("a", "1").reference))
+        .join(LINES);
     let mut bytes = fs::read(&file).unwrap();
     bytes[3] ^= 1;
     fs::write(&file, bytes).unwrap();
