@@ -2,4 +2,5 @@
 
 pub mod backoff;
 pub mod catalog;
+pub mod server;
 pub mod telemetry;
