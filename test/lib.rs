@@ -2,9 +2,10 @@
 //!
 //! [`cluster`] starts `local-cluster` (see `hack/local-cluster`) and the controller on it;
 //! [`wait`] polls a condition with a deadline; [`shared_data`] finds the test data beside the
-//! checkout. Nothing here is a stand-in: API server, etcd and registry are the real programs.
+//! checkout, [`bundles`] reads bundle directories. Nothing here is a stand-in: API server, etcd and registry are the real programs.
 
 pub mod audit;
+pub mod bundles;
 pub mod cluster;
 pub mod extension;
 pub mod package;

@@ -31,7 +31,9 @@ pub fn push_value(out: &mut String, value: &Value) {
         },
         Value::String(text) => push_string(out, text),
         Value::Array(items) => {
-            push_joined(out, ('[', ']'), items.iter(), |out, item| push_value(out, item));
+            push_joined(out, ('[', ']'), items.iter(), |out, item| {
+                push_value(out, item)
+            });
         }
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
@@ -135,7 +137,10 @@ mod tests {
     #[test]
     fn compacting_keeps_order_and_numbers() {
         let mut out = String::new();
-        push_compact(&mut out, "{ \"b\" : 4.20,\n \"a\" : \"x \\\" < \\\\\" , \"c\": \" \" }");
+        push_compact(
+            &mut out,
+            "{ \"b\" : 4.20,\n \"a\" : \"x \\\" < \\\\\" , \"c\": \" \" }",
+        );
         assert_eq!(out, r#"{"b":4.20,"a":"x \" \u003c \\","c":" "}"#);
     }
 }

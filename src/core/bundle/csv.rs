@@ -148,7 +148,10 @@ impl Csv {
         let api_services = spec.field("apiservicedefinitions").object()?;
         Ok(Self {
             name: metadata.field("name").text()?,
-            annotations: metadata.field("annotations").string_map()?.unwrap_or_default(),
+            annotations: metadata
+                .field("annotations")
+                .string_map()?
+                .unwrap_or_default(),
             install_modes: spec.field("installModes").each(install_mode)?,
             deployments: strategy.field("deployments").each(deployment)?,
             permissions: strategy.field("permissions").each(permission)?,
@@ -196,7 +199,10 @@ fn deployment(at: &ObjectAt<'_>) -> Result<StrategyDeployment, FieldError> {
         spec: spec.map(),
         template: template.map(),
         template_metadata: metadata.map(),
-        template_annotations: metadata.field("annotations").string_map()?.unwrap_or_default(),
+        template_annotations: metadata
+            .field("annotations")
+            .string_map()?
+            .unwrap_or_default(),
     })
 }
 

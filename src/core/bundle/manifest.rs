@@ -62,7 +62,9 @@ pub(super) fn read(files: &Files, directory: &str) -> Result<Bundle, BundleError
         };
         any = true;
         if let Some((subdirectory, _)) = name.split_once('/') {
-            return Err(BundleError::Subdirectory(format!("{directory}{subdirectory}")));
+            return Err(BundleError::Subdirectory(format!(
+                "{directory}{subdirectory}"
+            )));
         }
         let objects = objects(path, content).map_err(|cause| manifest_error(path, cause))?;
         for object in objects {
@@ -108,7 +110,10 @@ impl Found {
         }
         let (kind, name) = (object.kind().to_owned(), object.name().to_owned());
         if object.api_version().is_empty() {
-            return Err(manifest_error(path, ManifestError::NoApiVersion { kind, name }));
+            return Err(manifest_error(
+                path,
+                ManifestError::NoApiVersion { kind, name },
+            ));
         }
         if name.is_empty() {
             let file = path.to_owned();
@@ -162,8 +167,12 @@ fn flatten(
     if let Some(list) = list
         && !object.0.contains_key("kind")
     {
-        object.0.insert("kind".to_owned(), list.item_kind.clone().into());
-        object.0.insert("apiVersion".to_owned(), list.api_version.clone());
+        object
+            .0
+            .insert("kind".to_owned(), list.item_kind.clone().into());
+        object
+            .0
+            .insert("apiVersion".to_owned(), list.api_version.clone());
     }
     if object.kind().is_empty() {
         let mut json = object.into_value().to_string();

@@ -148,7 +148,9 @@ impl Bundle {
 
 /// Reads the package name; a file without it is accepted here and refused by [`validate`].
 fn package(files: &Files) -> Result<String, BundleError> {
-    let content = files.get(ANNOTATIONS_FILE).ok_or(BundleError::NoAnnotations)?;
+    let content = files
+        .get(ANNOTATIONS_FILE)
+        .ok_or(BundleError::NoAnnotations)?;
     read_package(content).map_err(BundleError::Annotations)
 }
 
@@ -158,7 +160,11 @@ fn read_package(content: &[u8]) -> Result<String, MetadataError> {
         return Ok(String::new());
     };
     let root = field::At::root(&document);
-    let value = root.object()?.field("annotations").object()?.field(PACKAGE_KEY);
+    let value = root
+        .object()?
+        .field("annotations")
+        .object()?
+        .field(PACKAGE_KEY);
     match value.value() {
         None => Ok(String::new()),
         // This file alone is decoded into text fields upstream, so scalars are coerced.
