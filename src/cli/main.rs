@@ -4,8 +4,10 @@
 //! Nothing is decided here but the exit code.
 
 mod args;
+mod catalogs;
 mod commands;
 mod output;
+mod requests;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
