@@ -101,7 +101,7 @@ fn images_are_read_and_foreign_urls_are_not(#[case] config_type: &str) {
 #[case::nothing(json!({"schemaVersion": 2, "mediaType": "application/vnd.oci.artifact.manifest.v1+json"}),
     r#"unsupported manifest media type "application/vnd.oci.artifact.manifest.v1+json""#)]
 #[case::both(json!({"schemaVersion": 2, "manifests": [], "layers": []}), "manifest is both an image and an image index")]
-#[case::shape(json!([]), "invalid manifest: line 1 column 0")]
+#[case::shape(json!([]), "invalid manifest: line 1 column ")]
 fn other_documents_are_refused(#[case] document: serde_json::Value, #[case] want: &str) {
     let err = parse(document.to_string().as_bytes(), None).unwrap_err();
     assert!(err.to_string().starts_with(want), "{err}");
