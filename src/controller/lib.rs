@@ -1,1 +1,5 @@
-//! The parts of the controller that act.
+//! The controller: everything that acts on a cluster, a disk or a socket.
+
+pub mod backoff;
+pub mod catalog;
+pub mod telemetry;

@@ -1,15 +1,16 @@
 //! Everything that decides: pure functions over plain values, no I/O, no clock.
 
-pub mod version;
-pub mod catalog;
-pub mod resolve;
 pub mod bundle;
+pub mod catalog;
 pub mod config;
-pub mod render;
+pub mod error;
+pub mod gate;
+pub mod go_json;
+pub mod object;
 pub mod preflight;
+pub mod render;
+pub mod resolve;
 pub mod revision;
 pub mod status;
-pub mod gate;
-pub mod object;
+pub mod version;
 pub mod yaml;
-pub mod error;

@@ -1,0 +1,136 @@
+//! Every condition type and every reason, each written in this one place.
+//!
+//! Conditions that upstream has carry only upstream's reasons (api.md 4.1, README decision 26);
+//! reasons of our own appear on the additive condition types alone.
+
+/// Statuses of a condition.
+pub mod status {
+    /// The condition holds.
+    pub const TRUE: &str = "True";
+    /// The condition does not hold.
+    pub const FALSE: &str = "False";
+    /// Nobody can say.
+    pub const UNKNOWN: &str = "Unknown";
+}
+
+/// Condition types of a ClusterExtension, a ClusterObjectSet and a ClusterCatalog.
+pub mod types {
+    /// ClusterExtension: whether a bundle is installed.
+    pub const INSTALLED: &str = "Installed";
+    /// All kinds: whether the object is at, or on its way to, the desired state.
+    pub const PROGRESSING: &str = "Progressing";
+    /// ClusterObjectSet, copied to the ClusterExtension: whether the objects pass their probes.
+    pub const AVAILABLE: &str = "Available";
+    /// ClusterObjectSet: whether it was rolled out completely once. Never taken back; it alone
+    /// decides what "installed" means.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// ClusterExtension: whether anything of what follows is deprecated.
+    pub const DEPRECATED: &str = "Deprecated";
+    /// ClusterExtension: whether the package is deprecated.
+    pub const PACKAGE_DEPRECATED: &str = "PackageDeprecated";
+    /// ClusterExtension: whether a requested channel is deprecated.
+    pub const CHANNEL_DEPRECATED: &str = "ChannelDeprecated";
+    /// ClusterExtension: whether the installed bundle is deprecated.
+    pub const BUNDLE_DEPRECATED: &str = "BundleDeprecated";
+    /// ClusterCatalog: whether its content is served.
+    pub const SERVING: &str = "Serving";
+    /// ClusterExtension and ClusterCatalog, ours: everything is as the spec wants it
+    /// (README decisions 12 and 32).
+    pub const READY: &str = "Ready";
+    /// ClusterExtension, ours: whether its bundle supports the next platform version
+    /// (applying.md 9.7).
+    pub const PLATFORM_UPGRADEABLE: &str = "PlatformUpgradeable";
+}
+
+/// Reasons.
+pub mod reasons {
+    /// The desired state is reached.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// An error that may pass by itself; another attempt follows.
+    pub const RETRYING: &str = "Retrying";
+    /// A revision is being rolled out.
+    pub const ROLLING_OUT: &str = "RollingOut";
+    /// An error that waits for somebody.
+    pub const BLOCKED: &str = "Blocked";
+    /// The spec cannot be followed as it is written.
+    pub const INVALID_CONFIGURATION: &str = "InvalidConfiguration";
+    /// A revision was not rolled out in time.
+    pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+
+    /// `Installed`: nothing is, or nobody can say.
+    pub const FAILED: &str = "Failed";
+    /// `Installed`: not yet, the first revision is being rolled out. `BundleDeprecated`: nothing
+    /// is installed.
+    pub const ABSENT: &str = "Absent";
+
+    /// The catalog calls it deprecated.
+    pub const DEPRECATED: &str = "Deprecated";
+    /// The catalog does not call it deprecated.
+    pub const NOT_DEPRECATED: &str = "NotDeprecated";
+    /// No catalog data says anything about it.
+    pub const DEPRECATION_STATUS_UNKNOWN: &str = "DeprecationStatusUnknown";
+
+    /// `Available`: all objects pass their probes.
+    pub const PROBES_SUCCEEDED: &str = "ProbesSucceeded";
+    /// `Available`: an object fails its probe.
+    pub const PROBE_FAILURE: &str = "ProbeFailure";
+    /// `Available`: an error kept the probes from being observed.
+    pub const RECONCILING: &str = "Reconciling";
+    /// `Available` and `Progressing` of a ClusterObjectSet: it is archived.
+    pub const ARCHIVED: &str = "Archived";
+
+    /// `Serving`: the content is served.
+    pub const AVAILABLE: &str = "Available";
+    /// `Serving`: there is no content to serve.
+    pub const UNAVAILABLE: &str = "Unavailable";
+    /// `Serving`: the catalog was switched off.
+    pub const USER_SPECIFIED_UNAVAILABLE: &str = "UserSpecifiedUnavailable";
+
+    /// `Ready`, ours: the object is being removed.
+    pub const UNINSTALLING: &str = "Uninstalling";
+    /// `Ready`, ours: nothing is installed.
+    pub const NOT_INSTALLED: &str = "NotInstalled";
+    /// `Ready`, ours: the catalog offers the installed bundle with other content
+    /// (README decision 29).
+    pub const CONTENT_CHANGED: &str = "ContentChanged";
+    /// `Ready`, ours: a newer bundle is of the next major version (README decision 22).
+    pub const NEXT_MAJOR_HELD: &str = "NextMajorHeld";
+    /// `Ready`, ours: the successor has a lower version (README decision 22).
+    pub const LOWER_VERSION_HELD: &str = "LowerVersionHeld";
+
+    /// `PlatformUpgradeable`: the bundle supports the next version.
+    pub const COMPATIBLE: &str = "Compatible";
+    /// `PlatformUpgradeable`: the bundle does not support the next version.
+    pub const INCOMPATIBLE_WITH_NEXT_VERSION: &str = "IncompatibleWithNextVersion";
+    /// `PlatformUpgradeable`: the property cannot be read.
+    pub const INVALID_PROPERTY: &str = "InvalidProperty";
+    /// `PlatformUpgradeable`: the bundle declares no limit.
+    pub const NOT_DECLARED: &str = "NotDeclared";
+}
+
+/// Condition types and reasons of the ClusterOperator that the upgrade gate writes.
+pub mod clusteroperator {
+    /// The controller works.
+    pub const AVAILABLE: &str = "Available";
+    /// The controller moves to another version.
+    pub const PROGRESSING: &str = "Progressing";
+    /// Something has been wrong for two minutes.
+    pub const DEGRADED: &str = "Degraded";
+    /// Whether the cluster may be updated to the next minor version.
+    pub const UPGRADEABLE: &str = "Upgradeable";
+
+    /// Nothing is wrong.
+    pub const AS_EXPECTED: &str = "AsExpected";
+    /// Not everything has been read yet.
+    pub const NO_DATA: &str = "NoData";
+    /// The version is not reported yet.
+    pub const UPGRADE_IN_PROGRESS: &str = "UpgradeInProgress";
+    /// The version of the cluster cannot be read.
+    pub const CLUSTER_VERSION_UNKNOWN: &str = "ClusterVersionUnknown";
+    /// Operator condition that the gate's verdict is part of, as upstream's operator names it.
+    pub const INSTALLED_OLM_OPERATORS_UPGRADEABLE: &str = "InstalledOLMOperatorsUpgradeable";
+    /// Installed bundles stop the update.
+    pub const INCOMPATIBLE_OPERATORS_INSTALLED: &str = "IncompatibleOperatorsInstalled";
+    /// What installed bundles support cannot be read.
+    pub const FAILURE_GETTING_EXTENSION_METADATA: &str = "FailureGettingExtensionMetadata";
+}

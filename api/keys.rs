@@ -1,0 +1,178 @@
+//! Every label, annotation, finalizer, field manager and fixed name, each written in this one
+//! place (api.md 5).
+
+/// Labels.
+pub mod label {
+    /// ClusterCatalog: its own name, so that selectors can choose it by name.
+    pub const METADATA_NAME: &str = "olm.operatorframework.io/metadata.name";
+    /// ClusterObjectSet and managed objects: [`OWNER_KIND_EXTENSION`].
+    pub const OWNER_KIND: &str = "olm.operatorframework.io/owner-kind";
+    /// ClusterObjectSet, managed objects and content Secrets: name of the ClusterExtension.
+    pub const OWNER_NAME: &str = "olm.operatorframework.io/owner-name";
+    /// Content Secrets: name of the ClusterObjectSet.
+    pub const REVISION_NAME: &str = "olm.operatorframework.io/revision-name";
+    /// ClusterObjectSet: `"true"` when it was built from a Helm release.
+    pub const MIGRATED_FROM_HELM: &str = "olm.operatorframework.io/migrated-from-helm";
+    /// Managed objects: [`MANAGED_BY_OLM`]; overwrites what the bundle says.
+    pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+    /// Our own manifests: `olm`.
+    pub const PART_OF: &str = "app.kubernetes.io/part-of";
+    /// Our own manifests: `operator-controller` or `catalogd`.
+    pub const APP_NAME: &str = "app.kubernetes.io/name";
+    /// CRDs kept by the uninstall policy `RetainCRDs`: name of the ClusterExtension.
+    pub const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
+
+    /// Value of [`OWNER_KIND`].
+    pub const OWNER_KIND_EXTENSION: &str = "ClusterExtension";
+    /// Value of [`MANAGED_BY`].
+    pub const MANAGED_BY_OLM: &str = "olm.operatorframework.io";
+    /// Value of [`MANAGED_BY`] written by upstream up to v1.10.
+    pub const MANAGED_BY_BOXCUTTER: &str = "boxcutter";
+    /// Label of still older upstream versions; removed when objects are orphaned.
+    pub const BOXCUTTER_MANAGED: &str = "boxcutter-managed";
+}
+
+/// Annotations.
+pub mod annotation {
+    /// ClusterObjectSet and managed objects: name of the package.
+    pub const PACKAGE_NAME: &str = "olm.operatorframework.io/package-name";
+    /// ClusterObjectSet: name of the bundle in its catalog.
+    pub const BUNDLE_NAME: &str = "olm.operatorframework.io/bundle-name";
+    /// ClusterObjectSet and managed objects: version of the bundle.
+    pub const BUNDLE_VERSION: &str = "olm.operatorframework.io/bundle-version";
+    /// ClusterObjectSet: release of the bundle; present and empty means "explicitly none".
+    pub const BUNDLE_RELEASE: &str = "olm.operatorframework.io/bundle-release";
+    /// ClusterObjectSet: image of the bundle as the catalog writes it.
+    pub const BUNDLE_REFERENCE: &str = "olm.operatorframework.io/bundle-reference";
+    /// ClusterObjectSet: JSON list of the bundle's properties.
+    pub const PROPERTIES: &str = "olm.properties";
+    /// ClusterObjectSet, ours: JSON list of the bundle's constraint properties, at most 64 KiB
+    /// (resolution.md 5).
+    pub const BUNDLE_CONSTRAINTS: &str = "olm.operatorframework.io/bundle-constraints";
+    /// ClusterObjectSet, ours: generation of the ClusterExtension it was made for
+    /// (applying.md 1.3).
+    pub const EXTENSION_GENERATION: &str = "olm.operatorframework.io/clusterextension-generation";
+    /// ClusterObjectSet: name of the service account that applies it.
+    pub const SERVICE_ACCOUNT_NAME: &str = "olm.operatorframework.io/service-account-name";
+    /// ClusterObjectSet: namespace of the service account that applies it.
+    pub const SERVICE_ACCOUNT_NAMESPACE: &str =
+        "olm.operatorframework.io/service-account-namespace";
+    /// Managed objects: decimal number of the revision.
+    pub const REVISION: &str = "olm.operatorframework.io/revision";
+    /// CRDs: which channel they belong to.
+    pub const GENERATOR: &str = "olm.operatorframework.io/generator";
+    /// Upstream's own manifests: feature set of the chart.
+    pub const FEATURE_SET: &str = "olm.operatorframework.io/feature-set";
+
+    /// Pod templates of a bundle's Deployments: namespaces the operator watches.
+    pub const TARGET_NAMESPACES: &str = "olm.targetNamespaces";
+    /// Pod templates of a bundle's Deployments: namespace the operator runs in.
+    pub const OPERATOR_NAMESPACE: &str = "olm.operatorNamespace";
+    /// Left by `kubectl apply` of old; never carried into a revision.
+    pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+    /// cert-manager puts its CA into objects with this: `<namespace>/<certificate>`.
+    pub const CERT_MANAGER_INJECT_CA_FROM: &str = "cert-manager.io/inject-ca-from";
+    /// cert-manager puts the CA of a Secret into objects with this.
+    pub const CERT_MANAGER_INJECT_CA_FROM_SECRET: &str = "cert-manager.io/inject-ca-from-secret";
+    /// OpenShift puts its service CA into objects with this.
+    pub const SERVICE_CA_INJECT: &str = "service.beta.openshift.io/inject-cabundle";
+    /// OpenShift makes a serving certificate for Services with this.
+    pub const SERVICE_CA_SERVING_CERT: &str = "service.beta.openshift.io/serving-cert-secret-name";
+}
+
+/// Annotations on a ClusterExtension that carry policy which upstream's schema has no field for.
+///
+/// Unknown values are refused as `InvalidConfiguration`, never replaced by a default
+/// (applying.md 10).
+pub mod policy {
+    /// What all of them begin with.
+    pub const PREFIX: &str = "policy.olm.operatorframework.io/";
+    /// `None`, `PatchOnly`, `MinorOnly` or `Any` (README decision 22).
+    pub const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
+    /// Digest of changed content that is to be taken (README decision 29).
+    pub const ACCEPT_IMAGE: &str = "policy.olm.operatorframework.io/accept-image";
+    /// Names of CRD checks that only warn, joined by commas (applying.md 6.4).
+    pub const CRD_SAFETY_ALLOW: &str = "policy.olm.operatorframework.io/crd-safety-allow";
+    /// `Delete`, `RetainCRDs`, `Cascade` or `BlockIfInstances` (applying.md 7.3).
+    pub const UNINSTALL: &str = "policy.olm.operatorframework.io/uninstall";
+    /// `create` or `aggregate` (api.md 6.3).
+    pub const USER_ROLES: &str = "policy.olm.operatorframework.io/user-roles";
+    /// On a ClusterObjectSet: the webhook certificate provider chosen for the first revision.
+    pub const WEBHOOK_CERTIFICATES: &str = "policy.olm.operatorframework.io/webhook-certificates";
+    /// `constraints`, `dependencies`: checks that are passed over (applying.md 10, F7).
+    pub const FORCE: &str = "policy.olm.operatorframework.io/force";
+    /// `"true"`: resolve and report, apply nothing.
+    pub const PAUSED: &str = "policy.olm.operatorframework.io/paused";
+    /// The one version that is released to be installed (applying.md 10, F11).
+    pub const APPROVE: &str = "policy.olm.operatorframework.io/approve";
+    /// Number of the archived revision to go back to (applying.md 10, F10).
+    pub const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
+}
+
+/// Finalizers.
+pub mod finalizer {
+    /// ClusterExtension: until it is torn down.
+    pub const CLEANUP_UNPACK_CACHE: &str = "olm.operatorframework.io/cleanup-unpack-cache";
+    /// ClusterExtension: written by upstream only; removed together with the one above.
+    pub const CLEANUP_CONTENTMANAGER_CACHE: &str =
+        "olm.operatorframework.io/cleanup-contentmanager-cache";
+    /// ClusterObjectSet: until its objects are torn down.
+    pub const TEARDOWN: &str = "olm.operatorframework.io/teardown";
+    /// ClusterCatalog: until what is served and unpacked of it is removed.
+    pub const DELETE_SERVER_CACHE: &str = "olm.operatorframework.io/delete-server-cache";
+    /// Kubernetes': dependents are to be kept.
+    pub const ORPHAN: &str = "orphan";
+    /// Kubernetes': dependents go first.
+    pub const FOREGROUND_DELETION: &str = "foregroundDeletion";
+}
+
+/// Field managers. Always given explicitly, because the client's default differs from Go's.
+pub mod manager {
+    /// Server-side apply of ClusterObjectSets, with force.
+    pub const EXTENSION: &str = "olm.operatorframework.io/clusterextension-controller";
+    /// Creation and server-side apply of managed objects.
+    pub const OBJECTS: &str = "olm.operatorframework.io";
+    /// Dry runs.
+    pub const DRY_RUN: &str = "dummy";
+    /// Status, finalizers, Secrets and archive patches of the extension side.
+    pub const OPERATOR_CONTROLLER: &str = "operator-controller";
+    /// Status and finalizers of the catalog side.
+    pub const CATALOGD: &str = "catalogd";
+    /// The ClusterOperator.
+    pub const UPGRADE_GATE: &str = "olm.operatorframework.io/upgrade-gate";
+}
+
+/// Types of properties of a bundle.
+pub mod property {
+    /// Newest OpenShift minor version the bundle supports.
+    pub const MAX_OPENSHIFT_VERSION: &str = "olm.maxOpenShiftVersion";
+    /// The package and version the bundle is.
+    pub const PACKAGE: &str = "olm.package";
+    /// A kind the bundle provides.
+    pub const GVK: &str = "olm.gvk";
+    /// A kind the bundle needs.
+    pub const GVK_REQUIRED: &str = "olm.gvk.required";
+    /// A package the bundle needs.
+    pub const PACKAGE_REQUIRED: &str = "olm.package.required";
+    /// A compound constraint.
+    pub const CONSTRAINT: &str = "olm.constraint";
+}
+
+/// Fixed names.
+pub mod name {
+    /// Namespace of the controller unless told otherwise.
+    pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
+    /// Type of the Secrets that hold the objects of a revision.
+    pub const OBJECT_DATA_SECRET_TYPE: &str = "olm.operatorframework.io/object-data";
+    /// Lease of the extension side.
+    pub const LEASE_OPERATOR_CONTROLLER: &str = "9c4404e7.operatorframework.io";
+    /// Lease of the catalog side.
+    pub const LEASE_CATALOGD: &str = "catalogd-operator-lock";
+    /// The ClusterOperator the gate writes.
+    pub const CLUSTER_OPERATOR: &str = "olm";
+    /// The ClusterOperator the gate writes where upstream's operator owns the other one.
+    pub const CLUSTER_OPERATOR_OURS: &str = "olm-clusterextensions";
+    /// Label of a catalog image that says where its configuration files are.
+    pub const CATALOG_CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
+}

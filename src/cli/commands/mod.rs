@@ -1,0 +1,21 @@
+//! One file per subcommand: its arguments, and a `run` that ends in one place that prints.
+//!
+//! Adding a command takes a variant of [`Command`] and a line in [`run`].
+
+pub(crate) mod range;
+pub(crate) mod render;
+pub(crate) mod resolve;
+
+use std::io::Write;
+
+use crate::args::{Cli, Command};
+use crate::output::Outcome;
+
+/// Runs one command; data goes to `out`.
+pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    match cli.command {
+        Command::Resolve(args) => resolve::run(args, out).await,
+        Command::Range(args) => range::run(&args, out),
+        Command::Render(args) => render::run(args, &cli.global, out).await,
+    }
+}

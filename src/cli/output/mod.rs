@@ -1,0 +1,96 @@
+//! Everything that leaves the program: formats, tables, notices, exit codes.
+
+mod table;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+pub(crate) use table::Table;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It did what was asked: 0.
+    Done,
+    /// The answer is no, or the request failed: 1.
+    Failed,
+    /// It was called wrongly: 2.
+    Usage,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Done => Self::SUCCESS,
+            Outcome::Failed => Self::from(1),
+            Outcome::Usage => Self::from(2),
+        }
+    }
+}
+
+/// Wrong usage that clap cannot see; ends the program with 2.
+#[derive(Debug)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// How an answer is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON document
+    Json,
+    /// One YAML document
+    Yaml,
+}
+
+/// Writes one line to stderr; nobody reading it is no failure.
+pub(crate) fn notice(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Says whether a failure is that of writing to a reader that has gone.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|layer| {
+        let io = layer.downcast_ref::<io::Error>().map(io::Error::kind);
+        let json = layer
+            .downcast_ref::<serde_json::Error>()
+            .and_then(serde_json::Error::io_error_kind);
+        io.or(json) == Some(io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// Writes a value as one indented JSON document.
+pub(crate) fn write_json(out: &mut dyn Write, value: &Value) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Writes a value as one line of JSON.
+pub(crate) fn write_json_line(out: &mut dyn Write, value: &Value) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Writes a value as one YAML document.
+pub(crate) fn write_yaml(out: &mut dyn Write, value: &Value) -> anyhow::Result<()> {
+    let text = serde_saphyr::to_string(value)?;
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        writeln!(out)?;
+    }
+    Ok(())
+}

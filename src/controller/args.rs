@@ -1,0 +1,450 @@
+//! Command line flags, parsed into a configuration that cannot be wrong.
+//!
+//! Names and defaults are upstream's where upstream has the flag, so that its manifests start this
+//! program unchanged. Source: applying.md 11.2.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{ArgAction, Parser, ValueEnum};
+
+/// The namespace used when neither a flag nor a mounted pod namespace names one.
+const FALLBACK_NAMESPACE: &str = "olmv1-system";
+const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// Installs and upgrades ClusterExtensions, serves ClusterCatalogs, keeps the OpenShift gate.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "olm-controller", version)]
+pub struct Args {
+    /// Parts to run; all of them by default, or those of the name the program is started under
+    /// (operator-controller: extensions,gate; catalogd: catalogs).
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub components: Vec<Component>,
+
+    /// Kubeconfig; by default $KUBECONFIG, ~/.kube/config or the pod's own account.
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Namespace for Secrets of revisions; by default the pod's, else olmv1-system.
+    #[arg(long)]
+    pub system_namespace: Option<String>,
+
+    /// Certificate of the catalog server and the metrics endpoint (PEM).
+    #[arg(long, requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Key of --tls-cert (PEM).
+    #[arg(long, requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Address of the metrics endpoint; 0 switches it off.
+    #[arg(long, value_parser = listen_address)]
+    pub metrics_bind_address: Option<Listen>,
+
+    /// Address of the health endpoints; 0 switches them off.
+    #[arg(long, default_value = ":8081", value_parser = listen_address)]
+    pub health_probe_bind_address: Listen,
+
+    /// Address of the catalog server.
+    #[arg(long, default_value = ":8443", value_parser = listen_address)]
+    pub catalogs_server_addr: Listen,
+
+    /// Host, or host:port, under which clients reach the catalog server; by default the bound
+    /// address on loopback, otherwise catalogd-service.<system namespace>.svc.
+    #[arg(long)]
+    pub external_address: Option<String>,
+
+    /// Writes the addresses that were bound to this file, as JSON.
+    #[arg(long)]
+    pub listen_info: Option<PathBuf>,
+
+    /// Folder of unpacked and served catalogs.
+    #[arg(long, default_value = "/var/cache/catalogd")]
+    pub cache_dir: PathBuf,
+
+    /// Folder of unpacked bundles and downloaded catalogs.
+    #[arg(long, default_value = "/var/cache/operator-controller")]
+    pub cache_path: PathBuf,
+
+    /// How often content of deleted catalogs is looked for.
+    #[arg(long, default_value = "12h", value_parser = duration)]
+    pub gc_interval: Duration,
+
+    /// Folder of CA certificates trusted when catalogs are fetched over HTTPS.
+    #[arg(long)]
+    pub catalogd_cas_dir: Option<PathBuf>,
+
+    /// Folder of CA certificates trusted when images are pulled.
+    #[arg(long)]
+    pub pull_cas_dir: Option<PathBuf>,
+
+    /// How the rights of a service account are taken on.
+    #[arg(long, value_enum, default_value_t = AccountAuth::Impersonate)]
+    pub service_account_auth: AccountAuth,
+
+    /// Account of extensions and revisions that name none, as <namespace>/<name>.
+    #[arg(long)]
+    pub default_service_account: Option<AccountName>,
+
+    /// Whether the account an extension names is used.
+    #[arg(long, value_enum, default_value_t = NamedAccount::Use)]
+    pub named_service_account: NamedAccount,
+
+    /// What an automatic upgrade may change.
+    #[arg(long, value_enum, default_value_t = UpgradePolicy::MinorOnly)]
+    pub default_upgrade_policy: UpgradePolicy,
+
+    /// What happens when a selected catalog cannot be read.
+    #[arg(long, value_enum, default_value_t = CatalogPolicy::Provable)]
+    pub catalog_unavailability_policy: CatalogPolicy,
+
+    /// How often objects are looked at whose kind the account may not watch.
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    pub managed_resync_interval: Duration,
+
+    /// Extensions worked on at the same time.
+    #[arg(long, default_value_t = 4)]
+    pub max_concurrent_reconciles: u16,
+
+    /// How long an uninstall waits for the instances of a CRD.
+    #[arg(long, default_value = "10m", value_parser = duration)]
+    pub uninstall_crd_timeout: Duration,
+
+    /// What happens to an uninstall whose account no longer works.
+    #[arg(long, value_enum, default_value_t = UninstallFallback::Gc)]
+    pub uninstall_fallback: UninstallFallback,
+
+    /// What happens to objects of optional kinds the cluster does not serve.
+    #[arg(long, value_enum, default_value_t = MissingKinds::Defer)]
+    pub missing_optional_kinds: MissingKinds,
+
+    /// Whether the verdict of the gate is written to ClusterOperator `olm`.
+    #[arg(long, value_enum, default_value_t = ManageClusterOperator::Auto)]
+    pub manage_clusteroperator: ManageClusterOperator,
+
+    /// Accepted for manifests of upstream; electing a leader is not built yet.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value = "false", require_equals = true)]
+    pub leader_elect: bool,
+
+    /// Accepted for manifests of upstream; there is no pprof here.
+    #[arg(long)]
+    pub pprof_bind_address: Option<String>,
+
+    /// Feature gates, as Name=true|false; repeatable.
+    #[arg(long, value_delimiter = ',')]
+    pub feature_gates: Vec<FeatureGate>,
+
+    /// Verbosity: 0 info, 1 to 3 debug, 4 and more trace.
+    #[arg(short = 'v', long, default_value_t = 0)]
+    pub v: u8,
+
+    /// Form of the log.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+/// A part of the controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Component {
+    /// Unpacks and serves ClusterCatalogs.
+    Catalogs,
+    /// Installs ClusterExtensions and applies ClusterObjectSets.
+    Extensions,
+    /// Keeps the ClusterOperator `olm`.
+    Gate,
+}
+
+/// How the rights of a service account are taken on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AccountAuth {
+    /// Impersonation headers on the controller's own credentials.
+    Impersonate,
+    /// Tokens requested for the account.
+    Token,
+}
+
+/// Whether `spec.serviceAccount` is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NamedAccount {
+    /// The account an extension names does the work.
+    Use,
+    /// The field is ignored, as upstream v1.11 does.
+    Ignore,
+}
+
+/// What an automatic upgrade may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UpgradePolicy {
+    /// The minor or patch version.
+    #[value(name = "MinorOnly")]
+    MinorOnly,
+    /// Any version the catalog offers as a successor.
+    #[value(name = "Any")]
+    Any,
+}
+
+/// What happens when a selected catalog cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CatalogPolicy {
+    /// Nothing is resolved, as upstream.
+    #[value(name = "Strict")]
+    Strict,
+    /// The others are used when the missing one cannot change the answer.
+    #[value(name = "Provable")]
+    Provable,
+    /// The others are used unless the missing one has a higher priority.
+    #[value(name = "BestEffort")]
+    BestEffort,
+}
+
+/// What happens to an uninstall whose account no longer works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UninstallFallback {
+    /// The garbage collector removes the objects, unordered.
+    Gc,
+    /// The uninstall waits for the account.
+    Wait,
+}
+
+/// What happens to objects of optional kinds the cluster does not serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MissingKinds {
+    /// They are left out and reported until the kind is served.
+    Defer,
+    /// They are errors like any other missing kind.
+    Fail,
+}
+
+/// Whether the verdict of the gate is written to ClusterOperator `olm`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ManageClusterOperator {
+    /// Unless another operator already does.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Where a server listens, or that it does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    /// The server is not started.
+    Off,
+    /// The address; port 0 lets the system choose.
+    At(SocketAddr),
+}
+
+/// A service account, written `<namespace>/<name>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountName {
+    /// Namespace of the account.
+    pub namespace: String,
+    /// Name of the account.
+    pub name: String,
+}
+
+/// A feature gate of upstream and whether it is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeatureGate {
+    /// Name of the gate.
+    pub name: String,
+    /// Whether it is on.
+    pub on: bool,
+}
+
+/// Gates of upstream v1.11, both halves.
+const GATES: [&str; 11] = [
+    "APIV1MetasHandler",
+    "BoxcutterRuntime",
+    "BundleReleaseSupport",
+    "ConstraintChecking",
+    "DeploymentConfig",
+    "GraphQLCatalogQueries",
+    "HelmChartSupport",
+    "PreflightPermissions",
+    "SingleOwnNamespaceInstallSupport",
+    "WebhookProviderCertManager",
+    "WebhookProviderOpenshiftServiceCA",
+];
+
+impl Args {
+    /// Returns the namespace of the controller: the flag, the pod's, or `olmv1-system`.
+    pub fn namespace(&self) -> String {
+        self.system_namespace.clone().unwrap_or_else(|| {
+            std::fs::read_to_string(POD_NAMESPACE_FILE)
+                .map(|text| text.trim().to_owned())
+                .ok()
+                .filter(|text| !text.is_empty())
+                .unwrap_or_else(|| FALLBACK_NAMESPACE.to_owned())
+        })
+    }
+
+    /// Says whether a part runs, given the name the program was started under.
+    pub fn runs(&self, component: Component, program: &str) -> bool {
+        if !self.components.is_empty() {
+            return self.components.contains(&component);
+        }
+        match program {
+            "catalogd" => component == Component::Catalogs,
+            "operator-controller" => component != Component::Catalogs,
+            _ => true,
+        }
+    }
+}
+
+impl FromStr for AccountName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            Some((namespace, name))
+                if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+            {
+                Ok(Self {
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                })
+            }
+            _ => Err("expected <namespace>/<name>".to_owned()),
+        }
+    }
+}
+
+impl FromStr for FeatureGate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| "expected <name>=true|false".to_owned())?;
+        let on = value
+            .parse()
+            .map_err(|_| format!("{name}: expected true or false, found {value:?}"))?;
+        if !GATES.contains(&name) {
+            return Err(format!(
+                "unknown feature gate {name:?}; known are {}",
+                GATES.join(", ")
+            ));
+        }
+        if name == "BoxcutterRuntime" && !on {
+            return Err("BoxcutterRuntime cannot be switched off: there is no Helm runtime".into());
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            on,
+        })
+    }
+}
+
+/// Reads a listen address as Go programs take it: `:8443`, `127.0.0.1:0`, or `0` for none.
+fn listen_address(text: &str) -> Result<Listen, String> {
+    if text == "0" || text.is_empty() {
+        return Ok(Listen::Off);
+    }
+    let full = if text.starts_with(':') {
+        format!("0.0.0.0{text}")
+    } else {
+        text.to_owned()
+    };
+    full.parse()
+        .map(Listen::At)
+        .map_err(|_| format!("expected an address such as :8443 or 127.0.0.1:0, found {text:?}"))
+}
+
+/// Reads a duration as Go prints it, for example `1h30m`, `10s`, `500ms`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("expected a duration such as 10m or 1h30m, found {text:?}");
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|character: char| !character.is_ascii_digit())
+            .filter(|&digits| digits > 0)
+            .ok_or_else(bad)?;
+        let number: u32 = rest[..digits].parse().map_err(|_| bad())?;
+        let after = &rest[digits..];
+        let letters = after
+            .find(|character: char| character.is_ascii_digit())
+            .unwrap_or(after.len());
+        let unit = match &after[..letters] {
+            "h" => Duration::from_secs(3600),
+            "m" => Duration::from_secs(60),
+            "s" => Duration::from_secs(1),
+            "ms" => Duration::from_millis(1),
+            _ => return Err(bad()),
+        };
+        total = unit
+            .checked_mul(number)
+            .and_then(|part| total.checked_add(part))
+            .ok_or_else(bad)?;
+        rest = &after[letters..];
+    }
+    if total.is_zero() {
+        return Err(bad());
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("10m", Some(600))]
+    #[case("1h30m", Some(5400))]
+    #[case("12h", Some(43200))]
+    #[case("10", None)]
+    #[case("m", None)]
+    #[case("", None)]
+    #[case("0s", None)]
+    #[case("99999999999h", None)]
+    fn durations_are_read_as_go_prints_them(#[case] text: &str, #[case] seconds: Option<u64>) {
+        assert_eq!(duration(text).ok().map(|value| value.as_secs()), seconds);
+    }
+
+    #[test]
+    fn upstream_arguments_are_accepted() {
+        let args = Args::try_parse_from([
+            "operator-controller",
+            "--health-probe-bind-address=:8081",
+            "--metrics-bind-address=:8443",
+            "--leader-elect",
+            "--feature-gates=BoxcutterRuntime=true",
+            "--feature-gates=WebhookProviderCertManager=true",
+            "--tls-cert=/var/certs/tls.crt",
+            "--tls-key=/var/certs/tls.key",
+            "--catalogd-cas-dir=/var/ca-certs",
+            "--pprof-bind-address=0",
+        ])
+        .unwrap();
+        assert!(args.leader_elect);
+        assert!(!args.runs(Component::Catalogs, "operator-controller"));
+        assert!(args.runs(Component::Gate, "operator-controller"));
+    }
+
+    // applying.md k4
+    #[test]
+    fn certificate_without_key_is_refused() {
+        let error = Args::try_parse_from(["olm-controller", "--tls-cert=x"]).unwrap_err();
+        assert!(error.to_string().contains("--tls-key"), "{error}");
+    }
+
+    #[test]
+    fn unknown_gates_and_the_helm_runtime_are_refused() {
+        assert!("Nonsense=true".parse::<FeatureGate>().is_err());
+        assert!("BoxcutterRuntime=false".parse::<FeatureGate>().is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! Delays between attempts, kept per object.
+//!
+//! kube's controller gives its error policy no attempt count, so the count lives here. What goes in
+//! is the key of a failing object, what comes out is how long to wait; which failures are retried
+//! at all is decided elsewhere, by [`olm_core::error::Classify`].
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// First delay after a failure of a ClusterExtension or a ClusterObjectSet (README decision 7).
+pub const FIRST_DELAY_EXTENSION: Duration = Duration::from_millis(5);
+/// First delay after a failure of a ClusterCatalog (README decision 7).
+pub const FIRST_DELAY_CATALOG: Duration = Duration::from_secs(1);
+/// No delay is longer than this, jitter aside (README decision 7).
+pub const MAX_DELAY: Duration = Duration::from_mins(5);
+/// How often a settled or terminally failed object is looked at again, jitter aside.
+pub const RESYNC: Duration = Duration::from_hours(10);
+
+/// Part of a delay that is added at random, so that objects failing together drift apart.
+const JITTER: f64 = 0.1;
+
+/// Delays that double with every failure of the same object, up to a cap, with 10 % jitter.
+#[derive(Debug)]
+pub struct Backoff<K> {
+    first: Duration,
+    cap: Duration,
+    failures: Mutex<HashMap<K, u32>>,
+}
+
+impl<K: Eq + Hash> Backoff<K> {
+    /// Returns a backoff whose first delay is `first` and whose longest is `cap`.
+    pub fn new(first: Duration, cap: Duration) -> Self {
+        Self {
+            first,
+            cap,
+            failures: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// Counts a failure of `key` and returns how long to wait before the next attempt.
+    ///
+    /// The result lies between the doubled delay and 10 % above it.
+    pub fn next(&self, key: K) -> Duration {
+        self.next_within(key, self.cap)
+    }
+
+    /// Like [`Backoff::next`], with the delay before jitter held at or below `limit`.
+    pub fn next_within(&self, key: K, limit: Duration) -> Duration {
+        let failures = {
+            let mut counts = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = counts.entry(key).or_insert(0);
+            *count = count.saturating_add(1);
+            *count
+        };
+        jittered(delay(self.first, self.cap, failures).min(limit))
+    }
+
+    /// Forgets the failures of `key`: its next delay is the first one again.
+    pub fn forget(&self, key: &K) {
+        self.failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(key);
+    }
+}
+
+/// Returns `RESYNC` with up to 10 % added at random.
+pub fn resync() -> Duration {
+    jittered(RESYNC)
+}
+
+/// Returns `delay` with up to 10 % added at random.
+pub fn jittered(delay: Duration) -> Duration {
+    delay.mul_f64(1.0 + JITTER * random_fraction())
+}
+
+/// Returns a number from 0 up to 1 that differs from call to call.
+///
+/// The hasher of the standard library is seeded at random, which is all that spreading delays
+/// needs; nothing here is a secret.
+pub fn random_fraction() -> f64 {
+    let bits = RandomState::new().hash_one(()) >> 32;
+    f64::from(u32::try_from(bits).unwrap_or(0)) / (f64::from(u32::MAX) + 1.0)
+}
+
+/// Returns the delay after the given number of failures in a row: `first`, doubled once for each
+/// failure after the first, at most `cap`.
+fn delay(first: Duration, cap: Duration, failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(31);
+    first.saturating_mul(1 << doublings).min(cap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    // style.md case 7
+    #[rstest]
+    #[case::first(1, 1)]
+    #[case::second(2, 2)]
+    #[case::ninth(9, 256)]
+    #[case::capped(10, 300)]
+    #[case::stays_at_the_cap(u32::MAX, 300)]
+    fn doubles_up_to_the_cap(#[case] failures: u32, #[case] seconds: u64) {
+        let got = delay(FIRST_DELAY_CATALOG, MAX_DELAY, failures);
+        assert_eq!(got, Duration::from_secs(seconds));
+    }
+
+    // style.md case 7
+    #[test]
+    fn one_object_does_not_slow_another_and_success_forgets() {
+        let backoff = Backoff::new(Duration::from_secs(1), MAX_DELAY);
+        for _ in 0..5 {
+            backoff.next("a");
+        }
+        assert!(backoff.next("a") >= Duration::from_secs(32));
+        assert!(backoff.next("b") < Duration::from_secs(2));
+        backoff.forget(&"a");
+        assert!(backoff.next("a") < Duration::from_secs(2));
+    }
+
+    #[test]
+    fn limit_holds_before_jitter() {
+        let backoff = Backoff::new(Duration::from_secs(1), MAX_DELAY);
+        for _ in 0..20 {
+            let got = backoff.next_within((), Duration::from_secs(10));
+            assert!(got <= Duration::from_secs(11));
+        }
+    }
+
+    #[test]
+    fn jitter_adds_at_most_a_tenth() {
+        for _ in 0..100 {
+            let got = jittered(Duration::from_secs(100));
+            assert!(got >= Duration::from_secs(100) && got < Duration::from_secs(110));
+        }
+    }
+}

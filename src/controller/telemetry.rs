@@ -1,0 +1,391 @@
+//! Logs and metrics of the whole process.
+//!
+//! Logs go to stderr, as text or JSON. Metrics keep the names upstream's dashboards use
+//! (`controller_runtime_*`, `leader_election_master_status`, `catalogd_http_*`, `certwatcher_*`);
+//! ours start with `olm_`. Label values come from closed sets.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::util::TryInitError;
+
+/// Label value of the ClusterExtension reconciler.
+pub const CONTROLLER_EXTENSION: &str = "controller-operator-cluster-extension-controller";
+/// Label value of the extension half's view of ClusterCatalogs.
+pub const CONTROLLER_CATALOG_CLIENT: &str = "controller-operator-clustercatalog-controller";
+/// Label value of the ClusterObjectSet reconciler.
+pub const CONTROLLER_OBJECT_SET: &str = "clusterobjectset";
+/// Label value of the ClusterCatalog reconciler.
+pub const CONTROLLER_CATALOG: &str = "catalogd-clustercatalog-controller";
+
+/// Upper bounds of `catalogd_http_request_duration_seconds`.
+const REQUEST_BUCKETS: [f64; 19] = [
+    0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.6, 2.0, 2.4, 2.8, 3.2, 3.6, 4.0, 10.0,
+];
+
+/// Upper bounds of `controller_runtime_reconcile_time_seconds`, as controller-runtime has them.
+const RECONCILE_BUCKETS: [f64; 36] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
+    60.0,
+];
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For machines: one JSON object a line.
+    Json,
+}
+
+/// Starts logging to stderr.
+///
+/// `directives` is a filter as the `tracing` ecosystem writes it, for example `info,kube=warn`;
+/// parts that do not parse are ignored. Colour is used only on a terminal and without `NO_COLOR`.
+pub fn init_logging(format: LogFormat, directives: &str) -> Result<(), TryInitError> {
+    use std::io::IsTerminal as _;
+    use tracing_subscriber::util::SubscriberInitExt as _;
+
+    let filter = EnvFilter::builder().parse_lossy(directives);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => {
+            let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            builder.with_ansi(color).finish().try_init()
+        }
+        LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
+    }
+}
+
+/// How one reconcile ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[allow(
+    non_camel_case_types,
+    reason = "the derived label value is the variant's name, and upstream's are in snake case"
+)]
+enum ResultLabel {
+    success,
+    error,
+    requeue_after,
+}
+
+/// How one reconcile ended, for the metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReconcileResult {
+    /// Done; the next look is the periodic one.
+    Success,
+    /// Done; another look was scheduled, for example the next poll.
+    RequeueAfter,
+    /// Failed, tried again later.
+    Error,
+    /// Failed, and waits for a change.
+    TerminalError,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabels {
+    controller: &'static str,
+    result: ResultLabel,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ControllerLabels {
+    controller: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NameLabels {
+    name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CodeLabels {
+    code: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CatalogLabels {
+    catalog: String,
+}
+
+/// The metrics of the process. Shared by reference; every method may be called from any thread.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Mutex<Registry>,
+    reconciles: Family<ResultLabels, Counter>,
+    reconcile_errors: Family<ControllerLabels, Counter>,
+    terminal_errors: Family<ControllerLabels, Counter>,
+    reconcile_time: Family<ControllerLabels, Histogram>,
+    leader: Family<NameLabels, Gauge>,
+    requests: Family<CodeLabels, Histogram>,
+    certificate_reads: Counter,
+    certificate_errors: Counter,
+    catalog_blobs: Family<CatalogLabels, Gauge>,
+    catalog_dropped: Family<CatalogLabels, Gauge>,
+    catalog_stale: Family<CatalogLabels, Gauge>,
+    catalog_fetch_time: Gauge<f64, AtomicU64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Mutex::default(),
+            reconciles: Family::default(),
+            reconcile_errors: Family::default(),
+            terminal_errors: Family::default(),
+            reconcile_time: Family::new_with_constructor(|| Histogram::new(RECONCILE_BUCKETS)),
+            leader: Family::default(),
+            requests: Family::new_with_constructor(|| Histogram::new(REQUEST_BUCKETS)),
+            certificate_reads: Counter::default(),
+            certificate_errors: Counter::default(),
+            catalog_blobs: Family::default(),
+            catalog_dropped: Family::default(),
+            catalog_stale: Family::default(),
+            catalog_fetch_time: Gauge::default(),
+        };
+        let mut registry = Registry::default();
+        metrics.register_upstream(&mut registry);
+        metrics.register_ours(&mut registry);
+        metrics.registry = Mutex::new(registry);
+        metrics
+    }
+}
+
+impl Metrics {
+    /// Registers the metrics whose names are upstream's.
+    fn register_upstream(&self, registry: &mut Registry) {
+        registry.register(
+            "controller_runtime_reconcile",
+            "Reconciles per controller and result",
+            self.reconciles.clone(),
+        );
+        registry.register(
+            "controller_runtime_reconcile_errors",
+            "Failed reconciles per controller",
+            self.reconcile_errors.clone(),
+        );
+        registry.register(
+            "controller_runtime_terminal_reconcile_errors",
+            "Reconciles per controller that failed and wait for a change",
+            self.terminal_errors.clone(),
+        );
+        registry.register(
+            "controller_runtime_reconcile_time_seconds",
+            "Length of a reconcile",
+            self.reconcile_time.clone(),
+        );
+        registry.register(
+            "leader_election_master_status",
+            "Whether this process holds the lease",
+            self.leader.clone(),
+        );
+        registry.register(
+            "catalogd_http_request_duration_seconds",
+            "Time until a catalog request was answered",
+            self.requests.clone(),
+        );
+        registry.register(
+            "certwatcher_read_certificate",
+            "Reads of the serving certificate",
+            self.certificate_reads.clone(),
+        );
+        registry.register(
+            "certwatcher_read_certificate_errors",
+            "Reads of the serving certificate that gave no usable pair",
+            self.certificate_errors.clone(),
+        );
+    }
+
+    /// Registers the metrics that upstream does not have.
+    fn register_ours(&self, registry: &mut Registry) {
+        registry.register(
+            "olm_catalog_blobs",
+            "Blobs of the content being served",
+            self.catalog_blobs.clone(),
+        );
+        registry.register(
+            "olm_catalog_dropped_blobs",
+            "Blobs of the content that have no schema and are not served",
+            self.catalog_dropped.clone(),
+        );
+        registry.register(
+            "olm_catalog_stale",
+            "Whether resolution uses an older copy because the wanted one cannot be fetched",
+            self.catalog_stale.clone(),
+        );
+        registry.register(
+            "olm_catalog_last_fetch_duration_seconds",
+            "How long the last successful download of a catalog took",
+            self.catalog_fetch_time.clone(),
+        );
+    }
+
+    /// Adds a metric of another module. The encoder appends `_total` to counters.
+    pub fn register(&self, name: &str, help: &str, metric: impl Metric) {
+        self.registry
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .register(name, help, metric);
+    }
+
+    /// Counts a reconcile of `controller` that took `elapsed`.
+    pub fn reconciled(&self, controller: &'static str, result: ReconcileResult, elapsed: Duration) {
+        let labels = ControllerLabels { controller };
+        let label = match result {
+            ReconcileResult::Success => ResultLabel::success,
+            ReconcileResult::RequeueAfter => ResultLabel::requeue_after,
+            ReconcileResult::Error => ResultLabel::error,
+            ReconcileResult::TerminalError => {
+                self.terminal_errors.get_or_create(&labels).inc();
+                ResultLabel::error
+            }
+        };
+        if label == ResultLabel::error {
+            self.reconcile_errors.get_or_create(&labels).inc();
+        }
+        self.reconciles
+            .get_or_create(&ResultLabels {
+                controller,
+                result: label,
+            })
+            .inc();
+        self.reconcile_time
+            .get_or_create(&labels)
+            .observe(elapsed.as_secs_f64());
+    }
+
+    /// Notes whether this process holds the lease called `name`.
+    pub fn leads(&self, name: &str, holds: bool) {
+        let name = name.to_owned();
+        self.leader
+            .get_or_create(&NameLabels { name })
+            .set(holds.into());
+    }
+
+    /// Counts a request to the catalog server that was answered with `code` after `elapsed`.
+    pub fn answered(&self, code: u16, elapsed: Duration) {
+        self.requests
+            .get_or_create(&CodeLabels { code })
+            .observe(elapsed.as_secs_f64());
+    }
+
+    /// Counts a read of the serving certificate and whether it gave a usable pair.
+    pub fn read_certificate(&self, usable: bool) {
+        self.certificate_reads.inc();
+        if !usable {
+            self.certificate_errors.inc();
+        }
+    }
+
+    /// Notes what the stored content of a catalog holds.
+    pub fn stored_catalog(&self, catalog: &str, blobs: usize, dropped: usize) {
+        let labels = CatalogLabels {
+            catalog: catalog.to_owned(),
+        };
+        self.catalog_blobs
+            .get_or_create(&labels)
+            .set(i64::try_from(blobs).unwrap_or(i64::MAX));
+        self.catalog_dropped
+            .get_or_create(&labels)
+            .set(i64::try_from(dropped).unwrap_or(i64::MAX));
+    }
+
+    /// Notes whether resolution uses an older copy of `catalog` than the wanted one.
+    pub fn stale_catalog(&self, catalog: &str, stale: bool) {
+        let catalog = catalog.to_owned();
+        self.catalog_stale
+            .get_or_create(&CatalogLabels { catalog })
+            .set(stale.into());
+    }
+
+    /// Notes a complete download of a catalog.
+    pub fn fetched_catalog(&self, elapsed: Duration) {
+        self.catalog_fetch_time.set(elapsed.as_secs_f64());
+    }
+
+    /// Drops the series of a catalog that is gone.
+    pub fn forget_catalog(&self, catalog: &str) {
+        let labels = CatalogLabels {
+            catalog: catalog.to_owned(),
+        };
+        self.catalog_blobs.remove(&labels);
+        self.catalog_dropped.remove(&labels);
+        self.catalog_stale.remove(&labels);
+    }
+
+    /// Returns all metrics in the text form both Prometheus and OpenMetrics parsers read.
+    pub fn encode(&self) -> String {
+        let mut body = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        // Writing to a string fails only when a metric cannot be encoded, which would be seen in
+        // the tests; what was written until then is still useful.
+        if text::encode(&mut body, &registry).is_err() {
+            tracing::error!("a metric cannot be encoded");
+        }
+        body
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // style.md case 15
+    #[test]
+    fn scrape_after_one_success_names_controller_and_result() {
+        let metrics = Metrics::default();
+        metrics.reconciled(
+            CONTROLLER_CATALOG,
+            ReconcileResult::Success,
+            Duration::from_millis(3),
+        );
+        let text = metrics.encode();
+        let line = "controller_runtime_reconcile_total{controller=\"catalogd-clustercatalog-controller\",result=\"success\"} 1";
+        assert!(text.lines().any(|found| found == line), "{text}");
+    }
+
+    // stack.md case 15
+    #[test]
+    fn counters_end_in_total_exactly_once() {
+        let metrics = Metrics::default();
+        metrics.read_certificate(false);
+        metrics.reconciled("c", ReconcileResult::TerminalError, Duration::ZERO);
+        metrics.answered(200, Duration::from_millis(150));
+        metrics.leads("lease", true);
+        let text = metrics.encode();
+        assert!(!text.contains("_total_total"));
+        assert!(text.contains("\ncertwatcher_read_certificate_errors_total 1\n"));
+        assert!(text.contains(
+            "\ncontroller_runtime_terminal_reconcile_errors_total{controller=\"c\"} 1\n"
+        ));
+        assert!(
+            text.contains(
+                "catalogd_http_request_duration_seconds_bucket{le=\"0.2\",code=\"200\"} 1"
+            )
+        );
+        assert!(text.contains("leader_election_master_status{name=\"lease\"} 1\n"));
+    }
+
+    #[test]
+    fn a_deleted_catalog_leaves_no_series() {
+        let metrics = Metrics::default();
+        metrics.stored_catalog("acme", 3, 1);
+        metrics.stale_catalog("acme", true);
+        assert!(metrics.encode().contains("acme"));
+        metrics.forget_catalog("acme");
+        assert!(!metrics.encode().contains("acme"));
+    }
+}

@@ -1,0 +1,440 @@
+//! The reader: serde-saphyr with YAML 1.1 rules, then integral floats made integers.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::options::DuplicateKeyPolicy;
+use serde_saphyr::{Options, Spanned};
+
+/// Largest text that is read, in bytes; a larger one is refused before it is parsed.
+pub const MAX_INPUT_BYTES: usize = 256 * 1024 * 1024;
+
+/// Deepest nesting of maps and lists that is read.
+///
+/// Custom resource definitions of the public catalogs stay below 50; the bound keeps the stack of
+/// a worker thread safe.
+pub const MAX_DEPTH: usize = 64;
+
+/// Most documents one text may hold.
+const MAX_DOCUMENTS: usize = 1_000_000;
+
+/// Most values that aliases may repeat in one text: anchors are a convenience, not data.
+const MAX_REPLAYED_VALUES: usize = 100_000;
+
+/// Most text that may come out of one input by repeating it through aliases, beside its own size.
+const REPLAY_BYTES: usize = 32 * 1024 * 1024;
+
+/// Why a text could not be read as YAML or JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("yaml: {}{message}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
+pub struct YamlError {
+    /// One-based line of the fault, where it is known.
+    pub line: Option<u64>,
+    /// What is wrong, one line, without position.
+    pub message: String,
+}
+
+impl YamlError {
+    fn from_reader(error: &serde_saphyr::Error) -> Self {
+        let error = error.without_snippet();
+        let location = error.location();
+        let text = error.to_string();
+        // The reader appends its own position; ours stands in front as Go's does.
+        let text = text.lines().next().unwrap_or_default();
+        let message = text.rfind(" at line ").map_or(text, |at| &text[..at]);
+        Self {
+            line: location
+                .map(|location| location.line())
+                .filter(|&line| line > 0),
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// Reads every document of a YAML or JSON text, in order.
+///
+/// Documents that are empty, hold comments only or are `null` are left out. A text whose first
+/// character is `{` is first tried as a sequence of JSON values.
+///
+/// Scalars follow YAML 1.1 (`yes` is true, `0644` is 420); a float with an integral value within
+/// 64 bits becomes an integer; of duplicate keys the last one wins; merge keys are expanded; a key
+/// that is a number or boolean becomes its text (`on:` is the key `true`).
+///
+/// Example: `a: 0644` gives `[{"a": 420}]`.
+///
+/// Source: stack.md section 7.
+pub fn to_json(text: &str) -> Result<Vec<Value>, YamlError> {
+    let text = checked(text)?;
+    if text.trim_start().starts_with('{')
+        && let Ok(values) = json_stream(text)
+    {
+        return Ok(values);
+    }
+    let nodes: Vec<Node> = serde_saphyr::from_multiple_with_options(text, options(text.len()))
+        .map_err(|error| YamlError::from_reader(&error))?;
+    Ok(nodes.into_iter().map(|node| node.0).collect())
+}
+
+/// A value whose numbers still know how their author spelled them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SourcedValue {
+    /// A number and its text in the file, where the file has one.
+    Number(Number, Option<String>),
+    /// Null, boolean or string.
+    Scalar(Value),
+    /// A list.
+    List(Vec<Self>),
+    /// A map, its keys in the order of the file, each once.
+    Map(Vec<(String, Self)>),
+}
+
+/// Reads every document like [`to_json`], keeping the text of numbers.
+///
+/// Only `metadata/properties.yaml` needs it, where `4.20` must not become `4.2` (rendering.md R13).
+pub fn to_json_with_sources(text: &str) -> Result<Vec<SourcedValue>, YamlError> {
+    let text = checked(text)?;
+    let nodes: Vec<SpannedNode> =
+        serde_saphyr::from_multiple_with_options(text, options(text.len()))
+            .map_err(|error| YamlError::from_reader(&error))?;
+    Ok(nodes.into_iter().map(|node| node.source(text)).collect())
+}
+
+/// Returns the text Go puts into a string field for a scalar, or nothing for lists, maps and null.
+///
+/// Integers are decimal, floats the shortest text that gives the same 32-bit float.
+/// Source: `sigs.k8s.io/yaml`, `convertToJSONableObject` with a string target.
+pub fn scalar_to_string(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Number(number) => Some(match number.as_f64() {
+            Some(float) if number.is_f64() => float_key(float),
+            _ => number.to_string(),
+        }),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Returns the text Go's JSON encoder writes for a float.
+///
+/// Exponents are used below 1e-6 and from 1e21 on: `1e20` gives `100000000000000000000`.
+/// Source: `encoding/json`, `floatEncoder`.
+pub fn go_float(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && (size < 1e-6 || size >= 1e21) {
+        let text = format!("{value:e}");
+        match text.split_once('e') {
+            Some((digits, exponent)) if exponent.starts_with('-') => {
+                format!("{digits}e{exponent}")
+            }
+            Some((digits, exponent)) => format!("{digits}e+{exponent}"),
+            None => text,
+        }
+    } else {
+        format!("{value}")
+    }
+}
+
+fn checked(text: &str) -> Result<&str, YamlError> {
+    if text.len() > MAX_INPUT_BYTES {
+        return Err(YamlError {
+            line: None,
+            message: format!(
+                "input of {} bytes is larger than {MAX_INPUT_BYTES}",
+                text.len()
+            ),
+        });
+    }
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// Sizes the limits from the input: what a text of this length can hold at most is never refused,
+/// what only repetition through aliases can produce is.
+fn options(bytes: usize) -> Options {
+    let nodes = bytes / 2 + MAX_REPLAYED_VALUES;
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_reader_input_bytes: None,
+            flow_nesting_limit: MAX_DEPTH,
+            max_events: nodes.saturating_mul(2),
+            max_aliases: MAX_REPLAYED_VALUES,
+            max_anchors: MAX_REPLAYED_VALUES,
+            max_depth: MAX_DEPTH,
+            max_documents: MAX_DOCUMENTS,
+            max_nodes: nodes,
+            max_total_scalar_bytes: bytes.saturating_add(REPLAY_BYTES),
+            max_merge_keys: MAX_REPLAYED_VALUES,
+            enforce_alias_anchor_ratio: false,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: MAX_REPLAYED_VALUES,
+        },
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        legacy_octal_numbers: true,
+        ignore_binary_tag_for_string: true,
+        with_snippet: false,
+    }
+}
+
+fn json_stream(text: &str) -> Result<Vec<Value>, serde_json::Error> {
+    serde_json::Deserializer::from_str(text)
+        .into_iter::<Node>()
+        .map(|node| node.map(|node| node.0))
+        .filter(|value| !matches!(value, Ok(Value::Null)))
+        .collect()
+}
+
+/// Makes a float a JSON number the way Go's encoder and decoder together do.
+fn number(float: f64) -> Option<Number> {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if float.fract() == 0.0 && (-LIMIT..LIMIT).contains(&float) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the value is integral and within the range of i64"
+        )]
+        return Some(Number::from(float as i64));
+    }
+    Number::from_f64(float)
+}
+
+/// Formats a float used as a map key: Go's `%g` with the precision of a 32-bit float.
+fn float_key(float: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "Go formats these with the precision of a 32-bit float"
+    )]
+    let scientific = format!("{:e}", float as f32);
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        #[expect(clippy::cast_possible_truncation, reason = "as above")]
+        let plain = (float as f32).to_string();
+        plain
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{digits}e{sign}{:02}", exponent.abs())
+    }
+}
+
+/// A JSON value built from whatever the parser reports.
+struct Node(Value);
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node(Value::Null))
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Node(Value::Null))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        Node::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Node, E> {
+        Ok(Node(Value::Bool(flag)))
+    }
+
+    fn visit_i64<E>(self, integer: i64) -> Result<Node, E> {
+        Ok(Node(integer.into()))
+    }
+
+    fn visit_u64<E>(self, integer: u64) -> Result<Node, E> {
+        Ok(Node(integer.into()))
+    }
+
+    fn visit_f64<E: de::Error>(self, float: f64) -> Result<Node, E> {
+        number(float)
+            .map(|number| Node(Value::Number(number)))
+            .ok_or_else(|| E::custom("unsupported value: not a finite number"))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Node, E> {
+        Ok(Node(text.into()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Node, E> {
+        Ok(Node(text.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Node(item)) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Node(Value::Array(items)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut entries = Map::new();
+        while let Some(Key(key)) = map.next_key()? {
+            let Node(value) = map.next_value()?;
+            entries.insert(key, value);
+        }
+        Ok(Node(Value::Object(entries)))
+    }
+}
+
+/// A map key: any scalar but null, as the text Go gives it.
+struct Key(String);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(KeyVisitor)
+    }
+}
+
+struct KeyVisitor;
+
+impl Visitor<'_> for KeyVisitor {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, number or boolean as map key")
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Key, E> {
+        Ok(Key(flag.to_string()))
+    }
+
+    fn visit_i64<E>(self, integer: i64) -> Result<Key, E> {
+        Ok(Key(integer.to_string()))
+    }
+
+    fn visit_u64<E>(self, integer: u64) -> Result<Key, E> {
+        Ok(Key(integer.to_string()))
+    }
+
+    fn visit_f64<E>(self, float: f64) -> Result<Key, E> {
+        Ok(Key(float_key(float)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Key, E> {
+        Ok(Key(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Key, E> {
+        Ok(Key(text))
+    }
+}
+
+/// A value with the place of everything in it.
+struct SpannedNode(Spanned<Inner>);
+
+enum Inner {
+    Scalar(Value),
+    List(Vec<SpannedNode>),
+    Map(Vec<(String, SpannedNode)>),
+}
+
+impl SpannedNode {
+    fn source(self, text: &str) -> SourcedValue {
+        let span = self.0.defined.span();
+        match self.0.value {
+            Inner::Scalar(Value::Number(number)) => {
+                let start = span.byte_offset().and_then(|at| usize::try_from(at).ok());
+                let written = start.and_then(|start| text.get(start..)).map(|rest| {
+                    let end = rest
+                        .find(|c: char| c.is_whitespace() || ",]}".contains(c))
+                        .unwrap_or(rest.len());
+                    rest[..end].to_owned()
+                });
+                SourcedValue::Number(number, written)
+            }
+            Inner::Scalar(scalar) => SourcedValue::Scalar(scalar),
+            Inner::List(items) => {
+                SourcedValue::List(items.into_iter().map(|item| item.source(text)).collect())
+            }
+            Inner::Map(entries) => {
+                let mut map: Vec<(String, SourcedValue)> = Vec::with_capacity(entries.len());
+                for (key, value) in entries {
+                    map.retain(|(other, _)| *other != key);
+                    map.push((key, value.source(text)));
+                }
+                SourcedValue::Map(map)
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SpannedNode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Spanned::deserialize(deserializer).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Inner {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(InnerVisitor)
+    }
+}
+
+struct InnerVisitor;
+
+impl<'de> Visitor<'de> for InnerVisitor {
+    type Value = Inner;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Inner, E> {
+        Ok(Inner::Scalar(Value::Null))
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Inner, E> {
+        Ok(Inner::Scalar(Value::Bool(flag)))
+    }
+
+    fn visit_i64<E>(self, integer: i64) -> Result<Inner, E> {
+        Ok(Inner::Scalar(integer.into()))
+    }
+
+    fn visit_u64<E>(self, integer: u64) -> Result<Inner, E> {
+        Ok(Inner::Scalar(integer.into()))
+    }
+
+    fn visit_f64<E: de::Error>(self, float: f64) -> Result<Inner, E> {
+        NodeVisitor
+            .visit_f64(float)
+            .map(|node| Inner::Scalar(node.0))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Inner, E> {
+        Ok(Inner::Scalar(text.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Inner, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Inner::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Inner, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(Key(key)) = map.next_key()? {
+            entries.push((key, map.next_value()?));
+        }
+        Ok(Inner::Map(entries))
+    }
+}

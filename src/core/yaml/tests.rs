@@ -1,0 +1,217 @@
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn one(text: &str) -> Value {
+    let mut values = to_json(text).unwrap();
+    assert_eq!(values.len(), 1, "{values:?}");
+    values.remove(0)
+}
+
+// stack.md case 10: each row of section 7
+#[rstest]
+#[case::octal("a: 0644", json!({"a": 420}))]
+#[case::not_octal("a: 08", json!({"a": 8}))]
+#[case::integral_float("a: 1.0", json!({"a": 1}))]
+#[case::exponent("a: 1e3", json!({"a": 1000}))]
+#[case::float("a: 1.5", json!({"a": 1.5}))]
+#[case::booleans("[yes, on, y, Off, No, n]", json!([true, true, true, false, false, false]))]
+#[case::quoted_booleans("['yes', \"on\"]", json!(["yes", "on"]))]
+#[case::underscores("a: 1_000", json!({"a": 1000}))]
+#[case::duplicate_key("{a: 1, b: 2, a: 3}", json!({"a": 3, "b": 2}))]
+#[case::duplicate_nested("a: {x: 1}\na: {z: 2}", json!({"a": {"z": 2}}))]
+#[case::merge_key("base: &b {x: 1, z: 2}\nv:\n  <<: *b\n  z: 3",
+    json!({"base": {"x": 1, "z": 2}, "v": {"x": 1, "z": 3}}))]
+#[case::binary_tag("a: !!binary aGk=", json!({"a": "aGk="}))]
+#[case::boolean_key("on: 1", json!({"true": 1}))]
+#[case::letter_key("y: 1", json!({"true": 1}))]
+#[case::quoted_boolean_key("'on': 1", json!({"on": 1}))]
+#[case::number_key("8080: a\n1.5: b", json!({"8080": "a", "1.5": "b"}))]
+#[case::date("a: 2001-01-01", json!({"a": "2001-01-01"}))]
+#[case::timestamp("a: 2001-01-01T10:00:00Z", json!({"a": "2001-01-01T10:00:00Z"}))]
+#[case::version("a: 4.10", json!({"a": 4.1}))]
+#[case::hex("a: 0x1F", json!({"a": 31}))]
+#[case::nulls("{a: ~, b: null, c: , d: ''}", json!({"a": null, "b": null, "c": null, "d": ""}))]
+#[case::block("a: |\n  x\n  y\n", json!({"a": "x\ny\n"}))]
+#[case::json("{\"a\": 1.0, \"b\": [1e2]}", json!({"a": 1, "b": [100]}))]
+#[case::json_like_yaml("{a: yes}", json!({"a": true}))]
+#[case::byte_order_mark("\u{feff}a: 1", json!({"a": 1}))]
+#[case::forced_text("a: !!str 1", json!({"a": "1"}))]
+fn reads_as_go(#[case] text: &str, #[case] want: Value) {
+    assert_eq!(one(text), want);
+}
+
+// stack.md case 10; rendering.md L7
+#[rstest]
+#[case::empty("", 0)]
+#[case::comments("# a\n# b\n", 0)]
+#[case::separators("---\n---\n# x\n---\nnull\n---\n~\n", 0)]
+#[case::two("a: 1\n---\nb: 2\n...\n", 2)]
+#[case::two_json("{\"a\": 1}\n{\"b\": 2}", 2)]
+#[case::crlf("a: 1\r\n---\r\nb: 2\r\n", 2)]
+fn counts_documents(#[case] text: &str, #[case] documents: usize) {
+    assert_eq!(to_json(text).unwrap().len(), documents);
+}
+
+#[rstest]
+#[case::infinity("a: .inf")]
+#[case::unclosed("a: [1, 2")]
+#[case::bad_indent("a: b\n c: d\n  - x")]
+#[case::undefined_alias("a: *b")]
+#[case::null_key("~: 1")]
+#[case::list_key("[a]: 1")]
+fn refuses(#[case] text: &str) {
+    let error = to_json(text).unwrap_err();
+    assert!(error.to_string().starts_with("yaml: "), "{error}");
+    assert!(!error.to_string().contains('\n'), "{error}");
+}
+
+#[test]
+fn errors_carry_the_line() {
+    let error = to_json("a: 1\nb: 2\nc: [\n").unwrap_err();
+    assert!(error.line.unwrap() >= 3, "{error}");
+}
+
+// stack.md case 10
+#[test]
+fn bombs_are_refused_quickly() {
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..12 {
+        let alias = format!("*a{}", level - 1);
+        bomb.push_str(&format!(
+            "a{level}: &a{level} [{}]\n",
+            [alias.as_str(); 10].join(", ")
+        ));
+    }
+    assert!(to_json(&bomb).is_err());
+    assert!(to_json(&"[".repeat(10_000)).is_err());
+    assert!(to_json(&"{\"a\":".repeat(10_000)).is_err());
+    let deep: String = (0..10_000)
+        .map(|level| " ".repeat(level) + "a:\n")
+        .collect();
+    assert!(to_json(&deep).is_err());
+    let long = format!(
+        "a: &a {}\nb: [{}]",
+        "x".repeat(1 << 20),
+        ["*a"; 1000].join(", ")
+    );
+    assert!(to_json(&long).is_err(), "a gigabyte through aliases");
+}
+
+#[test]
+fn many_aliases_of_one_anchor_are_allowed() {
+    let text = format!("a: &a {{x: 1}}\nb: [{}]", ["*a"; 1000].join(", "));
+    assert_eq!(one(&text)["b"].as_array().unwrap().len(), 1000);
+}
+
+#[test]
+fn deep_but_allowed_nesting_is_read() {
+    let depth = MAX_DEPTH - 1;
+    let text = "[".repeat(depth) + &"]".repeat(depth);
+    assert_eq!(to_json(&text).unwrap().len(), 1);
+}
+
+#[rstest]
+#[case(json!("a"), Some("a"))]
+#[case(json!(4.1), Some("4.1"))]
+#[case(json!(1), Some("1"))]
+#[case(json!(true), Some("true"))]
+#[case(json!(0.00001), Some("1e-05"))]
+#[case(json!(null), None)]
+#[case(json!([]), None)]
+fn coerces_scalars_to_text(#[case] value: Value, #[case] want: Option<&str>) {
+    assert_eq!(scalar_to_string(&value).as_deref(), want);
+}
+
+#[rstest]
+#[case(1e20, "100000000000000000000")]
+#[case(1e21, "1e+21")]
+#[case(1.5, "1.5")]
+#[case(1e-7, "1e-7")]
+#[case(0.000_001, "0.000001")]
+fn writes_floats_as_go(#[case] float: f64, #[case] want: &str) {
+    assert_eq!(go_float(float), want);
+}
+
+// rendering.md P8
+#[test]
+fn numbers_keep_their_text_where_asked() {
+    let values = to_json_with_sources("a: 4.20\nb: [1.0, x, 0x10]\nc: {d: 4.10}").unwrap();
+    let SourcedValue::Map(map) = &values[0] else {
+        panic!("{values:?}")
+    };
+    assert!(matches!(&map[0].1, SourcedValue::Number(_, Some(text)) if text == "4.20"));
+    let SourcedValue::List(list) = &map[1].1 else {
+        panic!("{map:?}")
+    };
+    assert!(matches!(&list[0], SourcedValue::Number(_, Some(text)) if text == "1.0"));
+    assert!(matches!(&list[2], SourcedValue::Number(_, Some(text)) if text == "0x10"));
+    let SourcedValue::Map(inner) = &map[2].1 else {
+        panic!("{map:?}")
+    };
+    assert!(matches!(&inner[0].1, SourcedValue::Number(_, Some(text)) if text == "4.10"));
+}
+
+#[test]
+fn writes_what_nobody_misreads() {
+    let value = json!({
+        "yes": "no", "octal": "0644", "date": "2001-01-01", "number": "1", "float": "1e3",
+        "null": "null", "empty": "", "text": "hello world", "path": "/a/b:c", "image": "a/b@sha256:c",
+        "colon": "a: b", "hash": "a #b", "block": "a\n  b\n\nc\n", "stripped": "a\nb",
+        "spaces": " a", "list": ["- x", {"a": 1, "b": [true, null]}, [1, [2]], [], {}],
+        "tilde": "~", "time": "12:30:45", "big": 1e21,
+    });
+    insta::assert_snapshot!(to_yaml(&value));
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let text = prop_oneof![
+        any::<String>(),
+        "[a-zA-Z0-9 _./:#'\"\\n\\t-]{0,12}",
+        proptest::sample::select(vec![
+            "yes", "1e3", "0o7", "<<", "=", "? a", "- a", "a\n", "\n"
+        ])
+        .prop_map(str::to_owned),
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (any::<i32>()).prop_map(|integer| Value::from(f64::from(integer) + 0.25)),
+        text.clone().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 6, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            proptest::collection::btree_map(text.clone(), inner, 0..6)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn writing_and_reading_gives_the_value_back(value in any_json()) {
+        // A null document counts as none, and integral floats are integers when read.
+        let wrapped = json!({ "v": value });
+        let text = to_yaml(&wrapped);
+        let read = to_json(&text);
+        let again = read.clone().ok().and_then(|mut values| values.pop());
+        prop_assert_eq!(again.map(|v| v.to_string()), Some(wrapped.to_string()), "{} {:?}", text, read);
+    }
+
+    // stack.md case 10, rendering.md L22
+    #[test]
+    fn never_panics(text in any::<String>()) {
+        let _ = to_json(&text);
+        let _ = to_json_with_sources(&text);
+    }
+
+    #[test]
+    fn never_panics_on_nearly_yaml(text in "[a-c:\\-{}\\[\\]&*|>'\"\\n #!<0-9.,?]{0,60}") {
+        let _ = to_json(&text);
+        let _ = to_json_with_sources(&text);
+    }
+}
