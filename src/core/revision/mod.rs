@@ -1,1 +1,53 @@
-//! Phases, packing, adoption and probes of ClusterObjectSets.
+//! Revisions: what a ClusterObjectSet holds, when another is needed, what may be done to an object
+//! on the cluster, and what its state means.
+//!
+//! In go rendered objects, ClusterObjectSets and live objects; out come phases, content Secrets,
+//! decisions and conditions. Nothing here reads or writes a cluster.
+
+mod adopt;
+mod error;
+mod fields;
+pub mod gojson;
+mod identity;
+mod managed;
+mod observed;
+mod pack;
+mod phase;
+mod plan;
+mod probe;
+mod report;
+mod selector;
+#[cfg(test)]
+mod tests;
+
+pub use adopt::{Claim, Controller, Decision, Removal, Sibling, controller, decide, removal};
+pub use error::RevisionError;
+pub use fields::fold;
+pub use identity::{Account, IdentityError, account};
+pub use managed::{Mark, desired_object, fingerprint, forbidden_metadata, orphaned, released};
+pub use observed::changed;
+pub use pack::{
+    ContentRef, ContentSecret, MAX_OBJECT_BYTES, MAX_SECRET_BYTES, Packed, digest, digest_packed,
+    pack, unpack,
+};
+pub use phase::{
+    MAX_OBJECTS, MAX_PHASES, Phase, archive_groups, defined_kinds, object_text, phase_of, phases,
+    reject_duplicates, removal_groups,
+};
+pub use plan::{
+    Change, Desired, Extension, RETENTION, States, build, compare, has_succeeded, namespace_of,
+    needs_patch, next_number, outdated, prepare, rebuild, referenced_secrets, revision_name, sort,
+    states,
+};
+pub use probe::{Readiness, built_in, evaluate};
+pub use report::{ARCHIVING, Deadline, Outcome, bundle_version, conditions, deadline};
+
+/// Lower-case hexadecimal digits of `bytes`.
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,178 @@
+//! May a revision take an object that is already on the cluster?
+
+use std::fmt;
+
+use olm_api::CollisionProtection;
+use serde_json::Value;
+
+use crate::object::Object;
+
+/// The revision that wants an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// UID of the ClusterObjectSet.
+    pub uid: String,
+    /// `spec.revision`.
+    pub revision: i64,
+    /// Protection in force for this object: of the object, else its phase, else the revision.
+    pub protection: CollisionProtection,
+}
+
+/// Another owner of the same extension: an active revision, or the ClusterExtension itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sibling {
+    /// UID of the owner.
+    pub uid: String,
+    /// Its revision number; 0 for the ClusterExtension, whose objects any revision may take.
+    pub revision: i64,
+}
+
+/// What to do about one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It is absent: create it, failing if it appears meanwhile.
+    Create,
+    /// It is ours: apply without force, and with force where another manager took our fields.
+    Update,
+    /// It is taken over: the other owner references stay without `controller`, applied with force.
+    Adopt,
+    /// A later revision has it already: leave it, it counts as done.
+    Progressed,
+    /// Someone else has it: leave it and report the controller, if there is one.
+    Collide(Option<Controller>),
+}
+
+/// An owner reference that is the controller of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Controller {
+    /// `apiVersion` of the owner.
+    pub api_version: String,
+    /// Kind of the owner.
+    pub kind: String,
+    /// Name of the owner.
+    pub name: String,
+    /// UID of the owner.
+    pub uid: String,
+}
+
+impl fmt::Display for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} {} (uid {})",
+            self.api_version, self.kind, self.name, self.uid
+        )
+    }
+}
+
+/// Returns the owner reference of `live` that is marked as controller.
+pub fn controller(live: &Object) -> Option<Controller> {
+    let references = live.pointer("/metadata/ownerReferences")?.as_array()?;
+    let reference = references
+        .iter()
+        .find(|reference| reference.get("controller") == Some(&Value::Bool(true)))?;
+    let text = |key: &str| {
+        let value = reference.get(key).and_then(Value::as_str);
+        value.unwrap_or_default().to_owned()
+    };
+    Some(Controller {
+        api_version: text("apiVersion"),
+        kind: text("kind"),
+        name: text("name"),
+        uid: text("uid"),
+    })
+}
+
+/// Decides what `claim` may do about an object.
+///
+/// `live` is the object on the cluster, if it is there. `revision_key` is the annotation that
+/// carries the revision number on managed objects; it orders siblings and marks an object that was
+/// just orphaned, but is never proof of ownership.
+///
+/// Source: applying.md 3.6, boxcutter `machinery/objects.go`.
+pub fn decide(
+    live: Option<&Object>,
+    claim: &Claim,
+    siblings: &[Sibling],
+    revision_key: &str,
+) -> Decision {
+    let Some(live) = live else {
+        return Decision::Create;
+    };
+    let Some(controller) = controller(live) else {
+        // The garbage collector may still be after an object whose owner just left.
+        let orphaned = live.annotation(revision_key).is_some();
+        return if orphaned || claim.protection == CollisionProtection::Prevent {
+            Decision::Collide(None)
+        } else {
+            Decision::Adopt
+        };
+    };
+    if controller.uid == claim.uid {
+        return Decision::Update;
+    }
+    let Some(sibling) = siblings
+        .iter()
+        .find(|sibling| sibling.uid == controller.uid)
+    else {
+        return match claim.protection {
+            CollisionProtection::None => Decision::Adopt,
+            CollisionProtection::Prevent | CollisionProtection::IfNoController => {
+                Decision::Collide(Some(controller))
+            }
+        };
+    };
+    let annotated = live.annotation(revision_key);
+    let theirs = annotated
+        .and_then(|text| text.parse::<i64>().ok())
+        .unwrap_or(sibling.revision);
+    match theirs.cmp(&claim.revision) {
+        std::cmp::Ordering::Greater => Decision::Progressed,
+        std::cmp::Ordering::Less => Decision::Adopt,
+        std::cmp::Ordering::Equal => Decision::Collide(Some(controller)),
+    }
+}
+
+/// What to do about one object of a revision that goes away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Removal {
+    /// It is ours: delete it.
+    Delete,
+    /// It is ours and already on its way out: wait.
+    Wait,
+    /// It is not ours any more but names us as an owner: drop that reference only.
+    Release,
+    /// It is absent or has nothing to do with us.
+    Gone,
+}
+
+/// Decides what a revision with the given UID does about an object when it goes away.
+///
+/// Only the controller reference is proof of ownership; the revision annotation is not, because
+/// two extensions can have the same number.
+///
+/// Source: applying.md 3.9.
+pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
+    let Some(live) = live else {
+        return Removal::Gone;
+    };
+    if controller(live).is_some_and(|controller| controller.uid == uid) {
+        return match live.pointer("/metadata/deletionTimestamp") {
+            Some(_) => Removal::Wait,
+            None => Removal::Delete,
+        };
+    }
+    let references = live.pointer("/metadata/ownerReferences");
+    let named = references
+        .and_then(Value::as_array)
+        .is_some_and(|references| {
+            references
+                .iter()
+                .any(|reference| reference.get("uid").and_then(Value::as_str) == Some(uid))
+        });
+    if named {
+        Removal::Release
+    } else {
+        Removal::Gone
+    }
+}

@@ -1,0 +1,71 @@
+//! What can be wrong with a revision.
+
+use crate::error::{Classify, Disposition, quote};
+
+use super::pack::{MAX_OBJECT_BYTES, MAX_SECRET_BYTES};
+
+/// What can be wrong with a revision.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RevisionError {
+    /// The objects need more phases than the API allows; the number needed.
+    #[error("revision needs {0} phases, at most 20 are allowed")]
+    TooManyPhases(usize),
+    /// The same object appears twice: the object, and the phases that hold it.
+    #[error("{0}: duplicate object found in phases: {1}")]
+    Duplicate(String, String),
+    /// An object does not fit into a Secret.
+    #[error(
+        "object in phase {phase} index {index} exceeds maximum Secret data size \
+         ({bytes} bytes > {MAX_SECRET_BYTES} bytes) even after compression"
+    )]
+    ObjectTooLarge {
+        /// Index of the phase.
+        phase: usize,
+        /// Index of the object in the phase.
+        index: usize,
+        /// Its size, compressed.
+        bytes: usize,
+    },
+    /// A stored object is larger than the reader accepts.
+    #[error(
+        "decompressed data for key {} in Secret {secret} exceeds maximum size ({MAX_OBJECT_BYTES} bytes)",
+        quote(.key)
+    )]
+    ContentTooLarge {
+        /// Key in the Secret.
+        key: String,
+        /// `<namespace>/<name>` of the Secret.
+        secret: String,
+    },
+    /// A stored object cannot be read.
+    #[error("reading key {} in Secret {secret}: {cause}", quote(.key))]
+    InvalidContent {
+        /// Key in the Secret.
+        key: String,
+        /// `<namespace>/<name>` of the Secret.
+        secret: String,
+        /// What the decoder said.
+        cause: String,
+    },
+    /// The name of the revision does not fit into a label value.
+    #[error(
+        "metadata.name is too long: revision name {} must be no more than 63 characters",
+        quote(.0)
+    )]
+    NameTooLong(String),
+}
+
+impl Classify for RevisionError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::TooManyPhases(_) | Self::ObjectTooLarge { .. } => {
+                Disposition::Terminal("Blocked")
+            }
+            Self::NameTooLong(_) => Disposition::Terminal("InvalidConfiguration"),
+            // A duplicate comes from rendering, whose errors are retried.
+            Self::Duplicate(..) | Self::ContentTooLarge { .. } | Self::InvalidContent { .. } => {
+                Disposition::Retry
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! As whom a revision is applied.
+
+use std::fmt;
+
+use olm_api::ClusterObjectSet;
+use olm_api::keys::annotation;
+
+/// A service account.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Account {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A revision does not say as whom it is applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityError {
+    /// Neither annotation is there, the extension names no account and there is no default.
+    #[error("revision {name:?} is missing required annotations")]
+    Missing {
+        /// Name of the revision.
+        name: String,
+    },
+    /// Only the namespace is there.
+    #[error("revision {name:?} is missing ServiceAccount name annotation")]
+    MissingName {
+        /// Name of the revision.
+        name: String,
+    },
+    /// Only the name is there.
+    #[error("revision {name:?} is missing ServiceAccount namespace annotation")]
+    MissingNamespace {
+        /// Name of the revision.
+        name: String,
+    },
+}
+
+/// Returns the account that applies a revision: the recorded one, else that of its extension, else
+/// the default.
+///
+/// # Errors
+/// Fails when none is known, or only half of one is recorded.
+///
+/// Source: applying.md 4.5.
+pub fn account(
+    revision: &ClusterObjectSet,
+    extension: Option<Account>,
+    default: Option<Account>,
+) -> Result<Account, IdentityError> {
+    let annotations = revision.metadata.annotations.as_ref();
+    let text = |key: &str| {
+        let value = annotations.and_then(|annotations| annotations.get(key));
+        value.filter(|value| !value.is_empty()).cloned()
+    };
+    let name = revision.metadata.name.clone().unwrap_or_default();
+    let recorded = (
+        text(annotation::SERVICE_ACCOUNT_NAMESPACE),
+        text(annotation::SERVICE_ACCOUNT_NAME),
+    );
+    match recorded {
+        (Some(namespace), Some(name)) => Ok(Account { namespace, name }),
+        (Some(_), None) => Err(IdentityError::MissingName { name }),
+        (None, Some(_)) => Err(IdentityError::MissingNamespace { name }),
+        (None, None) => extension.or(default).ok_or(IdentityError::Missing { name }),
+    }
+}

@@ -1,0 +1,190 @@
+//! Managed objects: what is added to the content before it is applied, and taken off again.
+
+use olm_api::API_VERSION;
+use olm_api::keys::{annotation, label};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::object::Object;
+
+use super::{gojson, hex};
+
+/// Metadata that the content of a revision must not carry, because the API server or we own it.
+const FORBIDDEN: [&str; 6] = [
+    "uid",
+    "generation",
+    "generateName",
+    "finalizers",
+    "ownerReferences",
+    "resourceVersion",
+];
+
+/// What marks an object as managed by a revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Name of the ClusterObjectSet.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// `spec.revision`.
+    pub revision: i64,
+    /// Its `owner-name` label; sets made by hand have none, and then none is written.
+    pub owner_name: Option<String>,
+}
+
+/// Returns the metadata fields of `object` that content must not carry.
+///
+/// Source: applying.md 3.6.
+pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
+    let metadata = object.0.get("metadata").and_then(Value::as_object);
+    FORBIDDEN
+        .into_iter()
+        .filter(|key| metadata.is_some_and(|metadata| metadata.contains_key(*key)))
+        .collect()
+}
+
+/// Returns what is applied for `content`: marked, owned by the revision, and addressed to the
+/// state in `live`.
+///
+/// Other owner references of `live` stay, none of them as controller: all revisions of an
+/// extension share one field manager, so a reference that is left out would be removed.
+/// A ClusterRole that aggregates others is applied without `rules`, which belong to the
+/// aggregation controller. `blockOwnerDeletion` is false, so that the applying account needs no
+/// right on our finalizers.
+///
+/// Source: applying.md 3.6.
+pub fn desired_object(content: &Object, mark: &Mark, live: Option<&Object>) -> Object {
+    let mut object = content.clone();
+    if is_aggregated(&object) {
+        object.0.remove("rules");
+    }
+    let metadata = object.metadata_mut();
+    let labels = entries(metadata, "labels");
+    labels.insert(label::MANAGED_BY.to_owned(), label::MANAGED_BY_OLM.into());
+    if let Some(owner) = &mark.owner_name {
+        labels.insert(label::OWNER_NAME.to_owned(), owner.as_str().into());
+    }
+    let annotations = entries(metadata, "annotations");
+    annotations.insert(
+        annotation::REVISION.to_owned(),
+        mark.revision.to_string().into(),
+    );
+    let mut references = other_references(live, &mark.uid);
+    references.push(json!({
+        "apiVersion": API_VERSION,
+        "kind": "ClusterObjectSet",
+        "name": mark.name,
+        "uid": mark.uid,
+        "controller": true,
+        "blockOwnerDeletion": false,
+    }));
+    metadata.insert("ownerReferences".to_owned(), references.into());
+    if let Some(version) = live.and_then(|live| live.pointer("/metadata/resourceVersion")) {
+        // A writer that came between our read and this write makes it fail instead of losing.
+        metadata.insert("resourceVersion".to_owned(), version.clone());
+    }
+    object
+}
+
+/// Returns a hash of everything in a live object that we could have to put right.
+///
+/// Kinds that count generations change theirs with the spec, so there the generation, labels,
+/// annotations and owner references are enough and a change of status does not count. Elsewhere
+/// the resource version is used.
+///
+/// Source: applying.md 3.6.
+pub fn fingerprint(live: &Object) -> String {
+    let metadata = |key: &str| {
+        let value = live
+            .0
+            .get("metadata")
+            .and_then(|metadata| metadata.get(key));
+        value.cloned().unwrap_or_default()
+    };
+    let generation = metadata("generation").as_i64().unwrap_or(0);
+    let state = if generation == 0 {
+        json!([metadata("uid"), metadata("resourceVersion")])
+    } else {
+        json!([
+            metadata("uid"),
+            generation,
+            metadata("labels"),
+            metadata("annotations"),
+            metadata("ownerReferences"),
+        ])
+    };
+    hex(&Sha256::digest(gojson::to_string(&state)))
+}
+
+/// Returns the owner references of `live` without those of `uid`, for a patch that only lets go.
+pub fn released(live: &Object, uid: &str) -> Vec<Value> {
+    references(live)
+        .into_iter()
+        .filter(|reference| reference.get("uid").and_then(Value::as_str) != Some(uid))
+        .collect()
+}
+
+/// Returns the metadata of `live` as it is left behind when its revision goes but the object
+/// stays: without our owner reference, revision annotation and labels.
+///
+/// Source: applying.md 3.9 and 7.3.
+pub fn orphaned(live: &Object, uid: &str) -> Map<String, Value> {
+    let mut object = live.clone();
+    let references = released(live, uid);
+    let metadata = object.metadata_mut();
+    metadata.insert("ownerReferences".to_owned(), references.into());
+    let labels = entries(metadata, "labels");
+    for key in [
+        label::OWNER_KIND,
+        label::OWNER_NAME,
+        label::MANAGED_BY,
+        label::BOXCUTTER_MANAGED,
+    ] {
+        labels.remove(key);
+    }
+    let annotations = entries(metadata, "annotations");
+    for key in [
+        annotation::REVISION,
+        annotation::PACKAGE_NAME,
+        annotation::BUNDLE_VERSION,
+    ] {
+        annotations.remove(key);
+    }
+    metadata.clone()
+}
+
+fn other_references(live: Option<&Object>, uid: &str) -> Vec<Value> {
+    let mut others = live.map(|live| released(live, uid)).unwrap_or_default();
+    for other in &mut others {
+        if let Value::Object(other) = other
+            && other.contains_key("controller")
+        {
+            other.insert("controller".to_owned(), Value::Bool(false));
+        }
+    }
+    others
+}
+
+fn references(live: &Object) -> Vec<Value> {
+    let found = live.pointer("/metadata/ownerReferences");
+    found.and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+fn is_aggregated(object: &Object) -> bool {
+    object.kind() == "ClusterRole"
+        && object
+            .pointer("/aggregationRule/clusterRoleSelectors")
+            .and_then(Value::as_array)
+            .is_some_and(|selectors| !selectors.is_empty())
+}
+
+/// The string map at `key` of `metadata`, created when absent.
+fn entries<'a>(metadata: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let value = metadata
+        .entry(key)
+        .or_insert_with(|| Value::Object(Map::new()));
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut().expect("it was made an object above")
+}

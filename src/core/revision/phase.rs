@@ -1,0 +1,281 @@
+//! Which phase an object belongs to, and the order inside a phase.
+
+use std::collections::BTreeMap;
+
+use crate::object::{Identity, Object};
+
+use super::RevisionError;
+
+/// Most objects the API allows in one phase.
+pub const MAX_OBJECTS: usize = 50;
+/// Most phases the API allows in one revision.
+pub const MAX_PHASES: usize = 20;
+
+/// The phase of every kind that the table does not list.
+const DEFAULT_PHASE: &str = "deploy";
+const CRDS: &str = "crds";
+
+/// Phases in the order they are applied, each with its kinds as (group, kind).
+///
+/// Source: operator-controller `internal/operator-controller/applier/phase.go`.
+const TABLE: [(&str, &[(&str, &str)]); 13] = [
+    ("namespaces", &[("", "Namespace")]),
+    (
+        "policies",
+        &[
+            ("networking.k8s.io", "NetworkPolicy"),
+            ("policy", "PodDisruptionBudget"),
+            ("scheduling.k8s.io", "PriorityClass"),
+        ],
+    ),
+    ("identity", &[("", "ServiceAccount")]),
+    ("configuration", &[("", "Secret"), ("", "ConfigMap")]),
+    (
+        "storage",
+        &[
+            ("", "PersistentVolume"),
+            ("", "PersistentVolumeClaim"),
+            ("storage.k8s.io", "StorageClass"),
+        ],
+    ),
+    (
+        CRDS,
+        &[("apiextensions.k8s.io", "CustomResourceDefinition")],
+    ),
+    (
+        "roles",
+        &[
+            ("rbac.authorization.k8s.io", "ClusterRole"),
+            ("rbac.authorization.k8s.io", "Role"),
+        ],
+    ),
+    (
+        "bindings",
+        &[
+            ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+            ("rbac.authorization.k8s.io", "RoleBinding"),
+        ],
+    ),
+    (
+        "infrastructure",
+        &[
+            ("", "Service"),
+            ("cert-manager.io", "Issuer"),
+            ("cert-manager.io", "Certificate"),
+        ],
+    ),
+    (DEFAULT_PHASE, &[("apps", "Deployment")]),
+    (
+        "scaling",
+        &[("autoscaling.k8s.io", "VerticalPodAutoscaler")],
+    ),
+    (
+        "publish",
+        &[
+            ("monitoring.coreos.com", "PrometheusRule"),
+            ("monitoring.coreos.com", "ServiceMonitor"),
+            ("monitoring.coreos.com", "PodMonitor"),
+            ("networking.k8s.io", "Ingress"),
+            ("route.openshift.io", "Route"),
+            ("console.openshift.io", "ConsoleYAMLSample"),
+            ("console.openshift.io", "ConsoleQuickStart"),
+            ("console.openshift.io", "ConsoleCLIDownload"),
+            ("console.openshift.io", "ConsoleLink"),
+            ("console.openshift.io", "ConsolePlugin"),
+        ],
+    ),
+    (
+        "admission",
+        &[
+            (
+                "admissionregistration.k8s.io",
+                "ValidatingWebhookConfiguration",
+            ),
+            (
+                "admissionregistration.k8s.io",
+                "MutatingWebhookConfiguration",
+            ),
+        ],
+    ),
+];
+
+/// The order in which an uninstall removes phases. A webhook without its server would block the
+/// deletions that follow, so `admission` goes first; CRDs go while the operator still runs and can
+/// serve the finalizers of their instances.
+///
+/// Source: applying.md 7.2.
+const REMOVAL: [&str; 13] = [
+    "admission",
+    "publish",
+    "scaling",
+    CRDS,
+    DEFAULT_PHASE,
+    "infrastructure",
+    "bindings",
+    "roles",
+    "storage",
+    "configuration",
+    "identity",
+    "policies",
+    "namespaces",
+];
+
+/// Objects that are applied together and must all be ready before the next phase starts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Phase {
+    /// Name, unique in the revision, a DNS-1123 label.
+    pub name: String,
+    /// The objects, sorted by group, version, kind, namespace, name where we made the phase.
+    pub objects: Vec<Object>,
+}
+
+/// Returns the phase that a kind belongs to.
+pub fn phase_of(group: &str, kind: &str) -> &'static str {
+    TABLE
+        .iter()
+        .find(|(_, kinds)| kinds.contains(&(group, kind)))
+        .map_or(DEFAULT_PHASE, |(phase, _)| phase)
+}
+
+/// Sorts objects into phases, in the order they are applied.
+///
+/// Empty phases are left out. A phase of more than [`MAX_OBJECTS`] is continued in `<phase>-2`,
+/// `<phase>-3` and so on, in the same sorted order.
+///
+/// # Errors
+/// Fails when more than [`MAX_PHASES`] phases result, or one object appears twice.
+///
+/// Source: applying.md 3.2.
+pub fn phases(objects: Vec<Object>) -> Result<Vec<Phase>, RevisionError> {
+    let mut by_phase: BTreeMap<&'static str, Vec<Object>> = BTreeMap::new();
+    for object in objects {
+        let phase = phase_of(object.group(), object.kind());
+        by_phase.entry(phase).or_default().push(object);
+    }
+    let mut phases = Vec::new();
+    for (name, _) in TABLE {
+        let mut objects = by_phase.remove(name).unwrap_or_default();
+        objects.sort_by_cached_key(Object::identity);
+        for (index, part) in objects.chunks(MAX_OBJECTS).enumerate() {
+            let name = match index {
+                0 => name.to_owned(),
+                more => format!("{name}-{}", more + 1),
+            };
+            phases.push(Phase {
+                name,
+                objects: part.to_vec(),
+            });
+        }
+    }
+    if phases.len() > MAX_PHASES {
+        return Err(RevisionError::TooManyPhases(phases.len()));
+    }
+    reject_duplicates(&phases)?;
+    Ok(phases)
+}
+
+/// Fails when the same object, whatever its API version, appears twice.
+///
+/// # Errors
+/// Names every phase that holds the first object met twice.
+pub fn reject_duplicates(phases: &[Phase]) -> Result<(), RevisionError> {
+    let mut seen: BTreeMap<(String, String, String, String), &str> = BTreeMap::new();
+    for phase in phases {
+        for object in &phase.objects {
+            let identity = object.identity();
+            let Identity {
+                group,
+                version: _,
+                kind,
+                namespace,
+                name,
+            } = identity.clone();
+            let Some(first) = seen.insert((group, kind, namespace, name), &phase.name) else {
+                continue;
+            };
+            let mut names = vec![first.to_owned(), phase.name.clone()];
+            names.dedup();
+            return Err(RevisionError::Duplicate(
+                object_text(&identity),
+                names.join(", "),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the objects of a revision in the order an uninstall removes them, in groups that must
+/// be gone before the next group starts.
+///
+/// Instances of CRDs that are part of the same revision come first. Phases made by [`phases`]
+/// follow in the order that lets finalizers run; a revision with phases of its own naming is
+/// removed in reverse order, as archiving does.
+///
+/// Source: applying.md 7.2.
+pub fn removal_groups(phases: &[Phase]) -> Vec<Vec<&Object>> {
+    let defined = defined_kinds(phases);
+    let is_instance =
+        |object: &Object| defined.contains(&(object.group().to_owned(), object.kind().to_owned()));
+    let rank = |name: &str| REMOVAL.iter().position(|phase| *phase == base_name(name));
+    let mut ordered: Vec<&Phase> = phases.iter().rev().collect();
+    if phases.iter().all(|phase| rank(&phase.name).is_some()) {
+        // The sort is stable, so `deploy-2` stays before `deploy`.
+        ordered.sort_by_key(|phase| rank(&phase.name));
+    }
+    let instances: Vec<&Object> = ordered
+        .iter()
+        .flat_map(|phase| phase.objects.iter().rev())
+        .filter(|object| is_instance(object))
+        .collect();
+    let rest = ordered.iter().map(|phase| {
+        let objects = phase.objects.iter().rev();
+        objects.filter(|object| !is_instance(object)).collect()
+    });
+    std::iter::once(instances)
+        .chain(rest)
+        .filter(|group: &Vec<&Object>| !group.is_empty())
+        .collect()
+}
+
+/// Returns the objects of a revision in the order archiving removes them: phases and objects
+/// reversed, one group a phase.
+pub fn archive_groups(phases: &[Phase]) -> Vec<Vec<&Object>> {
+    phases
+        .iter()
+        .rev()
+        .map(|phase| phase.objects.iter().rev().collect())
+        .collect()
+}
+
+/// Returns the kinds, as (group, kind), that CRDs of the revision define.
+pub fn defined_kinds(phases: &[Phase]) -> Vec<(String, String)> {
+    let text = |object: &Object, pointer: &str| {
+        let value = object.pointer(pointer)?;
+        value.as_str().map(str::to_owned)
+    };
+    phases
+        .iter()
+        .flat_map(|phase| &phase.objects)
+        .filter(|object| object.kind() == "CustomResourceDefinition")
+        .filter_map(|crd| Some((text(crd, "/spec/group")?, text(crd, "/spec/names/kind")?)))
+        .collect()
+}
+
+/// Returns how messages name an object: `<Kind>.<group>/<version> <namespace>/<name>`, with an
+/// empty namespace for cluster-scoped objects.
+pub fn object_text(identity: &Identity) -> String {
+    format!(
+        "{}.{} {}/{}",
+        identity.kind,
+        identity.api_version(),
+        identity.namespace,
+        identity.name
+    )
+}
+
+fn base_name(phase: &str) -> &str {
+    match phase.rsplit_once('-') {
+        Some((base, number)) if number.parse::<u8>().is_ok() => base,
+        _ => phase,
+    }
+}

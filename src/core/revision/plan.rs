@@ -1,0 +1,357 @@
+//! Which revisions exist, whether another is needed, and what it looks like.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use olm_api::conditions::{status, types};
+use olm_api::keys::{annotation, label};
+use olm_api::{
+    API_VERSION, ClusterObjectSet, ClusterObjectSetSpec, CollisionProtection, LifecycleState,
+    ObjectSourceRef, PhaseObject, ProgressionProbe,
+};
+use serde_json::{Map, Value};
+
+use crate::object::Object;
+
+use super::RevisionError;
+use super::pack::{Packed, digest_packed};
+use super::phase::Phase;
+
+/// Archived revisions that are kept beside those still in use.
+pub const RETENTION: usize = 5;
+/// Longest label value, which the name of a revision has to fit into.
+const MAX_NAME: usize = 63;
+
+/// The ClusterExtension a revision belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extension {
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+}
+
+/// A revision as it should be, before it has a number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Desired {
+    /// Whose revision it is.
+    pub extension: Extension,
+    /// What it holds, made by [`super::phases`] from objects that went through [`prepare`].
+    pub phases: Vec<Phase>,
+    /// Annotations of the ClusterObjectSet: bundle metadata, recorded identity, generation.
+    pub annotations: BTreeMap<String, String>,
+    /// Probes, normally [`super::built_in`].
+    pub probes: Vec<ProgressionProbe>,
+    /// `spec.progressDeadlineMinutes` of the extension; absent or 0 means none.
+    pub deadline_minutes: Option<i32>,
+    /// Protection of existing objects, normally `Prevent`.
+    pub collision_protection: CollisionProtection,
+}
+
+/// What has to happen to reach a desired revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// There is no revision yet.
+    Install,
+    /// The content differs from the newest revision.
+    Upgrade,
+    /// The content is that of the newest revision; at most annotations, probes or the deadline
+    /// are patched in place.
+    Unchanged,
+}
+
+/// The revisions of an extension that are in use.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct States<'a> {
+    /// The highest-numbered one that was rolled out completely once.
+    pub installed: Option<&'a ClusterObjectSet>,
+    /// Those that were not, in ascending order.
+    pub rolling: Vec<&'a ClusterObjectSet>,
+}
+
+/// Sorts revisions by number, ties by name.
+pub fn sort(revisions: &mut [ClusterObjectSet]) {
+    revisions.sort_by(|a, b| {
+        let key = |set: &ClusterObjectSet| (set.spec.revision, set.metadata.name.clone());
+        key(a).cmp(&key(b))
+    });
+}
+
+/// Says which revisions are installed and which are rolling out; archived ones are neither.
+///
+/// `revisions` is sorted by [`sort`].
+///
+/// Source: applying.md 1.2.
+pub fn states(revisions: &[ClusterObjectSet]) -> States<'_> {
+    let mut states = States::default();
+    for revision in revisions {
+        if revision.spec.lifecycle_state == LifecycleState::Archived {
+            continue;
+        }
+        if has_succeeded(revision) {
+            states.installed = Some(revision);
+        } else {
+            states.rolling.push(revision);
+        }
+    }
+    states
+}
+
+/// Says whether a revision was ever rolled out completely.
+pub fn has_succeeded(revision: &ClusterObjectSet) -> bool {
+    let conditions = revision.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == types::SUCCEEDED && condition.status == status::TRUE)
+}
+
+/// Compares what should be with the newest revision.
+///
+/// `digests` are name and digest of each phase of the newest revision: `status.observedPhases`,
+/// or computed from its resolved content while that is empty.
+///
+/// Source: applying.md 3.4.
+pub fn compare(
+    desired: &Desired,
+    newest: Option<&ClusterObjectSet>,
+    digests: &[(String, String)],
+) -> Change {
+    let Some(newest) = newest else {
+        return Change::Install;
+    };
+    let wanted = desired
+        .phases
+        .iter()
+        .map(|phase| (phase.name.clone(), digest_packed(phase)));
+    let same = wanted.eq(digests.iter().cloned())
+        && newest.spec.lifecycle_state == LifecycleState::Active
+        && newest.spec.collision_protection == desired.collision_protection;
+    if same {
+        Change::Unchanged
+    } else {
+        Change::Upgrade
+    }
+}
+
+/// Says whether the newest revision differs from `desired` in what may be patched in place.
+///
+/// Annotations that others put on the revision do not count.
+pub fn needs_patch(desired: &Desired, newest: &ClusterObjectSet) -> bool {
+    let annotations = newest.metadata.annotations.clone().unwrap_or_default();
+    let annotated = desired
+        .annotations
+        .iter()
+        .all(|(key, value)| annotations.get(key) == Some(value));
+    // Keys of ours that the desired revision no longer has are dropped by the patch.
+    let stale = annotations.keys().any(|key| {
+        OWN_ANNOTATIONS.contains(&key.as_str()) && !desired.annotations.contains_key(key)
+    });
+    !annotated
+        || stale
+        || newest.spec.progression_probes != desired.probes
+        || newest.spec.progress_deadline_minutes != deadline(desired)
+}
+
+const OWN_ANNOTATIONS: [&str; 10] = [
+    annotation::BUNDLE_NAME,
+    annotation::BUNDLE_VERSION,
+    annotation::BUNDLE_RELEASE,
+    annotation::BUNDLE_REFERENCE,
+    annotation::BUNDLE_CONSTRAINTS,
+    annotation::PACKAGE_NAME,
+    annotation::PROPERTIES,
+    annotation::EXTENSION_GENERATION,
+    annotation::SERVICE_ACCOUNT_NAME,
+    annotation::SERVICE_ACCOUNT_NAMESPACE,
+];
+
+/// Returns the number of the revision that follows `revisions`: the highest plus one, archived
+/// ones counted, or 1.
+pub fn next_number(revisions: &[ClusterObjectSet]) -> i64 {
+    let highest = revisions
+        .iter()
+        .map(|revision| revision.spec.revision)
+        .max();
+    highest.unwrap_or(0) + 1
+}
+
+/// Returns the name of a revision.
+///
+/// # Errors
+/// Fails when it does not fit into a label value.
+pub fn revision_name(extension: &str, number: i64) -> Result<String, RevisionError> {
+    let name = format!("{extension}-{number}");
+    if name.len() > MAX_NAME {
+        return Err(RevisionError::NameTooLong(name));
+    }
+    Ok(name)
+}
+
+/// Returns the archived revisions to delete before another is created.
+///
+/// `revisions` is sorted; those with an index below `len - 5` go if they are archived.
+///
+/// Source: applying.md 3.4.
+pub fn outdated(revisions: &[ClusterObjectSet]) -> Vec<&ClusterObjectSet> {
+    let kept_from = revisions.len().saturating_sub(RETENTION);
+    revisions[..kept_from]
+        .iter()
+        .filter(|revision| revision.spec.lifecycle_state == LifecycleState::Archived)
+        .collect()
+}
+
+/// Returns the ClusterObjectSet to apply for a new revision, with its content in Secrets.
+///
+/// `system_namespace` is where those Secrets are.
+pub fn build(
+    desired: &Desired,
+    name: &str,
+    number: i64,
+    packed: &Packed,
+    system_namespace: &str,
+) -> ClusterObjectSet {
+    let phases = packed
+        .phases
+        .iter()
+        .map(|(phase, refs)| olm_api::Phase {
+            name: phase.clone(),
+            objects: refs
+                .iter()
+                .map(|stored| PhaseObject {
+                    ref_: Some(ObjectSourceRef {
+                        name: stored.secret.clone(),
+                        namespace: system_namespace.to_owned(),
+                        key: stored.key.clone(),
+                    }),
+                    ..PhaseObject::default()
+                })
+                .collect(),
+            collision_protection: None,
+        })
+        .collect();
+    object_set(desired, name, number, phases)
+}
+
+/// Returns the ClusterObjectSet to apply when only what is mutable differs: content and number
+/// are those of `newest`.
+pub fn rebuild(desired: &Desired, newest: &ClusterObjectSet) -> ClusterObjectSet {
+    let name = newest.metadata.name.clone().unwrap_or_default();
+    object_set(
+        desired,
+        &name,
+        newest.spec.revision,
+        newest.spec.phases.clone(),
+    )
+}
+
+fn object_set(
+    desired: &Desired,
+    name: &str,
+    number: i64,
+    phases: Vec<olm_api::Phase>,
+) -> ClusterObjectSet {
+    let Extension { name: owner, uid } = &desired.extension;
+    ClusterObjectSet {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: Some(BTreeMap::from([
+                (
+                    label::OWNER_KIND.to_owned(),
+                    label::OWNER_KIND_EXTENSION.to_owned(),
+                ),
+                (label::OWNER_NAME.to_owned(), owner.clone()),
+            ])),
+            annotations: Some(desired.annotations.clone()),
+            owner_references: Some(vec![OwnerReference {
+                api_version: API_VERSION.to_owned(),
+                kind: label::OWNER_KIND_EXTENSION.to_owned(),
+                name: owner.clone(),
+                uid: uid.clone(),
+                controller: Some(true),
+                block_owner_deletion: Some(true),
+            }]),
+            ..ObjectMeta::default()
+        },
+        spec: ClusterObjectSetSpec {
+            lifecycle_state: LifecycleState::Active,
+            revision: number,
+            phases,
+            progress_deadline_minutes: deadline(desired),
+            progression_probes: desired.probes.clone(),
+            collision_protection: desired.collision_protection,
+        },
+        status: None,
+    }
+}
+
+fn deadline(desired: &Desired) -> Option<i32> {
+    desired.deadline_minutes.filter(|minutes| *minutes > 0)
+}
+
+/// Returns a rendered object as a revision holds it: without status, with no metadata but name,
+/// namespace, labels and annotations, and marked with its extension, package and version.
+///
+/// An empty package or version is not written.
+///
+/// Source: applying.md 1.5.
+pub fn prepare(object: Object, extension: &str, package: &str, version: &str) -> Object {
+    let Object(mut map) = object;
+    map.remove("status");
+    let old = match map.remove("metadata") {
+        Some(Value::Object(metadata)) => metadata,
+        _ => Map::new(),
+    };
+    let strings = |key: &str| -> Map<String, Value> {
+        let found = old.get(key).and_then(Value::as_object);
+        found.cloned().unwrap_or_default()
+    };
+    let mut labels = strings("labels");
+    labels.insert(
+        label::OWNER_KIND.to_owned(),
+        label::OWNER_KIND_EXTENSION.into(),
+    );
+    labels.insert(label::OWNER_NAME.to_owned(), extension.into());
+    let mut annotations = strings("annotations");
+    annotations.remove(annotation::LAST_APPLIED);
+    for (key, value) in [
+        (annotation::PACKAGE_NAME, package),
+        (annotation::BUNDLE_VERSION, version),
+    ] {
+        if !value.is_empty() {
+            annotations.insert(key.to_owned(), value.into());
+        }
+    }
+    let mut metadata = Map::new();
+    if !annotations.is_empty() {
+        metadata.insert("annotations".to_owned(), Value::Object(annotations));
+    }
+    metadata.insert("labels".to_owned(), Value::Object(labels));
+    for key in ["name", "namespace"] {
+        if let Some(value) = old.get(key) {
+            metadata.insert(key.to_owned(), value.clone());
+        }
+    }
+    map.insert("metadata".to_owned(), Value::Object(metadata));
+    Object(map)
+}
+
+/// Returns `(namespace, name)` of every Secret a revision refers to, each once.
+pub fn referenced_secrets(
+    spec: &ClusterObjectSetSpec,
+    system_namespace: &str,
+) -> BTreeSet<(String, String)> {
+    let objects = spec.phases.iter().flat_map(|phase| &phase.objects);
+    objects
+        .filter_map(|object| object.ref_.as_ref())
+        .map(|stored| (namespace_of(stored, system_namespace), stored.name.clone()))
+        .collect()
+}
+
+/// Returns the namespace of a reference; absent means the controller's.
+pub fn namespace_of(stored: &ObjectSourceRef, system_namespace: &str) -> String {
+    if stored.namespace.is_empty() {
+        system_namespace.to_owned()
+    } else {
+        stored.namespace.clone()
+    }
+}

@@ -1,0 +1,293 @@
+//! Is an object ready? The probes of a revision and how they are evaluated.
+
+use olm_api::conditions::status;
+use olm_api::{
+    Assertion, AssertionType, ConditionEqualProbe, ConditionEqualStatus, FieldValueProbe,
+    FieldsEqualProbe, GroupKind, ObjectSelector, ProgressionProbe, SelectorType,
+};
+use serde_json::Value;
+
+use crate::object::Object;
+
+use super::gojson;
+use super::selector::matches_labels;
+
+/// What probes say about an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Readiness {
+    /// Every matching probe passes, or none matches.
+    Ready,
+    /// A probe fails; the messages of those that do.
+    NotReady(String),
+    /// A probe cannot be judged yet; the messages of those that do not pass.
+    Unknown(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    True,
+    False,
+    Unknown,
+}
+
+type Finding = (Verdict, String);
+
+/// Returns the probes that every revision of an extension carries.
+///
+/// A Deployment is ready when its update is complete and it is `Available`. A StatefulSet has no
+/// such condition, so its ready replicas count instead; upstream asks for the condition and never
+/// gets it.
+///
+/// Source: applying.md 3.7.
+pub fn built_in() -> Vec<ProgressionProbe> {
+    let kind = |group: &str, kind: &str, assertions: Vec<Assertion>| ProgressionProbe {
+        selector: ObjectSelector {
+            type_: SelectorType::GroupKind,
+            group_kind: Some(GroupKind {
+                group: group.to_owned(),
+                kind: kind.to_owned(),
+            }),
+            label: None,
+        },
+        assertions,
+    };
+    let updated = || fields_equal("status.updatedReplicas", "status.replicas");
+    let scheduled = |field| fields_equal(field, "status.desiredNumberScheduled");
+    vec![
+        kind(
+            "apiextensions.k8s.io",
+            "CustomResourceDefinition",
+            vec![condition_true("Established")],
+        ),
+        kind(
+            "cert-manager.io",
+            "Certificate",
+            vec![condition_true("Ready")],
+        ),
+        kind("cert-manager.io", "Issuer", vec![condition_true("Ready")]),
+        kind("", "Namespace", vec![field_value("status.phase", "Active")]),
+        kind(
+            "",
+            "PersistentVolumeClaim",
+            vec![field_value("status.phase", "Bound")],
+        ),
+        kind(
+            "apps",
+            "Deployment",
+            vec![updated(), condition_true("Available")],
+        ),
+        kind(
+            "apps",
+            "StatefulSet",
+            vec![
+                updated(),
+                fields_equal("status.readyReplicas", "status.replicas"),
+            ],
+        ),
+        kind(
+            "apps",
+            "DaemonSet",
+            vec![
+                scheduled("status.updatedNumberScheduled"),
+                scheduled("status.numberReady"),
+            ],
+        ),
+        kind("batch", "Job", vec![condition_true("Complete")]),
+    ]
+}
+
+/// Evaluates `probes` on an object as the API server returned it.
+///
+/// `Unknown` beats `NotReady`; the messages of everything that does not pass are joined with
+/// `" and "`.
+///
+/// Source: applying.md 3.7, boxcutter `probing`.
+pub fn evaluate(object: &Object, probes: &[ProgressionProbe]) -> Readiness {
+    let failing: Vec<Finding> = probes
+        .iter()
+        .filter(|probe| selects(&probe.selector, object))
+        .flat_map(|probe| evaluate_group(object, &probe.assertions))
+        .filter(|(verdict, _)| *verdict != Verdict::True)
+        .collect();
+    let worst = failing.iter().map(|(verdict, _)| *verdict).max();
+    let messages: Vec<&str> = failing.iter().map(|(_, text)| text.as_str()).collect();
+    match worst {
+        None | Some(Verdict::True) => Readiness::Ready,
+        Some(Verdict::False) => Readiness::NotReady(messages.join(" and ")),
+        Some(Verdict::Unknown) => Readiness::Unknown(messages.join(" and ")),
+    }
+}
+
+fn evaluate_group(object: &Object, assertions: &[Assertion]) -> Vec<Finding> {
+    let generation = object
+        .pointer("/metadata/generation")
+        .and_then(Value::as_i64);
+    let observed = object
+        .pointer("/status/observedGeneration")
+        .and_then(Value::as_i64);
+    if observed.is_some_and(|observed| observed != generation.unwrap_or(0)) {
+        return vec![unknown(".status outdated")];
+    }
+    assertions
+        .iter()
+        .map(|assertion| match assertion.type_ {
+            AssertionType::ConditionEqual => {
+                let probe = assertion.condition_equal.as_ref();
+                probe.map(|probe| condition_equal(object, probe, generation))
+            }
+            AssertionType::FieldsEqual => {
+                let probe = assertion.fields_equal.as_ref();
+                probe.map(|probe| compare_fields(object, probe))
+            }
+            AssertionType::FieldValue => {
+                let probe = assertion.field_value.as_ref();
+                probe.map(|probe| compare_value(object, probe))
+            }
+        })
+        // The API refuses an assertion without the member its type names.
+        .map(|finding| finding.unwrap_or_else(|| unknown("malformed probe")))
+        .collect()
+}
+
+fn condition_equal(
+    object: &Object,
+    probe: &ConditionEqualProbe,
+    generation: Option<i64>,
+) -> Finding {
+    let name = format!(".status.condition[{:?}]", probe.type_);
+    let Some(conditions) = object.pointer("/status/conditions") else {
+        return unknown("missing .status.conditions");
+    };
+    let Some(conditions) = conditions.as_array() else {
+        return unknown("malformed .status.conditions");
+    };
+    let text = |condition: &Value, key: &str| {
+        let value = condition.get(key).and_then(Value::as_str);
+        value.unwrap_or_default().to_owned()
+    };
+    let Some(condition) = conditions
+        .iter()
+        .find(|entry| text(entry, "type") == probe.type_)
+    else {
+        return unknown(&format!("missing {name}"));
+    };
+    let observed = condition.get("observedGeneration").and_then(Value::as_i64);
+    if observed.is_some_and(|observed| observed != generation.unwrap_or(0)) {
+        return unknown(&format!("{name} outdated"));
+    }
+    let want = match probe.status {
+        ConditionEqualStatus::True => status::TRUE,
+        ConditionEqualStatus::False => status::FALSE,
+    };
+    let found = text(condition, "status");
+    if found == want {
+        return pass();
+    }
+    fail(format!("{name} is {found}"))
+}
+
+fn compare_fields(object: &Object, probe: &FieldsEqualProbe) -> Finding {
+    let FieldsEqualProbe { field_a, field_b } = probe;
+    let Some(a) = field_or_zero(object, field_a) else {
+        return fail(format!("\"{field_a}\" missing"));
+    };
+    let Some(b) = field_or_zero(object, field_b) else {
+        return fail(format!("\"{field_b}\" missing"));
+    };
+    let (a, b) = (gojson::to_string(&a), gojson::to_string(&b));
+    if a == b {
+        return pass();
+    }
+    fail(format!(
+        "\"{field_a}\" != \"{field_b}\" expected: {a} got: {b}"
+    ))
+}
+
+/// Kubernetes omits counters that are zero, so an absent counter is zero.
+fn field_or_zero(object: &Object, path: &str) -> Option<Value> {
+    let last = path.rsplit('.').next().unwrap_or(path);
+    let counter = last.ends_with("eplicas") || last.ends_with("Scheduled") || last == "numberReady";
+    let absent = || counter.then(|| Value::from(0));
+    field(object, path).cloned().or_else(absent)
+}
+
+fn compare_value(object: &Object, probe: &FieldValueProbe) -> Finding {
+    let FieldValueProbe { field_path, value } = probe;
+    let Some(found) = field(object, field_path) else {
+        return fail(format!("missing key: \"{field_path}\""));
+    };
+    let want = gojson::to_string(&Value::from(value.as_str()));
+    let got = gojson::to_string(found);
+    let plain = matches!(found, Value::Number(_) | Value::Bool(_)) && got == *value;
+    if plain || got == want {
+        return pass();
+    }
+    fail(format!(
+        "value at key \"{field_path}\" != \"{value}\"; expected: {want} got: {got}"
+    ))
+}
+
+/// Follows map keys only; list indices cannot be expressed.
+fn field<'a>(object: &'a Object, path: &str) -> Option<&'a Value> {
+    let mut parts = path.split('.').filter(|part| !part.is_empty());
+    let first = object.0.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.as_object()?.get(part))
+}
+
+fn selects(selector: &ObjectSelector, object: &Object) -> bool {
+    match selector.type_ {
+        SelectorType::GroupKind => selector
+            .group_kind
+            .as_ref()
+            .is_some_and(|wanted| wanted.group == object.group() && wanted.kind == object.kind()),
+        SelectorType::Label => selector
+            .label
+            .as_ref()
+            .is_some_and(|wanted| matches_labels(wanted, |key| object.label(key))),
+    }
+}
+
+fn pass() -> Finding {
+    (Verdict::True, String::new())
+}
+
+fn fail(message: String) -> Finding {
+    (Verdict::False, message)
+}
+
+fn unknown(message: &str) -> Finding {
+    (Verdict::Unknown, message.to_owned())
+}
+
+fn condition_true(type_: &str) -> Assertion {
+    Assertion {
+        type_: AssertionType::ConditionEqual,
+        condition_equal: Some(ConditionEqualProbe {
+            type_: type_.to_owned(),
+            status: ConditionEqualStatus::True,
+        }),
+        ..Assertion::default()
+    }
+}
+
+fn fields_equal(field_a: &str, field_b: &str) -> Assertion {
+    Assertion {
+        type_: AssertionType::FieldsEqual,
+        fields_equal: Some(FieldsEqualProbe {
+            field_a: field_a.to_owned(),
+            field_b: field_b.to_owned(),
+        }),
+        ..Assertion::default()
+    }
+}
+
+fn field_value(field_path: &str, value: &str) -> Assertion {
+    Assertion {
+        type_: AssertionType::FieldValue,
+        field_value: Some(FieldValueProbe {
+            field_path: field_path.to_owned(),
+            value: value.to_owned(),
+        }),
+        ..Assertion::default()
+    }
+}

@@ -1,0 +1,835 @@
+//! Tables and laws of revisions; case numbers are those of applying.md section 12.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use olm_api::conditions::{reasons, status, types};
+use olm_api::keys::annotation;
+use olm_api::{
+    ClusterObjectSet, ClusterObjectSetSpec, ClusterObjectSetStatus, CollisionProtection,
+    LifecycleState, ObservedPhase,
+};
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::object::Object;
+
+fn object(value: Value) -> Object {
+    Object::from_value(value).unwrap()
+}
+
+fn config_map(name: &str) -> Object {
+    object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}))
+}
+
+fn named(api_version: &str, kind: &str, name: &str) -> Object {
+    object(json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}))
+}
+
+fn phase(name: &str, objects: Vec<Object>) -> Phase {
+    Phase {
+        name: name.to_owned(),
+        objects,
+    }
+}
+
+fn escaped() -> Object {
+    object(json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "cm1", "namespace": "ns1"}, "data": {"expr": "a<b && c>d"}}))
+}
+
+/// One kind of every phase, in phase order, and an unlisted one.
+const KINDS: [(&str, &str, &str); 16] = [
+    ("v1", "Namespace", "namespaces"),
+    ("policy/v1", "PodDisruptionBudget", "policies"),
+    ("v1", "ServiceAccount", "identity"),
+    ("v1", "ConfigMap", "configuration"),
+    ("v1", "Secret", "configuration"),
+    ("v1", "PersistentVolumeClaim", "storage"),
+    (
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "crds",
+    ),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole", "roles"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding", "bindings"),
+    ("v1", "Service", "infrastructure"),
+    ("apps/v1", "Deployment", "deploy"),
+    ("example.com/v1", "Foo", "deploy"),
+    ("autoscaling.k8s.io/v1", "VerticalPodAutoscaler", "scaling"),
+    ("monitoring.coreos.com/v1", "ServiceMonitor", "publish"),
+    ("route.openshift.io/v1", "Route", "publish"),
+    (
+        "admissionregistration.k8s.io/v1",
+        "MutatingWebhookConfiguration",
+        "admission",
+    ),
+];
+
+fn one_of_each() -> Vec<Object> {
+    KINDS
+        .iter()
+        .map(|(version, kind, _)| named(version, kind, "x"))
+        .collect()
+}
+
+proptest! {
+    // applying.md c1
+    #[test]
+    fn shuffled_objects_give_the_table(objects in Just(one_of_each()).prop_shuffle()) {
+        let sorted = phases(objects).unwrap();
+        let got: Vec<(String, String)> = sorted
+            .iter()
+            .flat_map(|phase| phase.objects.iter().map(|o| (o.kind().to_owned(), phase.name.clone())))
+            .collect();
+        let want: Vec<(String, String)> =
+            KINDS.iter().map(|(_, kind, phase)| ((*kind).to_owned(), (*phase).to_owned())).collect();
+        prop_assert_eq!(got, want);
+    }
+}
+
+// applying.md c2
+#[test]
+fn oversized_phase_is_split() {
+    let objects = (0..60)
+        .map(|n| named("apps/v1", "Deployment", &format!("d{n:02}")))
+        .collect();
+    let phases = phases(objects).unwrap();
+    let got: Vec<(&str, usize)> = phases
+        .iter()
+        .map(|p| (p.name.as_str(), p.objects.len()))
+        .collect();
+    assert_eq!(got, [("deploy", 50), ("deploy-2", 10)]);
+    assert_eq!(phases[1].objects[0].name(), "d50");
+}
+
+#[test]
+fn too_many_phases_are_refused() {
+    let objects = (0..1050).map(|n| config_map(&format!("c{n}"))).collect();
+    assert_eq!(phases(objects), Err(RevisionError::TooManyPhases(21)));
+}
+
+// applying.md c6
+#[test]
+fn one_object_twice_is_refused() {
+    let twice = vec![config_map("a"), config_map("a")];
+    let packed = pack("e-1", &[phase("x", twice.clone())]).unwrap();
+    assert_eq!(packed.secrets[0].data.len(), 1);
+    let error = phases(twice).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "ConfigMap.v1 /a: duplicate object found in phases: configuration"
+    );
+    let apart = [
+        phase("a", vec![config_map("a")]),
+        phase("b", vec![config_map("a")]),
+    ];
+    let error = reject_duplicates(&apart).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "ConfigMap.v1 /a: duplicate object found in phases: a, b"
+    );
+}
+
+// applying.md c3, the vectors of 3.5; api.md 3.4
+#[rstest]
+#[case(
+    "deploy",
+    config_map("cm1"),
+    "sha256:e159e3f2c46b65df156d02407c44936c0fd7349149a89dadf190d27c67019edc",
+    "w4zzgJPmyKutz5BfUfX6PIGAgTjDvOplerFd7zKzp70",
+    "my-ext-1-928da6cd58e6ee45"
+)]
+#[case(
+    "configuration",
+    escaped(),
+    "sha256:dd3313a882a238f884778a05ad766caf164de742b886f12ca40ced50cb941414",
+    "6KmwZ6Hg20YXSOcU6gnOXRNqumcQqQD35MQWH9Uv7S0",
+    "my-ext-1-03f4ef2b2b94fb2e"
+)]
+#[case("resources", object(json!({"apiVersion": "v1", "kind": "ConfigMap",
+    "metadata": {"name": "a", "namespace": "b"}, "data": {"k": "<v> & é"}})),
+    "sha256:74809ef3c4ae633cc023c69a8d68f3e8dba4b863a4c6ac142cfbf435e5f1aed5",
+    "JfhzG7OSZpsBQ_evGnNmYCwVxjmVvsPbUAyky6_hHLo", "my-ext-1-435939a6eb4a9a31")]
+fn digest_key_and_name_are_upstreams(
+    #[case] name: &str,
+    #[case] content: Object,
+    #[case] digest: &str,
+    #[case] key: &str,
+    #[case] secret: &str,
+) {
+    let phase = phase(name, vec![content.clone()]);
+    assert_eq!(digest_packed(&phase), digest);
+    let packed = pack("my-ext-1", &[phase]).unwrap();
+    let stored = ContentRef {
+        secret: secret.to_owned(),
+        key: key.to_owned(),
+    };
+    assert_eq!(packed.phases, [(name.to_owned(), vec![stored])]);
+    assert_eq!(packed.secrets[0].name, secret);
+    assert_eq!(
+        unpack("s/x", key, &packed.secrets[0].data[key]).unwrap(),
+        content
+    );
+}
+
+// applying.md c3
+#[test]
+fn two_objects_share_a_secret() {
+    let phases = [
+        phase("deploy", vec![config_map("cm1")]),
+        phase("configuration", vec![escaped()]),
+    ];
+    let packed = pack("my-ext-1", &phases).unwrap();
+    assert_eq!(packed.secrets.len(), 1);
+    assert_eq!(packed.secrets[0].name, "my-ext-1-b32d16a6139fb09c");
+}
+
+fn noise(bytes: usize) -> String {
+    let mut state = 1_u32;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b'!' + u8::try_from(state >> 24).unwrap() % 90)
+    };
+    (0..bytes).map(next).collect()
+}
+
+fn with_data(name: &str, text: String) -> Object {
+    object(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
+        "data": {"k": text}}),
+    )
+}
+
+// applying.md c5
+#[test]
+fn large_object_is_compressed_or_refused() {
+    let phases = [phase("a", vec![with_data("zeros", "0".repeat(2_000_000))])];
+    let packed = pack("e-1", &phases).unwrap();
+    let (key, stored) = packed.secrets[0].data.first_key_value().unwrap();
+    assert_eq!(stored[..2], [0x1f, 0x8b]);
+    assert_eq!(unpack("s/x", key, stored).unwrap(), phases[0].objects[0]);
+
+    let error = pack(
+        "e-1",
+        &[phase("a", vec![with_data("noise", noise(2_000_000))])],
+    )
+    .unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with("object in phase 0 index 0 exceeds maximum Secret data size ("),
+        "{text}"
+    );
+    assert!(
+        text.ends_with(" bytes > 921600 bytes) even after compression"),
+        "{text}"
+    );
+}
+
+#[test]
+fn full_secret_is_followed_by_another() {
+    let text = noise(500_000);
+    let objects = vec![with_data("a", text.clone()), with_data("b", text)];
+    let packed = pack("e-1", &[phase("a", objects)]).unwrap();
+    assert_eq!(packed.secrets.len(), 2);
+    assert_ne!(packed.phases[0].1[0].secret, packed.phases[0].1[1].secret);
+}
+
+#[test]
+fn oversized_content_is_refused_when_read() {
+    use std::io::Write as _;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder
+        .write_all(&vec![b' '; MAX_OBJECT_BYTES + 1])
+        .unwrap();
+    let error = unpack("ns/s", "k", &encoder.finish().unwrap()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"decompressed data for key "k" in Secret ns/s exceeds maximum size (10485760 bytes)"#
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_unpack_or_fail(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = unpack("ns/s", "k", &bytes);
+        let gzip: Vec<u8> = [0x1f, 0x8b].into_iter().chain(bytes).collect();
+        let _ = unpack("ns/s", "k", &gzip);
+    }
+}
+
+// Adoption.
+
+const KEY: &str = annotation::REVISION;
+
+fn live(controller: Option<&str>, revision: Option<&str>) -> Object {
+    let mut value = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+    if let Some(uid) = controller {
+        value["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "K",
+            "name": "n", "uid": uid, "controller": true}]);
+    }
+    if let Some(revision) = revision {
+        value["metadata"]["annotations"] = json!({KEY: revision});
+    }
+    object(value)
+}
+
+fn outcome(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Create => "create",
+        Decision::Update => "update",
+        Decision::Adopt => "adopt",
+        Decision::Progressed => "progressed",
+        Decision::Collide(_) => "collide",
+    }
+}
+
+// applying.md d1, d2, d4, d5; api.md 3.3, the table row by row for Prevent, IfNoController, None
+#[rstest]
+#[case::own(live(Some("me"), Some("2")), ["update"; 3])]
+#[case::own_without_annotation(live(Some("me"), None), ["update"; 3])]
+#[case::lower_sibling(live(Some("one"), Some("1")), ["adopt"; 3])]
+#[case::higher_sibling(live(Some("three"), Some("3")), ["progressed"; 3])]
+#[case::equal_sibling(live(Some("three"), Some("2")), ["collide"; 3])]
+#[case::sibling_without_annotation(live(Some("one"), None), ["adopt"; 3])]
+#[case::our_extension(live(Some("extension"), None), ["adopt"; 3])]
+#[case::foreign(live(Some("other"), None), ["collide", "collide", "adopt"])]
+#[case::other_extension_same_number(live(Some("other"), Some("2")), ["collide", "collide", "adopt"])]
+#[case::uncontrolled(live(None, None), ["collide", "adopt", "adopt"])]
+#[case::orphaned(live(None, Some("1")), ["collide"; 3])]
+fn existing_object(#[case] live: Object, #[case] want: [&str; 3]) {
+    let siblings = [("one", 1), ("three", 3), ("extension", 0)].map(|(uid, revision)| Sibling {
+        uid: uid.to_owned(),
+        revision,
+    });
+    let got = [
+        CollisionProtection::Prevent,
+        CollisionProtection::IfNoController,
+        CollisionProtection::None,
+    ]
+    .map(|protection| {
+        let claim = Claim {
+            uid: "me".to_owned(),
+            revision: 2,
+            protection,
+        };
+        outcome(&decide(Some(&live), &claim, &siblings, KEY))
+    });
+    assert_eq!(got, want);
+}
+
+#[test]
+fn absent_object_is_created() {
+    let claim = Claim {
+        uid: "me".into(),
+        revision: 1,
+        protection: CollisionProtection::Prevent,
+    };
+    assert_eq!(decide(None, &claim, &[], KEY), Decision::Create);
+}
+
+// applying.md d3: the annotation is no proof of ownership
+#[rstest]
+#[case::absent(None, Removal::Gone)]
+#[case::own(Some(live(Some("me"), Some("2"))), Removal::Delete)]
+#[case::foreign_with_our_number(Some(live(Some("other"), Some("2"))), Removal::Gone)]
+fn removal_needs_the_controller_reference(#[case] live: Option<Object>, #[case] want: Removal) {
+    assert_eq!(super::removal(live.as_ref(), "me"), want);
+}
+
+#[test]
+fn handed_over_object_is_only_released() {
+    let mut handed = live(Some("two"), Some("2"));
+    handed.0["metadata"]["ownerReferences"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"uid": "me", "controller": false}));
+    assert_eq!(super::removal(Some(&handed), "me"), Removal::Release);
+    let left = released(&handed, "me");
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0]["uid"], "two");
+}
+
+#[test]
+fn terminating_object_is_waited_for() {
+    let mut going = live(Some("me"), None);
+    going
+        .metadata_mut()
+        .insert("deletionTimestamp".into(), json!("2026-01-01T00:00:00Z"));
+    assert_eq!(super::removal(Some(&going), "me"), Removal::Wait);
+}
+
+fn mark() -> Mark {
+    Mark {
+        name: "e-2".into(),
+        uid: "me".into(),
+        revision: 2,
+        owner_name: Some("e".into()),
+    }
+}
+
+// applying.md 3.6
+#[test]
+fn adopting_keeps_other_owners_without_controller() {
+    let content = object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata":
+        {"name": "x", "labels": {"app.kubernetes.io/managed-by": "helm"}}}));
+    let mut old = live(Some("one"), Some("1"));
+    old.metadata_mut()
+        .insert("resourceVersion".into(), json!("7"));
+    let got = desired_object(&content, &mark(), Some(&old));
+    let want = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+        "name": "x",
+        "resourceVersion": "7",
+        "labels": {"app.kubernetes.io/managed-by": "olm.operatorframework.io",
+            "olm.operatorframework.io/owner-name": "e"},
+        "annotations": {"olm.operatorframework.io/revision": "2"},
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "K", "name": "n", "uid": "one", "controller": false},
+            {"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+             "name": "e-2", "uid": "me", "controller": true, "blockOwnerDeletion": false}]}});
+    assert_eq!(got.into_value(), want);
+}
+
+#[test]
+fn aggregating_role_is_applied_without_rules() {
+    let role = object(
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "r"}, "rules": [],
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}),
+    );
+    assert!(!desired_object(&role, &mark(), None).0.contains_key("rules"));
+    let plain = object(
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "r"}, "rules": []}),
+    );
+    assert!(
+        desired_object(&plain, &mark(), None)
+            .0
+            .contains_key("rules")
+    );
+}
+
+#[test]
+fn status_changes_leave_the_fingerprint_where_generations_count() {
+    let with = |generation: i64, version: &str| {
+        fingerprint(&object(
+            json!({"metadata": {"uid": "u", "generation": generation,
+            "resourceVersion": version}}),
+        ))
+    };
+    assert_eq!(with(1, "5"), with(1, "6"));
+    assert_ne!(with(1, "5"), with(2, "5"));
+    assert_ne!(with(0, "5"), with(0, "6"));
+}
+
+// Removal order.
+
+fn order(groups: &[Vec<&Object>]) -> Vec<Vec<String>> {
+    groups
+        .iter()
+        .map(|group| group.iter().map(|o| o.kind().to_owned()).collect())
+        .collect()
+}
+
+// applying.md 7.2 step 3
+#[test]
+fn crds_go_before_the_operator_and_after_their_instances() {
+    let mut objects = one_of_each();
+    let crd = objects
+        .iter_mut()
+        .find(|o| o.kind() == "CustomResourceDefinition")
+        .unwrap();
+    crd.0.insert(
+        "spec".into(),
+        json!({"group": "example.com", "names": {"kind": "Foo"}}),
+    );
+    let phases = phases(objects).unwrap();
+    let got = order(&removal_groups(&phases)).concat();
+    assert_eq!(
+        got,
+        [
+            "Foo",
+            "MutatingWebhookConfiguration",
+            "Route",
+            "ServiceMonitor",
+            "VerticalPodAutoscaler",
+            "CustomResourceDefinition",
+            "Deployment",
+            "Service",
+            "RoleBinding",
+            "ClusterRole",
+            "PersistentVolumeClaim",
+            "Secret",
+            "ConfigMap",
+            "ServiceAccount",
+            "PodDisruptionBudget",
+            "Namespace",
+        ]
+    );
+}
+
+#[test]
+fn phases_of_other_names_go_in_reverse() {
+    let phases = [
+        phase("first", vec![config_map("a")]),
+        phase(
+            "second",
+            vec![named("v1", "Secret", "b"), named("v1", "Service", "c")],
+        ),
+    ];
+    assert_eq!(
+        order(&removal_groups(&phases)),
+        [vec!["Service", "Secret"], vec!["ConfigMap"]]
+    );
+    assert_eq!(
+        order(&archive_groups(&phases)),
+        order(&removal_groups(&phases))
+    );
+}
+
+// Probes.
+
+fn deployment(status: Value) -> Object {
+    object(json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "op", "generation": 2}, "status": status}))
+}
+
+const AVAILABLE: &str = r#".status.condition["Available"]"#;
+
+// applying.md e1, e3, e4, e6
+#[rstest]
+#[case::ready(json!({"observedGeneration": 2, "updatedReplicas": 1, "replicas": 1,
+    "conditions": [{"type": "Available", "status": "True"}]}), Readiness::Ready)]
+#[case::scaled_to_zero(json!({"observedGeneration": 2,
+    "conditions": [{"type": "Available", "status": "True"}]}), Readiness::Ready)]
+#[case::unavailable(json!({"updatedReplicas": 1, "replicas": 1,
+    "conditions": [{"type": "Available", "status": "False"}]}),
+    Readiness::NotReady(format!("{AVAILABLE} is False")))]
+#[case::updating(json!({"updatedReplicas": 1, "replicas": 2,
+    "conditions": [{"type": "Available", "status": "False"}]}),
+    Readiness::NotReady(format!("\"status.updatedReplicas\" != \"status.replicas\" expected: 1 got: 2 and {AVAILABLE} is False")))]
+#[case::stale(json!({"observedGeneration": 1}), Readiness::Unknown(".status outdated".into()))]
+#[case::no_conditions(json!({"updatedReplicas": 1}),
+    Readiness::Unknown("\"status.updatedReplicas\" != \"status.replicas\" expected: 1 got: 0 and missing .status.conditions".into()))]
+#[case::malformed(json!({"conditions": {}}), Readiness::Unknown("malformed .status.conditions".into()))]
+#[case::other_condition(json!({"conditions": [{"type": "Progressing"}]}),
+    Readiness::Unknown(format!("missing {AVAILABLE}")))]
+#[case::stale_condition(json!({"conditions": [{"type": "Available", "status": "True",
+    "observedGeneration": 1}]}), Readiness::Unknown(format!("{AVAILABLE} outdated")))]
+fn deployment_probe(#[case] status: Value, #[case] want: Readiness) {
+    assert_eq!(evaluate(&deployment(status), &built_in()), want);
+}
+
+// applying.md e2, 3.8's examples
+#[test]
+fn probe_texts_name_what_is_wrong() {
+    let claim = object(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "ns1"}, "status": {"phase": "Pending"}}));
+    let want = r#"value at key "status.phase" != "Bound"; expected: "Bound" got: "Pending""#;
+    assert_eq!(
+        evaluate(&claim, &built_in()),
+        Readiness::NotReady(want.into())
+    );
+    let crd = named(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "foos.example.com",
+    );
+    let want = Readiness::Unknown("missing .status.conditions".into());
+    assert_eq!(evaluate(&crd, &built_in()), want);
+    assert_eq!(
+        object_text(&crd.identity()),
+        "CustomResourceDefinition.apiextensions.k8s.io/v1 /foos.example.com"
+    );
+    assert_eq!(
+        object_text(&claim.identity()),
+        "PersistentVolumeClaim.v1 ns1/data"
+    );
+}
+
+// applying.md e3
+#[rstest]
+#[case(json!({}), true)]
+#[case(json!({"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}), true)]
+#[case(json!({"replicas": 1, "updatedReplicas": 1}), false)]
+fn stateful_set_needs_no_condition(#[case] status: Value, #[case] ready: bool) {
+    let set = object(json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "status": status}));
+    assert_eq!(evaluate(&set, &built_in()) == Readiness::Ready, ready);
+}
+
+fn value_probe(path: &str, value: &str) -> Vec<olm_api::ProgressionProbe> {
+    let probe = json!([{"selector": {"type": "Label", "label": {"matchLabels": {"a": "b"}}},
+        "assertions": [{"type": "FieldValue", "fieldValue": {"fieldPath": path, "value": value}}]}]);
+    serde_json::from_value(probe).unwrap()
+}
+
+// applying.md e5
+#[rstest]
+#[case("spec.n", "3", Readiness::Ready)]
+#[case("spec.b", "true", Readiness::Ready)]
+#[case("spec.s", "x", Readiness::Ready)]
+#[case("spec.s", "y", Readiness::NotReady(r#"value at key "spec.s" != "y"; expected: "y" got: "x""#.into()))]
+#[case("spec.z", "y", Readiness::NotReady(r#"missing key: "spec.z""#.into()))]
+fn field_value_probe(#[case] path: &str, #[case] value: &str, #[case] want: Readiness) {
+    let labelled = object(json!({"metadata": {"labels": {"a": "b"}},
+        "spec": {"n": 3, "b": true, "s": "x"}}));
+    assert_eq!(evaluate(&labelled, &value_probe(path, value)), want);
+    let other = object(json!({"metadata": {"labels": {"a": "c"}}}));
+    assert_eq!(
+        evaluate(&other, &value_probe(path, value)),
+        Readiness::Ready
+    );
+}
+
+// Revisions.
+
+fn revision(number: i64, archived: bool, succeeded: bool) -> ClusterObjectSet {
+    let condition = Condition {
+        type_: types::SUCCEEDED.into(),
+        status: status::TRUE.into(),
+        reason: reasons::SUCCEEDED.into(),
+        message: String::new(),
+        observed_generation: None,
+        last_transition_time: Time(Timestamp::UNIX_EPOCH),
+    };
+    let mut set = ClusterObjectSet::new(
+        &format!("e-{number}"),
+        ClusterObjectSetSpec {
+            revision: number,
+            lifecycle_state: if archived {
+                LifecycleState::Archived
+            } else {
+                LifecycleState::Active
+            },
+            ..ClusterObjectSetSpec::default()
+        },
+    );
+    set.status = Some(ClusterObjectSetStatus {
+        conditions: if succeeded {
+            vec![condition]
+        } else {
+            Vec::new()
+        },
+        observed_phases: Vec::new(),
+    });
+    set
+}
+
+fn numbers(sets: &[&ClusterObjectSet]) -> Vec<i64> {
+    sets.iter().map(|set| set.spec.revision).collect()
+}
+
+// applying.md c11
+#[test]
+fn archived_revisions_beyond_five_go() {
+    let all: Vec<_> = (1..=7)
+        .map(|number| revision(number, number < 7, true))
+        .collect();
+    assert_eq!(numbers(&outdated(&all)), [1, 2]);
+    assert_eq!(next_number(&all), 8);
+    let active: Vec<_> = (1..=7)
+        .map(|number| revision(number, false, true))
+        .collect();
+    assert!(outdated(&active).is_empty());
+}
+
+#[test]
+fn last_succeeded_revision_is_installed() {
+    let all = [
+        revision(1, true, true),
+        revision(2, false, true),
+        revision(3, false, true),
+        revision(4, false, false),
+        revision(5, false, false),
+    ];
+    let states = states(&all);
+    assert_eq!(states.installed.unwrap().spec.revision, 3);
+    assert_eq!(numbers(&states.rolling), [4, 5]);
+}
+
+fn desired(version: &str) -> Desired {
+    let prepared = prepare(config_map("cfg"), "e", "test", version);
+    Desired {
+        extension: Extension {
+            name: "e".into(),
+            uid: "ce".into(),
+        },
+        phases: phases(vec![prepared]).unwrap(),
+        annotations: BTreeMap::from([(annotation::BUNDLE_VERSION.into(), version.into())]),
+        probes: built_in(),
+        deadline_minutes: None,
+        collision_protection: CollisionProtection::Prevent,
+    }
+}
+
+// applying.md c12
+#[test]
+fn equal_content_of_another_version_is_an_upgrade() {
+    let old = desired("1.0.0");
+    let packed = pack("e-1", &old.phases).unwrap();
+    let set = build(&old, "e-1", 1, &packed, "system");
+    let digests: Vec<_> = old
+        .phases
+        .iter()
+        .map(|phase| (phase.name.clone(), digest_packed(phase)))
+        .collect();
+    assert_eq!(compare(&old, None, &[]), Change::Install);
+    assert_eq!(compare(&old, Some(&set), &digests), Change::Unchanged);
+    assert!(!needs_patch(&old, &set));
+    let longer = Desired {
+        deadline_minutes: Some(20),
+        ..old.clone()
+    };
+    assert_eq!(compare(&longer, Some(&set), &digests), Change::Unchanged);
+    assert!(needs_patch(&longer, &set));
+    assert_eq!(
+        compare(&desired("1.0.4"), Some(&set), &digests),
+        Change::Upgrade
+    );
+}
+
+// applying.md 1.5, a1
+#[test]
+fn rendered_object_is_reduced_and_marked() {
+    let rendered = object(
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "status": {},
+        "metadata": {"name": "cfg", "namespace": "ns", "uid": "x", "creationTimestamp": null,
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}}),
+    );
+    let want = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+        "annotations": {"olm.operatorframework.io/bundle-version": "1.2.0",
+            "olm.operatorframework.io/package-name": "test"},
+        "labels": {"olm.operatorframework.io/owner-kind": "ClusterExtension",
+            "olm.operatorframework.io/owner-name": "e"},
+        "name": "cfg", "namespace": "ns"}});
+    assert_eq!(prepare(rendered, "e", "test", "1.2.0").into_value(), want);
+}
+
+#[test]
+fn long_names_are_refused() {
+    assert_eq!(revision_name("e", 12).unwrap(), "e-12");
+    let error = revision_name(&"e".repeat(62), 1).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("must be no more than 63 characters")
+    );
+}
+
+// applying.md c9
+#[test]
+fn changed_content_is_named_with_both_digests() {
+    let phase = |name: &str, digest: &str| ObservedPhase {
+        name: name.into(),
+        digest: digest.into(),
+    };
+    let old = [phase("a", "sha256:1"), phase("b", "sha256:2")];
+    assert_eq!(changed(&old, &old), None);
+    assert_eq!(
+        changed(&old, &[phase("a", "sha256:1"), phase("b", "sha256:3")]).unwrap(),
+        "resolved content of 1 phase(s) has changed: phase \"b\" (expected digest sha256:2, got \
+         sha256:3); a referenced object source may have been deleted and recreated with different \
+         content"
+    );
+    assert_eq!(
+        changed(&old, &old[..1]).unwrap(),
+        "number of phases has changed (expected 2 phases, got 1)"
+    );
+}
+
+// Conditions.
+
+fn texts(conditions: &[Condition]) -> Vec<String> {
+    conditions
+        .iter()
+        .map(|c| format!("{} {} {} {}", c.type_, c.status, c.reason, c.message))
+        .collect()
+}
+
+fn rolling_with_deadline() -> ClusterObjectSet {
+    let mut set = revision(1, false, false);
+    set.metadata.creation_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    set.metadata.annotations = Some(BTreeMap::from([(
+        annotation::BUNDLE_VERSION.into(),
+        "1.0.2".into(),
+    )]));
+    set.spec.progress_deadline_minutes = Some(10);
+    set
+}
+
+// applying.md 3.8, e7, e8
+#[rstest]
+#[case::rolling(Outcome::RollingOut(None), 599, &[
+    "Progressing True RollingOut Revision 1.0.2 is rolling out.",
+    "Available False RollingOut Revision 1.0.2 is rolling out."])]
+#[case::late(Outcome::RollingOut(Some("x".into())), 600, &[
+    "Progressing False ProgressDeadlineExceeded Revision has not rolled out for 10 minute(s). Last status: Revision 1.0.2 is rolling out.",
+    "Available False ProbeFailure x"])]
+#[case::complete_although_late(Outcome::Complete, 600, &[
+    "Progressing True Succeeded Revision 1.0.2 has rolled out.",
+    "Available True ProbesSucceeded Objects are available and pass all probes.",
+    "Succeeded True Succeeded Revision succeeded rolling out."])]
+#[case::failed(Outcome::Failed("e".into()), 0, &["Progressing True Retrying e"])]
+#[case::failed_late(Outcome::Failed("e".into()), 700, &[
+    "Progressing False ProgressDeadlineExceeded Revision has not rolled out for 10 minute(s). Last status: e"])]
+#[case::blocked(Outcome::Blocked("e".into()), 700, &["Progressing False Blocked e"])]
+#[case::archived(Outcome::Archived, 700, &[
+    "Progressing False Archived revision is archived",
+    "Available Unknown Archived revision is archived"])]
+#[case::archiving(Outcome::Removing(ARCHIVING.into()), 0, &[
+    "Progressing True Retrying removing revision resources that are not owned by another revision"])]
+fn conditions_of_a_pass(#[case] outcome: Outcome, #[case] second: i64, #[case] want: &[&str]) {
+    let now = Timestamp::from_second(second).unwrap();
+    assert_eq!(
+        texts(&conditions(&rolling_with_deadline(), &outcome, now)),
+        want
+    );
+}
+
+#[test]
+fn failure_makes_known_availability_unknown() {
+    let mut set = rolling_with_deadline();
+    let now = Timestamp::UNIX_EPOCH;
+    let known = conditions(&set, &Outcome::RollingOut(None), now);
+    set.status.as_mut().unwrap().conditions = known;
+    let got = texts(&conditions(&set, &Outcome::Failed("e".into()), now));
+    assert_eq!(got[1], "Available Unknown Reconciling e");
+}
+
+// applying.md 4.5; api.md 5.2
+#[test]
+fn account_is_recorded_then_of_the_extension_then_default() {
+    let account_of = |name: &str| Account {
+        namespace: "ns".into(),
+        name: name.into(),
+    };
+    let mut set = revision(1, false, false);
+    let default = Some(account_of("default"));
+    assert_eq!(
+        account(&set, Some(account_of("ext")), default.clone()),
+        Ok(account_of("ext"))
+    );
+    assert_eq!(
+        account(&set, None, default.clone()),
+        Ok(account_of("default"))
+    );
+    let error = account(&set, None, None).unwrap_err().to_string();
+    assert_eq!(error, "revision \"e-1\" is missing required annotations");
+    set.metadata.annotations = Some(BTreeMap::from([(
+        annotation::SERVICE_ACCOUNT_NAME.into(),
+        "sa".into(),
+    )]));
+    let error = account(&set, None, default.clone())
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "revision \"e-1\" is missing ServiceAccount namespace annotation"
+    );
+    let annotations = set.metadata.annotations.as_mut().unwrap();
+    annotations.insert(annotation::SERVICE_ACCOUNT_NAMESPACE.into(), "ns".into());
+    assert_eq!(account(&set, None, default), Ok(account_of("sa")));
+}
