@@ -114,7 +114,12 @@ impl ControlPlane {
     fn prepare(&self) {
         let repository = paths::repository();
         for folder in ["config/crd", "config/rbac"] {
-            self.kubectl(&["apply", "--server-side", "-k", &path(&repository.join(folder))]);
+            self.kubectl(&[
+                "apply",
+                "--server-side",
+                "-k",
+                &path(&repository.join(folder)),
+            ]);
         }
         self.kubectl(&[
             "apply",
@@ -292,7 +297,10 @@ impl Controller {
             .args(["--system-namespace", SYSTEM_NAMESPACE])
             .args(&options.args)
             .env("KUBECONFIG", kubeconfig)
-            .env("CONTAINERS_REGISTRIES_CONF", &plane.addresses.registries_conf)
+            .env(
+                "CONTAINERS_REGISTRIES_CONF",
+                &plane.addresses.registries_conf,
+            )
             .stdin(Stdio::piped())
             .stdout(log)
             .stderr(errors)
@@ -305,7 +313,10 @@ impl Controller {
         while !self.dir.join("listen.json").exists() {
             let ended = self.process.try_wait().expect("the process can be asked");
             if ended.is_some() || Instant::now() > deadline {
-                panic!("the controller is not ready (ended: {ended:?}):\n{}", self.log());
+                panic!(
+                    "the controller is not ready (ended: {ended:?}):\n{}",
+                    self.log()
+                );
             }
             std::thread::sleep(POLL);
         }
@@ -431,9 +442,8 @@ pub async fn with_controller() -> Cluster {
     let cluster = shared().await;
     let plane = cluster.plane;
     tokio::task::spawn_blocking(move || {
-        CONTROLLER.get_or_init(|| {
-            ChildGuard(Controller::start(plane, ControllerOptions::default()))
-        });
+        CONTROLLER
+            .get_or_init(|| ChildGuard(Controller::start(plane, ControllerOptions::default())));
     })
     .await
     .expect("the controller starts");

@@ -1,9 +1,16 @@
 //! Fixtures for the tests that need a real control plane, and small helpers all tests share.
 //!
 //! [`cluster`] starts `local-cluster` (see `hack/local-cluster`) and the controller on it;
-//! [`wait`] polls a condition with a deadline; [`shared_data`] finds the test data beside the
-//! checkout. Nothing here is a stand-in: API server, etcd and registry are the real programs.
+//! [`scene`] sets the stage of a test, [`wait`] polls a condition with a deadline, [`bundles`] reads
+//! bundle folders, [`audit`] says who wrote what. Nothing here is a stand-in: API server, etcd and
+//! registry are the real programs.
 
+pub mod audit;
+pub mod bundles;
 pub mod cluster;
+pub mod extension;
+pub mod package;
+pub mod images;
 pub mod paths;
+pub mod scene;
 pub mod wait;

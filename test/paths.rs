@@ -27,8 +27,6 @@ pub fn built(program: &str) -> PathBuf {
 
 /// Returns the `local-cluster` program: `$LOCAL_CLUSTER`, by default `target/local-cluster`.
 pub fn local_cluster() -> PathBuf {
-    std::env::var_os("LOCAL_CLUSTER").map_or_else(
-        || repository().join("target/local-cluster"),
-        PathBuf::from,
-    )
+    std::env::var_os("LOCAL_CLUSTER")
+        .map_or_else(|| repository().join("target/local-cluster"), PathBuf::from)
 }

@@ -3,5 +3,6 @@
 pub mod account;
 pub mod apply;
 pub mod backoff;
+pub mod catalog;
 pub mod objectset;
 pub mod telemetry;

@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod config;
 pub mod error;
 pub mod gate;
+pub mod go_json;
 pub mod object;
 pub mod preflight;
 pub mod render;

@@ -24,14 +24,9 @@ pub enum ApplyError {
         /// What the API server says, per object.
         text: String,
     },
-    /// Objects of a phase belong to somebody else.
-    #[error("revision object collisions in phase {phase}\n{text}")]
-    Collisions {
-        /// Index of the phase.
-        phase: usize,
-        /// One paragraph per object.
-        text: String,
-    },
+    /// Objects of a phase belong to somebody else; the whole text.
+    #[error("{0}")]
+    Collisions(String),
     /// The cluster does not serve a kind.
     #[error("phase {phase}: kind {kind} is not served by the cluster")]
     Unserved {
@@ -77,7 +72,7 @@ impl Classify for ApplyError {
         match self {
             Self::InvalidRevision(_)
             | Self::InvalidPhase { .. }
-            | Self::Collisions { .. }
+            | Self::Collisions(_)
             | Self::Unserved { .. } => Disposition::Wait(FLAT_DELAY),
             Self::Api { disposition, .. } => *disposition,
         }

@@ -7,6 +7,7 @@ use kube::Client;
 use olm_api::keys::annotation;
 use olm_api::{CollisionProtection, ProgressionProbe};
 use olm_core::object::Object;
+use olm_core::status::object_set::{self as status, Collision};
 use olm_core::revision::{
     Claim, Decision, Mark, Readiness, Sibling, decide, evaluate, forbidden_metadata, object_text,
 };
@@ -247,24 +248,22 @@ pub(crate) fn check_content(phases: &[ResolvedPhase]) -> Result<(), ApplyError> 
 }
 
 fn reject_collisions(index: usize, observed: &[Observed<'_>]) -> Result<(), ApplyError> {
-    let texts: Vec<String> = observed
+    let collisions: Vec<Collision> = observed
         .iter()
         .filter_map(|one| {
             let Decision::Collide(owner) = &one.decision else {
                 return None;
             };
-            let object = object_text(&one.wanted.object.identity());
-            let owner = owner.as_ref().map_or_else(|| "nil".to_owned(), ToString::to_string);
-            Some(format!("Object {object}\nAction: \"Collision\"\nConflicting Owner: {owner}"))
+            Some(Collision {
+                object: one.wanted.object.identity(),
+                owner: owner.clone(),
+            })
         })
         .collect();
-    if texts.is_empty() {
+    if collisions.is_empty() {
         return Ok(());
     }
-    Err(ApplyError::Collisions {
-        phase: index,
-        text: texts.join("\n\n"),
-    })
+    Err(ApplyError::Collisions(status::collisions(index, &collisions)))
 }
 
 /// Says whether the API server refused the object itself, rather than the one who sent it.

@@ -1,1 +1,204 @@
-//! Reads registry+v1 files into a [`Bundle`] and validates it.
+//! Registry+v1 bundles: from the files of an unpacked image to a [`Bundle`], and what is wrong
+//! with it.
+//!
+//! In: a map from path to bytes. Out: the fields of the ClusterServiceVersion that rendering uses,
+//! the custom resource definitions, every other manifest. Nothing is looked up, no Go type is
+//! imitated: fields nobody uses are not even type-checked (rendering.md R17).
+
+mod csv;
+mod field;
+mod manifest;
+mod properties;
+mod validate;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+pub use csv::{
+    Csv, InstallMode, Permission, PolicyRule, StrategyDeployment, WebhookDefinition, WebhookRule,
+    mode,
+};
+pub use field::FieldError;
+pub use manifest::ManifestError;
+pub use validate::{ValidationError, supported_kind, validate};
+
+use crate::object::Object;
+use crate::yaml::{self, YamlError};
+
+/// The files of an unpacked bundle: path relative to its root, with `/`, to content.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// Path of the file that names the package.
+pub const ANNOTATIONS_FILE: &str = "metadata/annotations.yaml";
+
+/// Path of the file whose properties are added to those of the ClusterServiceVersion.
+pub const PROPERTIES_FILE: &str = "metadata/properties.yaml";
+
+/// Directory of the manifests, with its slash.
+const MANIFESTS: &str = "manifests/";
+
+const PACKAGE_KEY: &str = "operators.operatorframework.io.bundle.package.v1";
+
+/// A registry+v1 bundle, read but not yet judged: see [`validate`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bundle {
+    /// Package named in `metadata/annotations.yaml`; empty when the file does not say.
+    pub package: String,
+    /// What is used of the ClusterServiceVersion, `olm.properties` composed with
+    /// `metadata/properties.yaml`.
+    pub csv: Csv,
+    /// Custom resource definitions, all `apiextensions.k8s.io/v1`, in file order.
+    pub crds: Vec<Object>,
+    /// Every other manifest, in file order.
+    pub others: Vec<Object>,
+    /// What a person should know although it stops nothing, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Why the files are no bundle.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// `metadata/annotations.yaml` is missing.
+    #[error("open metadata/annotations.yaml: no such file or directory")]
+    NoAnnotations,
+    /// `metadata/annotations.yaml` is not readable.
+    #[error("parsing {ANNOTATIONS_FILE:?}")]
+    Annotations(#[source] MetadataError),
+    /// There is no file below `manifests/`.
+    #[error("stat manifests: no such file or directory")]
+    NoManifests,
+    /// `manifests/` is not flat.
+    #[error(
+        "subdirectories are not allowed within the \"manifests\" directory of the bundle image \
+         filesystem: found {0:?}"
+    )]
+    Subdirectory(String),
+    /// A file of `manifests/` is not readable as objects.
+    #[error("error parsing objects in {file:?}")]
+    Manifest {
+        /// Path of the file.
+        file: String,
+        /// What is wrong in it.
+        #[source]
+        cause: ManifestError,
+    },
+    /// No file holds a ClusterServiceVersion.
+    #[error("no ClusterServiceVersion found in \"manifests\"")]
+    NoCsv,
+    /// Two files hold a ClusterServiceVersion (rendering.md R8).
+    #[error("more than one ClusterServiceVersion found in \"manifests\": {0:?}, {1:?}")]
+    ManyCsvs(String, String),
+    /// A custom resource definition of a version that clusters have stopped serving
+    /// (rendering.md R6).
+    #[error(
+        "unsupported bundle: custom resource definition {name:?} has apiVersion {api_version:?}, \
+         which no supported cluster serves"
+    )]
+    CrdVersion {
+        /// Name of the definition.
+        name: String,
+        /// What its `apiVersion` says.
+        api_version: String,
+    },
+    /// A manifest that could not be applied for want of a name (rendering.md R7).
+    #[error("bundle manifest of kind {kind} in {file:?} has no name")]
+    Nameless {
+        /// Kind of the manifest.
+        kind: String,
+        /// Path of its file.
+        file: String,
+    },
+    /// The annotation `olm.properties` of the ClusterServiceVersion is not a list of properties.
+    #[error("failed to unmarshal csv.metadata.annotations['olm.properties']")]
+    PropertiesAnnotation(#[source] serde_json::Error),
+    /// `metadata/properties.yaml` is not readable.
+    #[error("failed to unmarshal metadata/properties.yaml")]
+    Properties(#[source] MetadataError),
+}
+
+/// Why a file of `metadata/` is not readable.
+#[derive(Debug, thiserror::Error)]
+pub enum MetadataError {
+    /// It is no YAML.
+    #[error(transparent)]
+    Yaml(#[from] YamlError),
+    /// A field has the wrong type.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+}
+
+impl Bundle {
+    /// Reads a bundle from its files.
+    ///
+    /// Files outside `manifests/`, `metadata/annotations.yaml` and `metadata/properties.yaml` are
+    /// ignored. Nothing is validated beyond what reading needs.
+    ///
+    /// Source: rendering.md section 1.
+    pub fn from_files(files: &Files) -> Result<Self, BundleError> {
+        let package = package(files)?;
+        let mut bundle = manifest::read(files, MANIFESTS)?;
+        bundle.package = package;
+        let annotations = &mut bundle.csv.annotations;
+        let added = properties::compose(annotations, files.get(PROPERTIES_FILE))?;
+        bundle.warnings.extend(added);
+        Ok(bundle)
+    }
+}
+
+/// Reads the package name; a file without it is accepted here and refused by [`validate`].
+fn package(files: &Files) -> Result<String, BundleError> {
+    let content = files
+        .get(ANNOTATIONS_FILE)
+        .ok_or(BundleError::NoAnnotations)?;
+    read_package(content).map_err(BundleError::Annotations)
+}
+
+fn read_package(content: &[u8]) -> Result<String, MetadataError> {
+    let document = yaml::to_json(utf8(content)?)?.into_iter().next();
+    let Some(document) = document else {
+        return Ok(String::new());
+    };
+    let root = field::At::root(&document);
+    let value = root
+        .object()?
+        .field("annotations")
+        .object()?
+        .field(PACKAGE_KEY);
+    match value.value() {
+        None => Ok(String::new()),
+        // This file alone is decoded into text fields upstream, so scalars are coerced.
+        Some(scalar) => match yaml::scalar_to_string(scalar) {
+            Some(text) => Ok(text),
+            None => Ok(value.string()?.unwrap_or_default()),
+        },
+    }
+}
+
+/// Takes bytes as text, with an error that looks like one of the YAML reader.
+fn utf8(content: &[u8]) -> Result<&str, YamlError> {
+    std::str::from_utf8(content).map_err(|error| {
+        let before = &content[..error.valid_up_to()];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        YamlError {
+            line: u64::try_from(line).ok(),
+            message: "invalid UTF-8".to_owned(),
+        }
+    })
+}
+
+/// Says what a value is, in the words of error messages.
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,3 @@
-//! Checks over rendered objects, and the rights they need.
+//! Checks over rendered objects, before anything is written.
+
+pub mod permission;

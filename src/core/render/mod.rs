@@ -1,1 +1,258 @@
-//! Turns a bundle into the ordered objects that install it.
+//! Turns a bundle into the objects that install it.
+//!
+//! A pure function: same bundle, same settings, same objects in the same order. It runs in the
+//! order support, configuration, validation, targets, objects, and the first of these that fails
+//! decides the message. Labels and stripping for a revision are [`handover`]'s.
+//!
+//! Not here yet: webhooks and their certificates, `deploymentConfig`.
+//!
+//! Source: rendering.md sections 2 to 4.
+
+mod deployment;
+mod manifest;
+mod merge;
+mod name;
+mod quantity;
+mod rbac;
+
+pub mod handover;
+
+use serde_json::{Map, Value, json};
+
+use crate::bundle::{self, Bundle, Csv, ValidationError, mode};
+use crate::config::{self, ConfigError, Features};
+use crate::error::{Classify, Disposition};
+use crate::object::Object;
+
+pub use name::{hash, unique};
+
+/// Where an installation that watches another namespace gets its namespaced rights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RolePlacement {
+    /// In the watched namespaces only, as upstream.
+    TargetsOnly,
+    /// In the install namespace too, where the operator keeps its leader-election lease
+    /// (rendering.md R11).
+    #[default]
+    TargetsAndInstall,
+}
+
+/// What rendering depends on beside the bundle and its configuration.
+#[derive(Debug, Clone)]
+pub struct Settings<'a> {
+    /// Namespace the operator runs in.
+    pub install_namespace: &'a str,
+    /// `spec.config.inline` of the extension, or nothing.
+    pub inline: Option<&'a Value>,
+    /// What may be configured.
+    pub features: Features,
+    /// Where namespaced rights go.
+    pub role_placement: RolePlacement,
+}
+
+/// Options of [`render`], the configuration already judged.
+#[derive(Debug, Clone)]
+pub struct RenderOptions {
+    /// Namespace the operator runs in.
+    pub install_namespace: String,
+    /// Namespaces the operator watches; one empty name means all of them.
+    pub targets: Vec<String>,
+    /// Where namespaced rights go.
+    pub role_placement: RolePlacement,
+}
+
+/// What a bundle becomes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rendered {
+    /// The objects, no identity twice; the order has no meaning for applying but never varies.
+    pub objects: Vec<Object>,
+    /// What a person should know although it stops nothing, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Why a bundle cannot be rendered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    /// The bundle needs what is not supported.
+    #[error("unsupported bundle: {0}")]
+    Unsupported(&'static str),
+    /// The configuration of the extension does not fit the bundle.
+    #[error("invalid ClusterExtension configuration")]
+    Config(#[from] ConfigError),
+    /// The bundle is faulty.
+    #[error(transparent)]
+    Invalid(#[from] ValidationError),
+    /// The bundle cannot watch the namespaces asked for.
+    #[error("invalid option(s): invalid target namespaces {targets}: {reason}")]
+    Targets {
+        /// The namespaces as Go prints a list.
+        targets: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Two objects claim one identity and are not the same (rendering.md 4.12).
+    #[error("bundle contains two different objects of kind {kind} named {name:?}")]
+    Different {
+        /// Kind of both.
+        kind: String,
+        /// Name of both, behind the namespace if they have one.
+        name: String,
+    },
+}
+
+impl Classify for RenderError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Config(error) => error.disposition(),
+            // As upstream: the catalog may offer another bundle tomorrow.
+            Self::Unsupported(_)
+            | Self::Invalid(_)
+            | Self::Targets { .. }
+            | Self::Different { .. } => Disposition::Retry,
+        }
+    }
+}
+
+/// Renders a bundle for an extension: support, configuration, then [`render`].
+pub fn render_configured(
+    bundle: &Bundle,
+    settings: &Settings<'_>,
+) -> Result<Rendered, RenderError> {
+    check_support(&bundle.csv, settings.features)?;
+    let configuration = config::configure(
+        &bundle.csv,
+        settings.install_namespace,
+        settings.inline,
+        settings.features,
+    )?;
+    render(
+        bundle,
+        &RenderOptions {
+            install_namespace: settings.install_namespace.to_owned(),
+            targets: configuration.targets,
+            role_placement: settings.role_placement,
+        },
+    )
+}
+
+/// Refuses bundles that need what is not supported, whatever the configuration.
+///
+/// Source: rendering.md section 2; the misspelling is upstream's.
+pub fn check_support(csv: &Csv, features: Features) -> Result<(), RenderError> {
+    let no_mode = [
+        mode::ALL_NAMESPACES,
+        mode::SINGLE_NAMESPACE,
+        mode::OWN_NAMESPACE,
+    ]
+    .iter()
+    .all(|mode| !csv.supports(mode));
+    let reason = if csv.owns_api_services {
+        "apiServiceDefintions are not supported"
+    } else if !csv.webhooks.is_empty() && !features.webhooks {
+        "webhookDefinitions are not supported"
+    } else if !features.single_own_namespace && !csv.supports(mode::ALL_NAMESPACES) {
+        "bundle does not support AllNamespaces install mode"
+    } else if no_mode {
+        "bundle must support at least one of [AllNamespaces SingleNamespace OwnNamespace] install \
+         modes"
+    } else {
+        return Ok(());
+    };
+    Err(RenderError::Unsupported(reason))
+}
+
+/// Validates a bundle and makes its objects.
+///
+/// Support and configuration are the caller's; webhook definitions are refused, since nothing is
+/// generated for them yet.
+pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, RenderError> {
+    bundle::validate(bundle)?;
+    check_targets(&bundle.csv, options)?;
+    if !bundle.csv.webhooks.is_empty() {
+        return Err(RenderError::Unsupported(
+            "webhookDefinitions are not supported",
+        ));
+    }
+    let mut merged = merge::Merged::default();
+    let namespace = options.install_namespace.as_str();
+    let generated = rbac::service_accounts(&bundle.csv, namespace)
+        .into_iter()
+        .chain(rbac::roles(&bundle.csv, options))
+        .chain(rbac::cluster_roles(&bundle.csv, options));
+    for object in generated {
+        merged.add_generated(object)?;
+    }
+    for object in &bundle.crds {
+        merged.add_manifest(manifest::crd(object))?;
+    }
+    for object in &bundle.others {
+        merged.add_manifest(manifest::other(object, namespace))?;
+    }
+    for deployment in deployment::deployments(&bundle.csv, options) {
+        merged.add_generated(deployment)?;
+    }
+    let objects = merged.into_objects();
+    let mut warnings = bundle.warnings.clone();
+    warnings.extend(manifest::foreign_subjects(&objects, namespace));
+    Ok(Rendered { objects, warnings })
+}
+
+/// Refuses targets that the install modes do not cover.
+///
+/// Source: rendering.md 3.5.
+fn check_targets(csv: &Csv, options: &RenderOptions) -> Result<(), RenderError> {
+    let targets = &options.targets;
+    let modes = csv
+        .supported_modes()
+        .into_iter()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let reason = match targets.as_slice() {
+        [] if csv.supports(mode::MULTI_NAMESPACE) => {
+            "at least one target namespace must be specified".to_owned()
+        }
+        [] => "exactly one target namespace must be specified".to_owned(),
+        [all] if all.is_empty() => {
+            if csv.supports(mode::ALL_NAMESPACES) {
+                return Ok(());
+            }
+            format!("supported install modes [{modes}] do not support targeting all namespaces")
+        }
+        [own] if *own == options.install_namespace => {
+            if csv.supports(mode::OWN_NAMESPACE) {
+                return Ok(());
+            }
+            format!("supported install modes [{modes}] do not support targeting own namespace")
+        }
+        names => {
+            let needed = match names {
+                [_] => mode::SINGLE_NAMESPACE,
+                _ => mode::MULTI_NAMESPACE,
+            };
+            if csv.supports(needed) && !names.iter().any(String::is_empty) {
+                return Ok(());
+            }
+            let names = names.join(" ");
+            format!("supported install modes [{modes}] do not support target namespaces [{names}]")
+        }
+    };
+    let targets = format!("[{}]", targets.join(" "));
+    Err(RenderError::Targets { targets, reason })
+}
+
+/// Makes an object with a name and, if not empty, a namespace.
+fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    metadata.insert("name".to_owned(), name.into());
+    if !namespace.is_empty() {
+        metadata.insert("namespace".to_owned(), namespace.into());
+    }
+    let mut object = Map::new();
+    object.insert("apiVersion".to_owned(), json!(api_version));
+    object.insert("kind".to_owned(), json!(kind));
+    object.insert("metadata".to_owned(), Value::Object(metadata));
+    object
+}
+
+#[cfg(test)]
+mod tests;

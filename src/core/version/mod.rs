@@ -1,1 +1,291 @@
-//! Versions, their precedence, and the two range languages.
+//! Versions, their precedence, releases, and the two range languages.
+//!
+//! Text comes in, values that cannot be wrong go out. The two languages are two types that cannot
+//! be mixed up: [`VersionRange`] is `spec.source.catalog.version`, [`SkipRange`] is `skipRange` of
+//! channel entries and `versionRange` of package constraints. The same text means different
+//! things in them. Nothing here is the language of Cargo.
+
+mod admission;
+mod release;
+mod skip_range;
+mod version_range;
+
+#[cfg(test)]
+mod tests;
+
+pub use admission::is_admissible;
+pub use release::{Release, ReleaseError, VersionRelease, VersionReleaseError};
+pub use skip_range::{SkipRange, SkipRangeError};
+pub use version_range::{VersionRange, VersionRangeError};
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::quote;
+
+/// A version, `MAJOR.MINOR.PATCH[-prerelease][+build]`.
+///
+/// `==` compares everything, build metadata included; [`Version::precedence`] is the order of
+/// versions, in which build metadata does not count.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// First number.
+    pub major: u64,
+    /// Second number.
+    pub minor: u64,
+    /// Third number.
+    pub patch: u64,
+    /// Identifiers after `-`; empty for a version that is no prerelease.
+    pub prerelease: Vec<Identifier>,
+    /// Identifiers after `+`.
+    pub build: Vec<String>,
+}
+
+/// One identifier of a prerelease or a release.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Identifier {
+    /// Digits without leading zeros, at most 2^64-1. Below every text.
+    Number(u64),
+    /// Anything else; ordered by bytes.
+    Text(String),
+}
+
+/// Why a text is no version; the texts are those of blang/semver v4, which reach conditions.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VersionError {
+    /// The text is empty.
+    #[error("Version string empty")]
+    Empty,
+    /// There are not three parts.
+    #[error("No Major.Minor.Patch elements found")]
+    Parts,
+    /// A number holds something other than digits.
+    #[error("Invalid character(s) found in {part} number {}", quote(.text))]
+    NumberCharacter {
+        /// `major`, `minor` or `patch`.
+        part: &'static str,
+        /// The text found there.
+        text: String,
+    },
+    /// A number starts with a zero that is not all of it.
+    #[error("{} number must not contain leading zeroes {}", capitalized(.part), quote(.text))]
+    NumberLeadingZero {
+        /// `major`, `minor` or `patch`.
+        part: &'static str,
+        /// The text found there.
+        text: String,
+    },
+    /// A number is missing.
+    #[error("strconv.ParseUint: parsing \"\": invalid syntax")]
+    NumberEmpty,
+    /// A number does not fit into 64 bits.
+    #[error("strconv.ParseUint: parsing {}: value out of range", quote(.0))]
+    NumberTooLarge(String),
+    /// A prerelease identifier is missing.
+    #[error("Prerelease is empty")]
+    PrereleaseEmpty,
+    /// A prerelease identifier holds something other than letters, digits and `-`.
+    #[error("Invalid character(s) found in prerelease {}", quote(.0))]
+    PrereleaseCharacter(String),
+    /// A numeric prerelease identifier starts with a zero that is not all of it.
+    #[error("Numeric PreRelease version must not contain leading zeroes {}", quote(.0))]
+    PrereleaseLeadingZero(String),
+    /// A build identifier is missing.
+    #[error("Build meta data is empty")]
+    BuildEmpty,
+    /// A build identifier holds something other than letters, digits and `-`.
+    #[error("Invalid character(s) found in build meta data {}", quote(.0))]
+    BuildCharacter(String),
+}
+
+impl Version {
+    /// Compares by precedence: numbers, then a prerelease below none, then the identifiers of the
+    /// prerelease one by one, the longer list above its own prefix. Build metadata is ignored.
+    ///
+    /// Example: `1.0.0-alpha < 1.0.0-alpha.1 < 1.0.0-rc.1 < 1.0.0 = 1.0.0+5`.
+    ///
+    /// Source: Semantic Versioning 2.0.0, section 11.
+    pub fn precedence(&self, other: &Self) -> Ordering {
+        let numbers = |version: &Self| (version.major, version.minor, version.patch);
+        numbers(self)
+            .cmp(&numbers(other))
+            .then_with(|| {
+                let is_final = |version: &Self| version.prerelease.is_empty();
+                is_final(self).cmp(&is_final(other))
+            })
+            .then_with(|| self.prerelease.cmp(&other.prerelease))
+    }
+
+    /// Says whether this is a prerelease.
+    pub fn is_prerelease(&self) -> bool {
+        !self.prerelease.is_empty()
+    }
+
+    /// Returns the version without build metadata.
+    #[must_use]
+    pub fn without_build(mut self) -> Self {
+        self.build.clear();
+        self
+    }
+}
+
+impl FromStr for Version {
+    type Err = VersionError;
+
+    /// Parses strictly: three numbers without leading zeros, no prefix, no blanks.
+    fn from_str(text: &str) -> Result<Self, VersionError> {
+        if text.is_empty() {
+            return Err(VersionError::Empty);
+        }
+        let mut parts = text.splitn(3, '.');
+        let (Some(major), Some(minor), Some(rest)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(VersionError::Parts);
+        };
+        let major = number("major", major)?;
+        let minor = number("minor", minor)?;
+        let (rest, build) = split_at_mark(rest, '+');
+        let (patch, prerelease) = split_at_mark(rest, '-');
+        Ok(Self {
+            major,
+            minor,
+            patch: number("patch", patch)?,
+            prerelease: identifiers(prerelease)
+                .map(Identifier::parse)
+                .collect::<Result<_, _>>()?,
+            build: identifiers(build)
+                .map(build_identifier)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)?;
+        if !self.prerelease.is_empty() {
+            f.write_str("-")?;
+            write_dotted(f, &self.prerelease)?;
+        }
+        if !self.build.is_empty() {
+            f.write_str("+")?;
+            write_dotted(f, &self.build)?;
+        }
+        Ok(())
+    }
+}
+
+impl Identifier {
+    /// Parses one prerelease identifier.
+    fn parse(text: &str) -> Result<Self, VersionError> {
+        if text.is_empty() {
+            return Err(VersionError::PrereleaseEmpty);
+        }
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            if has_leading_zero(text) {
+                return Err(VersionError::PrereleaseLeadingZero(text.to_owned()));
+            }
+            let value = text.parse();
+            return value
+                .map(Self::Number)
+                .map_err(|_| VersionError::NumberTooLarge(text.to_owned()));
+        }
+        if text.bytes().all(is_identifier_byte) {
+            return Ok(Self::Text(text.to_owned()));
+        }
+        Err(VersionError::PrereleaseCharacter(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Identifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Writes items joined by dots.
+fn write_dotted<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T]) -> fmt::Result {
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            f.write_str(".")?;
+        }
+        item.fmt(f)?;
+    }
+    Ok(())
+}
+
+/// Splits at the first mark; what follows is present, maybe empty, only if the mark is.
+fn split_at_mark(text: &str, mark: char) -> (&str, Option<&str>) {
+    match text.split_once(mark) {
+        Some((before, after)) => (before, Some(after)),
+        None => (text, None),
+    }
+}
+
+/// Returns the dot-separated identifiers of a part that may be absent.
+fn identifiers(part: Option<&str>) -> impl Iterator<Item = &str> {
+    part.into_iter().flat_map(|part| part.split('.'))
+}
+
+/// Parses one of the three numbers.
+fn number(part: &'static str, text: &str) -> Result<u64, VersionError> {
+    let owned = || text.to_owned();
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(VersionError::NumberCharacter {
+            part,
+            text: owned(),
+        });
+    }
+    if has_leading_zero(text) {
+        return Err(VersionError::NumberLeadingZero {
+            part,
+            text: owned(),
+        });
+    }
+    if text.is_empty() {
+        return Err(VersionError::NumberEmpty);
+    }
+    text.parse()
+        .map_err(|_| VersionError::NumberTooLarge(owned()))
+}
+
+/// Checks one build identifier.
+fn build_identifier(text: &str) -> Result<String, VersionError> {
+    if text.is_empty() {
+        return Err(VersionError::BuildEmpty);
+    }
+    if text.bytes().all(is_identifier_byte) {
+        return Ok(text.to_owned());
+    }
+    Err(VersionError::BuildCharacter(text.to_owned()))
+}
+
+/// Says whether a byte may stand in an identifier.
+fn is_identifier_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-'
+}
+
+/// Says whether digits start with a zero that is not all of them.
+fn has_leading_zero(digits: &str) -> bool {
+    digits.len() > 1 && digits.starts_with('0')
+}
+
+/// Returns a lower-case ASCII word with its first letter in upper case.
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    letters
+        .next()
+        .map(|first| first.to_ascii_uppercase())
+        .into_iter()
+        .chain(letters)
+        .collect()
+}
+
+/// Says whether a byte is a blank of the range languages: space, TAB, LF, FF or CR.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | 0x0c | b'\r')
+}

@@ -1,0 +1,85 @@
+# olm-controller: targets for people and CI. `make help` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+LOCAL_CLUSTER := target/local-cluster
+export CLIPPY_CONF_DIR := $(CURDIR)/hack
+# Tests and the demo bring their own control plane; a kubeconfig of yours is never touched.
+unexport KUBECONFIG
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-20s %s\n", $$1, $$2}'
+
+.PHONY: prerequisites
+prerequisites: ## Check that the toolchains are there, and say how to install what is not
+	@hack/prerequisites.sh
+
+##@ Build
+
+.PHONY: build
+build: prerequisites ## Build both programs (release) into target/release
+	$(CARGO) build --locked --release --package olm-controller --package kubectl-olm
+
+.PHONY: local-cluster
+local-cluster: prerequisites ## Build the local control plane (several minutes the first time)
+	@hack/local-cluster/build.sh "$(CURDIR)/$(LOCAL_CLUSTER)"
+
+.PHONY: programs
+programs: prerequisites
+	$(CARGO) build --locked --package olm-controller --package kubectl-olm --package xtask
+
+##@ See it work
+
+.PHONY: demo
+demo: local-cluster programs ## The main job from nothing, on a local control plane (KEEP=1 leaves it running)
+	@hack/demo.sh $(if $(KEEP),--keep)
+
+##@ Test
+
+.PHONY: test
+test: test-unit test-control-plane ## Every hermetic test, the control plane included
+
+.PHONY: test-unit
+test-unit: prerequisites ## Unit, data, property, snapshot and command-line tests; offline
+	$(CARGO) test --locked --workspace
+
+.PHONY: test-control-plane
+test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, etcd and registry
+	$(CARGO) test --locked --package olm-test --features control-plane --test control_plane
+
+.PHONY: test-corpus
+test-corpus: local-cluster programs ## Vectors and real bundles beside the checkout (OLM_SHARED, default ../shared)
+	$(CARGO) test --locked --package olm-test --features corpus
+
+##@ Keep it clean
+
+.PHONY: lint
+lint: prerequisites ## Formatting, clippy, rustdoc, Go vet, shell and generated files
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets --all-features -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
+	cd hack/local-cluster && test -z "$$(gofmt -l .)" && go vet ./...
+	@if command -v shellcheck >/dev/null; then shellcheck hack/*.sh hack/local-cluster/*.sh .ci/run; else echo "shellcheck is not installed; shell scripts are not linted"; fi
+	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --config hack/deny.toml check bans licenses sources; else echo "cargo-deny is not installed; dependencies are not linted (cargo install --locked cargo-deny)"; fi
+	$(CARGO) run --locked --quiet --package xtask -- manifests --check
+
+.PHONY: fmt
+fmt: ## Repair formatting
+	$(CARGO) fmt --all
+	cd hack/local-cluster && gofmt -w .
+
+.PHONY: manifests
+manifests: ## Write the CRDs into config/crd
+	$(CARGO) run --locked --quiet --package xtask -- manifests
+
+.PHONY: verify
+verify: ## Fail if generated files are not up to date
+	$(CARGO) run --locked --quiet --package xtask -- manifests --check
+
+.PHONY: clean
+clean: ## Remove build output
+	$(CARGO) clean

@@ -1,0 +1,268 @@
+#!/usr/bin/env bash
+# The main job from nothing, on a local control plane: serve a catalog, install with a
+# least-privilege account, upgrade, refuse, force, roll back, repair, gate, remove.
+#
+# Usage: hack/demo.sh [--keep]    (make demo, make demo KEEP=1)
+# Every step is checked; the script ends with an error when one does not hold.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+keep=false
+case "${1:-}" in
+  "") ;;
+  --keep) keep=true ;;
+  *)
+    echo "usage: hack/demo.sh [--keep]" >&2
+    exit 2
+    ;;
+esac
+
+programs=$PWD/target/debug
+demo=$PWD/hack/demo
+state=$(mktemp -d -t olm-demo-XXXXXX)
+cluster_pid=""
+controller_pid=""
+bold="" dim="" plain=""
+if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
+  bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'
+fi
+
+stop() {
+  for pid in $controller_pid $cluster_pid; do
+    kill "$pid" 2>/dev/null || continue
+    wait "$pid" 2>/dev/null || continue
+  done
+}
+
+finish() {
+  local status=$?
+  trap - EXIT
+  if [[ $status -ne 0 ]]; then
+    echo
+    echo "The demo failed. Logs are in $state; the end of the controller's:" >&2
+    tail -n 20 "$state/controller.log" >&2 2>/dev/null || echo "(none)" >&2
+    stop
+  elif ! $keep; then
+    stop
+    rm -rf "$state"
+  fi
+  exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+number=0
+step() { # heading
+  number=$((number + 1))
+  printf '\n%s%d. %s%s\n' "$bold" "$number" "$1" "$plain"
+}
+
+note() { printf '   %s\n' "$*"; }
+
+run() { # prints a command as one would type it, then what it prints
+  printf '   %s$ %s%s\n' "$dim" "$*" "$plain"
+  "$@" 2>&1 | sed 's/^/   /'
+}
+
+until_true() { # what is waited for, seconds, command
+  local what=$1 seconds=$2
+  shift 2
+  local start=$SECONDS said=$SECONDS
+  until "$@" >"$state/last" 2>&1; do
+    if ((SECONDS - start >= seconds)); then
+      echo "   not within $seconds s: $what; last seen:" >&2
+      sed 's/^/   /' "$state/last" >&2
+      return 1
+    fi
+    if ((SECONDS - said >= 5)); then
+      said=$SECONDS
+      note "... waiting for $what ($((SECONDS - start)) s)"
+    fi
+    sleep 0.2
+  done
+  note "$what ($((SECONDS - start)) s)"
+}
+
+field() { # JSON path of ClusterExtension lamp
+  kubectl get clusterextension lamp -o "jsonpath=$1"
+}
+
+condition() { # type, status, reason
+  [[ $(field "{.status.conditions[?(@.type=='$1')].status}/{.status.conditions[?(@.type=='$1')].reason}") == "$2/$3" ]]
+}
+
+settled_at() { # version
+  [[ $(field "{.status.install.bundle.version}") == "$1" ]] && condition Progressing True Succeeded
+}
+
+upgradeable() { # status
+  [[ $(kubectl get clusteroperator olm \
+    -o "jsonpath={.status.conditions[?(@.type=='Upgradeable')].status}") == "$1" ]]
+}
+
+# ---------------------------------------------------------------------------------------------
+step "Start a control plane: etcd, kube-apiserver, controller-manager, scheduler, registry"
+target/local-cluster up --dir "$state/cluster" </dev/null >"$state/cluster.log" 2>&1 &
+cluster_pid=$!
+until_true "the control plane is ready" 90 test -s "$state/cluster/cluster.json"
+
+cluster_info() { # field of cluster.json
+  sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" "$state/cluster/cluster.json" | head -n 1
+}
+KUBECONFIG=$(cluster_info kubeconfig)
+export KUBECONFIG
+REGISTRY=$(cluster_info registry)
+export CONTAINERS_REGISTRIES_CONF="$state/cluster/registries.conf"
+mkdir -p "$state/bin"
+ln -sf "$state/cluster/kubectl" "$state/bin/kubectl"
+ln -sf "$programs/kubectl-olm" "$state/bin/kubectl-olm"
+export PATH="$state/bin:$PATH"
+run kubectl get nodes
+
+step "Install the CRDs, and the controller with its own few rights"
+run kubectl apply --server-side -k config/crd
+run kubectl apply --server-side -k config/rbac
+note "(CRDs of our own stand in for OpenShift's ClusterVersion and ClusterOperator)"
+run kubectl apply --server-side -f hack/demo/crds
+kubectl wait --for=condition=Established --timeout=30s crd --all >/dev/null
+kubectl apply -f "$demo/manifests/openshift.yaml" >/dev/null
+kubectl patch clusterversion version --subresource=status --type=merge --patch \
+  '{"status":{"desired":{"version":"4.19.5"},"history":[{"state":"Completed","version":"4.19.5","image":"","startedTime":"2026-01-01T00:00:00Z","completionTime":"2026-01-01T01:00:00Z","verified":true}]}}' >/dev/null
+
+token=$(kubectl create token operator-controller-controller-manager \
+  --namespace olmv1-system --duration 24h)
+server=$(cluster_info apiServer)
+authority=$(cluster_info caFile)
+controller_config="$state/controller.kubeconfig"
+kubectl config set-cluster local --kubeconfig "$controller_config" \
+  --server "$server" --certificate-authority "$authority" >/dev/null
+kubectl config set-credentials controller --kubeconfig "$controller_config" --token "$token" >/dev/null
+kubectl config set-context local --kubeconfig "$controller_config" \
+  --cluster local --user controller >/dev/null
+kubectl config use-context local --kubeconfig "$controller_config" >/dev/null
+note "The controller runs as a local process with a token of its service account."
+KUBECONFIG="$controller_config" "$programs/olm-controller" \
+  --catalogs-server-addr 127.0.0.1:0 --metrics-bind-address 127.0.0.1:0 \
+  --health-probe-bind-address 127.0.0.1:0 --listen-info "$state/listen.json" \
+  --tls-cert "$state/cluster/controller/tls.crt" --tls-key "$state/cluster/controller/tls.key" \
+  --catalogd-cas-dir "$state/cluster/controller" \
+  --cache-dir "$state/catalogs" --cache-path "$state/bundles" \
+  --system-namespace olmv1-system </dev/null >"$state/controller.log" 2>&1 &
+controller_pid=$!
+until_true "the controller is ready" 30 test -s "$state/listen.json"
+
+step "Push three bundles and a catalog that offers the first; serve it"
+for version in 1.0.0 1.1.0 1.2.0; do
+  run "$programs/xtask" push-bundle "hack/demo/bundles/lamp-operator/$version" \
+    "$REGISTRY/lamp-operator-bundle:v$version"
+done
+push_catalog() { # first, second
+  mkdir -p "$state/catalog-$1"
+  sed "s|\${REGISTRY}|$REGISTRY|" "$demo/catalogs/$1/lamp-operator.yaml" >"$state/catalog-$1/lamp-operator.yaml"
+  run "$programs/xtask" push-catalog "$state/catalog-$1" "$REGISTRY/demo-catalog:latest"
+}
+push_catalog first
+sed "s|\${REGISTRY}|$REGISTRY|" "$demo/manifests/catalog.yaml" >"$state/catalog.yaml"
+run kubectl apply -f "$state/catalog.yaml"
+until_true "the catalog is served" 60 \
+  kubectl wait --for=condition=Serving --timeout=1s clustercatalog demo
+run kubectl get clustercatalog
+
+step "Make an account that may install this package, and nothing else"
+run kubectl create namespace lamps
+note "$ kubectl olm rbac hack/demo/bundles/lamp-operator/* -n lamps --service-account lamp-installer | kubectl apply -f -"
+kubectl olm rbac hack/demo/bundles/lamp-operator/1.0.0 hack/demo/bundles/lamp-operator/1.1.0 \
+  hack/demo/bundles/lamp-operator/1.2.0 --namespace lamps --service-account lamp-installer \
+  >"$state/rbac.yaml"
+run kubectl apply -f "$state/rbac.yaml"
+
+step "Install: any version from 1.0.0, below 1.2.0"
+run cat "$demo/manifests/extension.yaml"
+run kubectl apply -f "$demo/manifests/extension.yaml"
+until_true "1.0.0 is installed" 60 settled_at 1.0.0
+run kubectl get clusterextension
+run kubectl get clusterobjectset
+run kubectl get deployment,configmap,serviceaccount --namespace lamps
+
+step "The catalog moves: 1.1.0 appears and is installed without anyone asking"
+push_catalog second
+note "The catalog is polled every minute."
+until_true "1.1.0 is installed" 120 settled_at 1.1.0
+run kubectl get clusterextension
+run kubectl get clusterobjectset
+
+step "The gate: 1.1.0 supports OpenShift up to 4.19, and the cluster is 4.19.5"
+until_true "ClusterOperator olm says Upgradeable=False" 30 upgradeable False
+run kubectl get clusteroperator olm -o "jsonpath={.status.conditions[?(@.type=='Upgradeable')].message}{'\n'}"
+
+step "Refused: 1.2.0 is in the catalog, but no edge leads to it"
+run kubectl patch clusterextension lamp --type merge \
+  --patch '{"spec":{"source":{"catalog":{"version":"1.2.0"}}}}'
+refused() {
+  condition Progressing True Retrying && [[ $(field "{.status.conditions[?(@.type=='Progressing')].message}") == *"no bundles found"* ]]
+}
+until_true "the request is refused" 30 refused
+run kubectl get clusterextension lamp -o "jsonpath={.status.conditions[?(@.type=='Progressing')].message}{'\n'}"
+settled_message=$(field "{.status.install.bundle.version}")
+[[ $settled_message == 1.1.0 ]]
+note "1.1.0 stays installed."
+
+step "Forced: with SelfCertified the administrator vouches for the step"
+run kubectl patch clusterextension lamp --type merge \
+  --patch '{"spec":{"source":{"catalog":{"upgradeConstraintPolicy":"SelfCertified"}}}}'
+until_true "1.2.0 is installed" 60 settled_at 1.2.0
+note "1.2.0 supports 4.20, so the gate opens."
+until_true "ClusterOperator olm says Upgradeable=True" 30 upgradeable True
+
+step "Rolled back the same way"
+run kubectl patch clusterextension lamp --type merge \
+  --patch '{"spec":{"source":{"catalog":{"version":"1.1.0"}}}}'
+until_true "1.1.0 is installed again" 60 settled_at 1.1.0
+until_true "ClusterOperator olm says Upgradeable=False" 30 upgradeable False
+run kubectl get clusterobjectset
+
+step "Drift is repaired"
+run kubectl delete deployment lamp-operator --namespace lamps
+run kubectl patch configmap lamp-operator-settings --namespace lamps --type merge \
+  --patch '{"data":{"dim-after":"never"}}'
+repaired() {
+  kubectl rollout status deployment lamp-operator --namespace lamps --timeout=1s &&
+    [[ $(kubectl get configmap lamp-operator-settings --namespace lamps -o 'jsonpath={.data.dim-after}') == 10m ]]
+}
+until_true "the Deployment is back and the ConfigMap says 10m" 60 repaired
+
+step "Uninstall leaves nothing"
+run kubectl delete clusterextension lamp --wait=false
+gone() { ! kubectl get clusterextension lamp; }
+until_true "the extension is gone" 400 gone
+left=$(kubectl get crd,clusterrole,clusterrolebinding,clusterobjectset --output name \
+  --selector olm.operatorframework.io/owner-name=lamp
+kubectl get deployment,configmap,serviceaccount,role,rolebinding,secret --all-namespaces --output name \
+  --selector olm.operatorframework.io/owner-name=lamp)
+if [[ -n $left ]]; then
+  echo "left behind:" >&2
+  echo "$left" >&2
+  exit 1
+fi
+run kubectl get deployment,configmap --namespace lamps
+until_true "ClusterOperator olm says Upgradeable=True" 30 upgradeable True
+
+printf '\n%sEverything held.%s (%d s)\n' "$bold" "$plain" "$SECONDS"
+if $keep; then
+  cat <<EOF
+
+The control plane and the controller stay up. To play with them:
+
+  export KUBECONFIG=$KUBECONFIG
+  export CONTAINERS_REGISTRIES_CONF=$CONTAINERS_REGISTRIES_CONF
+  export PATH=$state/bin:\$PATH
+  kubectl apply -f hack/demo/manifests/extension.yaml
+  kubectl get clusterextension,clusterobjectset,clustercatalog
+  tail -f $state/controller.log
+
+To stop them and remove what they wrote:
+
+  kill $controller_pid $cluster_pid; rm -rf $state
+EOF
+fi

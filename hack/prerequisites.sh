@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Checks the toolchains that building, testing and the demo need, and names the command that
+# installs what is missing.
+set -euo pipefail
+
+missing=0
+
+need() { # what, minimum version, found version (empty: not there), command that installs it
+  local what=$1 minimum=$2 found=$3 install=$4
+  if [[ -n $found ]] && [[ $(printf '%s\n' "$minimum" "$found" | sort -V | head -n 1) == "$minimum" ]]; then
+    return
+  fi
+  missing=1
+  if [[ -z $found ]]; then
+    echo "missing: $what $minimum or later" >&2
+  else
+    echo "too old: $what $found, need $minimum or later" >&2
+  fi
+  echo "  install it with: $install" >&2
+}
+
+version_of() { # command and its arguments; prints the first version number in what it prints
+  command -v "$1" >/dev/null || return 0
+  "$@" 2>/dev/null | grep -oE '[0-9]+\.[0-9]+(\.[0-9]+)?' | head -n 1
+}
+
+need cargo 1.95 "$(version_of cargo --version)" \
+  "rustup toolchain install 1.95 (rustup itself: https://rustup.rs)"
+need go 1.26 "$(version_of go version)" "see https://go.dev/doc/install"
+need "a C compiler (cc)" 1 "$(version_of cc --version)" "apt-get install gcc (or dnf install gcc)"
+need git 2 "$(version_of git --version)" "apt-get install git (or dnf install git)"
+
+exit "$missing"

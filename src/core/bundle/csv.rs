@@ -1,0 +1,244 @@
+//! The fields of a ClusterServiceVersion that influence the output, and no others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::field::{At, FieldError, ObjectAt};
+
+/// Names of the install modes.
+pub mod mode {
+    /// The operator watches every namespace.
+    pub const ALL_NAMESPACES: &str = "AllNamespaces";
+    /// The operator watches the namespace it runs in.
+    pub const OWN_NAMESPACE: &str = "OwnNamespace";
+    /// The operator watches one other namespace.
+    pub const SINGLE_NAMESPACE: &str = "SingleNamespace";
+    /// The operator watches several namespaces.
+    pub const MULTI_NAMESPACE: &str = "MultiNamespace";
+}
+
+/// What is used of a ClusterServiceVersion.
+///
+/// Source: rendering.md 1.6.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Csv {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.annotations`.
+    pub annotations: BTreeMap<String, String>,
+    /// `spec.installModes`, in file order, unknown types included.
+    pub install_modes: Vec<InstallMode>,
+    /// `spec.install.spec.deployments`, in file order.
+    pub deployments: Vec<StrategyDeployment>,
+    /// `spec.install.spec.permissions`: rights in the watched namespaces.
+    pub permissions: Vec<Permission>,
+    /// `spec.install.spec.clusterPermissions`: rights everywhere.
+    pub cluster_permissions: Vec<Permission>,
+    /// `spec.customresourcedefinitions.owned[].name`, one entry per version.
+    pub owned_crds: Vec<String>,
+    /// Whether `spec.apiservicedefinitions.owned` has entries.
+    pub owns_api_services: bool,
+    /// `spec.webhookdefinitions`, in file order.
+    pub webhooks: Vec<WebhookDefinition>,
+}
+
+/// One entry of `spec.installModes`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstallMode {
+    /// Name of the mode, see [`mode`]; unknown names occur.
+    pub mode: String,
+    /// Whether the operator supports it.
+    pub supported: bool,
+}
+
+/// One Deployment of the install strategy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StrategyDeployment {
+    /// Name of the Deployment.
+    pub name: String,
+    /// Labels of the Deployment; absent is not the same as empty.
+    pub label: Option<BTreeMap<String, String>>,
+    /// `spec` of the Deployment as the bundle has it.
+    pub spec: Map<String, Value>,
+    /// `spec.template` as the bundle has it.
+    pub template: Map<String, Value>,
+    /// `spec.template.metadata` as the bundle has it.
+    pub template_metadata: Map<String, Value>,
+    /// `spec.template.metadata.annotations`.
+    pub template_annotations: BTreeMap<String, String>,
+}
+
+/// Rights a service account gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permission {
+    /// `serviceAccountName` as written; may be empty, which means `default`.
+    pub service_account_name: String,
+    /// `rules`; absent is not the same as empty in a hash.
+    pub rules: Option<Vec<PolicyRule>>,
+}
+
+impl Permission {
+    /// Returns the service account that gets the rights.
+    pub fn service_account(&self) -> &str {
+        if self.service_account_name.is_empty() {
+            "default"
+        } else {
+            &self.service_account_name
+        }
+    }
+}
+
+/// One RBAC rule; keys that RBAC does not know are dropped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicyRule {
+    /// `verbs`; absent is not the same as empty in a hash.
+    pub verbs: Option<Vec<String>>,
+    /// `apiGroups`.
+    pub api_groups: Vec<String>,
+    /// `resources`.
+    pub resources: Vec<String>,
+    /// `resourceNames`.
+    pub resource_names: Vec<String>,
+    /// `nonResourceURLs`.
+    pub non_resource_urls: Vec<String>,
+}
+
+/// One entry of `spec.webhookdefinitions`, as far as validation reads it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WebhookDefinition {
+    /// `type`, for example `ConversionWebhook`.
+    pub kind: String,
+    /// `generateName`, the name of the webhook.
+    pub generate_name: String,
+    /// `deploymentName`: who answers.
+    pub deployment_name: String,
+    /// `conversionCRDs`: whose versions a conversion webhook converts.
+    pub conversion_crds: Vec<String>,
+    /// `rules`: what an admission webhook is asked about.
+    pub rules: Vec<WebhookRule>,
+}
+
+impl WebhookDefinition {
+    /// Says whether this is a conversion webhook.
+    pub fn is_conversion(&self) -> bool {
+        self.kind == "ConversionWebhook"
+    }
+}
+
+/// What of an admission rule is checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookRule {
+    /// `apiGroups`.
+    pub api_groups: Vec<String>,
+    /// `resources`.
+    pub resources: Vec<String>,
+}
+
+impl Csv {
+    /// Reads the fields from a manifest; unknown and unused fields are not looked at.
+    ///
+    /// Null counts as absent, also as a value of a map of texts, where it becomes the empty text.
+    pub(super) fn from_manifest(manifest: &Value) -> Result<Self, FieldError> {
+        let root = At::root(manifest).object()?;
+        let metadata = root.field("metadata").object()?;
+        let spec = root.field("spec").object()?;
+        let strategy = spec.field("install").object()?.field("spec").object()?;
+        let crds = spec.field("customresourcedefinitions").object()?;
+        let api_services = spec.field("apiservicedefinitions").object()?;
+        Ok(Self {
+            name: metadata.field("name").text()?,
+            annotations: metadata
+                .field("annotations")
+                .string_map()?
+                .unwrap_or_default(),
+            install_modes: spec.field("installModes").each(install_mode)?,
+            deployments: strategy.field("deployments").each(deployment)?,
+            permissions: strategy.field("permissions").each(permission)?,
+            cluster_permissions: strategy.field("clusterPermissions").each(permission)?,
+            owned_crds: crds.field("owned").each(|crd| crd.field("name").text())?,
+            owns_api_services: api_services
+                .field("owned")
+                .list()?
+                .is_some_and(|owned| !owned.is_empty()),
+            webhooks: spec.field("webhookdefinitions").each(webhook)?,
+        })
+    }
+
+    /// Says whether the bundle supports an install mode.
+    pub fn supports(&self, mode: &str) -> bool {
+        self.install_modes
+            .iter()
+            .any(|entry| entry.supported && entry.mode == mode)
+    }
+
+    /// Returns the names of all supported modes, sorted, unknown ones included.
+    pub fn supported_modes(&self) -> BTreeSet<&str> {
+        self.install_modes
+            .iter()
+            .filter(|entry| entry.supported)
+            .map(|entry| entry.mode.as_str())
+            .collect()
+    }
+}
+
+fn install_mode(at: &ObjectAt<'_>) -> Result<InstallMode, FieldError> {
+    Ok(InstallMode {
+        mode: at.field("type").text()?,
+        supported: at.field("supported").bool()?,
+    })
+}
+
+fn deployment(at: &ObjectAt<'_>) -> Result<StrategyDeployment, FieldError> {
+    let spec = at.field("spec").object()?;
+    let template = spec.field("template").object()?;
+    let metadata = template.field("metadata").object()?;
+    Ok(StrategyDeployment {
+        name: at.field("name").text()?,
+        label: at.field("label").string_map()?,
+        spec: spec.map(),
+        template: template.map(),
+        template_metadata: metadata.map(),
+        template_annotations: metadata
+            .field("annotations")
+            .string_map()?
+            .unwrap_or_default(),
+    })
+}
+
+fn permission(at: &ObjectAt<'_>) -> Result<Permission, FieldError> {
+    let rules = at.field("rules");
+    Ok(Permission {
+        service_account_name: at.field("serviceAccountName").text()?,
+        rules: match rules.value() {
+            Some(_) => Some(rules.each(policy_rule)?),
+            None => None,
+        },
+    })
+}
+
+fn policy_rule(at: &ObjectAt<'_>) -> Result<PolicyRule, FieldError> {
+    let strings = |key| at.field(key).strings().map(Option::unwrap_or_default);
+    Ok(PolicyRule {
+        verbs: at.field("verbs").strings()?,
+        api_groups: strings("apiGroups")?,
+        resources: strings("resources")?,
+        resource_names: strings("resourceNames")?,
+        non_resource_urls: strings("nonResourceURLs")?,
+    })
+}
+
+fn webhook(at: &ObjectAt<'_>) -> Result<WebhookDefinition, FieldError> {
+    Ok(WebhookDefinition {
+        kind: at.field("type").text()?,
+        generate_name: at.field("generateName").text()?,
+        deployment_name: at.field("deploymentName").text()?,
+        conversion_crds: at.field("conversionCRDs").strings()?.unwrap_or_default(),
+        rules: at.field("rules").each(|rule| {
+            Ok(WebhookRule {
+                api_groups: rule.field("apiGroups").strings()?.unwrap_or_default(),
+                resources: rule.field("resources").strings()?.unwrap_or_default(),
+            })
+        })?,
+    })
+}

@@ -1,0 +1,210 @@
+//! From the files below `manifests/` to objects sorted by what they are.
+
+use serde_json::Value;
+
+use super::csv::Csv;
+use super::field::FieldError;
+use super::{Bundle, BundleError, Files, type_name, utf8};
+use crate::object::Object;
+use crate::yaml::{self, YamlError};
+
+/// Longest part of a document that an error quotes, in bytes.
+const MAX_QUOTED_BYTES: usize = 200;
+
+/// Why a file of `manifests/` is not readable.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// It is neither YAML nor JSON.
+    #[error("error parsing {file}: error converting YAML to JSON")]
+    Yaml {
+        /// Path of the file.
+        file: String,
+        /// Where and why.
+        #[source]
+        cause: YamlError,
+    },
+    /// A document or a list item is no object.
+    #[error("error parsing {file}: expected an object, found {found}")]
+    NoObject {
+        /// Path of the file.
+        file: String,
+        /// What it is instead.
+        found: &'static str,
+    },
+    /// A document has no kind.
+    #[error("unable to decode {file:?}: Object 'Kind' is missing in '{json}'")]
+    NoKind {
+        /// Path of the file.
+        file: String,
+        /// The beginning of the document.
+        json: String,
+    },
+    /// An object has no API version (rendering.md R7).
+    #[error("Object 'apiVersion' is missing in {kind} {name:?}")]
+    NoApiVersion {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
+    /// A field of the ClusterServiceVersion has the wrong type.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+}
+
+/// Reads and classifies every manifest; the package stays empty.
+pub(super) fn read(files: &Files, directory: &str) -> Result<Bundle, BundleError> {
+    let mut found = Found::default();
+    let mut any = false;
+    for (path, content) in files.range(directory.to_owned()..) {
+        let Some(name) = path.strip_prefix(directory) else {
+            break;
+        };
+        any = true;
+        if let Some((subdirectory, _)) = name.split_once('/') {
+            return Err(BundleError::Subdirectory(format!(
+                "{directory}{subdirectory}"
+            )));
+        }
+        let objects = objects(path, content).map_err(|cause| manifest_error(path, cause))?;
+        for object in objects {
+            found.classify(path, object)?;
+        }
+    }
+    if !any {
+        return Err(BundleError::NoManifests);
+    }
+    let (_, csv) = found.csv.ok_or(BundleError::NoCsv)?;
+    Ok(Bundle {
+        package: String::new(),
+        csv,
+        crds: found.crds,
+        others: found.others,
+        warnings: Vec::new(),
+    })
+}
+
+fn manifest_error(file: &str, cause: ManifestError) -> BundleError {
+    let file = file.to_owned();
+    BundleError::Manifest { file, cause }
+}
+
+#[derive(Default)]
+struct Found {
+    csv: Option<(String, Csv)>,
+    crds: Vec<Object>,
+    others: Vec<Object>,
+}
+
+impl Found {
+    /// Sorts an object by its kind alone, as upstream does.
+    fn classify(&mut self, path: &str, object: Object) -> Result<(), BundleError> {
+        if object.kind() == "ClusterServiceVersion" {
+            if let Some((first, _)) = &self.csv {
+                return Err(BundleError::ManyCsvs(first.clone(), path.to_owned()));
+            }
+            let csv = Csv::from_manifest(&object.into_value())
+                .map_err(|cause| manifest_error(path, cause.into()))?;
+            self.csv = Some((path.to_owned(), csv));
+            return Ok(());
+        }
+        let (kind, name) = (object.kind().to_owned(), object.name().to_owned());
+        if object.api_version().is_empty() {
+            return Err(manifest_error(
+                path,
+                ManifestError::NoApiVersion { kind, name },
+            ));
+        }
+        if name.is_empty() {
+            let file = path.to_owned();
+            return Err(BundleError::Nameless { kind, file });
+        }
+        if kind == "CustomResourceDefinition" {
+            if object.api_version() != "apiextensions.k8s.io/v1" {
+                let api_version = object.api_version().to_owned();
+                return Err(BundleError::CrdVersion { name, api_version });
+            }
+            self.crds.push(object);
+        } else {
+            self.others.push(object);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the objects of a file, those of lists in place of the lists.
+fn objects(file: &str, content: &[u8]) -> Result<Vec<Object>, ManifestError> {
+    let documents = utf8(content)
+        .and_then(yaml::to_json)
+        .map_err(|cause| ManifestError::Yaml {
+            file: file.to_owned(),
+            cause,
+        })?;
+    let mut objects = Vec::with_capacity(documents.len());
+    for document in documents {
+        flatten(file, document, None, &mut objects)?;
+    }
+    Ok(objects)
+}
+
+/// Kind and API version that a list gives to items without a kind.
+struct ListType {
+    item_kind: String,
+    api_version: Value,
+}
+
+fn flatten(
+    file: &str,
+    document: Value,
+    list: Option<&ListType>,
+    out: &mut Vec<Object>,
+) -> Result<(), ManifestError> {
+    let found = type_name(&document);
+    let Some(mut object) = Object::from_value(document) else {
+        let file = file.to_owned();
+        return Err(ManifestError::NoObject { file, found });
+    };
+    if let Some(list) = list
+        && !object.0.contains_key("kind")
+    {
+        object
+            .0
+            .insert("kind".to_owned(), list.item_kind.clone().into());
+        object
+            .0
+            .insert("apiVersion".to_owned(), list.api_version.clone());
+    }
+    if object.kind().is_empty() {
+        let mut json = object.into_value().to_string();
+        truncate(&mut json);
+        let file = file.to_owned();
+        return Err(ManifestError::NoKind { file, json });
+    }
+    match object.0.get_mut("items") {
+        Some(Value::Array(items)) => {
+            let items = std::mem::take(items);
+            let kind = object.kind();
+            let list = ListType {
+                item_kind: kind.strip_suffix("List").unwrap_or(kind).to_owned(),
+                api_version: object.api_version().into(),
+            };
+            items
+                .into_iter()
+                .try_for_each(|item| flatten(file, item, Some(&list), out))
+        }
+        _ => {
+            out.push(object);
+            Ok(())
+        }
+    }
+}
+
+fn truncate(text: &mut String) {
+    if text.len() > MAX_QUOTED_BYTES {
+        let end = (0..=MAX_QUOTED_BYTES)
+            .rev()
+            .find(|&end| text.is_char_boundary(end))
+            .unwrap_or(0);
+        text.truncate(end);
+    }
+}

@@ -1,0 +1,194 @@
+//! Composition of the annotation `olm.properties`.
+//!
+//! Source: rendering.md 1.7; the text is what Go's JSON encoder would write, because the upgrade
+//! gate and other programs read it.
+
+use std::collections::BTreeMap;
+
+use olm_api::keys;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::field::FieldError;
+use super::{BundleError, MetadataError, utf8};
+use crate::error::quote;
+use crate::go_json;
+use crate::yaml::{self, SourcedValue};
+
+#[derive(Deserialize)]
+struct AnnotatedProperty {
+    #[serde(rename = "type", default)]
+    kind: Option<String>,
+    #[serde(default)]
+    value: Option<Box<RawValue>>,
+}
+
+/// Appends the properties of `metadata/properties.yaml` to the annotation and returns warnings.
+///
+/// Without such a file, or with an empty one, the annotation stays as it is, absent included.
+/// Keys of values from the annotation keep their order, keys of values from the file are sorted,
+/// numbers of the file keep their spelling (rendering.md R13).
+pub(super) fn compose(
+    annotations: &mut BTreeMap<String, String>,
+    file: Option<&Vec<u8>>,
+) -> Result<Vec<String>, BundleError> {
+    // An annotation that nobody can read is refused whether or not a file is added to it.
+    let annotated = match annotations.get(keys::annotation::PROPERTIES) {
+        Some(text) => serde_json::from_str::<Option<Vec<AnnotatedProperty>>>(text)
+            .map_err(BundleError::PropertiesAnnotation)?
+            .unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let Some(content) = file.filter(|content| !content.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let added = read(content).map_err(BundleError::Properties)?;
+    if added.is_empty() && !annotations.contains_key(keys::annotation::PROPERTIES) {
+        return Ok(Vec::new());
+    }
+    let mut warnings = Vec::new();
+    let mut written: Vec<String> = annotated.iter().map(annotated_json).collect();
+    for property in &added {
+        warnings.extend(property.warning());
+        written.push(property.json());
+    }
+    let text = format!("[{}]", written.join(","));
+    annotations.insert(keys::annotation::PROPERTIES.to_owned(), text);
+    Ok(warnings)
+}
+
+fn annotated_json(property: &AnnotatedProperty) -> String {
+    json(
+        property.kind.as_deref().unwrap_or_default(),
+        |out| match &property.value {
+            Some(raw) => go_json::push_compact(out, raw.get()),
+            None => out.push_str("null"),
+        },
+    )
+}
+
+fn json(kind: &str, push: impl FnOnce(&mut String)) -> String {
+    let mut out = String::from("{\"type\":");
+    go_json::push_string(&mut out, kind);
+    out.push_str(",\"value\":");
+    push(&mut out);
+    out.push('}');
+    out
+}
+
+struct FileProperty {
+    kind: String,
+    value: SourcedValue,
+}
+
+impl FileProperty {
+    fn json(&self) -> String {
+        json(&self.kind, |out| push_sourced(out, &self.value))
+    }
+
+    /// Warns of a number that other readers of the bundle take for another one.
+    fn warning(&self) -> Option<String> {
+        let SourcedValue::Number(number, Some(text)) = &self.value else {
+            return None;
+        };
+        (*text != number.to_string()).then(|| {
+            format!(
+                "property {} in metadata/properties.yaml has the unquoted number {text}, which \
+                 other programs read as {number}",
+                quote(&self.kind)
+            )
+        })
+    }
+}
+
+fn read(content: &[u8]) -> Result<Vec<FileProperty>, MetadataError> {
+    let document = yaml::to_json_with_sources(utf8(content)?)?
+        .into_iter()
+        .next();
+    let entries = match document {
+        None => return Ok(Vec::new()),
+        Some(SourcedValue::Map(entries)) => entries,
+        Some(other) => return Err(mismatch("", "object", &other).into()),
+    };
+    let list = entries.into_iter().find(|(key, _)| key == "properties");
+    match list.map(|(_, list)| list) {
+        None | Some(SourcedValue::Scalar(serde_json::Value::Null)) => Ok(Vec::new()),
+        Some(SourcedValue::List(items)) => {
+            let items = items.into_iter().enumerate();
+            Ok(items
+                .map(|(index, item)| property(index, item))
+                .collect::<Result<_, _>>()?)
+        }
+        Some(other) => Err(mismatch("properties", "array", &other).into()),
+    }
+}
+
+fn property(index: usize, item: SourcedValue) -> Result<FileProperty, FieldError> {
+    let SourcedValue::Map(entries) = item else {
+        return Err(mismatch(&format!("properties[{index}]"), "object", &item));
+    };
+    let mut property = FileProperty {
+        kind: String::new(),
+        value: SourcedValue::Scalar(serde_json::Value::Null),
+    };
+    for (key, value) in entries {
+        match (key.as_str(), value) {
+            ("type", SourcedValue::Scalar(serde_json::Value::Null)) => {}
+            ("type", SourcedValue::Scalar(scalar)) => {
+                property.kind = yaml::scalar_to_string(&scalar).unwrap_or_default();
+            }
+            ("type", SourcedValue::Number(number, _)) => {
+                property.kind = yaml::scalar_to_string(&number.into()).unwrap_or_default();
+            }
+            ("type", other) => {
+                return Err(mismatch(
+                    &format!("properties[{index}].type"),
+                    "string",
+                    &other,
+                ));
+            }
+            ("value", value) => property.value = value,
+            _ => {}
+        }
+    }
+    Ok(property)
+}
+
+fn mismatch(path: &str, expected: &'static str, found: &SourcedValue) -> FieldError {
+    FieldError {
+        path: path.to_owned(),
+        expected,
+        found: match found {
+            SourcedValue::Number(..) => "number",
+            SourcedValue::Scalar(scalar) => super::type_name(scalar),
+            SourcedValue::List(_) => "array",
+            SourcedValue::Map(_) => "object",
+        },
+    }
+}
+
+fn push_sourced(out: &mut String, value: &SourcedValue) {
+    match value {
+        SourcedValue::Scalar(scalar) => go_json::push_value(out, scalar),
+        SourcedValue::Number(_, Some(text)) if is_json_number(text) => out.push_str(text),
+        SourcedValue::Number(number, _) => go_json::push_value(out, &number.clone().into()),
+        SourcedValue::List(items) => {
+            go_json::push_joined(out, ('[', ']'), items.iter(), push_sourced);
+        }
+        SourcedValue::Map(entries) => {
+            let mut entries: Vec<_> = entries.iter().collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            go_json::push_joined(out, ('{', '}'), entries.into_iter(), |out, (key, value)| {
+                go_json::push_string(out, key);
+                out.push(':');
+                push_sourced(out, value);
+            });
+        }
+    }
+}
+
+/// Says whether a text is a number of the JSON grammar.
+fn is_json_number(text: &str) -> bool {
+    text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+        && serde_json::from_str::<serde_json::Number>(text).is_ok()
+}

@@ -1,0 +1,335 @@
+//! The static validators: what must hold of a bundle before objects are made from it.
+//!
+//! Order, conditions and texts are upstream's. Source: rendering.md section 5; operator-controller
+//! `internal/operator-controller/rukpak/render/registryv1/validators`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Bundle, WebhookDefinition, mode};
+use crate::error::quote;
+
+/// Everything the validators found, one line each.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", findings.join("\n"))]
+pub struct ValidationError {
+    /// The findings, in the order of the validators.
+    pub findings: Vec<String>,
+}
+
+/// Kinds a bundle may ship beside its ClusterServiceVersion and custom resource definitions, and
+/// whether their objects live in a namespace.
+///
+/// The group is never compared, as upstream: a custom resource whose kind is in the table passes.
+/// VerticalPodAutoscaler is namespaced here, which upstream gets wrong (rendering.md R9).
+/// Source: operator-registry `pkg/lib/bundle/supported_resources.go`.
+pub fn supported_kind(kind: &str) -> Option<bool> {
+    match kind {
+        "Service"
+        | "ServiceAccount"
+        | "Role"
+        | "RoleBinding"
+        | "Secret"
+        | "ConfigMap"
+        | "PodDisruptionBudget"
+        | "NetworkPolicy"
+        | "PrometheusRule"
+        | "ServiceMonitor"
+        | "PodMonitor"
+        | "VerticalPodAutoscaler" => Some(true),
+        "ClusterRole" | "ClusterRoleBinding" | "PriorityClass" | "ConsoleYAMLSample"
+        | "ConsoleQuickStart" | "ConsoleCLIDownload" | "ConsoleLink" | "ConsolePlugin" => {
+            Some(false)
+        }
+        _ => None,
+    }
+}
+
+/// Runs every validator and reports every finding.
+pub fn validate(bundle: &Bundle) -> Result<(), ValidationError> {
+    let validators = [
+        unique_deployments,
+        deployment_names,
+        unique_crds,
+        owned_crds_exist,
+        package_name,
+        conversion_install_modes,
+        webhook_deployments_exist,
+        unique_webhooks,
+        webhook_names,
+        one_conversion_per_crd,
+        converted_crds_are_owned,
+        webhook_rules,
+        supported_manifests,
+    ];
+    let findings: Vec<String> = validators
+        .iter()
+        .flat_map(|validator| validator(bundle))
+        .collect();
+    if findings.is_empty() {
+        Ok(())
+    } else {
+        Err(ValidationError { findings })
+    }
+}
+
+fn duplicates<T: Ord>(items: impl Iterator<Item = T>) -> BTreeSet<T> {
+    let mut counts = BTreeMap::new();
+    for item in items {
+        *counts.entry(item).or_insert(0_usize) += 1;
+    }
+    let repeated = counts.into_iter().filter(|&(_, count)| count > 1);
+    repeated.map(|(item, _)| item).collect()
+}
+
+fn deployments(bundle: &Bundle) -> impl Iterator<Item = &str> {
+    bundle
+        .csv
+        .deployments
+        .iter()
+        .map(|entry| entry.name.as_str())
+}
+
+fn unique_deployments(bundle: &Bundle) -> Vec<String> {
+    let names = duplicates(deployments(bundle)).into_iter();
+    names
+        .map(|name| {
+            format!("cluster service version contains duplicate strategy deployment spec '{name}'")
+        })
+        .collect()
+}
+
+fn deployment_names(bundle: &Bundle) -> Vec<String> {
+    let names: BTreeSet<&str> = deployments(bundle).collect();
+    names
+        .into_iter()
+        .filter_map(|name| {
+            let reasons = subdomain_faults(name);
+            (!reasons.is_empty()).then(|| {
+                let reasons = reasons.join(", ");
+                format!(
+                    "invalid cluster service version strategy deployment name '{name}': {reasons}"
+                )
+            })
+        })
+        .collect()
+}
+
+fn unique_crds(bundle: &Bundle) -> Vec<String> {
+    let names = duplicates(bundle.crds.iter().map(|crd| crd.name()));
+    names
+        .into_iter()
+        .map(|name| format!("bundle contains duplicate custom resource definition '{name}'"))
+        .collect()
+}
+
+fn owned_crds_exist(bundle: &Bundle) -> Vec<String> {
+    let shipped: BTreeSet<&str> = bundle.crds.iter().map(|crd| crd.name()).collect();
+    let owned: BTreeSet<&str> = bundle.csv.owned_crds.iter().map(String::as_str).collect();
+    let missing = owned.difference(&shipped);
+    missing
+        .map(|name| {
+            format!(
+                "cluster service definition references owned custom resource definition '{name}' \
+                 not found in bundle"
+            )
+        })
+        .collect()
+}
+
+fn package_name(bundle: &Bundle) -> Vec<String> {
+    if bundle.package.is_empty() {
+        vec!["package name is empty".to_owned()]
+    } else {
+        Vec::new()
+    }
+}
+
+fn conversions(bundle: &Bundle) -> impl Iterator<Item = &WebhookDefinition> {
+    let webhooks = bundle.csv.webhooks.iter();
+    webhooks.filter(|webhook| webhook.is_conversion())
+}
+
+fn conversion_install_modes(bundle: &Bundle) -> Vec<String> {
+    let modes: Vec<&str> = bundle.csv.supported_modes().into_iter().collect();
+    if modes == [mode::ALL_NAMESPACES] {
+        return Vec::new();
+    }
+    conversions(bundle)
+        .map(|webhook| {
+            format!(
+                "bundle contains conversion webhook {} and supports install modes [{}] - \
+                 conversion webhooks are only supported for bundles that only support \
+                 AllNamespaces install mode",
+                quote(&webhook.generate_name),
+                modes.join(" ")
+            )
+        })
+        .collect()
+}
+
+fn webhook_deployments_exist(bundle: &Bundle) -> Vec<String> {
+    let known: BTreeSet<&str> = deployments(bundle).collect();
+    let mut orphans: Vec<_> = (bundle.csv.webhooks.iter())
+        .filter(|webhook| !known.contains(webhook.deployment_name.as_str()))
+        .map(|webhook| {
+            (
+                &webhook.deployment_name,
+                &webhook.kind,
+                &webhook.generate_name,
+            )
+        })
+        .collect();
+    orphans.sort();
+    orphans
+        .into_iter()
+        .map(|(deployment, kind, name)| {
+            format!(
+                "webhook of type '{kind}' with name '{name}' references non-existent deployment \
+                 '{deployment}'"
+            )
+        })
+        .collect()
+}
+
+fn unique_webhooks(bundle: &Bundle) -> Vec<String> {
+    let names = bundle.csv.webhooks.iter();
+    duplicates(names.map(|webhook| (&webhook.kind, &webhook.generate_name)))
+        .into_iter()
+        .map(|(kind, name)| format!("duplicate webhook '{name}' of type '{kind}'"))
+        .collect()
+}
+
+fn webhook_names(bundle: &Bundle) -> Vec<String> {
+    let names: BTreeSet<_> = (bundle.csv.webhooks.iter())
+        .map(|webhook| (&webhook.kind, &webhook.generate_name))
+        .collect();
+    names
+        .into_iter()
+        .filter_map(|(kind, name)| {
+            let reasons = subdomain_faults(name);
+            (!reasons.is_empty()).then(|| {
+                let reasons = reasons.join(",");
+                format!("webhook of type '{kind}' has invalid name '{name}': {reasons}")
+            })
+        })
+        .collect()
+}
+
+fn one_conversion_per_crd(bundle: &Bundle) -> Vec<String> {
+    let mut by_crd: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for webhook in conversions(bundle) {
+        for crd in &webhook.conversion_crds {
+            by_crd
+                .entry(crd)
+                .or_default()
+                .insert(&webhook.generate_name);
+            *counts.entry(crd).or_default() += 1;
+        }
+    }
+    by_crd
+        .into_iter()
+        .filter(|(crd, _)| counts.get(crd).is_some_and(|&count| count > 1))
+        .map(|(crd, names)| {
+            let names = names.into_iter().collect::<Vec<_>>().join(",");
+            format!(
+                "conversion webhooks [{names}] reference same custom resource definition '{crd}'"
+            )
+        })
+        .collect()
+}
+
+fn converted_crds_are_owned(bundle: &Bundle) -> Vec<String> {
+    let owned: BTreeSet<&str> = bundle.csv.owned_crds.iter().map(String::as_str).collect();
+    let foreign: BTreeSet<_> = conversions(bundle)
+        .flat_map(|webhook| {
+            let crds = webhook.conversion_crds.iter().map(String::as_str);
+            crds.filter(|crd| !owned.contains(crd))
+                .map(|crd| (webhook.generate_name.as_str(), crd))
+        })
+        .collect();
+    foreign
+        .into_iter()
+        .map(|(name, crd)| {
+            format!(
+                "conversion webhook '{name}' references custom resource definition '{crd}' not \
+                 owned bundle"
+            )
+        })
+        .collect()
+}
+
+fn webhook_rules(bundle: &Bundle) -> Vec<String> {
+    let mut findings = Vec::new();
+    let admission = bundle.csv.webhooks.iter();
+    for webhook in admission.filter(|webhook| !webhook.is_conversion()) {
+        let forbidden = format!(
+            "webhook {} contains forbidden rule: admission webhook rules cannot reference",
+            quote(&webhook.generate_name)
+        );
+        for rule in &webhook.rules {
+            for group in &rule.api_groups {
+                match group.as_str() {
+                    "*" | "olm.operatorframework.io" => {
+                        findings.push(format!("{forbidden} API group {}", quote(group)));
+                    }
+                    "admissionregistration.k8s.io" => {
+                        let resources = rule.resources.iter();
+                        let protected = resources.filter(|name| is_protected_resource(name));
+                        findings.extend(protected.map(|name| {
+                            let (name, group) = (quote(name), quote(group));
+                            format!("{forbidden} resource {name} for API group {group}")
+                        }));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    findings
+}
+
+fn is_protected_resource(name: &str) -> bool {
+    matches!(
+        name.to_lowercase().as_str(),
+        "*" | "mutatingwebhookconfiguration"
+            | "mutatingwebhookconfigurations"
+            | "validatingwebhookconfiguration"
+            | "validatingwebhookconfigurations"
+    )
+}
+
+fn supported_manifests(bundle: &Bundle) -> Vec<String> {
+    let unsupported = (bundle.others.iter()).filter(|other| supported_kind(other.kind()).is_none());
+    unsupported
+        .map(|other| {
+            let (name, kind) = (quote(other.name()), quote(other.kind()));
+            format!("unsupported resource {name} with kind {kind}")
+        })
+        .collect()
+}
+
+/// Returns why a name is no DNS-1123 subdomain, sorted.
+fn subdomain_faults(name: &str) -> Vec<&'static str> {
+    let mut faults = Vec::new();
+    if !name.split('.').all(is_label) {
+        faults.push(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
+             '-' or '.', and must start and end with an alphanumeric character (e.g. \
+             'example.com', regex used for validation is \
+             '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+        );
+    }
+    if name.len() > 253 {
+        faults.push("must be no more than 253 characters");
+    }
+    faults
+}
+
+fn is_label(label: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = label.as_bytes();
+    bytes.first().is_some_and(|&byte| inner(byte))
+        && bytes.last().is_some_and(|&byte| inner(byte))
+        && bytes.iter().all(|&byte| inner(byte) || byte == b'-')
+}

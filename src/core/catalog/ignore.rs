@@ -1,0 +1,319 @@
+//! Which files of a catalog `.indexignore` files exclude.
+//!
+//! The rules are close to git's, with the differences of catalogs.md 1.4 (I1 to I8): patterns are
+//! only ever tested against files, so nothing is pruned, and a pattern that names a directory
+//! decides about everything below it, for inclusion as well as exclusion.
+
+/// Most patterns one catalog may have in all its ignore files (catalogs.md 5.8).
+pub const MAX_PATTERNS: usize = 10_000;
+
+/// Name of the files that hold patterns.
+pub const IGNORE_FILE: &str = ".indexignore";
+
+/// All patterns of a catalog, those of parent directories before those of their children.
+#[derive(Debug, Clone, Default)]
+pub struct IgnoreList {
+    patterns: Vec<Pattern>,
+}
+
+impl IgnoreList {
+    /// Adds the patterns of one ignore file; `directory` is the path of the directory it stands
+    /// in, empty for the root.
+    ///
+    /// Files must be added parents first, because the last matching pattern decides.
+    pub fn add(&mut self, directory: &str, text: &str) {
+        let domain: Vec<String> = components(directory).map(ToOwned::to_owned).collect();
+        let patterns = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        self.patterns
+            .extend(patterns.map(|line| Pattern::parse(line, &domain)));
+    }
+
+    /// Returns how many patterns there are.
+    pub fn len(&self) -> usize {
+        self.patterns.len()
+    }
+
+    /// Says whether there is no pattern.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// Says whether the file at `path` is excluded: the last pattern that matches decides, and
+    /// without one the file is read.
+    ///
+    /// Example: after `*` and `!*.yaml`, `a/b/c.yaml` is read and `a/b/README.md` is not.
+    pub fn excludes(&self, path: &str) -> bool {
+        let path: Vec<&str> = components(path).collect();
+        self.patterns
+            .iter()
+            .rev()
+            .find(|pattern| pattern.matches(&path))
+            .is_some_and(|pattern| !pattern.includes)
+    }
+}
+
+fn components(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty())
+}
+
+/// One line of an ignore file.
+#[derive(Debug, Clone)]
+struct Pattern {
+    /// Directory of the ignore file; the pattern says nothing about paths outside it.
+    domain: Vec<String>,
+    /// Began with `!`.
+    includes: bool,
+    /// Ended with `/`: matches directories only, that is, never the last component of a file.
+    directories_only: bool,
+    rule: Rule,
+}
+
+#[derive(Debug, Clone)]
+enum Rule {
+    /// Holds no `/`: any single component may match.
+    Component(String),
+    /// Holds a `/`: the path from the ignore file's directory on must match, as a prefix.
+    Anchored(Vec<String>),
+}
+
+impl Pattern {
+    fn parse(line: &str, domain: &[String]) -> Self {
+        let (includes, rest) = match line.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, line),
+        };
+        let (directories_only, rest) = match rest.strip_suffix('/') {
+            Some(rest) => (true, rest),
+            None => (false, rest),
+        };
+        let rule = if rest.contains('/') {
+            Rule::Anchored(components(rest).map(ToOwned::to_owned).collect())
+        } else {
+            Rule::Component(rest.to_owned())
+        };
+        Self {
+            domain: domain.to_vec(),
+            includes,
+            directories_only,
+            rule,
+        }
+    }
+
+    fn matches(&self, path: &[&str]) -> bool {
+        let Some((domain, path)) = path.split_at_checked(self.domain.len()) else {
+            return false;
+        };
+        if path.is_empty() || domain != self.domain {
+            return false;
+        }
+        let candidates = if self.directories_only {
+            &path[..path.len() - 1]
+        } else {
+            path
+        };
+        match &self.rule {
+            Rule::Component(glob) => candidates.iter().any(|part| glob_matches(glob, part)),
+            Rule::Anchored(segments) => {
+                !segments.is_empty() && prefix_matches(segments, candidates)
+            }
+        }
+    }
+}
+
+/// Says whether the segments match the path from its beginning, with any rest.
+///
+/// A segment `**` stands for any number of components, but as the last one for at least one.
+/// `**` inside a longer segment never matches (I5).
+fn prefix_matches(segments: &[String], path: &[&str]) -> bool {
+    let Some((segment, rest)) = segments.split_first() else {
+        return true;
+    };
+    if segment == "**" {
+        return if rest.is_empty() {
+            !path.is_empty()
+        } else {
+            (0..path.len()).any(|skipped| prefix_matches(rest, &path[skipped..]))
+        };
+    }
+    if segment.contains("**") {
+        return false;
+    }
+    path.split_first()
+        .is_some_and(|(part, path)| glob_matches(segment, part) && prefix_matches(rest, path))
+}
+
+/// Says whether a glob (`*`, `?`, `[...]`, `\` to escape) matches a whole component.
+///
+/// A malformed glob matches nothing (I6).
+fn glob_matches(glob: &str, text: &str) -> bool {
+    let Some(tokens) = parse_glob(glob) else {
+        return false;
+    };
+    let text: Vec<char> = text.chars().collect();
+    // Positions to return to when what follows the last star does not match.
+    let (mut token, mut at) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    loop {
+        match tokens.get(token) {
+            None if at == text.len() => return true,
+            Some(Token::Star) => {
+                retry = Some((token + 1, at));
+                token += 1;
+                continue;
+            }
+            Some(single) if text.get(at).is_some_and(|&c| single.accepts(c)) => {
+                token += 1;
+                at += 1;
+                continue;
+            }
+            _ => {}
+        }
+        match retry {
+            Some((after_star, start)) if start < text.len() => {
+                retry = Some((after_star, start + 1));
+                (token, at) = (after_star, start + 1);
+            }
+            _ => return false,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Token {
+    Star,
+    Any,
+    Literal(char),
+    Class {
+        negated: bool,
+        ranges: Vec<(char, char)>,
+    },
+}
+
+impl Token {
+    fn accepts(&self, character: char) -> bool {
+        match self {
+            Self::Star => false,
+            Self::Any => true,
+            Self::Literal(literal) => *literal == character,
+            Self::Class { negated, ranges } => {
+                ranges
+                    .iter()
+                    .any(|&(low, high)| (low..=high).contains(&character))
+                    != *negated
+            }
+        }
+    }
+}
+
+/// Splits a glob into tokens, or returns nothing when it is malformed.
+fn parse_glob(glob: &str) -> Option<Vec<Token>> {
+    let mut tokens = Vec::new();
+    let mut rest = glob.chars().peekable();
+    while let Some(character) = rest.next() {
+        tokens.push(match character {
+            '*' => Token::Star,
+            '?' => Token::Any,
+            '\\' => Token::Literal(rest.next()?),
+            '[' => parse_class(&mut rest)?,
+            literal => Token::Literal(literal),
+        });
+    }
+    Some(tokens)
+}
+
+/// Reads a character class after its `[`: an optional `^`, then one or more characters or ranges.
+fn parse_class(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<Token> {
+    fn character(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<char> {
+        match rest.next()? {
+            '\\' => rest.next(),
+            '-' | ']' => None,
+            plain => Some(plain),
+        }
+    }
+    let negated = rest.next_if_eq(&'^').is_some();
+    let mut ranges = Vec::new();
+    while ranges.is_empty() || rest.next_if_eq(&']').is_none() {
+        let low = character(rest)?;
+        let high = match rest.next_if_eq(&'-') {
+            Some(_) => character(rest)?,
+            None => low,
+        };
+        ranges.push((low, high));
+    }
+    Some(Token::Class { negated, ranges })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    const ONLY_INDEXES: &str = "**/*\n!*.json\n!*.yaml\n**/objects/*.json\n**/objects/*.yaml";
+
+    // catalogs.md 1.4, F15
+    #[rstest]
+    #[case::listed(&[("", ONLY_INDEXES)], "p/index.yaml", false)]
+    #[case::excluded_again(&[("", ONLY_INDEXES)], "p/objects/csv.yaml", true)]
+    #[case::never_included(&[("", ONLY_INDEXES)], "p/README.md", true)]
+    #[case::nothing_is_pruned(&[("", "*\n!*.yaml")], "a/b/c.yaml", false)]
+    #[case::anchored(&[("", "/ignore"), ("dir1", "/ignore\n!a")], "ignore/a", true)]
+    #[case::child_includes(&[("", "/ignore"), ("dir1", "/ignore\n!a")], "dir1/ignore/a", false)]
+    #[case::child_excludes(&[("", "/ignore"), ("dir1", "/ignore\n!a")], "dir1/ignore/c", true)]
+    #[case::any_component(&[("", "a")], "x/a/y.yaml", true)]
+    fn worked_examples(#[case] files: &[(&str, &str)], #[case] path: &str, #[case] excluded: bool) {
+        let mut list = IgnoreList::default();
+        for (directory, text) in files {
+            list.add(directory, text);
+        }
+        assert_eq!(list.excludes(path), excluded);
+    }
+
+    // catalogs.md 1.4, I1 to I8
+    #[rstest]
+    #[case::directory_only_excludes_below("objects/", "p/objects/x.yaml", true)]
+    #[case::directory_only_spares_a_file("objects/", "p/objects", false)]
+    #[case::anchored_is_a_prefix("/a/b", "a/b/c.yaml", true)]
+    #[case::anchored_is_not_a_suffix("/a/b", "x/a/b", false)]
+    #[case::inner_slash_anchors("a/b", "x/a/b", false)]
+    #[case::double_star_inside_a_segment("a/foo**", "a/foo1", false)]
+    #[case::double_star_in_the_middle("a/**/z", "a/b/c/z/x.yaml", true)]
+    #[case::double_star_matches_nothing_too("a/**/z", "a/z", true)]
+    #[case::trailing_double_star("a/**", "a/x", true)]
+    #[case::trailing_double_star_needs_something("a/**", "a", false)]
+    #[case::malformed("[", "[", false)]
+    #[case::malformed_class("[a-]", "a", false)]
+    #[case::class("[a-c]?.yaml", "b1.yaml", true)]
+    #[case::negated_class("[^a-c]", "b", false)]
+    #[case::escaped_star(r"\*", "x", false)]
+    #[case::comment("# x", "# x", false)]
+    #[case::escaped_comment(r"\#x", "#x", true)]
+    #[case::blanks_are_trimmed("  a  ", "a", true)]
+    #[case::star_does_not_cross("*c", "ab/d", false)]
+    #[case::include_below_a_directory("*\n!keep", "keep/x.yaml", false)]
+    #[case::lone_slash("/", "a", false)]
+    fn rules(#[case] text: &str, #[case] path: &str, #[case] excluded: bool) {
+        let mut list = IgnoreList::default();
+        list.add("", text);
+        assert_eq!(list.excludes(path), excluded);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in ".{0,40}", directory in "[a-c/]{0,6}", path in "[a-c/*]{0,12}") {
+            let mut list = IgnoreList::default();
+            list.add(&directory, &text);
+            list.excludes(&path);
+        }
+
+        #[test]
+        fn a_star_matches_every_name(name in "[^/]{1,12}") {
+            let mut list = IgnoreList::default();
+            list.add("", "*");
+            prop_assert!(list.excludes(&name));
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! Reading a file-based catalog: files in, blobs in catalog order out.
+//!
+//! Files are visited depth first, the entries of each directory in byte order of their names; a
+//! file holds JSON or YAML documents, each of which is one blob. Every blob comes out as one line
+//! of canonical JSON. The typed shape of blobs is no business of this module: it looks at
+//! `schema`, `package` and `name` and at nothing else.
+//!
+//! Source: catalogs.md section 1.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::canonical::{self, TooDeep};
+use super::ignore::{IGNORE_FILE, IgnoreList, MAX_PATTERNS};
+use crate::error::quote;
+use crate::yaml;
+
+/// Largest file that is read, in bytes (catalogs.md 5.8).
+pub const MAX_FILE_BYTES: usize = 512 * 1024 * 1024;
+/// Largest blob, in bytes of its canonical form (catalogs.md 5.8).
+pub const MAX_BLOB_BYTES: usize = 16 * 1024 * 1024;
+
+/// How much of the beginning of a file decides whether it is JSON.
+const DETECTION_BYTES: usize = 4096;
+/// Longest text taken from a catalog into a message, in characters (catalogs.md 8.2).
+const MAX_QUOTED_CHARS: usize = 256;
+
+/// One blob of a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meta {
+    /// Value of `schema`, for example `olm.bundle`; empty when the blob has none.
+    pub schema: String,
+    /// Value of `package`; empty when the blob has none, as `olm.package` blobs do.
+    pub package: String,
+    /// Value of `name`; empty when the blob has none, as `olm.deprecations` blobs do.
+    pub name: String,
+    /// The blob as one line of canonical JSON: compact, keys sorted by bytes at every level,
+    /// `<`, `>` and `&` as they are, no newline at the end.
+    pub json: String,
+}
+
+/// Everything read from a catalog.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// The blobs that have a schema, in catalog order.
+    pub metas: Vec<Meta>,
+    /// How many blobs were left out because they have no schema.
+    pub dropped: usize,
+}
+
+/// A catalog that cannot be read, and where.
+///
+/// Holds no content of the catalog beyond names, so that it can be shown to anybody.
+#[derive(Debug, thiserror::Error)]
+#[error("error reading {path}{position}", path = quote(&clip(path)))]
+pub struct ReadError {
+    /// Path of the file within the catalog.
+    pub path: String,
+    /// Where in the file.
+    pub position: Position,
+    /// What is wrong there.
+    #[source]
+    pub reason: Reason,
+}
+
+/// Place of a document in its file; both numbers begin at 1, and 0 means that they say nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Position {
+    /// Number of the document.
+    pub document: usize,
+    /// Line of the fault, or of the beginning of the document when the fault's is not known.
+    pub line: usize,
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.line > 0 {
+            write!(f, ", document {}, line {}", self.document, self.line)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a catalog.
+#[derive(Debug, thiserror::Error)]
+pub enum Reason {
+    /// A file is larger than [`MAX_FILE_BYTES`].
+    #[error("file is larger than {MAX_FILE_BYTES} bytes")]
+    FileTooLarge,
+    /// A blob is larger than [`MAX_BLOB_BYTES`].
+    #[error("blob is larger than {MAX_BLOB_BYTES} bytes")]
+    BlobTooLarge,
+    /// A document is nested too deeply.
+    #[error("document is nested more than {depth} levels deep", depth = canonical::MAX_DEPTH)]
+    TooDeep,
+    /// All ignore files together hold more than [`MAX_PATTERNS`] patterns.
+    #[error("more than {MAX_PATTERNS} patterns in {IGNORE_FILE} files")]
+    TooManyPatterns,
+    /// A line begins with `---` and goes on with something else than a comment.
+    #[error("invalid Yaml document separator")]
+    Separator,
+    /// The text is no JSON; says what the parser met, without the text itself.
+    #[error("invalid JSON: {0}")]
+    Json(String),
+    /// The text is no YAML; says what the parser met.
+    #[error("invalid YAML: {0}")]
+    Yaml(String),
+    /// A document is a list or a scalar.
+    #[error("document is not an object")]
+    NotAnObject,
+    /// Two top-level keys are the same but for upper and lower case.
+    #[error("duplicate keys for key {key}: [{first} {second}]",
+        key = quote(&clip(key)), first = clip(first), second = clip(second))]
+    DuplicateKeys {
+        /// The key in lower case.
+        key: String,
+        /// One spelling.
+        first: String,
+        /// The other spelling.
+        second: String,
+    },
+    /// `schema`, `package` or `name` is there and no string.
+    #[error("expected value for key {} to be a string", quote(.0))]
+    NotAString(&'static str),
+}
+
+/// Reads a whole catalog: all blobs that have a schema, in catalog order.
+///
+/// `files` are paths and contents in any order; the paths use `/` and are relative to the root
+/// that `.indexignore` patterns refer to. Every file counts whatever its extension, except ignore
+/// files and what they exclude. The first fault of any file fails the whole catalog.
+pub fn read_catalog<'a>(
+    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+) -> Result<Contents, ReadError> {
+    let mut contents = Contents::default();
+    for meta in metas(files)? {
+        let meta = meta?;
+        if meta.schema.is_empty() {
+            contents.dropped += 1;
+        } else {
+            contents.metas.push(meta);
+        }
+    }
+    Ok(contents)
+}
+
+/// Returns the blobs of a catalog one by one, in catalog order, those without schema included.
+///
+/// Holds one file and one document at a time. After an error nothing more comes.
+/// See [`read_catalog`] for what `files` is.
+pub fn metas<'a>(
+    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+) -> Result<Metas<'a>, ReadError> {
+    let files: BTreeMap<Vec<&str>, (&str, &[u8])> = files
+        .into_iter()
+        .map(|(path, bytes)| (path.split('/').collect(), (path, bytes)))
+        .collect();
+    let ignored = ignore_list(&files)?;
+    let files = files
+        .into_iter()
+        .filter(|(parts, (path, _))| parts.last() != Some(&IGNORE_FILE) && !ignored.excludes(path))
+        .map(|(_, file)| file)
+        .collect();
+    Ok(Metas {
+        files,
+        current: None,
+        failed: false,
+    })
+}
+
+/// Collects the patterns of all ignore files, parents before children.
+fn ignore_list(files: &BTreeMap<Vec<&str>, (&str, &[u8])>) -> Result<IgnoreList, ReadError> {
+    let mut ignored = IgnoreList::default();
+    for (parts, (path, bytes)) in files {
+        if parts.last() != Some(&IGNORE_FILE) {
+            continue;
+        }
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        ignored.add(directory, &String::from_utf8_lossy(bytes));
+        if ignored.len() > MAX_PATTERNS {
+            return Err(ReadError {
+                path: (*path).to_owned(),
+                position: Position::default(),
+                reason: Reason::TooManyPatterns,
+            });
+        }
+    }
+    Ok(ignored)
+}
+
+/// The blobs of a catalog; see [`metas`].
+#[derive(Debug)]
+pub struct Metas<'a> {
+    files: VecDeque<(&'a str, &'a [u8])>,
+    current: Option<(&'a str, Documents<'a>)>,
+    failed: bool,
+}
+
+impl Iterator for Metas<'_> {
+    type Item = Result<Meta, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        loop {
+            let (path, result) = match &mut self.current {
+                Some((path, documents)) => (*path, documents.next_meta()),
+                None => {
+                    let (path, bytes) = self.files.pop_front()?;
+                    let documents = Documents::new(bytes);
+                    (
+                        path,
+                        documents.map(|documents| {
+                            self.current = Some((path, documents));
+                            None
+                        }),
+                    )
+                }
+            };
+            match result {
+                Ok(Some(meta)) => return Some(Ok(meta)),
+                Ok(None)
+                    if self
+                        .current
+                        .as_ref()
+                        .is_some_and(|(_, it)| it.is_finished()) =>
+                {
+                    self.current = None;
+                }
+                Ok(None) => {}
+                Err((position, reason)) => {
+                    self.failed = true;
+                    return Some(Err(ReadError {
+                        path: path.to_owned(),
+                        position,
+                        reason,
+                    }));
+                }
+            }
+        }
+    }
+}
+
+type Fault = (Position, Reason);
+
+/// The documents of one file.
+#[derive(Debug)]
+struct Documents<'a> {
+    text: Cow<'a, str>,
+    /// How much of the text was read.
+    offset: usize,
+    /// Line of `offset`, from 1.
+    line: usize,
+    /// Documents handed out so far.
+    count: usize,
+    json: bool,
+    /// Documents of the YAML chunk read last, and its first line.
+    chunk: VecDeque<Value>,
+    chunk_line: usize,
+    at_end: bool,
+}
+
+impl<'a> Documents<'a> {
+    fn new(bytes: &'a [u8]) -> Result<Self, Fault> {
+        if bytes.len() > MAX_FILE_BYTES {
+            return Err((Position::default(), Reason::FileTooLarge));
+        }
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let beginning = &bytes[..bytes.len().min(DETECTION_BYTES)];
+        Ok(Self {
+            text: String::from_utf8_lossy(bytes),
+            offset: 0,
+            line: 1,
+            count: 0,
+            json: beginning.trim_ascii_start().starts_with(b"{"),
+            chunk: VecDeque::new(),
+            chunk_line: 1,
+            at_end: false,
+        })
+    }
+
+    fn is_finished(&self) -> bool {
+        self.at_end && self.chunk.is_empty()
+    }
+
+    /// Returns the next blob. Nothing means that there was none at this place, not that the file
+    /// is at its end.
+    fn next_meta(&mut self) -> Result<Option<Meta>, Fault> {
+        if let Some(value) = self.chunk.pop_front() {
+            self.count += 1;
+            let position = self.at(self.chunk_line);
+            return meta_of_value(&value)
+                .map(Some)
+                .map_err(|reason| (position, reason));
+        }
+        if self.json {
+            self.next_json()
+        } else {
+            self.next_chunk().map(|()| None)
+        }
+    }
+
+    /// Returns the position of the document handed out last, or about to be, at `line`.
+    fn at(&self, line: usize) -> Position {
+        Position {
+            document: self.count.max(1),
+            line,
+        }
+    }
+
+    fn next_json(&mut self) -> Result<Option<Meta>, Fault> {
+        let rest = &self.text[self.offset..];
+        let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+        let found = stream.next();
+        let read = stream.byte_offset();
+        match found {
+            None => {
+                self.at_end = true;
+                Ok(None)
+            }
+            Some(Ok(raw)) => {
+                let line = self.line + newlines(&rest[..read - raw.get().len()]);
+                let meta = meta_of_raw(raw);
+                self.line += newlines(&rest[..read]);
+                self.offset += read;
+                self.count += 1;
+                meta.map(Some).map_err(|reason| (self.at(line), reason))
+            }
+            // Flow mappings and trailing commas are no JSON but good YAML, and so is what may
+            // follow a first object. After two objects it is a broken JSON file.
+            Some(Err(_)) if self.count < 2 => {
+                self.json = false;
+                Ok(None)
+            }
+            Some(Err(error)) => {
+                self.count += 1;
+                let position = self.at(self.line + error.line().saturating_sub(1));
+                Err((position, Reason::Json(json_fault(&error))))
+            }
+        }
+    }
+
+    /// Reads the YAML text up to the next separator into `chunk`.
+    fn next_chunk(&mut self) -> Result<(), Fault> {
+        let start = self.offset;
+        self.chunk_line = self.line;
+        let mut end = start;
+        let mut separator = false;
+        for line in self.text[start..].split_inclusive('\n') {
+            self.offset += line.len();
+            self.line += 1;
+            if let Some(rest) = line.strip_prefix("---") {
+                let rest = rest.trim();
+                if !rest.is_empty() && !rest.starts_with('#') {
+                    self.count += 1;
+                    return Err((self.at(self.line - 1), Reason::Separator));
+                }
+                separator = true;
+                break;
+            }
+            end = self.offset;
+        }
+        self.at_end = !separator;
+        let chunk = &self.text[start..end];
+        let first = chunk.lines().take_while(|line| is_blank(line)).count();
+        let values = yaml::to_json(chunk).map_err(|error| {
+            let line = error.line.and_then(|line| usize::try_from(line).ok());
+            let position = Position {
+                document: self.count + 1,
+                line: self.chunk_line + line.map_or(first, |line| line.saturating_sub(1)),
+            };
+            (position, Reason::Yaml(clip(&error.message)))
+        })?;
+        self.chunk_line += first;
+        self.chunk = values.into();
+        Ok(())
+    }
+}
+
+fn is_blank(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with('#')
+}
+
+fn newlines(text: &str) -> usize {
+    text.bytes().filter(|&byte| byte == b'\n').count()
+}
+
+/// Says what a JSON parser met without its position, which stands in front of it.
+fn json_fault(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let end = text.rfind(" at line ").unwrap_or(text.len());
+    clip(&text[..end])
+}
+
+fn meta_of_raw(raw: &RawValue) -> Result<Meta, Reason> {
+    let members = canonical::members(raw).ok_or(Reason::NotAnObject)?;
+    let strings = members.iter().map(|(key, value)| {
+        let literal = value.get();
+        let text = literal
+            .starts_with('"')
+            .then(|| Cow::Owned(canonical::string(literal)));
+        (key.as_str(), text)
+    });
+    let [schema, package, name] = top_level(strings)?;
+    let mut json = String::with_capacity(raw.get().len());
+    canonical::write_raw(&mut json, raw, 0).map_err(|TooDeep| Reason::TooDeep)?;
+    finish(schema, package, name, json)
+}
+
+fn meta_of_value(value: &Value) -> Result<Meta, Reason> {
+    let members = value.as_object().ok_or(Reason::NotAnObject)?;
+    let strings = members
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str().map(Cow::Borrowed)));
+    let [schema, package, name] = top_level(strings)?;
+    let mut json = String::new();
+    canonical::write_value(&mut json, value, 0).map_err(|TooDeep| Reason::TooDeep)?;
+    finish(schema, package, name, json)
+}
+
+fn finish(schema: String, package: String, name: String, json: String) -> Result<Meta, Reason> {
+    if json.len() > MAX_BLOB_BYTES {
+        return Err(Reason::BlobTooLarge);
+    }
+    Ok(Meta {
+        schema,
+        package,
+        name,
+        json,
+    })
+}
+
+/// Checks the top-level keys and returns the values of `schema`, `package` and `name`, empty where
+/// absent. `members` gives the text of every member that is a string.
+fn top_level<'v>(
+    members: impl Iterator<Item = (&'v str, Option<Cow<'v, str>>)>,
+) -> Result<[String; 3], Reason> {
+    const FIELDS: [&str; 3] = ["schema", "package", "name"];
+    let mut found = [const { String::new() }; 3];
+    let mut spellings: BTreeMap<String, &str> = BTreeMap::new();
+    for (key, text) in members {
+        let folded = fold(key);
+        if let Some(field) = FIELDS.iter().position(|field| *field == folded) {
+            let text = text.ok_or(Reason::NotAString(FIELDS[field]))?;
+            found[field] = text.into_owned();
+        }
+        if let Some(first) = spellings.insert(folded.clone(), key) {
+            return Err(Reason::DuplicateKeys {
+                key: folded,
+                first: first.to_owned(),
+                second: key.to_owned(),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Folds case the simple way, one character for one: `ſ` becomes `s`, the Kelvin sign `k`.
+fn fold(key: &str) -> String {
+    fn single(mut mapped: impl Iterator<Item = char>, otherwise: char) -> char {
+        match (mapped.next(), mapped.next()) {
+            (Some(character), None) => character,
+            _ => otherwise,
+        }
+    }
+    key.chars()
+        .map(|character| {
+            let upper = single(character.to_uppercase(), character);
+            single(upper.to_lowercase(), upper)
+        })
+        .collect()
+}
+
+/// Cuts text from a catalog to what may stand in a message.
+fn clip(text: &str) -> String {
+    text.chars()
+        .map(|character| {
+            if character.is_control() {
+                '\u{fffd}'
+            } else {
+                character
+            }
+        })
+        .take(MAX_QUOTED_CHARS)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+use super::*;
+use crate::error::Chain;
+use proptest::prelude::*;
+use rstest::rstest;
+
+fn read(files: &[(&str, &str)]) -> Result<Contents, ReadError> {
+    read_catalog(files.iter().map(|(path, text)| (*path, text.as_bytes())))
+}
+
+fn lines(files: &[(&str, &str)]) -> Vec<String> {
+    let contents = read(files).unwrap();
+    contents.metas.into_iter().map(|meta| meta.json).collect()
+}
+
+fn failure(text: &str) -> String {
+    Chain(&read(&[("configs/c", text)]).unwrap_err()).to_string()
+}
+
+// catalogs.md F1
+#[test]
+fn yaml_documents_become_sorted_lines_in_order() {
+    let text = "---\nschema: olm.package\nname: p\ndefaultChannel: stable\n---\n\
+        schema: olm.channel\npackage: p\nname: stable\nentries:\n- name: p.v1\n---\n\
+        schema: olm.bundle\npackage: p\nname: p.v1\nimage: example.com/p@sha256:1\n";
+    assert_eq!(
+        lines(&[("p/catalog.yaml", text)]),
+        [
+            r#"{"defaultChannel":"stable","name":"p","schema":"olm.package"}"#,
+            r#"{"entries":[{"name":"p.v1"}],"name":"stable","package":"p","schema":"olm.channel"}"#,
+            r#"{"image":"example.com/p@sha256:1","name":"p.v1","package":"p","schema":"olm.bundle"}"#,
+        ]
+    );
+}
+
+// catalogs.md F2, F4, F5, F6, and the rows of 1.5
+#[rstest]
+#[case::json_objects(r#"{"schema":"a"}{"schema":"b"}"#, 2)]
+#[case::json_objects_on_lines("{\"schema\":\"a\"}\n\n{\"schema\":\"b\"}\n", 2)]
+#[case::flow_mapping(r#"{"schema":"a",}"#, 1)]
+#[case::json_then_yaml("{\"schema\":\"a\"}\n---\nschema: b\n", 2)]
+#[case::commented_separator("schema: a\n--- # next\nschema: b\n", 2)]
+#[case::license_comment("# Copyright\n# nobody\n---\nschema: a\n", 1)]
+#[case::null_document("null\n---\nschema: a\n---\n~\n", 1)]
+#[case::document_end("schema: a\n...\nschema: b\n", 2)]
+#[case::empty("", 0)]
+#[case::only_separator("---", 0)]
+#[case::only_separators("---\n---\n", 0)]
+#[case::byte_order_mark("\u{feff}{\"schema\":\"a\"}{\"schema\":\"b\"}{\"schema\":\"c\"}", 3)]
+#[case::byte_order_mark_in_yaml("\u{feff}schema: a\n", 1)]
+#[case::separator_within_a_scalar("schema: a\ntext: |\n  ---\n  x\n", 1)]
+#[case::crlf("schema: a\r\n---\r\nschema: b\r\n", 2)]
+fn documents(#[case] text: &str, #[case] count: usize) {
+    assert_eq!(lines(&[("c", text)]).len(), count);
+}
+
+// catalogs.md F3, F4, F6, F8, F10
+#[rstest]
+#[case::broken_after_two(
+    "{\"schema\":\"a\"}\n{\"schema\":\"b\"}\n{x",
+    "error reading \"configs/c\", document 3, line 3: invalid JSON: key must be a string"
+)]
+#[case::separator(
+    "schema: a\n--- x\nschema: b\n",
+    "error reading \"configs/c\", document 1, line 2: invalid Yaml document separator"
+)]
+#[case::list(
+    "[]",
+    "error reading \"configs/c\", document 1, line 1: document is not an object"
+)]
+#[case::scalar(
+    "\n\ntext",
+    "error reading \"configs/c\", document 1, line 3: document is not an object"
+)]
+#[case::folded_keys(
+    r#"{"schema":"a","Schema":"b"}"#,
+    "error reading \"configs/c\", document 1, line 1: duplicate keys for key \"schema\": [Schema schema]"
+)]
+#[case::other_folded_keys(
+    "schema: a\n---\nX: 1\nx: 2\n",
+    "error reading \"configs/c\", document 2, line 3: duplicate keys for key \"x\": [X x]"
+)]
+#[case::float_name(
+    "schema: a\nname: 4.10\n",
+    "error reading \"configs/c\", document 1, line 1: expected value for key \"name\" to be a string"
+)]
+#[case::null_package(
+    r#"{"schema":"a","package":null}"#,
+    "error reading \"configs/c\", document 1, line 1: expected value for key \"package\" to be a string"
+)]
+fn refused(#[case] text: &str, #[case] message: &str) {
+    assert_eq!(failure(text), message);
+}
+
+#[test]
+fn yaml_fault_names_its_line() {
+    let message = failure("schema: a\n---\n\nschema: b\n  c: d\n");
+    assert!(message.contains("document 2, line "), "{message}");
+    assert!(message.contains("invalid YAML: "), "{message}");
+}
+
+// catalogs.md F7
+#[test]
+fn readme_fails_unless_ignored() {
+    let readme = ("p/README.md", "# Title\n\nWords: and *more: [words\n");
+    let index = ("p/index.yaml", "schema: a\n");
+    let error = read(&[readme, index]).unwrap_err();
+    assert_eq!(error.path, "p/README.md");
+    let ignore = (".indexignore", "**/*\n!*.yaml\n");
+    assert_eq!(lines(&[readme, index, ignore]).len(), 1);
+}
+
+// catalogs.md F9
+#[test]
+fn folded_fields_are_found_and_served_as_written() {
+    let contents = read(&[("c", r#"{"SCHEMA":"olm.package","Name":"p"}"#)]).unwrap();
+    let meta = &contents.metas[0];
+    assert_eq!((&*meta.schema, &*meta.name), ("olm.package", "p"));
+    assert_eq!(meta.json, r#"{"Name":"p","SCHEMA":"olm.package"}"#);
+    assert_eq!(fold("ſCHEMA\u{212a}"), "schemak");
+}
+
+// catalogs.md F11
+#[test]
+fn blob_without_schema_is_dropped_and_counted() {
+    let contents = read(&[("c", r#"{"name":"x"}{"schema":"a"}{}"#)]).unwrap();
+    assert_eq!((contents.metas.len(), contents.dropped), (1, 2));
+}
+
+// catalogs.md F13, 1.7
+#[test]
+fn json_tokens_survive() {
+    let text = r#"{ "schema": "a", "n": [9007199254740993, 1.0, 1E3, -0],
+        "t": "<&>\u2028\/\u00e9\ud800", "b": {"z": null, "a": true, "a": false} }"#;
+    assert_eq!(
+        lines(&[("c", text)]),
+        [
+            "{\"b\":{\"a\":false,\"z\":null},\"n\":[9007199254740993,1.0,1E3,-0],\"schema\":\"a\",\
+          \"t\":\"<&>\u{2028}/é\u{fffd}\u{fffd}\u{fffd}\"}"
+        ]
+    );
+}
+
+#[test]
+fn invalid_utf8_is_replaced() {
+    let bytes: &[u8] = b"{\"schema\":\"a\xff\"}";
+    let contents = read_catalog([("c", bytes)]).unwrap();
+    assert_eq!(contents.metas[0].schema, "a\u{fffd}");
+}
+
+// catalogs.md F14
+#[test]
+fn walks_depth_first_in_byte_order() {
+    let files = [
+        ("c.yaml", "schema: c"),
+        ("b/x", "schema: b"),
+        ("a/x", "schema: a"),
+        ("a.yaml", "schema: a2"),
+        ("B", "schema: B"),
+    ];
+    let contents = read(&files).unwrap();
+    let order: Vec<_> = contents.metas.iter().map(|meta| &*meta.schema).collect();
+    assert_eq!(order, ["B", "a", "a2", "b", "c"]);
+}
+
+// catalogs.md F15, rows of 1.6
+#[rstest]
+#[case("yes", "true")]
+#[case("Off", "false")]
+#[case("~", "null")]
+#[case("010", "8")]
+#[case("0x1F", "31")]
+#[case("1_000", "1000")]
+#[case("4.10", "4.1")]
+#[case("2024-01-01", "\"2024-01-01\"")]
+#[case("1:30", "\"1:30\"")]
+#[case("!foo v", "\"v\"")]
+#[case("!!binary aGk=", "\"aGk=\"")]
+fn yaml_scalars(#[case] text: &str, #[case] json: &str) {
+    let text = format!("schema: a\nv: {text}\n");
+    assert_eq!(
+        lines(&[("c", &text)]),
+        [format!("{{\"schema\":\"a\",\"v\":{json}}}")]
+    );
+}
+
+// catalogs.md F19
+#[test]
+fn depth_and_size_are_bounded() {
+    let deep = format!(
+        "{{\"schema\":\"a\",\"v\":{}{}}}",
+        "[".repeat(200),
+        "]".repeat(200)
+    );
+    assert!(failure(&deep).ends_with("document is nested more than 100 levels deep"));
+    let large = format!("{{\"schema\":\"a\",\"v\":\"{}\"}}", "x".repeat(17 << 20));
+    let message = failure(&format!("{{\"schema\":\"b\"}}\n{large}"));
+    assert_eq!(
+        message,
+        "error reading \"configs/c\", document 2, line 2: blob is larger than 16777216 bytes"
+    );
+}
+
+// catalogs.md F19
+#[test]
+fn alias_bomb_fails_fast() {
+    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..10 {
+        let alias = format!("*a{}", level - 1);
+        text += &format!("a{level}: &a{level} [{}]\n", [&*alias; 10].join(", "));
+    }
+    assert!(failure(&text).contains("invalid YAML"));
+}
+
+#[test]
+fn message_quotes_at_most_256_characters() {
+    let key = "k".repeat(1000);
+    let message = failure(&format!("{{\"{key}\":1,\"K{}\":2}}", &key[1..]));
+    assert!(message.len() < 1000, "{message}");
+}
+
+#[test]
+fn nothing_follows_an_error() {
+    let files: [(&str, &[u8]); 2] = [("a", b"[]"), ("b", b"schema: b")];
+    let results: Vec<_> = metas(files).unwrap().collect();
+    assert_eq!(results.len(), 1);
+}
+
+#[test]
+fn too_many_patterns_are_refused() {
+    let text = "x\n".repeat(MAX_PATTERNS + 1);
+    let error = read(&[("p/.indexignore", &text)]).unwrap_err();
+    assert!(matches!(error.reason, Reason::TooManyPatterns));
+}
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[a-z]{1,4}", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    // style.md case 16
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = read_catalog([("c", &*bytes)]);
+    }
+
+    #[test]
+    fn yaml_like_text_never_panics(text in "[-{}\\[\\]:,#&*!|>'\"a \n.~]{0,60}") {
+        let _ = read_catalog([("c", text.as_bytes())]);
+    }
+
+    #[test]
+    fn canonical_form_is_the_same_value_and_stays_as_it_is(value in json_value()) {
+        let document = serde_json::json!({"schema": "a", "v": value});
+        let pretty = serde_json::to_string_pretty(&document).unwrap();
+        let once = lines(&[("c", &pretty)]);
+        prop_assert_eq!(&serde_json::from_str::<Value>(&once[0]).unwrap(), &document);
+        prop_assert_eq!(&lines(&[("c", &once[0])]), &once);
+    }
+
+    #[test]
+    fn order_of_the_files_does_not_matter(swap in any::<bool>()) {
+        let mut files = vec![("a/x", "schema: a"), ("b", "schema: b")];
+        if swap { files.reverse(); }
+        prop_assert_eq!(lines(&files).len(), 2);
+        prop_assert_eq!(&lines(&files)[0], r#"{"schema":"a"}"#);
+    }
+}

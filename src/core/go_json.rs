@@ -1,0 +1,146 @@
+//! JSON as Go's encoder writes it: compact, keys sorted, `<`, `>` and `&` escaped.
+//!
+//! Names that contain a hash of JSON, and annotations that hold JSON, must be equal to upstream's
+//! byte by byte. Source: Go `encoding/json`.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::yaml::go_float;
+
+/// Returns the compact JSON text of a value, the keys of every map sorted.
+///
+/// Example: `{"b": "<", "a": 1}` gives `{"a":1,"b":"\u003c"}`.
+pub fn to_string(value: &Value) -> String {
+    let mut out = String::new();
+    push_value(&mut out, value);
+    out
+}
+
+/// Appends the JSON text of a value.
+pub fn push_value(out: &mut String, value: &Value) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() => out.push_str(&go_float(float)),
+            _ => {
+                let _ = write!(out, "{number}");
+            }
+        },
+        Value::String(text) => push_string(out, text),
+        Value::Array(items) => {
+            push_joined(out, ('[', ']'), items.iter(), |out, item| {
+                push_value(out, item)
+            });
+        }
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            // The map is sorted unless a feature of the JSON crate keeps insertion order.
+            entries.sort_by(|a, b| a.0.cmp(b.0));
+            push_joined(out, ('{', '}'), entries.into_iter(), |out, (key, value)| {
+                push_string(out, key);
+                out.push(':');
+                push_value(out, value);
+            });
+        }
+    }
+}
+
+/// Appends items between two brackets, separated by commas.
+pub fn push_joined<T>(
+    out: &mut String,
+    brackets: (char, char),
+    items: impl Iterator<Item = T>,
+    mut push: impl FnMut(&mut String, T),
+) {
+    out.push(brackets.0);
+    for (position, item) in items.enumerate() {
+        if position > 0 {
+            out.push(',');
+        }
+        push(out, item);
+    }
+    out.push(brackets.1);
+}
+
+/// Appends a text in quotes, escaped as Go does.
+pub fn push_string(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            c if c < ' ' || is_escaped_in_html(c) => push_escape(out, c),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// Appends JSON text without the white space between its tokens, keeping the order of keys and the
+/// spelling of numbers.
+///
+/// The text must be valid JSON.
+pub fn push_compact(out: &mut String, json: &str) {
+    let mut in_string = false;
+    let mut escaped = false;
+    for c in json.chars() {
+        if !in_string && matches!(c, ' ' | '\t' | '\n' | '\r') {
+            continue;
+        }
+        if is_escaped_in_html(c) {
+            push_escape(out, c);
+        } else {
+            out.push(c);
+        }
+        match c {
+            '"' if !escaped => in_string = !in_string,
+            '\\' if in_string && !escaped => {
+                escaped = true;
+                continue;
+            }
+            _ => {}
+        }
+        escaped = false;
+    }
+}
+
+fn is_escaped_in_html(c: char) -> bool {
+    matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}')
+}
+
+fn push_escape(out: &mut String, c: char) {
+    let _ = write!(out, "\\u{:04x}", u32::from(c));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn writes_as_go() {
+        let value = json!({"b": ["<a> & b", 1, 1.5, null, true], "a": {"\n\u{1}\u{2028}": 1e21}});
+        assert_eq!(
+            to_string(&value),
+            r#"{"a":{"\n\u0001\u2028":1e+21},"b":["\u003ca\u003e \u0026 b",1,1.5,null,true]}"#
+        );
+    }
+
+    #[test]
+    fn compacting_keeps_order_and_numbers() {
+        let mut out = String::new();
+        push_compact(
+            &mut out,
+            "{ \"b\" : 4.20,\n \"a\" : \"x \\\" < \\\\\" , \"c\": \" \" }",
+        );
+        assert_eq!(out, r#"{"b":4.20,"a":"x \" \u003c \\","c":" "}"#);
+    }
+}

@@ -1,0 +1,167 @@
+//! The account and the roles and bindings that give it its rights, as manifests.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::object::Object;
+
+use super::required::{BundleObjects, Options, PermissionError, Warning, required};
+
+const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
+
+/// A service account.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Account {
+    /// Its namespace, which is also the one the bundles are installed to.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Returns the ServiceAccount, roles and bindings for installing `bundles` as `account`, and what
+/// to tell the administrator.
+///
+/// Order: the account, the ClusterRole with its binding, then per namespace, sorted, the Role with
+/// its binding. A role without rules is left out with its binding. The bundles must have been
+/// rendered for `account.namespace`. No Namespace is among them: namespaces belong to the user.
+/// The same input, in whatever order, gives the same output.
+pub fn manifests(
+    bundles: &[BundleObjects<'_>],
+    account: &Account,
+    options: &Options,
+) -> Result<(Vec<Object>, Vec<Warning>), PermissionError> {
+    refuse_own_account(bundles, account)?;
+    let required = required(bundles, &account.namespace, options)?;
+    let mut bundle_names: Vec<&str> = bundles.iter().map(|bundle| bundle.name).collect();
+    bundle_names.sort_unstable();
+    bundle_names.dedup();
+    let head = Head {
+        name: rbac_name(account, &bundle_names),
+        description: format!(
+            "Rights of service account {}/{} to install, upgrade among and remove {}",
+            account.namespace,
+            account.name,
+            bundle_names.join(", ")
+        ),
+    };
+    let mut objects = vec![json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": account.name, "namespace": account.namespace},
+    })];
+    let rights = required.all();
+    for namespace in rights.namespaces() {
+        let rules = rights.rules(namespace);
+        let rules: Vec<Value> = rules.iter().map(|rule| rule.to_value()).collect();
+        objects.push(head.role(namespace, rules));
+        objects.push(head.binding(namespace, account));
+    }
+    let objects = objects.into_iter().filter_map(Object::from_value).collect();
+    Ok((objects, required.warnings))
+}
+
+/// Returns the name of generated roles and bindings: `olm:<namespace>:<account>:<bundle>`.
+///
+/// For several bundles the last part is `+` and the first 8 hex digits of the SHA-256 of their
+/// sorted names, one a line. Different bundles yield different names, so that applying a second
+/// output adds rights and takes none away.
+pub fn rbac_name(account: &Account, bundle_names: &[&str]) -> String {
+    let mut names = bundle_names.to_vec();
+    names.sort_unstable();
+    names.dedup();
+    let last = match names.as_slice() {
+        [only] => (*only).to_owned(),
+        several => {
+            let digest = Sha256::digest(several.join("\n"));
+            let hex: String = digest.iter().take(4).map(|b| format!("{b:02x}")).collect();
+            format!("+{hex}")
+        }
+    };
+    format!("olm:{}:{}:{last}", account.namespace, account.name)
+}
+
+/// An account that belongs to a bundle would collide with it on install, and vanish with it.
+fn refuse_own_account(
+    bundles: &[BundleObjects<'_>],
+    account: &Account,
+) -> Result<(), PermissionError> {
+    let owner = bundles.iter().find(|bundle| {
+        bundle.objects.iter().any(|object| {
+            let namespace = match object.namespace() {
+                "" => &account.namespace,
+                namespace => namespace,
+            };
+            object.kind() == "ServiceAccount"
+                && object.group().is_empty()
+                && object.name() == account.name
+                && namespace == account.namespace
+        })
+    });
+    match owner {
+        None => Ok(()),
+        Some(bundle) => Err(PermissionError::AccountInBundle {
+            bundle: bundle.name.to_owned(),
+            namespace: account.namespace.clone(),
+            account: account.name.clone(),
+        }),
+    }
+}
+
+/// What all generated roles and bindings share.
+struct Head {
+    name: String,
+    description: String,
+}
+
+impl Head {
+    fn metadata(&self, namespace: &str) -> Value {
+        let mut metadata = json!({
+            "name": self.name,
+            "labels": {"app.kubernetes.io/managed-by": "kubectl-olm"},
+            "annotations": {"kubernetes.io/description": self.description},
+        });
+        if !namespace.is_empty() {
+            metadata["namespace"] = Value::from(namespace);
+        }
+        metadata
+    }
+
+    fn role(&self, namespace: &str, rules: Vec<Value>) -> Value {
+        json!({
+            "apiVersion": RBAC_VERSION,
+            "kind": role_kind(namespace),
+            "metadata": self.metadata(namespace),
+            "rules": rules,
+        })
+    }
+
+    fn binding(&self, namespace: &str, account: &Account) -> Value {
+        json!({
+            "apiVersion": RBAC_VERSION,
+            "kind": format!("{}Binding", role_kind(namespace)),
+            "metadata": self.metadata(namespace),
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": role_kind(namespace),
+                "name": self.name,
+            },
+            "subjects": [{
+                "kind": "ServiceAccount",
+                "name": account.name,
+                "namespace": account.namespace,
+            }],
+        })
+    }
+}
+
+fn role_kind(namespace: &str) -> &'static str {
+    if namespace.is_empty() {
+        "ClusterRole"
+    } else {
+        "Role"
+    }
+}
+
+#[cfg(test)]
+#[path = "manifest_tests.rs"]
+mod tests;

@@ -1,0 +1,385 @@
+//! The rights that installing, keeping, upgrading among and removing bundles takes.
+//!
+//! These are the verbs the applier uses and no others: `create` when an object is absent (its name
+//! is not known to the authorizer then), `get`, `patch` and `delete` on the objects by name, and
+//! what the API server asks of somebody who writes roles and bindings. `delete` is also what the
+//! OwnerReferencesPermissionEnforcement plugin asks of somebody who changes owner references.
+//!
+//! Source: applying.md 3.6, 3.9, 3.10, 5.1 and 5.4.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::error::quote;
+use crate::object::{Identity, Object};
+
+use super::resource::{Resource, Resources, Scope};
+use super::right::{Right, Rights};
+use super::rule::PolicyRule;
+
+/// The API group of roles and bindings.
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// OpenShift's older API for the same objects.
+const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
+/// The API group of ClusterExtension.
+const OLM: &str = "olm.operatorframework.io";
+
+/// What writing and removing an object takes, by name.
+const NAMED_VERBS: &[&str] = &["delete", "get", "patch"];
+/// What watching an object takes, by name; without it the object is read at intervals.
+const WATCH_VERBS: &[&str] = &["list", "watch"];
+/// What OpenShift's older API does as the caller on the objects behind it, by name.
+///
+/// Source: openshift-apiserver, `pkg/authorization/apiserver/registry`: requests are passed on under
+/// the caller's identity, a patch as an update.
+const BEHIND_OPENSHIFT_VERBS: &[&str] = &["delete", "get", "update"];
+
+/// One rendered bundle.
+#[derive(Debug, Clone, Copy)]
+pub struct BundleObjects<'a> {
+    /// Name of the bundle, for example `argocd-operator.v0.6.0`.
+    pub name: &'a str,
+    /// Its objects, in any order.
+    pub objects: &'a [Object],
+}
+
+/// For which upstream installation `clusterextensions/finalizers` is granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FinalizersRule {
+    /// For every ClusterExtension.
+    Any,
+    /// For the one of this name.
+    Named(String),
+}
+
+/// What is granted beyond, or instead of, the least.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Adds `list` and `watch` on whole resources, so that one watch serves all objects of a kind.
+    pub collection_watch: bool,
+    /// Leaves roles and bindings unnamed, because their generated names change between versions.
+    pub stable: bool,
+    /// Grants `escalate` and `bind` instead of the rules that the bundle's roles hold: shorter and
+    /// far stronger.
+    pub bind_escalate: bool,
+    /// Adds what an upstream controller asks for besides: `update` on the finalizers of the
+    /// extension and on every object.
+    pub compat_finalizers: Option<FinalizersRule>,
+}
+
+/// Something the administrator should know before granting.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Warning {
+    /// A ClusterRole of a bundle collects the rules of others.
+    Aggregation {
+        /// Name of the bundle.
+        bundle: String,
+        /// Name of the ClusterRole.
+        role: String,
+    },
+    /// `escalate` was asked for.
+    BindEscalate,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Aggregation { bundle, role } => write!(
+                f,
+                "cluster role {} of bundle {} aggregates other roles: creating it takes `escalate` \
+                 on all cluster roles, which lets the account write any of them",
+                quote(role),
+                quote(bundle)
+            ),
+            Self::BindEscalate => f.write_str(
+                "`escalate` lets the account write roles with any rights, and give them to itself",
+            ),
+        }
+    }
+}
+
+/// Why the rights could not be computed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PermissionError {
+    /// Neither the table nor a custom resource definition of the bundles knows the kind.
+    #[error(
+        "bundle {}: object {object}: no given bundle defines kind {}.{}, so its resource is unknown",
+        quote(bundle), object.kind, object.group
+    )]
+    UnknownKind {
+        /// Name of the bundle.
+        bundle: String,
+        /// The object.
+        object: Identity,
+    },
+    /// An object has no name, so no right can be narrowed to it.
+    #[error("bundle {}: an object of kind {}.{} has no name", quote(bundle), object.kind, object.api_version())]
+    NoName {
+        /// Name of the bundle.
+        bundle: String,
+        /// The object.
+        object: Identity,
+    },
+    /// The account is an object of the bundle it should install.
+    #[error(
+        "bundle {} contains service account {}/{}: installing would collide with it, choose \
+         another name",
+        quote(bundle),
+        namespace,
+        account
+    )]
+    AccountInBundle {
+        /// Name of the bundle.
+        bundle: String,
+        /// Namespace of the account.
+        namespace: String,
+        /// Name of the account.
+        account: String,
+    },
+}
+
+/// The rights an account needs, and those that merely serve it better.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Required {
+    /// Without any of these an install, upgrade or removal stops. Reduced.
+    pub needed: Rights,
+    /// Without these drift is noticed later.
+    pub advisory: Rights,
+    /// What to tell the administrator, sorted, each once.
+    pub warnings: Vec<Warning>,
+}
+
+impl Required {
+    /// Returns needed and advisory rights as one reduced set: what a generated role grants.
+    pub fn all(&self) -> Rights {
+        let mut all = self.needed.clone();
+        all.extend(&self.advisory);
+        all.reduced()
+    }
+}
+
+/// Returns the rights that take `bundles` in, keep them, upgrade among them and remove them.
+///
+/// Given several bundles, the result is the union of what each takes alone; custom resource
+/// definitions of any of them serve for objects of all. An object of a namespaced kind without a
+/// namespace counts as one of `install_namespace`; the namespace of cluster-scoped objects is
+/// ignored. The order of bundles and objects does not matter.
+pub fn required(
+    bundles: &[BundleObjects<'_>],
+    install_namespace: &str,
+    options: &Options,
+) -> Result<Required, PermissionError> {
+    let mut resources = Resources::default();
+    for bundle in bundles {
+        resources.learn(bundle.objects);
+    }
+    let mut collected = Required::default();
+    for bundle in bundles {
+        let mut collector = Collector {
+            bundle,
+            resources: &resources,
+            install_namespace,
+            options,
+            into: &mut collected,
+        };
+        collector.collect()?;
+    }
+    if let Some(rule) = &options.compat_finalizers {
+        let name = match rule {
+            FinalizersRule::Any => None,
+            FinalizersRule::Named(name) => Some(name.as_str()),
+        };
+        let right = Right::on("update", OLM, "clusterextensions/finalizers", name);
+        collected.needed.insert("", right);
+    }
+    collected.needed = collected.needed.reduced();
+    collected.warnings.sort();
+    collected.warnings.dedup();
+    Ok(collected)
+}
+
+/// Walks one bundle.
+struct Collector<'a> {
+    bundle: &'a BundleObjects<'a>,
+    resources: &'a Resources,
+    install_namespace: &'a str,
+    options: &'a Options,
+    into: &'a mut Required,
+}
+
+impl Collector<'_> {
+    fn collect(&mut self) -> Result<(), PermissionError> {
+        for object in self.bundle.objects {
+            let resource = self.resource(object)?;
+            let namespace = match resource.scope {
+                Scope::Cluster => String::new(),
+                Scope::Namespaced => self.namespace_of(object).to_owned(),
+            };
+            self.manage(object, &resource, &namespace);
+            if is_rbac(object.group()) {
+                match object.kind() {
+                    "Role" | "ClusterRole" => self.write_role(object, &namespace),
+                    "RoleBinding" | "ClusterRoleBinding" => self.write_binding(object, &namespace),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn resource(&self, object: &Object) -> Result<Resource, PermissionError> {
+        let bundle = self.bundle.name.to_owned();
+        if object.name().is_empty() {
+            let object = object.identity();
+            return Err(PermissionError::NoName { bundle, object });
+        }
+        self.resources
+            .find(object.group(), object.kind())
+            .ok_or_else(|| PermissionError::UnknownKind {
+                bundle,
+                object: object.identity(),
+            })
+    }
+
+    fn namespace_of<'o>(&'o self, object: &'o Object) -> &'o str {
+        match object.namespace() {
+            "" => self.install_namespace,
+            namespace => namespace,
+        }
+    }
+
+    /// What every object takes.
+    fn manage(&mut self, object: &Object, resource: &Resource, namespace: &str) {
+        let Resource { group, plural, .. } = resource;
+        let unnamed = self.options.stable && is_rbac(group);
+        let name = (!unnamed).then(|| object.name());
+        let needed = &mut self.into.needed;
+        needed.insert(namespace, Right::on("create", group, plural, None));
+        for verb in NAMED_VERBS {
+            needed.insert(namespace, Right::on(verb, group, plural, name));
+        }
+        if self.options.compat_finalizers.is_some() {
+            needed.insert(namespace, Right::on("update", group, plural, name));
+        }
+        if group == OPENSHIFT_RBAC {
+            needed.insert(namespace, Right::on("create", RBAC, plural, None));
+            for verb in BEHIND_OPENSHIFT_VERBS {
+                needed.insert(namespace, Right::on(verb, RBAC, plural, name));
+            }
+        }
+        let watched = name.filter(|_| !self.options.collection_watch);
+        for verb in WATCH_VERBS {
+            let right = Right::on(verb, group, plural, watched);
+            self.into.advisory.insert(namespace, right);
+        }
+    }
+
+    /// What the API server asks of the writer of a role: to hold its rules, or to `escalate`.
+    ///
+    /// `escalate` is never narrowed to a name: the authorizer knows none when the role is created.
+    fn write_role(&mut self, role: &Object, namespace: &str) {
+        let needed = &mut self.into.needed;
+        let aggregated = aggregates(role);
+        if aggregated {
+            self.into.warnings.push(Warning::Aggregation {
+                bundle: self.bundle.name.to_owned(),
+                role: role.name().to_owned(),
+            });
+        } else if self.options.bind_escalate {
+            self.into.warnings.push(Warning::BindEscalate);
+        }
+        if aggregated || self.options.bind_escalate {
+            let plural = role_plural(role.kind());
+            needed.insert(namespace, Right::on("escalate", RBAC, plural, None));
+            return;
+        }
+        for rule in rules_of(role) {
+            needed.insert_rule(namespace, &rule);
+        }
+    }
+
+    /// What the API server asks of the writer of a binding: to hold the rules of its role, which
+    /// [`Self::write_role`] takes care of for roles of this bundle, or to `bind` it.
+    ///
+    /// Roles from elsewhere may not exist yet when rights are computed, and an aggregated role has
+    /// rules nobody knows beforehand; both are bound by name.
+    fn write_binding(&mut self, binding: &Object, namespace: &str) {
+        let reference = RoleReference::of(binding);
+        let covered = !self.options.bind_escalate
+            && self
+                .bundle
+                .objects
+                .iter()
+                .any(|role| self.is_role(role, &reference, namespace) && !aggregates(role));
+        if !covered {
+            let plural = role_plural(reference.kind);
+            let right = Right::on("bind", RBAC, plural, Some(reference.name));
+            self.into.needed.insert(namespace, right);
+        }
+    }
+
+    fn is_role(&self, role: &Object, reference: &RoleReference<'_>, namespace: &str) -> bool {
+        is_rbac(role.group())
+            && role.kind() == reference.kind
+            && role.name() == reference.name
+            && (reference.kind == "ClusterRole" || self.namespace_of(role) == namespace)
+    }
+}
+
+/// The role a binding names.
+struct RoleReference<'a> {
+    kind: &'a str,
+    name: &'a str,
+}
+
+impl<'a> RoleReference<'a> {
+    /// Reads `roleRef`. OpenShift's older API has no kind there: a namespace makes it a Role.
+    fn of(binding: &'a Object) -> Self {
+        let text = |pointer| {
+            let value = binding.pointer(pointer).and_then(Value::as_str);
+            value.unwrap_or_default()
+        };
+        let kind = match (text("/roleRef/kind"), text("/roleRef/namespace")) {
+            ("", "") => "ClusterRole",
+            ("", _) => "Role",
+            (kind, _) => kind,
+        };
+        Self {
+            kind,
+            name: text("/roleRef/name"),
+        }
+    }
+}
+
+fn is_rbac(group: &str) -> bool {
+    group == RBAC || group == OPENSHIFT_RBAC
+}
+
+fn role_plural(kind: &str) -> &'static str {
+    if kind == "Role" {
+        "roles"
+    } else {
+        "clusterroles"
+    }
+}
+
+fn rules_of(role: &Object) -> impl Iterator<Item = PolicyRule> {
+    let rules = role.pointer("/rules").and_then(Value::as_array);
+    rules.into_iter().flatten().map(PolicyRule::from_value)
+}
+
+/// Says whether the API server fills the rules of a role from others.
+///
+/// An `aggregationRule` without selectors selects nothing and counts as none.
+fn aggregates(role: &Object) -> bool {
+    role.kind() == "ClusterRole"
+        && role
+            .pointer("/aggregationRule/clusterRoleSelectors")
+            .and_then(Value::as_array)
+            .is_some_and(|selectors| !selectors.is_empty())
+}
+
+#[cfg(test)]
+#[path = "required_tests.rs"]
+mod tests;

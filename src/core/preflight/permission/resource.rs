@@ -1,0 +1,157 @@
+//! Which resource a kind is, and whether it is namespaced, without asking a cluster.
+//!
+//! Two sources: the kinds that a registry+v1 bundle can hold or that rendering adds, and the custom
+//! resource definitions of the bundles themselves. Nothing is guessed from the spelling of a kind: a
+//! wrong plural would yield rights on a resource that does not exist, and an install that stops
+//! half-way.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::object::Object;
+
+use Scope::{Cluster, Namespaced};
+
+/// Whether the objects of a resource live in namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// In namespaces.
+    Namespaced,
+    /// In none, whatever their `metadata.namespace` says.
+    Cluster,
+}
+
+/// A resource: how the API server calls a kind in paths and rules.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Resource {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// Plural name in lower case.
+    pub plural: String,
+    /// Whether its objects live in namespaces.
+    pub scope: Scope,
+}
+
+/// Group, kind, plural and scope of the kinds known without a custom resource definition.
+///
+/// Source: rendering.md 1.5 (manifests a bundle may hold) and 4 (what rendering adds), applying.md
+/// 3.2 (kinds of hand-written revisions and of later bundle formats).
+#[rustfmt::skip] // One kind a line.
+const KNOWN: &[(&str, &str, &str, Scope)] = &[
+    ("", "ConfigMap", "configmaps", Namespaced),
+    ("", "Namespace", "namespaces", Cluster),
+    ("", "PersistentVolume", "persistentvolumes", Cluster),
+    ("", "PersistentVolumeClaim", "persistentvolumeclaims", Namespaced),
+    ("", "Secret", "secrets", Namespaced),
+    ("", "Service", "services", Namespaced),
+    ("", "ServiceAccount", "serviceaccounts", Namespaced),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", Cluster),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", Cluster),
+    ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", Cluster),
+    ("apps", "DaemonSet", "daemonsets", Namespaced),
+    ("apps", "Deployment", "deployments", Namespaced),
+    ("apps", "StatefulSet", "statefulsets", Namespaced),
+    ("authorization.openshift.io", "ClusterRole", "clusterroles", Cluster),
+    ("authorization.openshift.io", "ClusterRoleBinding", "clusterrolebindings", Cluster),
+    ("authorization.openshift.io", "Role", "roles", Namespaced),
+    ("authorization.openshift.io", "RoleBinding", "rolebindings", Namespaced),
+    ("autoscaling.k8s.io", "VerticalPodAutoscaler", "verticalpodautoscalers", Namespaced),
+    ("batch", "CronJob", "cronjobs", Namespaced),
+    ("batch", "Job", "jobs", Namespaced),
+    ("cert-manager.io", "Certificate", "certificates", Namespaced),
+    ("cert-manager.io", "Issuer", "issuers", Namespaced),
+    ("console.openshift.io", "ConsoleCLIDownload", "consoleclidownloads", Cluster),
+    ("console.openshift.io", "ConsoleLink", "consolelinks", Cluster),
+    ("console.openshift.io", "ConsolePlugin", "consoleplugins", Cluster),
+    ("console.openshift.io", "ConsoleQuickStart", "consolequickstarts", Cluster),
+    ("console.openshift.io", "ConsoleYAMLSample", "consoleyamlsamples", Cluster),
+    ("monitoring.coreos.com", "PodMonitor", "podmonitors", Namespaced),
+    ("monitoring.coreos.com", "PrometheusRule", "prometheusrules", Namespaced),
+    ("monitoring.coreos.com", "ServiceMonitor", "servicemonitors", Namespaced),
+    ("networking.k8s.io", "Ingress", "ingresses", Namespaced),
+    ("networking.k8s.io", "NetworkPolicy", "networkpolicies", Namespaced),
+    ("policy", "PodDisruptionBudget", "poddisruptionbudgets", Namespaced),
+    ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", Cluster),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", Cluster),
+    ("rbac.authorization.k8s.io", "Role", "roles", Namespaced),
+    ("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", Namespaced),
+    ("route.openshift.io", "Route", "routes", Namespaced),
+    ("scheduling.k8s.io", "PriorityClass", "priorityclasses", Cluster),
+    ("storage.k8s.io", "StorageClass", "storageclasses", Cluster),
+];
+
+/// The known kinds and those that custom resource definitions among some objects add.
+#[derive(Debug, Clone, Default)]
+pub struct Resources {
+    /// By group and kind.
+    defined: BTreeMap<(String, String), Resource>,
+}
+
+impl Resources {
+    /// Learns the kinds defined by the custom resource definitions among `objects`.
+    ///
+    /// A definition that lacks what is needed is passed over; of two for one kind the last counts.
+    pub fn learn<'a>(&mut self, objects: impl IntoIterator<Item = &'a Object>) {
+        for object in objects {
+            if object.kind() == "CustomResourceDefinition"
+                && let Some((key, resource)) = definition(object)
+            {
+                self.defined.insert(key, resource);
+            }
+        }
+    }
+
+    /// Returns the resource of a kind, or `None` when nobody defines it.
+    ///
+    /// The API server knows no two resources of one group and kind, so a definition for a kind of
+    /// the table can only repeat it; the definition wins.
+    pub fn find(&self, group: &str, kind: &str) -> Option<Resource> {
+        let defined = self.defined.get(&(group.to_owned(), kind.to_owned()));
+        defined.cloned().or_else(|| known(group, kind))
+    }
+}
+
+fn known(group: &str, kind: &str) -> Option<Resource> {
+    let (_, _, plural, scope) = KNOWN
+        .iter()
+        .find(|(known_group, known_kind, ..)| *known_group == group && *known_kind == kind)?;
+    Some(Resource {
+        group: group.to_owned(),
+        plural: (*plural).to_owned(),
+        scope: *scope,
+    })
+}
+
+fn definition(object: &Object) -> Option<((String, String), Resource)> {
+    let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
+    let group = text("/spec/group")?.to_owned();
+    let kind = text("/spec/names/kind")?.to_owned();
+    let resource = Resource {
+        group: group.clone(),
+        plural: text("/spec/names/plural")?.to_owned(),
+        scope: if text("/spec/scope")? == "Cluster" {
+            Cluster
+        } else {
+            Namespaced
+        },
+    };
+    Some(((group, kind), resource))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_is_sorted_and_names_each_kind_once() {
+        let keys: Vec<_> = KNOWN
+            .iter()
+            .map(|(group, kind, ..)| (group, kind))
+            .collect();
+        let mut sorted = keys.clone();
+        sorted.sort();
+        sorted.dedup();
+        assert_eq!(keys, sorted);
+    }
+}

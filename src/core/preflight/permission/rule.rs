@@ -1,0 +1,62 @@
+//! One rule of a Role or ClusterRole, as RBAC writes it.
+
+use serde_json::{Map, Value};
+
+/// A rule of RBAC: everything in `verbs` on everything the other lists span.
+///
+/// Lists keep their order. A rule that names both resources and paths grants both, though the API
+/// server refuses to store it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PolicyRule {
+    /// API groups, `""` for the core group, `*` for all.
+    pub api_groups: Vec<String>,
+    /// Resources, possibly with a subresource (`pods/log`, `*/scale`), `*` for all.
+    pub resources: Vec<String>,
+    /// Object names; empty means every object. There is no wildcard: `*` is a name like any other.
+    pub resource_names: Vec<String>,
+    /// Verbs, `*` for all.
+    pub verbs: Vec<String>,
+    /// Paths, where a final `*` stands for any rest. Only cluster-wide rules may have them.
+    pub non_resource_urls: Vec<String>,
+}
+
+impl PolicyRule {
+    /// Reads one entry of `rules`; what is no object, no list or no text counts as absent.
+    ///
+    /// The API server refuses such values, so nothing is granted that this leaves out.
+    pub fn from_value(value: &Value) -> Self {
+        let list = |key: &str| -> Vec<String> {
+            value
+                .get(key)
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect()
+        };
+        Self {
+            api_groups: list("apiGroups"),
+            resources: list("resources"),
+            resource_names: list("resourceNames"),
+            verbs: list("verbs"),
+            non_resource_urls: list("nonResourceURLs"),
+        }
+    }
+
+    /// Returns the rule as an entry of `rules`, without its empty lists.
+    pub fn to_value(&self) -> Value {
+        let lists = [
+            ("apiGroups", &self.api_groups),
+            ("resources", &self.resources),
+            ("resourceNames", &self.resource_names),
+            ("nonResourceURLs", &self.non_resource_urls),
+            ("verbs", &self.verbs),
+        ];
+        let entries = lists
+            .into_iter()
+            .filter(|(_, list)| !list.is_empty())
+            .map(|(key, list)| (key.to_owned(), Value::from(list.clone())));
+        Value::Object(entries.collect::<Map<_, _>>())
+    }
+}

@@ -1,0 +1,116 @@
+//! Names of generated objects, equal to upstream's byte by byte.
+//!
+//! Source: rendering.md 4.2.
+
+use sha2::{Digest as _, Sha224};
+
+use crate::bundle::{Permission, PolicyRule};
+use crate::go_json;
+
+/// Longest name the parts are cut for, in bytes.
+const MAX_NAME_BYTES: usize = 63;
+
+/// Joins two parts with a dash, cutting the first one if they are longer than 63 bytes together.
+///
+/// A cut part keeps whatever character it then ends with. When both lengths add up to exactly 63
+/// nothing is cut and the result has 64 bytes, as upstream; only names that RBAC accepts at that
+/// length may be made with it.
+///
+/// Example: `("foo.v1.0.0-my-sa", "1lu1q")` gives `foo.v1.0.0-my-sa-1lu1q`.
+pub fn unique(base: &str, suffix: &str) -> String {
+    let end = if base.len() + suffix.len() > MAX_NAME_BYTES {
+        MAX_NAME_BYTES.saturating_sub(suffix.len() + 1)
+    } else {
+        base.len()
+    };
+    // Go cuts bytes; we step back to a whole character, which only differs where upstream's name
+    // would be no valid text.
+    let end = (0..=end.min(base.len()))
+        .rev()
+        .find(|&end| base.is_char_boundary(end))
+        .unwrap_or(0);
+    format!("{}-{suffix}", &base[..end])
+}
+
+/// Hashes a JSON text: SHA-224 over it and a newline, as a number in base 36.
+///
+/// Example: `null` gives `2im0kl1kwvzn46sr4cdtkvmdzrlurvj51xdzhwdht8l0`.
+pub fn hash(json: &str) -> String {
+    let mut hasher = Sha224::new();
+    hasher.update(json.as_bytes());
+    hasher.update(b"\n");
+    base36(&hasher.finalize())
+}
+
+/// Returns the name of the role and binding of a permission.
+pub(super) fn role_name(csv_name: &str, permission: &Permission) -> String {
+    let base = format!("{csv_name}-{}", permission.service_account());
+    unique(&base, &hash(&permission_json(permission)))
+}
+
+/// Writes a permission with its fields in the order of upstream's structs.
+fn permission_json(permission: &Permission) -> String {
+    let mut out = String::from("{\"serviceAccountName\":");
+    go_json::push_string(&mut out, &permission.service_account_name);
+    out.push_str(",\"rules\":");
+    match &permission.rules {
+        None => out.push_str("null"),
+        Some(rules) => go_json::push_joined(&mut out, ('[', ']'), rules.iter(), push_rule),
+    }
+    out.push('}');
+    out
+}
+
+fn push_rule(out: &mut String, rule: &PolicyRule) {
+    out.push_str("{\"verbs\":");
+    match &rule.verbs {
+        None => out.push_str("null"),
+        Some(verbs) => push_strings(out, verbs),
+    }
+    let optional = [
+        ("apiGroups", &rule.api_groups),
+        ("resources", &rule.resources),
+        ("resourceNames", &rule.resource_names),
+        ("nonResourceURLs", &rule.non_resource_urls),
+    ];
+    for (key, values) in optional {
+        if !values.is_empty() {
+            out.push_str(",\"");
+            out.push_str(key);
+            out.push_str("\":");
+            push_strings(out, values);
+        }
+    }
+    out.push('}');
+}
+
+fn push_strings(out: &mut String, values: &[String]) {
+    go_json::push_joined(out, ('[', ']'), values.iter(), |out, value| {
+        go_json::push_string(out, value);
+    });
+}
+
+/// Writes a big-endian number in base 36 without leading zeros.
+fn base36(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut number = bytes.to_vec();
+    let mut digits = Vec::new();
+    while number.iter().any(|&byte| byte != 0) {
+        let mut remainder = 0_u32;
+        for byte in &mut number {
+            let value = remainder * 256 + u32::from(*byte);
+            *byte =
+                u8::try_from(value / 36).expect("a remainder below 36 leaves a quotient below 256");
+            remainder = value % 36;
+        }
+        digits.push(DIGITS[remainder as usize]);
+    }
+    if digits.is_empty() {
+        return "0".to_owned();
+    }
+    digits
+        .iter()
+        .rev()
+        .map(|&digit| char::from(digit))
+        .collect()
+}

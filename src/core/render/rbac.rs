@@ -1,0 +1,134 @@
+//! Service accounts, roles and their bindings.
+//!
+//! Source: rendering.md 4.3 and 4.4.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::{RenderOptions, RolePlacement, name, object};
+use crate::bundle::{Csv, Permission, PolicyRule};
+use crate::object::Object;
+
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
+
+/// Returns the service accounts that get permissions, sorted by name; `default` exists anyway.
+pub(super) fn service_accounts(csv: &Csv, namespace: &str) -> Vec<Object> {
+    let permissions = csv.permissions.iter().chain(&csv.cluster_permissions);
+    let names: BTreeSet<&str> = permissions.map(Permission::service_account).collect();
+    names
+        .into_iter()
+        .filter(|name| *name != "default")
+        .map(|name| Object(object("v1", "ServiceAccount", name, namespace)))
+        .collect()
+}
+
+/// Returns the namespaced rights: nothing when every namespace is watched.
+pub(super) fn roles(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
+    if watches_all(options) {
+        return Vec::new();
+    }
+    let install = &options.install_namespace;
+    let mut namespaces: Vec<&String> = options.targets.iter().collect();
+    match options.role_placement {
+        RolePlacement::TargetsAndInstall if !namespaces.contains(&install) => {
+            namespaces.push(install);
+        }
+        RolePlacement::TargetsAndInstall | RolePlacement::TargetsOnly => {}
+    }
+    let pairs = namespaces.into_iter().flat_map(|namespace| {
+        let permissions = csv.permissions.iter();
+        permissions.map(move |permission| (namespace, permission))
+    });
+    pairs
+        .flat_map(|(namespace, permission)| grant(csv, permission, namespace, install))
+        .collect()
+}
+
+/// Returns the rights everywhere; the namespaced ones are among them when every namespace is
+/// watched, and then also let the operator list namespaces.
+pub(super) fn cluster_roles(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
+    let promoted = csv.permissions.iter().filter(|_| watches_all(options));
+    let promoted = promoted.map(|permission| Permission {
+        service_account_name: permission.service_account_name.clone(),
+        rules: Some(
+            permission
+                .rules
+                .iter()
+                .flatten()
+                .cloned()
+                .chain([read_namespaces()])
+                .collect(),
+        ),
+    });
+    let permissions = csv.cluster_permissions.iter().cloned().chain(promoted);
+    permissions
+        .flat_map(|permission| grant(csv, &permission, "", &options.install_namespace))
+        .collect()
+}
+
+fn watches_all(options: &RenderOptions) -> bool {
+    matches!(options.targets.as_slice(), [all] if all.is_empty())
+}
+
+fn read_namespaces() -> PolicyRule {
+    PolicyRule {
+        verbs: Some(["get", "list", "watch"].map(str::to_owned).to_vec()),
+        api_groups: vec![String::new()],
+        resources: vec!["namespaces".to_owned()],
+        ..PolicyRule::default()
+    }
+}
+
+/// Makes a role and its binding, cluster-wide when the namespace is empty.
+fn grant(csv: &Csv, permission: &Permission, namespace: &str, install: &str) -> [Object; 2] {
+    let (role_kind, binding_kind) = if namespace.is_empty() {
+        ("ClusterRole", "ClusterRoleBinding")
+    } else {
+        ("Role", "RoleBinding")
+    };
+    let name = name::role_name(&csv.name, permission);
+    let mut role = object(RBAC_VERSION, role_kind, &name, namespace);
+    if let Some(rules) = &permission.rules {
+        let rules: Vec<Value> = rules.iter().map(rule).collect();
+        role.insert("rules".to_owned(), rules.into());
+    }
+    let mut binding = object(RBAC_VERSION, binding_kind, &name, namespace);
+    binding.insert(
+        "roleRef".to_owned(),
+        json!({ "apiGroup": RBAC_GROUP, "kind": role_kind, "name": name }),
+    );
+    let account = permission.service_account();
+    binding.insert(
+        "subjects".to_owned(),
+        json!([{ "kind": "ServiceAccount", "namespace": install, "name": account }]),
+    );
+    [Object(role), Object(binding)]
+}
+
+fn rule(rule: &PolicyRule) -> Value {
+    let PolicyRule {
+        verbs,
+        api_groups,
+        resources,
+        resource_names,
+        non_resource_urls,
+    } = rule;
+    let mut map = Map::new();
+    if let Some(verbs) = verbs {
+        map.insert("verbs".to_owned(), json!(verbs));
+    }
+    let optional = [
+        ("apiGroups", api_groups),
+        ("resources", resources),
+        ("resourceNames", resource_names),
+        ("nonResourceURLs", non_resource_urls),
+    ];
+    for (key, values) in optional {
+        if !values.is_empty() {
+            map.insert(key.to_owned(), json!(values));
+        }
+    }
+    Value::Object(map)
+}

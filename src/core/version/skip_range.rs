@@ -1,0 +1,266 @@
+//! The language of `skipRange` and of `versionRange` in package constraints.
+//!
+//! Only blanks part the terms of an alternative, `||` parts alternatives, versions are complete,
+//! `x` is a wildcard, and prereleases are ordinary versions.
+//!
+//! Source: resolution.md section 3, blang/semver v4.0.0.
+
+use std::str::FromStr;
+
+use super::{Version, VersionError};
+use crate::error::quote;
+
+/// The longest text that is read; upstream has no limit.
+const MAX_BYTES: usize = 4096;
+
+/// A range as channel entries and package constraints write it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkipRange {
+    alternatives: Vec<Vec<Term>>,
+}
+
+/// Why a text is no range of this language; the texts are those of blang/semver v4.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SkipRangeError {
+    /// Longer than 4096 bytes.
+    #[error("range is too long (max {MAX_BYTES} bytes)")]
+    TooLong,
+    /// `||` comes first.
+    #[error("First element in range is '||'")]
+    StartsWithOr,
+    /// `||` comes last, or there is nothing at all.
+    #[error("Last element in range is '||'")]
+    EndsWithOr,
+    /// Nothing stands between two `||`; the library accepts this and then crashes.
+    #[error("empty alternative")]
+    EmptyAlternative,
+    /// A term has no digit.
+    #[error("Could not get version from string: {}", quote(.0))]
+    NoVersion(String),
+    /// A term has an unknown operator.
+    #[error(
+        "Could not parse Range {}: Could not parse comparator {} in {}",
+        quote(.token), quote(.operator), quote(&format!("{operator}{version}"))
+    )]
+    Operator {
+        /// The whole term.
+        token: String,
+        /// The text before the first digit.
+        operator: String,
+        /// The rest.
+        version: String,
+    },
+    /// A term has no valid version.
+    #[error(
+        "Could not parse Range {}: Could not parse version {} in {}",
+        quote(.token), quote(.version), quote(&format!("{operator}{version}"))
+    )]
+    Version {
+        /// The whole term.
+        token: String,
+        /// The text before the first digit.
+        operator: String,
+        /// The rest.
+        version: String,
+        /// What is wrong with it.
+        #[source]
+        source: VersionError,
+    },
+}
+
+/// One comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Term {
+    operator: Operator,
+    version: Version,
+}
+
+/// How a term compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    NotEqual,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+}
+
+impl SkipRange {
+    /// Says whether a version is inside; build metadata never matters.
+    ///
+    /// A prerelease is an ordinary lower version: `<2.0.0` contains 2.0.0-rc.1.
+    pub fn contains(&self, version: &Version) -> bool {
+        let holds = |term: &Term| term.holds(version);
+        self.alternatives
+            .iter()
+            .any(|terms| terms.iter().all(holds))
+    }
+}
+
+impl Term {
+    fn holds(&self, version: &Version) -> bool {
+        let order = version.precedence(&self.version);
+        match self.operator {
+            Operator::Equal => order.is_eq(),
+            Operator::NotEqual => order.is_ne(),
+            Operator::Greater => order.is_gt(),
+            Operator::GreaterOrEqual => order.is_ge(),
+            Operator::Less => order.is_lt(),
+            Operator::LessOrEqual => order.is_le(),
+        }
+    }
+}
+
+impl FromStr for SkipRange {
+    type Err = SkipRangeError;
+
+    fn from_str(text: &str) -> Result<Self, SkipRangeError> {
+        if text.len() > MAX_BYTES {
+            return Err(SkipRangeError::TooLong);
+        }
+        let tokens = tokens(text);
+        let mut alternatives = Vec::new();
+        for alternative in alternatives_of(&tokens)? {
+            let mut expanded = Vec::new();
+            for token in alternative {
+                expand(token, &mut expanded)?;
+            }
+            alternatives.push(expanded);
+        }
+        let parse = |tokens: &Vec<String>| tokens.iter().map(|token| term(token)).collect();
+        let alternatives = alternatives.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Self { alternatives })
+    }
+}
+
+/// Cuts at spaces, except after `>`, `<` and `=`; a token of one byte vanishes.
+fn tokens(text: &str) -> Vec<String> {
+    let mut tokens = Vec::new();
+    let mut push = |token: &str| {
+        if token.len() > 1 {
+            tokens.push(token.replace(' ', ""));
+        }
+    };
+    let mut start = 0;
+    let mut last = 0;
+    for (index, byte) in text.bytes().enumerate() {
+        if byte != b' ' {
+            last = byte;
+        } else if !matches!(last, b'>' | b'<' | b'=') {
+            push(&text[start..index]);
+            start = index + 1;
+        }
+    }
+    push(&text[start..]);
+    tokens
+}
+
+/// Splits the tokens at `||`.
+fn alternatives_of(tokens: &[String]) -> Result<Vec<&[String]>, SkipRangeError> {
+    let is_or = |token: &String| token == "||";
+    if tokens.first().is_some_and(is_or) {
+        return Err(SkipRangeError::StartsWithOr);
+    }
+    if tokens.last().is_none_or(is_or) {
+        return Err(SkipRangeError::EndsWithOr);
+    }
+    let alternatives: Vec<_> = tokens.split(is_or).collect();
+    if alternatives.iter().any(|tokens| tokens.is_empty()) {
+        return Err(SkipRangeError::EmptyAlternative);
+    }
+    Ok(alternatives)
+}
+
+/// Adds the token, or what it stands for if it holds an `x` anywhere.
+///
+/// An unknown operator is lost on this path: `~1.2.x` is `1.2.0`.
+fn expand(token: &str, expanded: &mut Vec<String>) -> Result<(), SkipRangeError> {
+    if !token.contains('x') {
+        expanded.push(token.to_owned());
+        return Ok(());
+    }
+    let (operator, version) = split_operator(token)?;
+    let base = base_of(version);
+    match operator {
+        "" | "=" | "==" => {
+            expanded.push(format!(">={base}"));
+            expanded.push(format!("<{}", next_of(version, &base)));
+        }
+        "!=" | "!" => {
+            expanded.push(format!("<{base}"));
+            expanded.push(format!(">={}", next_of(version, &base)));
+        }
+        ">" => expanded.push(format!(">={}", next_of(version, &base))),
+        ">=" => expanded.push(format!(">={base}")),
+        "<" => expanded.push(format!("<{base}")),
+        "<=" => expanded.push(format!("<{}", next_of(version, &base))),
+        _ => expanded.push(base),
+    }
+    Ok(())
+}
+
+/// Returns the lowest version a wildcard stands for.
+fn base_of(version: &str) -> String {
+    let base = version.replacen(".x.x", ".x", 1).replacen(".x", ".0", 1);
+    if base.matches('.').count() == 1 {
+        base + ".0"
+    } else {
+        base
+    }
+}
+
+/// Returns the first version above a wildcard, or nothing if the text does not end in one.
+fn next_of(version: &str, base: &str) -> String {
+    let parts: Vec<&str> = version.split('.').collect();
+    let raised = match parts.as_slice() {
+        [_, "x"] => 0,
+        [_, _, "x"] => 1,
+        _ => return String::new(),
+    };
+    let mut parts: Vec<String> = base.split('.').map(str::to_owned).collect();
+    let number = parts.get(raised).and_then(|part| part.parse::<i64>().ok());
+    let Some(number) = number.and_then(|number| number.checked_add(1)) else {
+        return String::new();
+    };
+    parts[raised] = number.to_string();
+    parts.join(".")
+}
+
+/// Splits a token at its first digit.
+fn split_operator(token: &str) -> Result<(&str, &str), SkipRangeError> {
+    let Some(digit) = token.find(|character: char| character.is_ascii_digit()) else {
+        return Err(SkipRangeError::NoVersion(token.to_owned()));
+    };
+    let (operator, version) = token.split_at(digit);
+    Ok((operator.trim(), version))
+}
+
+/// Parses one comparison.
+fn term(token: &str) -> Result<Term, SkipRangeError> {
+    let (operator_text, version_text) = split_operator(token)?;
+    let operator = match operator_text {
+        "" | "=" | "==" => Operator::Equal,
+        "!" | "!=" => Operator::NotEqual,
+        ">" => Operator::Greater,
+        ">=" => Operator::GreaterOrEqual,
+        "<" => Operator::Less,
+        "<=" => Operator::LessOrEqual,
+        _ => {
+            return Err(SkipRangeError::Operator {
+                token: token.to_owned(),
+                operator: operator_text.to_owned(),
+                version: version_text.to_owned(),
+            });
+        }
+    };
+    let version = version_text
+        .parse()
+        .map_err(|source| SkipRangeError::Version {
+            token: token.to_owned(),
+            operator: operator_text.to_owned(),
+            version: version_text.to_owned(),
+            source,
+        })?;
+    Ok(Term { operator, version })
+}

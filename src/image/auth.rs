@@ -1,0 +1,274 @@
+//! Registry credentials from docker and podman configuration files, kept in memory.
+//!
+//! Goes in: the JSON of `config.json`, `auth.json`, `.dockerconfigjson` or `.dockercfg`. Comes
+//! out: the credential for a repository, found by its longest prefix. Credential helpers are
+//! programs of the machine and are deliberately not run.
+//!
+//! Source: catalogs.md 5.4, containers-auth.json(5).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use serde::Deserialize;
+
+/// Text that never reaches a log, an event or a condition: `Debug` hides it.
+#[derive(Clone, PartialEq, Eq, Deserialize, Default)]
+#[serde(transparent)]
+pub struct SecretString(String);
+
+impl SecretString {
+    /// Wraps a secret.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    /// Returns the secret itself; only for the request that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretString {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretString(..)")
+    }
+}
+
+/// What a registry is told about who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// User name and password.
+    Basic {
+        /// The user name.
+        username: String,
+        /// The password.
+        password: SecretString,
+    },
+    /// An OAuth refresh token, traded for access tokens.
+    IdentityToken(SecretString),
+    /// A bearer token that is sent as it is.
+    RegistryToken(SecretString),
+}
+
+/// Why credentials cannot be read. The text never holds what was read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    /// Not JSON of a known shape.
+    #[error("credentials are not a docker configuration: {0}")]
+    Shape(&'static str),
+    /// The `auth` member of a key is not `user:password` in base64.
+    #[error("invalid credentials for {0}")]
+    Entry(String),
+}
+
+/// Credentials by repository prefix.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Credentials {
+    by_prefix: BTreeMap<String, Credential>,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    auths: BTreeMap<String, Entry>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Entry {
+    auth: SecretString,
+    username: String,
+    password: SecretString,
+    identitytoken: SecretString,
+    registrytoken: SecretString,
+}
+
+impl Credentials {
+    /// Reads a configuration: `{"auths": {...}}`, or the older form that is the inner map alone.
+    ///
+    /// Keys without any credential are left out, as `credsStore` leaves them behind.
+    pub fn parse(json: &[u8]) -> Result<Self, AuthError> {
+        let value: serde_json::Value =
+            serde_json::from_slice(json).map_err(|_| AuthError::Shape("not valid JSON"))?;
+        let object = value.as_object().ok_or(AuthError::Shape("not an object"))?;
+        let helpers_only = object.contains_key("credsStore") || object.contains_key("credHelpers");
+        let entries = if object.contains_key("auths") {
+            serde_json::from_value::<Config>(value).map(|config| config.auths)
+        } else if object.is_empty() || helpers_only {
+            Ok(BTreeMap::new())
+        } else {
+            serde_json::from_value(value)
+        };
+        let entries: BTreeMap<String, Entry> =
+            entries.map_err(|_| AuthError::Shape("unexpected members"))?;
+        let mut credentials = Self::default();
+        for (key, entry) in entries {
+            if let Some(credential) = entry.credential(&key)? {
+                credentials.insert(&key, credential);
+            }
+        }
+        Ok(credentials)
+    }
+
+    /// Adds `credential` for everything below `key`: a host, a repository prefix or a URL.
+    pub fn insert(&mut self, key: &str, credential: Credential) {
+        let (prefix, exact) = normalize(key);
+        // A key written as a plain prefix wins over one that only a URL was reduced to.
+        if exact || !self.by_prefix.contains_key(&prefix) {
+            self.by_prefix.insert(prefix, credential);
+        }
+    }
+
+    /// Adds all of `other`; equal keys of `other` win.
+    pub fn merge(&mut self, other: Self) {
+        self.by_prefix.extend(other.by_prefix);
+    }
+
+    /// Says whether there is no credential at all.
+    pub fn is_empty(&self) -> bool {
+        self.by_prefix.is_empty()
+    }
+
+    /// Returns the credential with the longest prefix of `registry/repository`, cut at slashes:
+    /// `host/ns/repo`, then `host/ns`, then `host`.
+    pub fn lookup(&self, registry: &str, repository: &str) -> Option<&Credential> {
+        let name = format!("{registry}/{repository}");
+        let mut prefix = name.as_str();
+        loop {
+            if let Some(credential) = self.by_prefix.get(prefix) {
+                return Some(credential);
+            }
+            prefix = &prefix[..prefix.rfind('/')?];
+        }
+    }
+}
+
+impl Entry {
+    fn credential(self, key: &str) -> Result<Option<Credential>, AuthError> {
+        if !self.identitytoken.0.is_empty() {
+            return Ok(Some(Credential::IdentityToken(self.identitytoken)));
+        }
+        if !self.registrytoken.0.is_empty() {
+            return Ok(Some(Credential::RegistryToken(self.registrytoken)));
+        }
+        if !self.username.is_empty() || !self.password.0.is_empty() {
+            return Ok(Some(Credential::Basic {
+                username: self.username,
+                password: self.password,
+            }));
+        }
+        if self.auth.0.is_empty() {
+            return Ok(None);
+        }
+        let (username, password) =
+            decode(self.auth.expose()).ok_or_else(|| AuthError::Entry(key.to_owned()))?;
+        Ok(Some(Credential::Basic { username, password }))
+    }
+}
+
+fn decode(auth: &str) -> Option<(String, SecretString)> {
+    let auth = auth.trim();
+    let bytes = STANDARD
+        .decode(auth)
+        .or_else(|_| STANDARD_NO_PAD.decode(auth))
+        .ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (username, password) = text.split_once(':')?;
+    // Docker pads the decoded text with NUL bytes.
+    let password = password.trim_matches('\0');
+    Some((username.to_owned(), SecretString::new(password)))
+}
+
+/// Reduces a key to a prefix of references, and says whether it was one as written.
+fn normalize(key: &str) -> (String, bool) {
+    let bare = key
+        .strip_prefix("https://")
+        .or_else(|| key.strip_prefix("http://"));
+    let (text, exact) = match bare {
+        // A URL names a registry, its path an API version.
+        Some(rest) => (rest.split('/').next().unwrap_or(rest), false),
+        None => (key.trim_end_matches('/'), true),
+    };
+    let exact = exact && !text.ends_with("/v1") && !text.ends_with("/v2");
+    let text = text
+        .strip_suffix("/v1")
+        .or_else(|| text.strip_suffix("/v2"))
+        .unwrap_or(text);
+    match text {
+        "index.docker.io" | "registry-1.docker.io" => ("docker.io".into(), false),
+        other => (other.to_owned(), exact),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn basic(username: &str, password: &str) -> Credential {
+        Credential::Basic {
+            username: username.into(),
+            password: SecretString::new(password),
+        }
+    }
+
+    // catalogs.md O7
+    #[rstest]
+    #[case::auth(r#"{"auths":{"h.io":{"auth":"dTpwOng="}}}"#, "h.io", "a/b", Some(basic("u", "p:x")))]
+    #[case::plain(r#"{"auths":{"h.io":{"username":"u","password":"p"}}}"#, "h.io", "a", Some(basic("u", "p")))]
+    #[case::dockercfg(r#"{"h.io":{"auth":"dTpw","email":"e"}}"#, "h.io", "a", Some(basic("u", "p")))]
+    #[case::namespace(r#"{"auths":{"h.io/ns":{"auth":"dTpw"}}}"#, "h.io", "ns/r", Some(basic("u", "p")))]
+    #[case::other_namespace(r#"{"auths":{"h.io/ns":{"auth":"dTpw"}}}"#, "h.io", "nsx/r", None)]
+    #[case::hub(r#"{"auths":{"https://index.docker.io/v1/":{"auth":"dTpw"}}}"#, "docker.io", "a/b", Some(basic("u", "p")))]
+    #[case::port(r#"{"auths":{"h.io:5000":{"auth":"dTpw"}}}"#, "h.io", "a", None)]
+    #[case::identity(r#"{"auths":{"h.io":{"auth":"dTo=","identitytoken":"t"}}}"#, "h.io", "a",
+        Some(Credential::IdentityToken(SecretString::new("t"))))]
+    #[case::helper(r#"{"credsStore":"x"}"#, "h.io", "a", None)]
+    #[case::emptied(r#"{"auths":{"h.io":{}}}"#, "h.io", "a", None)]
+    fn finds(
+        #[case] json: &str,
+        #[case] registry: &str,
+        #[case] repository: &str,
+        #[case] want: Option<Credential>,
+    ) {
+        let credentials = Credentials::parse(json.as_bytes()).unwrap();
+        assert_eq!(credentials.lookup(registry, repository), want.as_ref());
+    }
+
+    #[test]
+    fn longest_prefix_wins_and_later_secrets_override() {
+        let one = r#"{"auths":{"h.io":{"username":"host"},"h.io/ns/r":{"username":"repo"}}}"#;
+        let mut credentials = Credentials::parse(one.as_bytes()).unwrap();
+        assert_eq!(credentials.lookup("h.io", "ns/r"), Some(&basic("repo", "")));
+        assert_eq!(credentials.lookup("h.io", "ns"), Some(&basic("host", "")));
+        let two = r#"{"auths":{"h.io":{"username":"later"}}}"#;
+        credentials.merge(Credentials::parse(two.as_bytes()).unwrap());
+        assert_eq!(credentials.lookup("h.io", "ns"), Some(&basic("later", "")));
+    }
+
+    #[rstest]
+    #[case("nonsense")]
+    #[case("[]")]
+    #[case(r#"{"auths":{"h.io":{"auth":"c2VjcmV0"}}}"#)]
+    #[case(r#"{"auths":{"h.io":7}}"#)]
+    fn errors_never_show_a_secret(#[case] json: &str) {
+        let err = Credentials::parse(json.as_bytes()).unwrap_err();
+        assert!(!format!("{err} {err:?}").contains("c2VjcmV0"));
+    }
+
+    #[test]
+    fn debug_hides_secrets() {
+        let shown = format!("{:?}", basic("u", "hunter2"));
+        assert!(shown.contains('u') && !shown.contains("hunter2"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = Credentials::parse(&bytes);
+        }
+    }
+}

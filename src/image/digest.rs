@@ -1,0 +1,188 @@
+//! Content digests: the name of bytes by their hash.
+//!
+//! Goes in: text such as `sha256:<64 hex>`, or bytes. Comes out: a [`Digest`] that is known to be
+//! well formed. Only SHA-256 and SHA-512 exist here, as in the image specification; a reference
+//! with another algorithm is refused.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::Digest as _;
+
+/// A hash algorithm a registry may name content with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Algorithm {
+    /// SHA-256, the default.
+    Sha256,
+    /// SHA-512, used when a reference asks for it.
+    Sha512,
+}
+
+impl Algorithm {
+    /// Returns the name as it stands before the colon.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Sha512 => "sha512",
+        }
+    }
+
+    fn hex_len(self) -> usize {
+        match self {
+            Self::Sha256 => 64,
+            Self::Sha512 => 128,
+        }
+    }
+}
+
+/// A content digest, for example `sha256:e3b0c442...`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest {
+    algorithm: Algorithm,
+    hex: String,
+}
+
+/// Why text is not a digest.
+///
+/// Source: go-digest v1.0 `algorithm.go`, `digest.go` (the texts upstream shows).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DigestError {
+    /// No `algorithm:hex` form.
+    #[error("invalid checksum digest format")]
+    Format,
+    /// An algorithm other than SHA-256 and SHA-512.
+    #[error("unsupported digest algorithm")]
+    Algorithm,
+    /// Too few or too many digits for the algorithm.
+    #[error("invalid checksum digest length")]
+    Length,
+}
+
+impl Digest {
+    /// Returns the SHA-256 digest of `bytes`.
+    pub fn sha256(bytes: &[u8]) -> Self {
+        Self::of(Algorithm::Sha256, bytes)
+    }
+
+    /// Returns the digest of `bytes` with `algorithm`.
+    pub fn of(algorithm: Algorithm, bytes: &[u8]) -> Self {
+        let mut hasher = Hasher::new(algorithm);
+        hasher.update(bytes);
+        hasher.finish()
+    }
+
+    /// Returns the algorithm.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Returns the lower-case hexadecimal part.
+    pub fn hex(&self) -> &str {
+        &self.hex
+    }
+}
+
+impl FromStr for Digest {
+    type Err = DigestError;
+
+    fn from_str(text: &str) -> Result<Self, DigestError> {
+        let (name, hex) = text.split_once(':').ok_or(DigestError::Format)?;
+        let algorithm = match name {
+            "sha256" => Algorithm::Sha256,
+            "sha512" => Algorithm::Sha512,
+            _ => return Err(DigestError::Algorithm),
+        };
+        if hex.len() != algorithm.hex_len() {
+            return Err(DigestError::Length);
+        }
+        // Upper-case digits are refused as go-digest does: one digest, one spelling.
+        if !hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(DigestError::Format);
+        }
+        Ok(Self {
+            algorithm,
+            hex: hex.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.algorithm.name(), self.hex)
+    }
+}
+
+/// Hashes bytes as they stream by.
+#[derive(Clone)]
+pub(crate) enum Hasher {
+    Sha256(sha2::Sha256),
+    Sha512(sha2::Sha512),
+}
+
+impl Hasher {
+    pub(crate) fn new(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Sha256 => Self::Sha256(sha2::Sha256::new()),
+            Algorithm::Sha512 => Self::Sha512(sha2::Sha512::new()),
+        }
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Sha256(hasher) => hasher.update(bytes),
+            Self::Sha512(hasher) => hasher.update(bytes),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Digest {
+        match self {
+            Self::Sha256(hasher) => Digest {
+                algorithm: Algorithm::Sha256,
+                hex: to_hex(&hasher.finalize()),
+            },
+            Self::Sha512(hasher) => Digest {
+                algorithm: Algorithm::Sha512,
+                hex: to_hex(&hasher.finalize()),
+            },
+        }
+    }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|nibble| char::from(DIGITS[usize::from(nibble)]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[test]
+    fn empty_content_has_the_well_known_digest() {
+        assert_eq!(
+            Digest::sha256(b"").to_string(),
+            "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
+    }
+
+    #[rstest]
+    #[case::no_colon("sha256", DigestError::Format)]
+    #[case::unknown("sha384:00", DigestError::Algorithm)]
+    #[case::short("sha256:00", DigestError::Length)]
+    #[case::upper(&format!("sha256:{}", "A".repeat(64)), DigestError::Format)]
+    fn malformed_digests_are_refused(#[case] text: &str, #[case] want: DigestError) {
+        assert_eq!(text.parse::<Digest>(), Err(want));
+    }
+
+    #[test]
+    fn sha512_round_trips() {
+        let digest = Digest::of(Algorithm::Sha512, b"x");
+        assert_eq!(digest.to_string().parse(), Ok(digest));
+    }
+}

@@ -1,0 +1,220 @@
+//! The signature policy of the machine, `policy.json`.
+//!
+//! Goes in: the file and a reference. Comes out: permission, or the reason there is none. Only
+//! `insecureAcceptAnything` and `reject` are understood; whatever asks for a signature is refused,
+//! because accepting it unverified would be worse. A file that cannot be read refuses everything.
+//!
+//! Source: containers-policy.json(5), catalogs.md 5.5.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use olm_core::error::quote;
+use serde::Deserialize;
+
+use crate::reference::ImageRef;
+
+/// The system's policy file.
+pub const SYSTEM_FILE: &str = "/etc/containers/policy.json";
+
+/// Why an image may not be pulled.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// The file exists and cannot be read; every image is refused until it can.
+    #[error("reading signature policy {}", quote(&path.display().to_string()))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is no policy; every image is refused until it is.
+    #[error("invalid signature policy {}: {message}", quote(&path.display().to_string()))]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        message: String,
+    },
+    /// The policy says `reject`.
+    #[error("Source image rejected: Running image docker://{0} is rejected by policy.")]
+    Rejected(String),
+    /// The policy asks for a signature of a kind that is not verified here.
+    #[error(
+        "Source image rejected: the policy for docker://{image} requires {}, which is not supported",
+        quote(requirement)
+    )]
+    Unsupported {
+        /// The image.
+        image: String,
+        /// Type of the requirement, for example `sigstoreSigned`.
+        requirement: String,
+    },
+}
+
+impl PolicyError {
+    /// Says whether only an edit of the policy or of the reference can help.
+    pub fn is_terminal(&self) -> bool {
+        match self {
+            Self::Rejected(_) | Self::Unsupported { .. } => true,
+            Self::Read { .. } | Self::Invalid { .. } => false,
+        }
+    }
+}
+
+/// A parsed policy.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Policy {
+    default: Requirements,
+    #[serde(default)]
+    transports: BTreeMap<String, BTreeMap<String, Requirements>>,
+}
+
+type Requirements = Vec<Requirement>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Requirement {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+impl Policy {
+    /// Reads the policy at `path`; `None` when there is no such file, which accepts everything.
+    pub fn load(path: &Path) -> Result<Option<Self>, PolicyError> {
+        match std::fs::read(path) {
+            Ok(bytes) => Self::parse(path, &bytes).map(Some),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(PolicyError::Read {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    /// Parses a policy; `path` is only named in errors.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, PolicyError> {
+        let invalid = |message: String| PolicyError::Invalid {
+            path: path.to_owned(),
+            message,
+        };
+        let policy: Self =
+            serde_json::from_slice(bytes).map_err(|err| invalid(err.to_string()))?;
+        let scopes = policy.transports.values().flat_map(BTreeMap::values);
+        if scopes.chain([&policy.default]).any(Vec::is_empty) {
+            return Err(invalid("a scope has no requirements".into()));
+        }
+        Ok(policy)
+    }
+
+    /// Checks `image` against the most specific scope; all its requirements must hold.
+    pub fn check(&self, image: &ImageRef) -> Result<(), PolicyError> {
+        for requirement in self.requirements(image) {
+            match requirement.kind.as_str() {
+                "insecureAcceptAnything" => {}
+                "reject" => return Err(PolicyError::Rejected(image.to_string())),
+                other => {
+                    return Err(PolicyError::Unsupported {
+                        image: image.to_string(),
+                        requirement: other.to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn requirements(&self, image: &ImageRef) -> &Requirements {
+        let Some(docker) = self.transports.get("docker") else {
+            return &self.default;
+        };
+        scopes(image)
+            .iter()
+            .find_map(|scope| docker.get(scope))
+            .unwrap_or(&self.default)
+    }
+}
+
+/// Returns the scopes of `image`, the most specific first: the reference, the repository, its
+/// namespaces, the host, wildcards of its domains, and the transport's own default.
+fn scopes(image: &ImageRef) -> Vec<String> {
+    let mut scopes = vec![image.to_string()];
+    let name = image.name();
+    let mut prefix = name.as_str();
+    scopes.push(prefix.to_owned());
+    while let Some(slash) = prefix.rfind('/') {
+        prefix = &prefix[..slash];
+        scopes.push(prefix.to_owned());
+    }
+    let host = image.registry().split(':').next().unwrap_or_default();
+    let mut domain = host;
+    while let Some(dot) = domain.find('.') {
+        scopes.push(format!("*{}", &domain[dot..]));
+        domain = &domain[dot + 1..];
+    }
+    scopes.push(String::new());
+    scopes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    const POLICY: &str = r#"{
+        "default": [{"type": "reject"}],
+        "transports": {
+            "docker": {
+                "quay.io/good": [{"type": "insecureAcceptAnything"}],
+                "quay.io/good/bad": [{"type": "insecureAcceptAnything"}, {"type": "reject"}],
+                "signed.io": [{"type": "sigstoreSigned", "keyPath": "/k"}],
+                "gpg.io": [{"type": "signedBy"}],
+                "*.example.com": [{"type": "insecureAcceptAnything"}]
+            },
+            "docker-daemon": {"": [{"type": "insecureAcceptAnything"}]}
+        }
+    }"#;
+
+    // catalogs.md O15
+    #[rstest]
+    #[case("quay.io/good/a:1", None)]
+    #[case("a.b.example.com:5000/x:1", None)]
+    #[case("quay.io/good/bad:1", Some("Source image rejected: Running image docker://quay.io/good/bad:1 is rejected by policy."))]
+    #[case("quay.io/other:1", Some("Source image rejected: Running image docker://quay.io/other:1 is rejected by policy."))]
+    #[case("signed.io/a:1", Some(r#"Source image rejected: the policy for docker://signed.io/a:1 requires "sigstoreSigned", which is not supported"#))]
+    #[case("gpg.io/a:1", Some(r#"Source image rejected: the policy for docker://gpg.io/a:1 requires "signedBy", which is not supported"#))]
+    fn decides(#[case] image: &str, #[case] want: Option<&str>) {
+        let policy = Policy::parse(Path::new("policy.json"), POLICY.as_bytes()).unwrap();
+        let got = policy.check(&image.parse().unwrap());
+        assert!(got.as_ref().err().is_none_or(PolicyError::is_terminal));
+        assert_eq!(got.err().map(|err| err.to_string()).as_deref(), want);
+    }
+
+    #[rstest]
+    #[case("{")]
+    #[case("{}")]
+    #[case(r#"{"default": []}"#)]
+    #[case(r#"{"default": [{"type": "reject"}], "transports": {"docker": {"": []}}}"#)]
+    fn malformed_policy_is_an_error_naming_the_file(#[case] text: &str) {
+        let err = Policy::parse(Path::new("policy.json"), text.as_bytes()).unwrap_err();
+        assert!(err.to_string().contains("policy.json"));
+        assert!(!err.is_terminal());
+    }
+
+    #[test]
+    fn absent_file_accepts_and_unreadable_file_refuses() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Policy::load(&dir.path().join("none")).unwrap(), None);
+        assert!(Policy::load(dir.path()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = Policy::parse(Path::new("p"), &bytes);
+        }
+    }
+}

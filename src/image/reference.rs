@@ -1,0 +1,377 @@
+//! Image references, parsed strictly: what is not fully qualified is refused.
+//!
+//! Goes in: text as a user or a catalog wrote it. Comes out: an [`ImageRef`] with registry,
+//! repository and a tag or a digest. No registry is ever guessed and no tag is ever added, because
+//! a controller must not pull from a place nobody named.
+//!
+//! Source: distribution `reference` package (grammar and texts), catalogs.md 5.2.
+
+use std::fmt;
+use std::str::FromStr;
+
+use olm_core::error::quote;
+
+use crate::digest::{Digest, DigestError};
+
+/// Longest repository name, registry included, in bytes.
+const MAX_NAME_BYTES: usize = 255;
+/// Longest tag, in bytes.
+const MAX_TAG_BYTES: usize = 128;
+
+/// A fully qualified image reference with a tag, a digest, or both.
+///
+/// With both, the digest decides and the tag is only shown (catalogs.md 5.2).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ImageRef {
+    registry: String,
+    repository: String,
+    tag: Option<String>,
+    digest: Option<Digest>,
+}
+
+/// A reference that cannot be used, as conditions show it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReferenceError {
+    /// The text is no canonical reference.
+    #[error("error parsing image reference {}", quote(reference))]
+    Parse {
+        /// The text as written.
+        reference: String,
+        /// What is wrong with it.
+        #[source]
+        reason: Malformed,
+    },
+    /// The reference names a repository and nothing in it.
+    #[error("error creating reference: Docker reference {0} has neither a tag nor a digest")]
+    NoVersion(String),
+}
+
+/// What is wrong with the text of a reference.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// Registry or namespace are left to a default, such as in `nginx:1` or `docker.io/alpine`.
+    #[error("repository name must be canonical")]
+    NotCanonical,
+    /// Nothing, or nothing before the tag.
+    #[error("repository name must have at least one component")]
+    Empty,
+    /// The repository has an upper-case letter; holds the repository.
+    #[error("invalid reference format: repository name ({0}) must be lowercase")]
+    Uppercase(String),
+    /// The name is longer than 255 bytes.
+    #[error("repository name must not be more than {MAX_NAME_BYTES} characters")]
+    TooLong,
+    /// Any other breach of the grammar.
+    #[error("invalid reference format")]
+    Grammar,
+    /// The digest is not one.
+    #[error(transparent)]
+    Digest(#[from] DigestError),
+}
+
+impl ImageRef {
+    /// Returns the registry host with its port, as written: `quay.io`, `127.0.0.1:5000`.
+    pub fn registry(&self) -> &str {
+        &self.registry
+    }
+
+    /// Returns the path of the repository inside the registry: `ns/repo`.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
+    /// Returns registry and repository: `quay.io/ns/repo`.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.registry, self.repository)
+    }
+
+    /// Returns the tag, if one was written.
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// Returns the digest, if one was written.
+    pub fn digest(&self) -> Option<&Digest> {
+        self.digest.as_ref()
+    }
+
+    /// Returns the reference to `digest` in the same repository, without a tag.
+    pub fn with_digest(&self, digest: Digest) -> Self {
+        Self {
+            registry: self.registry.clone(),
+            repository: self.repository.clone(),
+            tag: None,
+            digest: Some(digest),
+        }
+    }
+
+    /// Returns the reference to `tag` in the same repository, without a digest.
+    ///
+    /// # Errors
+    /// When `tag` is no tag.
+    pub fn with_tag(&self, tag: &str) -> Result<Self, ReferenceError> {
+        format!("{}:{tag}", self.name()).parse()
+    }
+
+    /// Returns what a registry is asked for: the digest, else the tag.
+    pub fn version(&self) -> String {
+        match (&self.digest, &self.tag) {
+            (Some(digest), _) => digest.to_string(),
+            (None, Some(tag)) => tag.clone(),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+impl FromStr for ImageRef {
+    type Err = ReferenceError;
+
+    fn from_str(text: &str) -> Result<Self, ReferenceError> {
+        let parsed = parse(text).map_err(|reason| ReferenceError::Parse {
+            reference: text.to_owned(),
+            reason,
+        })?;
+        if parsed.tag.is_none() && parsed.digest.is_none() {
+            return Err(ReferenceError::NoVersion(parsed.name()));
+        }
+        Ok(parsed)
+    }
+}
+
+impl fmt::Display for ImageRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.registry, self.repository)?;
+        if let Some(tag) = &self.tag {
+            write!(f, ":{tag}")?;
+        }
+        if let Some(digest) = &self.digest {
+            write!(f, "@{digest}")?;
+        }
+        Ok(())
+    }
+}
+
+fn parse(text: &str) -> Result<ImageRef, Malformed> {
+    let (named, digest) = match text.split_once('@') {
+        Some((named, digest)) => (named, Some(digest)),
+        None => (text, None),
+    };
+    let (name, tag) = split_tag(named);
+    if name.is_empty() {
+        return Err(Malformed::Empty);
+    }
+    // Without a first component that can only be a host, a default registry would be filled in.
+    let Some((registry, repository)) = name.split_once('/').filter(|(host, _)| is_host(host))
+    else {
+        return Err(shortened(name));
+    };
+    if repository.bytes().any(|b| b.is_ascii_uppercase()) {
+        return Err(Malformed::Uppercase(repository.to_owned()));
+    }
+    if !is_registry(registry) || !repository.split('/').all(is_component) {
+        return Err(Malformed::Grammar);
+    }
+    if tag.is_some_and(|tag| !is_tag(tag)) {
+        return Err(Malformed::Grammar);
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return Err(Malformed::TooLong);
+    }
+    let digest = digest.map(parse_digest).transpose()?;
+    // `docker.io/alpine` stands for `docker.io/library/alpine`, `index.docker.io` for `docker.io`.
+    let short_hub = registry == "docker.io" && !repository.contains('/');
+    if short_hub || registry == "index.docker.io" {
+        return Err(Malformed::NotCanonical);
+    }
+    Ok(ImageRef {
+        registry: registry.to_owned(),
+        repository: repository.to_owned(),
+        tag: tag.map(str::to_owned),
+        digest,
+    })
+}
+
+/// Splits `name:tag`; a colon before the last slash belongs to a port.
+fn split_tag(named: &str) -> (&str, Option<&str>) {
+    let slash = named.rfind('/').map_or(0, |at| at + 1);
+    match named[slash..].find(':') {
+        Some(colon) => (
+            &named[..slash + colon],
+            Some(&named[slash + colon + 1..]),
+        ),
+        None => (named, None),
+    }
+}
+
+/// Says why a name without a registry is refused: short, or no name at all.
+fn shortened(name: &str) -> Malformed {
+    if name.split('/').all(is_component) {
+        Malformed::NotCanonical
+    } else if name.bytes().any(|b| b.is_ascii_uppercase()) {
+        Malformed::Uppercase(name.to_owned())
+    } else {
+        Malformed::Grammar
+    }
+}
+
+/// Says whether the first component of a name can only be a registry.
+fn is_host(component: &str) -> bool {
+    component.contains(['.', ':'])
+        || component == "localhost"
+        || component.bytes().any(|b| b.is_ascii_uppercase())
+}
+
+fn is_registry(registry: &str) -> bool {
+    if let Some(rest) = registry.strip_prefix('[') {
+        let Some((address, port)) = rest.split_once(']') else {
+            return false;
+        };
+        let port_is_fine = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+        return address.parse::<std::net::Ipv6Addr>().is_ok() && port_is_fine;
+    }
+    let (host, port) = match registry.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (registry, None),
+    };
+    port.is_none_or(is_port) && host.split('.').all(is_host_label)
+}
+
+fn is_port(port: &str) -> bool {
+    !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_host_label(label: &str) -> bool {
+    let fine = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    !label.is_empty()
+        && label.bytes().all(fine)
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+/// Path component: alphanumeric runs joined by `.`, `_`, `__` or dashes.
+fn is_component(component: &str) -> bool {
+    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = component.as_bytes();
+    let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else {
+        return false;
+    };
+    if !alphanumeric(first) || !alphanumeric(last) {
+        return false;
+    }
+    component
+        .split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        .all(|joint| matches!(joint, "" | "." | "_" | "__") || joint.bytes().all(|b| b == b'-'))
+}
+
+fn is_tag(tag: &str) -> bool {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let bytes = tag.as_bytes();
+    bytes.len() <= MAX_TAG_BYTES
+        && bytes.first().is_some_and(|&b| word(b))
+        && bytes.iter().all(|&b| word(b) || b == b'.' || b == b'-')
+}
+
+/// Tells text outside the grammar from a digest that is merely wrong, as upstream does.
+fn parse_digest(digest: &str) -> Result<Digest, Malformed> {
+    let Some((algorithm, hex)) = digest.split_once(':') else {
+        return Err(Malformed::Grammar);
+    };
+    let algorithm_fine = algorithm
+        .split(['-', '_', '+', '.'])
+        .all(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()))
+        && algorithm
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_+.".contains(&b));
+    if !algorithm_fine || hex.len() < 32 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(Malformed::Grammar);
+    }
+    Ok(digest.parse()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_core::error::Chain;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    // catalogs.md 5.2, api.md 2.3
+    #[rstest]
+    #[case("docker.io/library/alpine:3")]
+    #[case("127.0.0.1:5000/olm/cat:v1")]
+    #[case("my-subdomain.docker.io:8080/foo/bar:latest")]
+    #[case("docker.io/foo/bar:latest-")]
+    #[case("localhost/a:b")]
+    #[case("[::1]:5000/a__b/c--d.e:T_a.g-")]
+    #[case("quay.io/ns/cat@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")]
+    #[case("quay.io/ns/cat:v1@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")]
+    fn canonical_references_round_trip(#[case] text: &str) {
+        assert_eq!(text.parse::<ImageRef>().unwrap().to_string(), text);
+    }
+
+    // catalogs.md R10, api.md 2.3 last row
+    #[rstest]
+    #[case("docker.io/alpine:3", "repository name must be canonical")]
+    #[case("index.docker.io/library/alpine:3", "repository name must be canonical")]
+    #[case("nginx:1", "repository name must be canonical")]
+    #[case("foo/bar:latest", "repository name must be canonical")]
+    #[case("host:5000", "repository name must be canonical")]
+    #[case("", "repository name must have at least one component")]
+    #[case(":tag", "repository name must have at least one component")]
+    #[case("quay.io/Foo/bar:1", "invalid reference format: repository name (Foo/bar) must be lowercase")]
+    #[case("quay.io/foo//bar:1", "invalid reference format")]
+    #[case("quay.io/foo/:1", "invalid reference format")]
+    #[case("quay.io/foo_.bar:1", "invalid reference format")]
+    #[case("quay.io/foo:-1", "invalid reference format")]
+    #[case("-quay.io/foo:1", "invalid reference format")]
+    #[case("quay.io:x/foo:1", "invalid reference format")]
+    #[case("quay.io/foo:1\n", "invalid reference format")]
+    #[case("quay.io/foo@sha256:ab", "invalid reference format")]
+    #[case("quay.io/foo@sha256:0123456789abcdef0123456789abcdef", "invalid checksum digest length")]
+    #[case("quay.io/foo@md5:0123456789abcdef0123456789abcdef", "unsupported digest algorithm")]
+    fn other_references_are_refused(#[case] text: &str, #[case] want: &str) {
+        let err = text.parse::<ImageRef>().unwrap_err();
+        let head = format!("error parsing image reference {}", quote(text));
+        assert_eq!(Chain(&err).to_string(), format!("{head}: {want}"));
+    }
+
+    #[test]
+    fn reference_without_tag_and_digest_is_refused() {
+        let err = "quay.io/foo/bar".parse::<ImageRef>().unwrap_err();
+        assert_eq!(
+            err.to_string(),
+            "error creating reference: Docker reference quay.io/foo/bar has neither a tag nor a digest"
+        );
+    }
+
+    #[test]
+    fn digest_wins_over_tag() {
+        let image: ImageRef = format!("quay.io/ns/cat:v1@sha256:{HEX}").parse().unwrap();
+        assert_eq!(image.version(), format!("sha256:{HEX}"));
+        let digest = image.digest().unwrap().clone();
+        assert_eq!(
+            image.with_digest(digest).to_string(),
+            format!("quay.io/ns/cat@sha256:{HEX}")
+        );
+    }
+
+    #[test]
+    fn long_names_and_tags_are_refused() {
+        let name = format!("quay.io/{}:1", "a".repeat(248));
+        assert!(name.parse::<ImageRef>().is_err());
+        assert!(format!("q.io/a:{}", "t".repeat(128)).parse::<ImageRef>().is_ok());
+        assert!(format!("q.io/a:{}", "t".repeat(129)).parse::<ImageRef>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_never_panics_and_keeps_the_text(text in "\\PC{0,80}|[a-z0-9./:@_-]{0,80}") {
+            if let Ok(image) = text.parse::<ImageRef>() {
+                prop_assert_eq!(image.to_string(), text);
+            }
+        }
+    }
+}

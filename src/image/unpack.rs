@@ -1,0 +1,456 @@
+//! From layers to the wanted files.
+//!
+//! Goes in: the layers of an image in order, and the directories that are wanted. Comes out: the
+//! regular files below them, with links resolved and whiteouts applied. Nothing of an archive is
+//! ever created on the machine: entries go into the virtual tree of `tree`, contents into a
+//! spool. This is blocking work; the caller puts it on a thread for that.
+//!
+//! Source: catalogs.md 5.7, 5.8.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt as _;
+
+use crate::archive::{ArchiveError, Entries, Entry, Kind};
+use crate::digest::{Algorithm, Digest, Hasher};
+use crate::files::{Files, Span, Spool};
+use crate::layer::{LayerReader, StopFlag};
+use crate::limits::{Limits, MAX_LINK_HOPS};
+use crate::shown::shown;
+use crate::tree::{Node, Tree};
+
+/// Bytes of a layer that can be read more than once.
+pub trait LayerSource {
+    /// Opens the bytes from their start.
+    fn open(&self) -> io::Result<Box<dyn Read + '_>>;
+}
+
+impl LayerSource for Vec<u8> {
+    fn open(&self) -> io::Result<Box<dyn Read + '_>> {
+        Ok(Box::new(self.as_slice()))
+    }
+}
+
+impl LayerSource for File {
+    fn open(&self) -> io::Result<Box<dyn Read + '_>> {
+        Ok(Box::new(FromStart {
+            file: self,
+            position: 0,
+        }))
+    }
+}
+
+struct FromStart<'a> {
+    file: &'a File,
+    position: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.position)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+}
+
+/// One layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layer<S> {
+    /// The blob.
+    pub source: S,
+    /// Digest of the decompressed bytes, as the image configuration lists it.
+    pub diff_id: Option<Digest>,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Unpacked {
+    /// The files, by their path in the image.
+    pub files: Files,
+    /// Wanted directories that no layer has.
+    pub missing: Vec<String>,
+}
+
+/// Why an image was refused. Names are shown in printable form, contents never.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    /// Something in a layer.
+    #[error("layer {layer}{}", entry.as_deref().map(|name| format!(", entry {}", shown(name))).unwrap_or_default())]
+    Layer {
+        /// Counted from 1.
+        layer: usize,
+        /// The entry at or after which it happened.
+        entry: Option<String>,
+        /// What it was.
+        #[source]
+        refusal: Refusal,
+    },
+    /// A path below a wanted directory cannot be read.
+    #[error("file {}", shown(path))]
+    File {
+        /// Path in the image.
+        path: String,
+        /// Why.
+        #[source]
+        refusal: Refusal,
+    },
+    /// The files kept, links counted as copies, are over a limit.
+    #[error(transparent)]
+    Kept(Refusal),
+}
+
+/// One reason to refuse an image.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say it")]
+pub enum Refusal {
+    #[error("absolute path")]
+    Absolute,
+    #[error("path leaves its directory with \"..\"")]
+    Parent,
+    #[error("path has an empty component")]
+    EmptyComponent,
+    #[error("path has a NUL byte")]
+    Nul,
+    #[error("path is not valid UTF-8")]
+    NotUtf8,
+    #[error("path is longer than {0} bytes")]
+    PathBytes(usize),
+    #[error("path has more than {0} components")]
+    PathDepth(usize),
+    #[error("whiteout without a name")]
+    Whiteout,
+    #[error("{0} is not allowed in a wanted directory")]
+    Special(&'static str),
+    #[error("hard link target is not a file of the wanted directories")]
+    HardLink,
+    #[error("more than {MAX_LINK_HOPS} symbolic links on the way")]
+    Links,
+    #[error("symbolic link does not lead to a file of the wanted directories")]
+    Dangling,
+    #[error("content ends before the size its header says")]
+    Truncated,
+    #[error("image has more than {0} entries")]
+    Entries(u64),
+    #[error("names of the image are longer than {0} bytes together")]
+    Names(usize),
+    #[error("file is larger than {0} bytes")]
+    FileBytes(u64),
+    #[error("more than {0} files are wanted")]
+    Files(u64),
+    #[error("wanted files are larger than {0} bytes together")]
+    KeptBytes(u64),
+    #[error("decompressed layer has digest {got}, the image configuration says {want}")]
+    DiffId { got: Digest, want: Digest },
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+}
+
+impl From<io::Error> for Refusal {
+    fn from(err: io::Error) -> Self {
+        Self::Archive(ArchiveError::Read(err))
+    }
+}
+
+/// Applies `layers` in order and returns the files below the `wanted` directories.
+///
+/// A wanted directory is a clean path without slashes at its ends; the empty path is the whole
+/// image. If one is a symbolic link inside the image, its target is read under its name.
+pub fn unpack<S: LayerSource>(
+    layers: &[Layer<S>],
+    wanted: &[String],
+    limits: &Limits,
+    stop: &StopFlag,
+) -> Result<Unpacked, UnpackError> {
+    let mut places = wanted.to_vec();
+    loop {
+        let first = places == wanted;
+        let mut unpacking = Unpacking::new(places, limits);
+        for (index, layer) in layers.iter().enumerate() {
+            unpacking.layer(index, layer, stop)?;
+        }
+        let real = unpacking.real_places(wanted)?;
+        // Links do not depend on what is wanted, so a second pass over the real places suffices.
+        if real == unpacking.places || !first {
+            return unpacking.collect(wanted);
+        }
+        places = real;
+    }
+}
+
+struct Unpacking<'a> {
+    tree: Tree,
+    spool: Spool,
+    places: Vec<String>,
+    limits: &'a Limits,
+    entries: u64,
+    kept_files: u64,
+    decompressed: u64,
+}
+
+impl<'a> Unpacking<'a> {
+    fn new(places: Vec<String>, limits: &'a Limits) -> Self {
+        Self {
+            tree: Tree::default(),
+            spool: Spool::new(),
+            places,
+            limits,
+            entries: 0,
+            kept_files: 0,
+            decompressed: 0,
+        }
+    }
+
+    fn layer<S: LayerSource>(
+        &mut self,
+        index: usize,
+        layer: &Layer<S>,
+        stop: &StopFlag,
+    ) -> Result<(), UnpackError> {
+        let mut entry = None;
+        self.try_layer(index, layer, stop, &mut entry)
+            .map_err(|refusal| UnpackError::Layer {
+                layer: index + 1,
+                entry,
+                refusal,
+            })
+    }
+
+    fn try_layer<S: LayerSource>(
+        &mut self,
+        index: usize,
+        layer: &Layer<S>,
+        stop: &StopFlag,
+        current: &mut Option<String>,
+    ) -> Result<(), Refusal> {
+        let algorithm = layer.diff_id.as_ref().map(Digest::algorithm);
+        let hasher = Hasher::new(algorithm.unwrap_or(Algorithm::Sha256));
+        let blob = layer.source.open()?;
+        let before = self.decompressed;
+        let reader = LayerReader::new(blob, hasher, before, self.limits, stop.clone())?;
+        let mut archive = tar::Archive::new(reader);
+        let mut entries = Entries::new(&mut archive)?;
+        while let Some(entry) = entries.next()? {
+            *current = Some(String::from_utf8_lossy(&entry.name).into_owned());
+            self.entry(entry, index)?;
+        }
+        let (got, decompressed) = archive.into_inner().finish()?;
+        self.decompressed += decompressed;
+        match &layer.diff_id {
+            Some(want) if *want != got => Err(Refusal::DiffId {
+                got,
+                want: want.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn entry(&mut self, entry: Entry<'_>, layer: usize) -> Result<(), Refusal> {
+        self.entries += 1;
+        if self.entries > self.limits.entries {
+            return Err(Refusal::Entries(self.limits.entries));
+        }
+        let components = split(&entry.name, self.limits)?;
+        let Some((name, parents)) = components.split_last() else {
+            // The root itself.
+            return Ok(());
+        };
+        let parent = self.resolve(&parents.join("/"), true)?;
+        if let Some(marker) = name.strip_prefix(".wh.") {
+            return self.whiteout(&parent, marker, layer);
+        }
+        let path = join(&parent, name);
+        self.node(entry, &path, layer)?;
+        if self.tree.names() > self.limits.names {
+            return Err(Refusal::Names(self.limits.names));
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, entry: Entry<'_>, path: &str, layer: usize) -> Result<(), Refusal> {
+        let wanted = self.is_wanted(path);
+        match entry.kind {
+            Kind::File if wanted => {
+                let span = self.keep(entry)?;
+                self.tree.place(path, Node::File(span), layer);
+            }
+            Kind::HardLink if wanted => {
+                let span = self.link_target(&entry.link)?;
+                self.count_file()?;
+                self.tree.place(path, Node::File(span), layer);
+            }
+            Kind::SymbolicLink => {
+                if entry.link.len() > self.limits.path_bytes {
+                    return Err(Refusal::PathBytes(self.limits.path_bytes));
+                }
+                let target = String::from_utf8_lossy(&entry.link).into_owned();
+                self.tree.place(path, Node::Link(target), layer);
+            }
+            Kind::Directory if wanted => self.tree.place(path, Node::Directory, layer),
+            Kind::Special(kind) if wanted => return Err(Refusal::Special(kind)),
+            Kind::Directory => self.tree.make_way(path, false),
+            Kind::File | Kind::HardLink | Kind::Special(_) => self.tree.make_way(path, true),
+        }
+        Ok(())
+    }
+
+    /// Hides what older layers have; the layer's own entries stay, wherever they stand in it.
+    fn whiteout(&mut self, parent: &str, marker: &str, layer: usize) -> Result<(), Refusal> {
+        match marker {
+            ".wh..opq" => self.tree.remove_below(parent, layer),
+            // Bookkeeping of an old storage driver.
+            other if other.starts_with(".wh.") => {}
+            "" | "." | ".." => return Err(Refusal::Whiteout),
+            name => self.tree.whiteout(&join(parent, name), layer),
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, mut entry: Entry<'_>) -> Result<Span, Refusal> {
+        self.count_file()?;
+        if entry.size > self.limits.file {
+            return Err(Refusal::FileBytes(self.limits.file));
+        }
+        if entry.size > self.limits.kept.saturating_sub(self.spool.written()) {
+            return Err(Refusal::KeptBytes(self.limits.kept));
+        }
+        let span = self.spool.append(&mut entry.content)?;
+        if span.len == entry.size {
+            Ok(span)
+        } else {
+            Err(Refusal::Truncated)
+        }
+    }
+
+    fn count_file(&mut self) -> Result<(), Refusal> {
+        self.kept_files += 1;
+        if self.kept_files > self.limits.kept_files {
+            return Err(Refusal::Files(self.limits.kept_files));
+        }
+        Ok(())
+    }
+
+    fn link_target(&self, link: &[u8]) -> Result<Span, Refusal> {
+        let target = split(link, self.limits).map_err(|_| Refusal::HardLink)?;
+        let path = self.resolve(&target.join("/"), false)?;
+        match self.tree.get(&path) {
+            Some(Node::File(span)) => Ok(*span),
+            _ => Err(Refusal::HardLink),
+        }
+    }
+
+    fn resolve(&self, path: &str, last: bool) -> Result<String, Refusal> {
+        self.tree.resolve(path, last).map_err(|_| Refusal::Links)
+    }
+
+    fn is_wanted(&self, path: &str) -> bool {
+        self.places.iter().any(|place| {
+            place.is_empty()
+                || path
+                    .strip_prefix(place.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+
+    fn real_places(&self, wanted: &[String]) -> Result<Vec<String>, UnpackError> {
+        let real = |path: &String| {
+            self.resolve(path, true).map_err(|refusal| UnpackError::File {
+                path: path.clone(),
+                refusal,
+            })
+        };
+        wanted.iter().map(real).collect()
+    }
+
+    fn collect(self, wanted: &[String]) -> Result<Unpacked, UnpackError> {
+        let mut spans = BTreeMap::new();
+        let mut missing = Vec::new();
+        let mut total: u64 = 0;
+        for (name, place) in wanted.iter().zip(&self.places) {
+            let before = spans.len();
+            for (path, node) in self.tree.leaves(place) {
+                let shown = rename(path, place, name);
+                let span = self.file(path, node).map_err(|refusal| UnpackError::File {
+                    path: shown.clone(),
+                    refusal,
+                })?;
+                total = total.saturating_add(span.len);
+                spans.insert(shown, span);
+            }
+            if spans.len() == before && self.tree.get(place).is_none() {
+                missing.push(name.clone());
+            }
+        }
+        // Links are copies for whoever reads the files, so they count like copies.
+        if total > self.limits.kept {
+            return Err(UnpackError::Kept(Refusal::KeptBytes(self.limits.kept)));
+        }
+        if spans.len() as u64 > self.limits.kept_files {
+            return Err(UnpackError::Kept(Refusal::Files(self.limits.kept_files)));
+        }
+        Ok(Unpacked {
+            files: Files::new(spans, self.spool),
+            missing,
+        })
+    }
+
+    fn file(&self, path: &str, node: &Node) -> Result<Span, Refusal> {
+        if let Node::File(span) = node {
+            return Ok(*span);
+        }
+        match self.tree.get(&self.resolve(path, true)?) {
+            Some(Node::File(span)) => Ok(*span),
+            _ => Err(Refusal::Dangling),
+        }
+    }
+}
+
+/// Splits a name into components: `.` and one slash at the end are dropped, all else that is not
+/// a plain relative path is refused.
+fn split<'n>(name: &'n [u8], limits: &Limits) -> Result<Vec<&'n str>, Refusal> {
+    if name.contains(&0) {
+        return Err(Refusal::Nul);
+    }
+    let name = std::str::from_utf8(name).map_err(|_| Refusal::NotUtf8)?;
+    if name.len() > limits.path_bytes {
+        return Err(Refusal::PathBytes(limits.path_bytes));
+    }
+    if name.starts_with('/') {
+        return Err(Refusal::Absolute);
+    }
+    let mut components = Vec::new();
+    for component in name.strip_suffix('/').unwrap_or(name).split('/') {
+        match component {
+            "" => return Err(Refusal::EmptyComponent),
+            ".." => return Err(Refusal::Parent),
+            "." => {}
+            other => components.push(other),
+        }
+    }
+    if components.len() > limits.path_depth {
+        return Err(Refusal::PathDepth(limits.path_depth));
+    }
+    Ok(components)
+}
+
+fn join(parent: &str, name: &str) -> String {
+    if parent.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{parent}/{name}")
+    }
+}
+
+/// Returns `path`, which lies at or below `place`, under the name `name` of that place.
+fn rename(path: &str, place: &str, name: &str) -> String {
+    if place == name {
+        return path.to_owned();
+    }
+    match path[place.len()..].trim_start_matches('/') {
+        "" => name.to_owned(),
+        rest => join(name, rest),
+    }
+}
+
+#[cfg(test)]
+mod tests;

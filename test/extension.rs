@@ -1,0 +1,189 @@
+//! What a user does with a ClusterExtension, and what a test wants to know about it.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use olm_api::{ClusterExtension, ClusterObjectSet, keys};
+use serde_json::{Value, json};
+
+use crate::wait;
+
+/// How long an installation or an upgrade may take.
+pub const ROLLOUT: Duration = Duration::from_secs(90);
+/// How long an uninstall may take: Kubernetes can keep an empty CRD terminating for minutes.
+pub const UNINSTALL: Duration = Duration::from_secs(360);
+
+/// A handle on one ClusterExtension.
+#[derive(Clone)]
+pub struct Extension {
+    /// Its name.
+    pub name: String,
+    client: kube::Client,
+}
+
+impl Extension {
+    /// Creates a ClusterExtension with this `spec.source.catalog`.
+    pub async fn create(
+        client: &kube::Client,
+        name: &str,
+        namespace: &str,
+        account: &str,
+        catalog: Value,
+    ) -> Self {
+        let extension = serde_json::from_value(json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+            "metadata": {"name": name},
+            "spec": {
+                "namespace": namespace,
+                "serviceAccount": {"name": account},
+                "source": {"sourceType": "Catalog", "catalog": catalog},
+            },
+        }))
+        .expect("a ClusterExtension");
+        Api::<ClusterExtension>::all(client.clone())
+            .create(&PostParams::default(), &extension)
+            .await
+            .expect("the ClusterExtension is admitted");
+        Self {
+            name: name.to_owned(),
+            client: client.clone(),
+        }
+    }
+
+    fn api(&self) -> Api<ClusterExtension> {
+        Api::all(self.client.clone())
+    }
+
+    /// Reads it.
+    pub async fn get(&self) -> ClusterExtension {
+        self.api().get(&self.name).await.expect("it exists")
+    }
+
+    /// Merges `spec` into its spec.
+    pub async fn patch_spec(&self, spec: Value) {
+        self.api()
+            .patch(
+                &self.name,
+                &PatchParams::default(),
+                &Patch::Merge(json!({"spec": spec})),
+            )
+            .await
+            .expect("the change is admitted");
+    }
+
+    /// Merges `catalog` into `spec.source.catalog`.
+    pub async fn patch_catalog(&self, catalog: Value) {
+        self.patch_spec(json!({"source": {"catalog": catalog}}))
+            .await;
+    }
+
+    /// Waits until it is installed at `version`, settled, and says so about its newest generation.
+    pub async fn installed(&self, version: &str) -> ClusterExtension {
+        self.eventually(&format!("installed at {version}"), ROLLOUT, |extension| {
+            let progressing = condition(extension, "Progressing");
+            installed_version(extension) == Some(version)
+                && is(extension, "Installed", "True", "Succeeded")
+                && is(extension, "Progressing", "True", "Succeeded")
+                && progressing.and_then(|found| found.observed_generation)
+                    == extension.metadata.generation
+        })
+        .await
+    }
+
+    /// Waits until a condition has this status and reason and a message that contains `text`.
+    pub async fn shows(
+        &self,
+        type_: &str,
+        status: &str,
+        reason: &str,
+        text: &str,
+    ) -> ClusterExtension {
+        let what = format!("{type_} {status}/{reason} with {text:?}");
+        self.eventually(&what, ROLLOUT, |extension| {
+            is(extension, type_, status, reason)
+                && condition(extension, type_).is_some_and(|found| {
+                    found.message.contains(text)
+                        && found.observed_generation == extension.metadata.generation
+                })
+        })
+        .await
+    }
+
+    /// Waits until `holds`.
+    pub async fn eventually(
+        &self,
+        what: &str,
+        within: Duration,
+        holds: impl Fn(&ClusterExtension) -> bool,
+    ) -> ClusterExtension {
+        wait::until(&format!("{}: {what}", self.name), within, || async {
+            match self.api().get(&self.name).await {
+                Ok(extension) if holds(&extension) => Ok(extension),
+                Ok(extension) => Err(serde_json::to_string_pretty(&extension.status)
+                    .unwrap_or_default()
+                    .replace("\\n", "\n")),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+        .await
+    }
+
+    /// Returns its revisions, oldest first.
+    pub async fn revisions(&self) -> Vec<ClusterObjectSet> {
+        let owned =
+            ListParams::default().labels(&format!("{}={}", keys::label::OWNER_NAME, self.name));
+        let mut revisions = Api::<ClusterObjectSet>::all(self.client.clone())
+            .list(&owned)
+            .await
+            .expect("revisions can be listed")
+            .items;
+        revisions.sort_by_key(|revision| revision.spec.revision);
+        revisions
+    }
+
+    /// Deletes it and waits until it and its revisions are gone.
+    pub async fn delete(&self) {
+        self.api()
+            .delete(&self.name, &DeleteParams::default())
+            .await
+            .expect("it can be deleted");
+        wait::until(&format!("{} is gone", self.name), UNINSTALL, || async {
+            match self.api().get_opt(&self.name).await {
+                Ok(None) => Ok(()),
+                Ok(Some(extension)) => Err(format!("{:#?}", extension.status)),
+                Err(error) => Err(error.to_string()),
+            }
+        })
+        .await;
+        wait::until("its revisions are gone", Duration::from_secs(30), || async {
+            match self.revisions().await.len() {
+                0 => Ok(()),
+                left => Err(left),
+            }
+        })
+        .await;
+    }
+}
+
+/// Returns a condition by type.
+pub fn condition<'a>(extension: &'a ClusterExtension, type_: &str) -> Option<&'a Condition> {
+    extension
+        .status
+        .as_ref()?
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_)
+}
+
+/// Says whether a condition has this status and reason.
+pub fn is(extension: &ClusterExtension, type_: &str, status: &str, reason: &str) -> bool {
+    condition(extension, type_)
+        .is_some_and(|found| found.status == status && found.reason == reason)
+}
+
+/// Returns the installed version.
+pub fn installed_version(extension: &ClusterExtension) -> Option<&str> {
+    let install = extension.status.as_ref()?.install.as_ref()?;
+    Some(&install.bundle.version)
+}

@@ -1,0 +1,232 @@
+//! A small package of our own: bundles and catalogs made for one test, with names no other test
+//! uses.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+/// Files of an image: path to bytes.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// A package whose every name carries the suffix of one test.
+#[derive(Debug, Clone)]
+pub struct Package {
+    /// Distinguishes the cluster-scoped objects of one test from all others.
+    pub suffix: String,
+}
+
+/// One version of a [`Package`].
+#[derive(Debug, Clone)]
+pub struct Bundle {
+    /// The version.
+    pub version: String,
+    /// Image of the operator's container; `wrong/image` never becomes ready.
+    pub image: String,
+    /// `data` of the ConfigMap.
+    pub data: BTreeMap<String, String>,
+    /// Whether the bundle holds a second ConfigMap.
+    pub second_config_map: bool,
+    /// Value of property `olm.maxOpenShiftVersion`, if the bundle declares one.
+    pub max_openshift: Option<String>,
+}
+
+impl Bundle {
+    /// Returns a bundle that installs and becomes ready.
+    pub fn new(version: &str) -> Self {
+        Self {
+            version: version.to_owned(),
+            image: "registry.example.com/buoy:v1".to_owned(),
+            data: BTreeMap::from([("depth".to_owned(), "10".to_owned())]),
+            second_config_map: false,
+            max_openshift: None,
+        }
+    }
+
+    /// Gives the operator an image that never becomes ready.
+    pub fn broken(mut self) -> Self {
+        self.image = "wrong/image:v1".to_owned();
+        self
+    }
+
+    /// Adds a second ConfigMap.
+    pub fn with_second_config_map(mut self) -> Self {
+        self.second_config_map = true;
+        self
+    }
+
+    /// Declares the newest OpenShift version the bundle supports.
+    pub fn with_max_openshift(mut self, version: &str) -> Self {
+        self.max_openshift = Some(version.to_owned());
+        self
+    }
+}
+
+/// One entry of a channel.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The bundle's version.
+    pub version: String,
+    /// Version it replaces.
+    pub replaces: Option<String>,
+}
+
+impl Package {
+    /// Returns the package of the test that goes by `suffix` (lower-case letters and digits).
+    pub fn new(suffix: &str) -> Self {
+        Self {
+            suffix: suffix.to_owned(),
+        }
+    }
+
+    /// Name of the package.
+    pub fn name(&self) -> String {
+        format!("buoy-{}", self.suffix)
+    }
+
+    /// Name of one of its bundles.
+    pub fn bundle_name(&self, version: &str) -> String {
+        format!("{}.v{version}", self.name())
+    }
+
+    /// Name of its CRD.
+    pub fn crd(&self) -> String {
+        format!("buoys.{}.example.com", self.suffix)
+    }
+
+    /// Name of its Deployment.
+    pub fn deployment(&self) -> String {
+        format!("buoy-{}", self.suffix)
+    }
+
+    /// Name of its ConfigMap.
+    pub fn config_map(&self) -> String {
+        format!("buoy-{}-settings", self.suffix)
+    }
+
+    /// Returns the files of a bundle image.
+    pub fn bundle_files(&self, bundle: &Bundle) -> Files {
+        let mut files = Files::new();
+        let mut put = |path: &str, value: &Value| {
+            files.insert(path.to_owned(), value.to_string().into_bytes());
+        };
+        put(
+            "metadata/annotations.yaml",
+            &json!({"annotations": {
+                "operators.operatorframework.io.bundle.mediatype.v1": "registry+v1",
+                "operators.operatorframework.io.bundle.package.v1": self.name(),
+            }}),
+        );
+        if let Some(version) = &bundle.max_openshift {
+            put(
+                "metadata/properties.yaml",
+                &json!({"properties": [
+                    {"type": "olm.maxOpenShiftVersion", "value": version},
+                ]}),
+            );
+        }
+        put("manifests/crd.yaml", &self.crd_manifest());
+        put("manifests/settings.yaml", &json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": self.config_map()}, "data": bundle.data,
+        }));
+        if bundle.second_config_map {
+            put("manifests/second.yaml", &json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": format!("{}-second", self.config_map())},
+                "data": {"only": "here"},
+            }));
+        }
+        put("manifests/csv.yaml", &self.csv(bundle));
+        files
+    }
+
+    fn crd_manifest(&self) -> Value {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.crd()},
+            "spec": {
+                "group": format!("{}.example.com", self.suffix),
+                "scope": "Namespaced",
+                "names": {"kind": "Buoy", "listKind": "BuoyList", "plural": "buoys", "singular": "buoy"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                }}],
+            },
+        })
+    }
+
+    fn csv(&self, bundle: &Bundle) -> Value {
+        let name = self.deployment();
+        let labels = json!({"app": name});
+        json!({
+            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+            "metadata": {"name": self.bundle_name(&bundle.version)},
+            "spec": {
+                "version": bundle.version,
+                "installModes": [{"type": "AllNamespaces", "supported": true}],
+                "customresourcedefinitions": {"owned": [
+                    {"name": self.crd(), "kind": "Buoy", "version": "v1"},
+                ]},
+                "install": {"strategy": "deployment", "spec": {
+                    "clusterPermissions": [{"serviceAccountName": name, "rules": [{
+                        "apiGroups": [format!("{}.example.com", self.suffix)],
+                        "resources": ["buoys"], "verbs": ["get", "list", "watch"],
+                    }]}],
+                    "deployments": [{"name": name, "spec": {
+                        "replicas": 1,
+                        "selector": {"matchLabels": labels},
+                        "template": {
+                            "metadata": {"labels": labels},
+                            "spec": {
+                                "serviceAccountName": name,
+                                "containers": [{"name": "manager", "image": bundle.image}],
+                            },
+                        },
+                    }}],
+                }},
+            },
+        })
+    }
+
+    /// Returns the files of a catalog image with one channel, `stable`.
+    ///
+    /// `images` gives the image of each version's bundle.
+    pub fn catalog_files(&self, entries: &[Entry], images: &BTreeMap<String, String>) -> Files {
+        let mut blobs = vec![
+            json!({"schema": "olm.package", "name": self.name(), "defaultChannel": "stable"}),
+            json!({"schema": "olm.channel", "package": self.name(), "name": "stable",
+                "entries": entries.iter().map(|entry| {
+                    let mut blob = json!({"name": self.bundle_name(&entry.version)});
+                    if let Some(replaced) = &entry.replaces {
+                        blob["replaces"] = json!(self.bundle_name(replaced));
+                    }
+                    blob
+                }).collect::<Vec<_>>()}),
+        ];
+        blobs.extend(entries.iter().map(|entry| {
+            json!({"schema": "olm.bundle", "package": self.name(),
+                "name": self.bundle_name(&entry.version),
+                "image": images[&entry.version],
+                "properties": [{"type": "olm.package", "value": {
+                    "packageName": self.name(), "version": entry.version,
+                }}]})
+        }));
+        let text: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
+        Files::from([(
+            format!("configs/{}/catalog.json", self.name()),
+            text.into_bytes(),
+        )])
+    }
+}
+
+/// Returns entries in which each version replaces the one before it.
+pub fn chain(versions: &[&str]) -> Vec<Entry> {
+    let mut before = None;
+    versions
+        .iter()
+        .map(|version| Entry {
+            version: (*version).to_owned(),
+            replaces: before.replace((*version).to_owned()),
+        })
+        .collect()
+}

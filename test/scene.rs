@@ -1,0 +1,203 @@
+//! A stage for one test: a package in the registry, a served catalog, a namespace and an account
+//! that `kubectl olm rbac` made.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use olm_api::ClusterCatalog;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, ControlPlane};
+use crate::extension::Extension;
+use crate::package::{Bundle, Entry, Files, Package};
+use crate::{images, paths, wait};
+
+/// The account every scene installs with.
+pub const ACCOUNT: &str = "installer";
+const SERVED: Duration = Duration::from_secs(60);
+
+/// A package, a catalog and a namespace of one test.
+pub struct Scene {
+    /// The control plane.
+    pub cluster: Cluster,
+    /// The package.
+    pub package: Package,
+    /// The namespace it is installed into, and the name of its catalog and its extension.
+    pub name: String,
+    published: u32,
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    /// Sets the stage: pushes `bundles`, serves a catalog with `entries`, makes the namespace and
+    /// an account with the rights that all `bundles` need.
+    pub async fn set(cluster: Cluster, suffix: &str, bundles: &[Bundle], entries: &[Entry]) -> Self {
+        let mut scene = Self::empty(cluster, suffix);
+        scene.publish(bundles, entries).await;
+        scene.create_namespace();
+        scene.grant(bundles);
+        scene
+    }
+
+    /// Returns a stage with nothing on it.
+    pub fn empty(cluster: Cluster, suffix: &str) -> Self {
+        let package = Package::new(suffix);
+        Self {
+            name: package.name(),
+            cluster,
+            package,
+            published: 0,
+            folder: tempfile::tempdir().expect("a temporary folder"),
+        }
+    }
+
+    fn plane(&self) -> &ControlPlane {
+        self.cluster.plane
+    }
+
+    /// Pushes `bundles` and a catalog with `entries`, and waits until the catalog serves it.
+    pub async fn publish(&mut self, bundles: &[Bundle], entries: &[Entry]) {
+        let registry = self.cluster.registry.clone();
+        let mut pushed = BTreeMap::new();
+        for bundle in bundles {
+            let image = format!(
+                "{registry}/{}-bundle:v{}",
+                self.name,
+                bundle.version.replace('+', "-")
+            );
+            images::push_bundle(&image, self.package.bundle_files(bundle)).await;
+            pushed.insert(bundle.version.clone(), image);
+        }
+        self.publish_catalog(self.package.catalog_files(entries, &pushed))
+            .await;
+    }
+
+    /// Pushes a catalog image and waits until the ClusterCatalog of this scene serves it.
+    pub async fn publish_catalog(&mut self, files: Files) {
+        self.published += 1;
+        let image = format!(
+            "{}/{}-catalog:v{}",
+            self.cluster.registry, self.name, self.published
+        );
+        images::push_catalog(&image, files).await;
+        self.serve(&image).await;
+    }
+
+    async fn serve(&self, image: &str) {
+        let api = Api::<ClusterCatalog>::all(self.cluster.client.clone());
+        let source = json!({"type": "Image", "image": {"ref": image}});
+        if self.published == 1 {
+            let catalog = serde_json::from_value(json!({
+                "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
+                "metadata": {"name": self.name}, "spec": {"source": source},
+            }))
+            .expect("a ClusterCatalog");
+            api.create(&PostParams::default(), &catalog)
+                .await
+                .expect("the catalog is admitted");
+        } else {
+            api.patch(
+                &self.name,
+                &PatchParams::default(),
+                &Patch::Merge(json!({"spec": {"source": source}})),
+            )
+            .await
+            .expect("the change is admitted");
+        }
+        wait::until(
+            &format!("catalog {} serves {image}", self.name),
+            SERVED,
+            || async {
+                let catalog = api.get(&self.name).await.map_err(|error| error.to_string())?;
+                let status = serde_json::to_value(&catalog.status).unwrap_or_default();
+                let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+                let settled = |type_: &str, reason: &str| {
+                    conditions.iter().any(|condition| {
+                        condition["type"] == type_
+                            && condition["reason"] == reason
+                            && condition["observedGeneration"] == json!(catalog.metadata.generation)
+                    })
+                };
+                if settled("Progressing", "Succeeded") && settled("Serving", "Available") {
+                    Ok(())
+                } else {
+                    Err(format!("{status:#}"))
+                }
+            },
+        )
+        .await;
+    }
+
+    /// Creates the namespace.
+    pub fn create_namespace(&self) {
+        self.plane().kubectl(&["create", "namespace", &self.name]);
+    }
+
+    /// Writes the files of a bundle into a folder and returns it.
+    pub fn folder(&self, bundle: &Bundle) -> PathBuf {
+        let folder = self.folder.path().join(&bundle.version);
+        write_files(&folder, &self.package.bundle_files(bundle));
+        folder
+    }
+
+    /// Makes the account with the rights that `bundles` need, by `kubectl olm rbac`.
+    pub fn grant(&self, bundles: &[Bundle]) {
+        let folders: Vec<_> = bundles.iter().map(|bundle| self.folder(bundle)).collect();
+        grant(self.plane(), &folders, &self.name, ACCOUNT);
+    }
+
+    /// Creates the extension; `catalog` is merged into `spec.source.catalog`.
+    pub async fn install(&self, catalog: Value) -> Extension {
+        let mut filter = json!({
+            "packageName": self.package.name(),
+            "selector": {"matchLabels": {"olm.operatorframework.io/metadata.name": self.name}},
+        });
+        if let (Some(filter), Value::Object(catalog)) = (filter.as_object_mut(), catalog) {
+            filter.extend(catalog);
+        }
+        Extension::create(&self.cluster.client, &self.name, &self.name, ACCOUNT, filter).await
+    }
+
+    /// Runs `kubectl get` in the namespace and returns the JSON; `None` when there is no such
+    /// object.
+    pub fn get(&self, kind: &str, name: &str) -> Option<Value> {
+        let out = self.plane().kubectl(&[
+            "get", kind, name, "--namespace", &self.name, "--ignore-not-found", "--output", "json",
+        ]);
+        (!out.trim().is_empty()).then(|| serde_json::from_str(&out).expect("kubectl prints JSON"))
+    }
+}
+
+/// Makes an account in `namespace` with the rights the bundles in `folders` need, by `kubectl olm
+/// rbac` and nothing else.
+pub fn grant(plane: &ControlPlane, folders: &[PathBuf], namespace: &str, account: &str) {
+    let out = Command::new(paths::built("kubectl-olm"))
+        .arg("rbac")
+        .args(folders)
+        .args(["--namespace", namespace, "--service-account", account])
+        .env_remove("KUBECONFIG")
+        .output()
+        .expect("kubectl-olm runs; build it with `cargo build`");
+    assert!(
+        out.status.success(),
+        "kubectl olm rbac: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    plane.kubectl_with_input(
+        &["apply", "--filename", "-"],
+        &String::from_utf8_lossy(&out.stdout),
+    );
+}
+
+/// Writes files below `folder`.
+pub fn write_files(folder: &Path, files: &Files) {
+    for (path, bytes) in files {
+        let file = folder.join(path);
+        std::fs::create_dir_all(file.parent().expect("files stand in folders"))
+            .expect("the folder is made");
+        std::fs::write(file, bytes).expect("the file is written");
+    }
+}

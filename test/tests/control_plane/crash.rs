@@ -1,0 +1,124 @@
+//! The controller is killed without warning, and started again.
+
+use std::time::Duration;
+
+use kube::api::{Api, ListParams};
+use olm_api::ClusterObjectSet;
+use olm_test::cluster::{Cluster, ControlPlane, Controller, ControllerOptions};
+use olm_test::extension::Extension;
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use olm_test::wait;
+use serde_json::json;
+
+const STEP: Duration = Duration::from_secs(30);
+
+/// A control plane of its own, because the controller on it is killed.
+async fn own_cluster() -> Cluster {
+    // The test process keeps it; it ends with the process.
+    let plane: &'static ControlPlane = Box::leak(Box::new(
+        tokio::task::spawn_blocking(ControlPlane::start)
+            .await
+            .expect("the control plane starts"),
+    ));
+    Cluster {
+        plane,
+        client: plane.client().await,
+        registry: plane.addresses.registry.clone(),
+        dir: plane.addresses.dir.clone(),
+    }
+}
+
+async fn wait_for_revision(client: &kube::Client, name: &str) {
+    let api = Api::<ClusterObjectSet>::all(client.clone());
+    wait::until(&format!("revision {name} is written"), STEP, || async {
+        api.get(name).await.map_err(|error| error.to_string())
+    })
+    .await;
+}
+
+/// Every Secret of a revision belongs to a revision that exists, and no revision is doubled.
+async fn nothing_is_doubled(scene: &Scene, extension: &Extension, revisions: usize) {
+    let found = extension.revisions().await;
+    assert_eq!(found.len(), revisions, "revisions of {}", extension.name);
+    let secrets = Api::<k8s_openapi::api::core::v1::Secret>::namespaced(
+        scene.cluster.client.clone(),
+        olm_test::cluster::SYSTEM_NAMESPACE,
+    )
+    .list(&ListParams::default().labels(&format!(
+        "olm.operatorframework.io/owner-name={}",
+        extension.name
+    )))
+    .await
+    .expect("Secrets can be listed");
+    let named: Vec<_> = found
+        .iter()
+        .flat_map(|revision| &revision.spec.phases)
+        .flat_map(|phase| &phase.objects)
+        .filter_map(|object| object.ref_.as_ref())
+        .map(|stored| stored.name.clone())
+        .collect();
+    for secret in secrets {
+        let name = secret.metadata.name.unwrap_or_default();
+        assert!(named.contains(&name), "Secret {name} belongs to no revision");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_in_the_middle_of_install_and_of_upgrade_loses_and_doubles_nothing() {
+    let cluster = own_cluster().await;
+    let plane = cluster.plane;
+    let mut controller = tokio::task::spawn_blocking(move || {
+        Controller::start(plane, ControllerOptions::default())
+    })
+    .await
+    .expect("the controller starts");
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
+    let mut scene = Scene::set(cluster, "crash", &bundles[..1], &chain(&["1.0.0"])).await;
+    scene.grant(&bundles);
+    let client = scene.cluster.client.clone();
+
+    let extension = scene.install(json!({})).await;
+    wait_for_revision(&client, "buoy-crash-1").await;
+    controller.kill();
+    controller.restart(plane);
+    extension.installed("1.0.0").await;
+    nothing_is_doubled(&scene, &extension, 1).await;
+
+    scene
+        .publish(&bundles, &chain(&["1.0.0", "1.1.0"]))
+        .await;
+    wait_for_revision(&client, "buoy-crash-2").await;
+    controller.kill();
+    controller.restart(plane);
+    extension.installed("1.1.0").await;
+    nothing_is_doubled(&scene, &extension, 2).await;
+    extension.delete().await;
+}
+
+/// Both halves as two processes, talking over HTTPS; the extension half keeps working when the
+/// catalog half is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_two_halves_work_as_two_processes() {
+    let cluster = own_cluster().await;
+    let plane = cluster.plane;
+    let start = |name: &str, components: &str| {
+        let options = ControllerOptions {
+            name: name.to_owned(),
+            args: vec![format!("--components={components}")],
+        };
+        tokio::task::spawn_blocking(move || Controller::start(plane, options))
+    };
+    let mut catalogs = start("catalogs", "catalogs").await.expect("it starts");
+    let _extensions = start("extensions", "extensions,gate").await.expect("it starts");
+
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
+    let scene = Scene::set(cluster, "halves", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+
+    catalogs.kill();
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
+    extension.installed("1.1.0").await;
+    extension.delete().await;
+}

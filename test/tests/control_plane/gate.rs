@@ -1,0 +1,94 @@
+//! The OpenShift gate, on minimal ClusterVersion and ClusterOperator kinds of our own.
+
+use std::time::Duration;
+
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use olm_test::cluster;
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use olm_test::wait;
+use serde_json::{Value, json};
+
+const VERDICT: Duration = Duration::from_secs(30);
+
+fn api(client: &kube::Client, kind: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("config.openshift.io", "v1", kind);
+    Api::all_with(client.clone(), &ApiResource::from_gvk(&kind))
+}
+
+async fn set_cluster_version(client: &kube::Client, version: &str) {
+    let versions = api(client, "ClusterVersion");
+    let object = serde_json::from_value(json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+        "metadata": {"name": "version"}, "spec": {"clusterID": "test"},
+    }))
+    .expect("a ClusterVersion");
+    // It may be there already.
+    let _ = versions.create(&PostParams::default(), &object).await;
+    let status = json!({"status": {
+        "desired": {"version": version},
+        "history": [{"state": "Completed", "version": version, "verified": true, "image": "",
+            "startedTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T01:00:00Z"}],
+    }});
+    versions
+        .patch_status("version", &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .expect("the status is written");
+}
+
+async fn wait_for_verdict(client: &kube::Client, status: &str, text: &str) -> Value {
+    let operators = api(client, "ClusterOperator");
+    wait::until(&format!("Upgradeable={status}"), VERDICT, || async {
+        let operator = operators.get("olm").await.map_err(|error| error.to_string())?;
+        let conditions = operator.data["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        conditions
+            .iter()
+            .find(|condition| condition["type"] == "Upgradeable")
+            .filter(|condition| {
+                condition["status"] == status
+                    && condition["message"]
+                        .as_str()
+                        .is_some_and(|message| message.contains(text))
+            })
+            .cloned()
+            .ok_or(format!("{conditions:#?}"))
+    })
+    .await
+}
+
+// applying.md 9.4, 9.5, i2, i3
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
+    let cluster = cluster::with_controller().await;
+    let client = cluster.client.clone();
+    set_cluster_version(&client, "4.19.5").await;
+    let bundles = [
+        Bundle::new("1.0.0").with_max_openshift("4.19"),
+        Bundle::new("1.1.0").with_max_openshift("4.20"),
+    ];
+    let scene = Scene::set(cluster, "gated", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+
+    let blocked = wait_for_verdict(&client, "False", "buoy-gated.v1.0.0").await;
+    assert_eq!(
+        blocked["reason"],
+        "InstalledOLMOperators_IncompatibleOperatorsInstalled"
+    );
+    assert_eq!(
+        blocked["message"],
+        "InstalledOLMOperatorsUpgradeable: Found ClusterExtensions that require upgrades prior to \
+         upgrading cluster to version 4.20: bundle \"buoy-gated.v1.0.0\" for ClusterExtension \
+         \"buoy-gated\"."
+    );
+
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
+    extension.installed("1.1.0").await;
+    let open = wait_for_verdict(&client, "True", "").await;
+    assert_eq!(open["reason"], "AsExpected");
+    extension.delete().await;
+}

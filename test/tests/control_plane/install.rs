@@ -1,0 +1,222 @@
+//! Install, upgrade, force, repair, remove: the whole way, as a user goes it.
+
+use std::time::Duration;
+
+use olm_test::cluster;
+use olm_test::package::{Bundle, Entry, chain};
+use olm_test::scene::Scene;
+use olm_test::wait;
+use serde_json::json;
+
+const REPAIR: Duration = Duration::from_secs(30);
+
+// applying.md a1, f1
+#[tokio::test(flavor = "multi_thread")]
+async fn installs_and_removes_with_the_rights_rbac_printed() {
+    let cluster = cluster::with_controller().await;
+    let bundles = [Bundle::new("1.0.0")];
+    let scene = Scene::set(cluster, "plain", &bundles, &chain(&["1.0.0"])).await;
+
+    let extension = scene.install(json!({})).await;
+    let installed = extension.installed("1.0.0").await;
+
+    assert_eq!(
+        installed.metadata.finalizers.unwrap_or_default(),
+        ["olm.operatorframework.io/cleanup-unpack-cache"]
+    );
+    let config_map = scene
+        .get("configmap", &scene.package.config_map())
+        .expect("the ConfigMap is there");
+    let labels = &config_map["metadata"]["labels"];
+    assert_eq!(labels["olm.operatorframework.io/owner-name"], scene.name);
+    let owner = &config_map["metadata"]["ownerReferences"][0];
+    assert_eq!(owner["kind"], "ClusterObjectSet");
+    assert_eq!(owner["name"], format!("{}-1", scene.name));
+    assert_eq!(owner["controller"], true);
+    assert_eq!(owner["blockOwnerDeletion"].as_bool().unwrap_or(false), false);
+
+    extension.delete().await;
+    for (kind, name) in [
+        ("deployment", scene.package.deployment()),
+        ("configmap", scene.package.config_map()),
+        ("crd", scene.package.crd()),
+        ("serviceaccount", scene.package.deployment()),
+    ] {
+        assert!(scene.get(kind, &name).is_none(), "{kind} {name} is left");
+    }
+}
+
+// api.md R9, T9; applying.md d5
+#[tokio::test(flavor = "multi_thread")]
+async fn upgrades_by_itself_when_the_catalog_moves() {
+    let cluster = cluster::with_controller().await;
+    let old = Bundle::new("1.0.0").with_second_config_map();
+    let new = Bundle::new("1.1.0");
+    let mut scene = Scene::set(
+        cluster,
+        "moves",
+        std::slice::from_ref(&old),
+        &chain(&["1.0.0"]),
+    )
+    .await;
+    scene.grant(&[old.clone(), new.clone()]);
+    let extension = scene.install(json!({"version": "1.x"})).await;
+    extension.installed("1.0.0").await;
+    let second = format!("{}-second", scene.package.config_map());
+    assert!(scene.get("configmap", &second).is_some());
+
+    scene.publish(&[old, new], &chain(&["1.0.0", "1.1.0"])).await;
+    extension.installed("1.1.0").await;
+
+    wait::until("the old revision is archived", REPAIR, || async {
+        let states: Vec<_> = extension
+            .revisions()
+            .await
+            .iter()
+            .map(|revision| format!("{:?}", revision.spec.lifecycle_state))
+            .collect();
+        if states == ["Archived", "Active"] && scene.get("configmap", &second).is_none() {
+            Ok(())
+        } else {
+            Err(states)
+        }
+    })
+    .await;
+    let deployment = scene
+        .get("deployment", &scene.package.deployment())
+        .expect("the Deployment is there");
+    assert_eq!(
+        deployment["metadata"]["ownerReferences"][0]["name"],
+        format!("{}-2", scene.name)
+    );
+    extension.delete().await;
+}
+
+// api.md T3, resolution.md U5, README decisions 22 and 30
+#[tokio::test(flavor = "multi_thread")]
+async fn refuses_what_no_edge_reaches_until_it_is_forced() {
+    let cluster = cluster::with_controller().await;
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.2.0")];
+    let entries = ["1.0.0", "1.2.0"].map(|version| Entry {
+        version: version.to_owned(),
+        replaces: None,
+    });
+    let scene = Scene::set(cluster, "forced", &bundles, &entries).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+
+    extension.patch_catalog(json!({"version": "1.2.0"})).await;
+    let refused = extension
+        .shows("Progressing", "True", "Retrying", "error upgrading")
+        .await;
+    assert_eq!(
+        olm_test::extension::condition(&refused, "Progressing").map(|found| found.message.as_str()),
+        Some(
+            "error upgrading from currently installed version \"1.0.0\": no bundles found for \
+             package \"buoy-forced\" matching version \"1.2.0\""
+        )
+    );
+    assert_eq!(
+        olm_test::extension::installed_version(&refused),
+        Some("1.0.0")
+    );
+
+    extension
+        .patch_catalog(json!({"upgradeConstraintPolicy": "SelfCertified"}))
+        .await;
+    extension.installed("1.2.0").await;
+    extension.patch_catalog(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    extension.delete().await;
+}
+
+// applying.md d6, d8
+#[tokio::test(flavor = "multi_thread")]
+async fn repairs_drift_and_keeps_what_the_bundle_does_not_declare() {
+    let cluster = cluster::with_controller().await;
+    let bundles = [Bundle::new("1.0.0")];
+    let scene = Scene::set(cluster, "drift", &bundles, &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+
+    let name = scene.package.config_map();
+    let in_namespace = ["--namespace", &scene.name];
+    let kubectl = |args: &[&str]| {
+        let args: Vec<_> = args.iter().chain(&in_namespace).copied().collect();
+        scene.cluster.plane.kubectl(&args)
+    };
+    kubectl(&["label", "configmap", &name, "mine=stays"]);
+    kubectl(&[
+        "patch", "configmap", &name, "--type=merge", "--patch", r#"{"data":{"depth":"3"}}"#,
+    ]);
+    kubectl(&["delete", "deployment", &scene.package.deployment()]);
+
+    wait::until("drift is repaired", REPAIR, || async {
+        let config_map = scene.get("configmap", &name).ok_or("no ConfigMap")?;
+        if config_map["data"]["depth"] != "10" {
+            return Err("the ConfigMap is not repaired");
+        }
+        if config_map["metadata"]["labels"]["mine"] != "stays" {
+            return Err("the user's label is lost");
+        }
+        scene
+            .get("deployment", &scene.package.deployment())
+            .map(|_| ())
+            .ok_or("the Deployment is not back")
+    })
+    .await;
+    extension.delete().await;
+}
+
+// api.md S4, S5; applying.md a3, f2
+#[tokio::test(flavor = "multi_thread")]
+async fn installs_as_soon_as_namespace_account_and_rights_are_there() {
+    let cluster = cluster::with_controller().await;
+    let bundles = [Bundle::new("1.0.0")];
+    let mut scene = Scene::empty(cluster, "waits");
+    scene.publish(&bundles, &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    extension
+        .shows(
+            "Progressing",
+            "True",
+            "Retrying",
+            "operation cannot proceed due to the following validation error(s): service account \
+             \"installer\" not found in namespace \"buoy-waits\"",
+        )
+        .await;
+
+    scene.create_namespace();
+    scene.cluster.plane.kubectl(&[
+        "create", "serviceaccount", "installer", "--namespace", &scene.name,
+    ]);
+    extension
+        .shows("Progressing", "True", "Retrying", "is forbidden")
+        .await;
+
+    scene.grant(&bundles);
+    extension.installed("1.0.0").await;
+    extension.delete().await;
+}
+
+// api.md T11; applying.md a8
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_that_cannot_finish_gives_way_to_another_version() {
+    let cluster = cluster::with_controller().await;
+    let bundles = [Bundle::new("1.0.0").broken(), Bundle::new("1.0.1")];
+    let scene = Scene::set(cluster, "stuck", &bundles, &chain(&["1.0.0", "1.0.1"])).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    let rolling = extension
+        .shows("Installed", "False", "Absent", "No bundle installed")
+        .await;
+    assert!(olm_test::extension::is(
+        &rolling,
+        "Progressing",
+        "True",
+        "RollingOut"
+    ));
+
+    extension.patch_catalog(json!({"version": "1.0.1"})).await;
+    extension.installed("1.0.1").await;
+    extension.delete().await;
+}

@@ -1,0 +1,176 @@
+//! The structure of the workspace, held by tests: who may depend on whom, and where a contract
+//! string may stand (style.md cases 1 and 2).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use olm_test::paths;
+
+/// Returns the names of all crates in the normal dependency tree of `package`.
+fn dependencies(package: &str) -> Vec<String> {
+    let out = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--edges", "normal", "--prefix", "none"])
+        .args(["--format", "{p}", "--package", package])
+        .current_dir(paths::repository())
+        .output()
+        .expect("cargo runs");
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    String::from_utf8(out.stdout)
+        .expect("crate names are text")
+        .lines()
+        .filter_map(|line| line.split(' ').next().map(str::to_owned))
+        .collect()
+}
+
+fn assert_without(package: &str, forbidden: &[&str]) {
+    let found: Vec<_> = dependencies(package)
+        .into_iter()
+        .filter(|name| forbidden.contains(&name.as_str()))
+        .collect();
+    assert!(found.is_empty(), "{package} depends on {found:?}");
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name != "testdata") {
+                sources(&path, found);
+            }
+        } else if path.extension().is_some_and(|ending| ending == "rs")
+            && path.file_name().is_some_and(|name| name != "tests.rs")
+        {
+            found.push(path);
+        }
+    }
+}
+
+/// Returns the code of every source file below `folders`: without tests and without comments.
+fn code(folders: &[&str]) -> BTreeMap<PathBuf, String> {
+    let mut files = Vec::new();
+    for folder in folders {
+        sources(&paths::repository().join(folder), &mut files);
+    }
+    files
+        .into_iter()
+        .map(|file| {
+            let text = std::fs::read_to_string(&file).expect("a source file");
+            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let code = text
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"))
+                .collect::<Vec<_>>()
+                .join("\n");
+            (file, code)
+        })
+        .collect()
+}
+
+// style.md case 1
+#[test]
+fn core_depends_on_nothing_that_acts() {
+    assert_without(
+        "olm-core",
+        &[
+            "tokio",
+            "kube-client",
+            "kube-runtime",
+            "reqwest",
+            "hyper",
+            "rustls",
+        ],
+    );
+}
+
+// style.md case 1
+#[test]
+fn the_wire_contract_depends_on_no_client_and_none_of_our_crates() {
+    assert_without(
+        "olm-api",
+        &[
+            "tokio",
+            "kube-client",
+            "kube-runtime",
+            "olm-core",
+            "olm-image",
+        ],
+    );
+}
+
+#[test]
+fn images_know_no_cluster_and_the_halves_do_not_know_each_other() {
+    assert_without("olm-image", &["kube", "kube-client"]);
+    assert_without("kubectl-olm", &["olm-controller"]);
+    assert_without("olm-controller", &["kubectl-olm"]);
+}
+
+// stack.md case 1
+#[test]
+fn one_tls_stack_and_one_yaml_library() {
+    for package in ["olm-controller", "kubectl-olm"] {
+        assert_without(
+            package,
+            &["ring", "openssl-sys", "native-tls", "serde_yaml"],
+        );
+    }
+}
+
+// style.md case 1
+#[test]
+fn core_reads_no_file_no_environment_and_no_clock() {
+    let forbidden = [
+        "std::fs",
+        "std::env",
+        "std::net",
+        "SystemTime::now",
+        "Instant::now",
+        "Timestamp::now",
+    ];
+    for (file, code) in code(&["src/core"]) {
+        for word in forbidden {
+            assert!(!code.contains(word), "{} uses {word}", file.display());
+        }
+    }
+}
+
+/// The string constants of olm-api's `file` that belong to us: those with a group in them, and
+/// condition types and reasons of more than one word.
+fn contract_strings(file: &str) -> Vec<String> {
+    let text =
+        std::fs::read_to_string(paths::repository().join("api").join(file)).expect("a source file");
+    text.lines()
+        .filter(|line| line.contains("pub const"))
+        .filter_map(|line| line.split('"').nth(1))
+        .filter(|value| {
+            value.contains("operatorframework.io")
+                || value.chars().filter(char::is_ascii_uppercase).count() > 1
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+// style.md case 2
+#[test]
+fn contract_strings_stand_in_one_place() {
+    let strings: Vec<String> = ["conditions.rs", "keys.rs"]
+        .iter()
+        .flat_map(|file| contract_strings(file))
+        // These are kinds and values of flags as well.
+        .filter(|value| !["ClusterExtension", "Unavailable"].contains(&value.as_str()))
+        .collect();
+    assert!(strings.len() > 40, "the constants were not found");
+    for (file, code) in code(&["src"]) {
+        for value in &strings {
+            assert!(
+                !code.contains(&format!("\"{value}\"")),
+                "{} spells {value:?}, which olm-api defines",
+                file.display()
+            );
+        }
+    }
+}
