@@ -1,8 +1,9 @@
 //! Fixtures for the tests that need a real control plane, and small helpers all tests share.
 //!
 //! [`cluster`] starts `local-cluster` (see `hack/local-cluster`) and the controller on it;
-//! [`wait`] polls a condition with a deadline; [`shared_data`] finds the test data beside the
-//! checkout, [`bundles`] reads bundle directories. Nothing here is a stand-in: API server, etcd and registry are the real programs.
+//! [`scene`] sets the stage of a test, [`wait`] polls a condition with a deadline, [`bundles`] reads
+//! bundle folders, [`audit`] says who wrote what. Nothing here is a stand-in: API server, etcd and
+//! registry are the real programs.
 
 pub mod audit;
 pub mod bundles;
