@@ -35,7 +35,7 @@ pub struct Catalogs {
     /// Where contents are.
     pub store: Arc<Store>,
     /// Where requests are counted.
-    pub metrics: Arc<Metrics>,
+    pub metrics: Metrics,
     /// Whether `/metas` is served.
     pub metas: bool,
 }

@@ -78,7 +78,7 @@ pub fn routes(health: Arc<Health>) -> Router {
 }
 
 /// Returns `/metrics`.
-pub fn metrics_routes(metrics: Arc<Metrics>) -> Router {
+pub fn metrics_routes(metrics: Metrics) -> Router {
     Router::new()
         .route("/metrics", get(scrape))
         .with_state(metrics)
@@ -104,7 +104,7 @@ async fn readyz(State(health): State<Arc<Health>>) -> (StatusCode, String) {
 }
 
 // stack.md case 15
-async fn scrape(State(metrics): State<Arc<Metrics>>, headers: HeaderMap) -> impl IntoResponse {
+async fn scrape(State(metrics): State<Metrics>, headers: HeaderMap) -> impl IntoResponse {
     let open_metrics = headers
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())

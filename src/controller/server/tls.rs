@@ -89,7 +89,7 @@ impl Certificates {
     /// Reads the files again and again and takes every good pair. Never returns.
     ///
     /// New connections see the new certificate; old ones go on.
-    pub async fn keep_current(mut self, metrics: Arc<Metrics>) {
+    pub async fn keep_current(mut self, metrics: Metrics) {
         loop {
             tokio::time::sleep(POLL).await;
             match self.reload() {

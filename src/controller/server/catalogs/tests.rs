@@ -15,7 +15,7 @@ use crate::catalog::store::{Compression, Origin};
 struct Server {
     folder: TempDir,
     store: Arc<Store>,
-    metrics: Arc<Metrics>,
+    metrics: Metrics,
     address: SocketAddr,
     client: reqwest::Client,
 }
@@ -32,12 +32,12 @@ impl Server {
     async fn start(metas: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(folder.path(), Compression::Made).unwrap());
-        let metrics = Arc::new(Metrics::default());
+        let metrics = Metrics::default();
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let routes = routes(Catalogs {
             store: Arc::clone(&store),
-            metrics: Arc::clone(&metrics),
+            metrics: metrics.clone(),
             metas,
         });
         tokio::spawn(serve(listener, None, routes, std::future::pending()));
