@@ -50,11 +50,9 @@ impl Classify for CatalogError {
         match self {
             Self::NoImage(_) | Self::Reference(_) => Disposition::Terminal(reasons::BLOCKED),
             Self::Pull(error) if error.is_terminal() => Disposition::Terminal(reasons::BLOCKED),
-            Self::Pull(error) => error
-                .retry_after()
-                .map_or(Disposition::Retry, |delay| {
-                    Disposition::Wait(delay.min(MAX_RETRY_AFTER))
-                }),
+            Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, |delay| {
+                Disposition::Wait(delay.min(MAX_RETRY_AFTER))
+            }),
             Self::Store(_)
             | Self::Remove(_)
             | Self::Finalizer(_)

@@ -74,7 +74,9 @@ pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) 
 /// Says whether our finalizer is on the object.
 pub(super) fn has_finalizer(catalog: &ClusterCatalog) -> bool {
     let finalizers = catalog.finalizers();
-    finalizers.iter().any(|name| name == finalizer::DELETE_SERVER_CACHE)
+    finalizers
+        .iter()
+        .any(|name| name == finalizer::DELETE_SERVER_CACHE)
 }
 
 /// Returns how long until the registry is asked again; nothing if it is not polled.
@@ -115,7 +117,9 @@ mod tests {
             },
         );
         catalog.metadata.generation = Some(1);
-        catalog.finalizers_mut().push(finalizer::DELETE_SERVER_CACHE.to_owned());
+        catalog
+            .finalizers_mut()
+            .push(finalizer::DELETE_SERVER_CACHE.to_owned());
         let name = (label::METADATA_NAME.to_owned(), "acme".to_owned());
         catalog.labels_mut().extend([name]);
         catalog
@@ -170,13 +174,22 @@ mod tests {
             ..remembered(now, 1, 120).memory.unwrap()
         };
         let mut catalog = catalog();
-        assert_eq!(until_poll(&catalog, &memory(0.0), now), Some(Duration::from_secs(180)));
+        assert_eq!(
+            until_poll(&catalog, &memory(0.0), now),
+            Some(Duration::from_secs(180))
+        );
         let latest = until_poll(&catalog, &memory(1.0), now).unwrap();
         assert!(latest > Duration::from_secs(180) && latest <= Duration::from_secs(183));
         let image = catalog.spec.source.image.as_mut().unwrap();
         image.poll_interval_minutes = Some(i64::MAX);
         until_poll(&catalog, &memory(1.0), now);
-        catalog.spec.source.image.as_mut().unwrap().poll_interval_minutes = None;
+        catalog
+            .spec
+            .source
+            .image
+            .as_mut()
+            .unwrap()
+            .poll_interval_minutes = None;
         assert_eq!(until_poll(&catalog, &memory(0.0), now), None);
     }
 

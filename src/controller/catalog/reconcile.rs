@@ -101,16 +101,21 @@ pub(super) async fn reconcile(
     let started = Instant::now();
     let result = pass(&ctx, catalog).await;
     let (counted, error) = match &result {
-        Ok(_) if ctx.memory(&catalog.name_any()).is_some_and(|memory| {
-            until_poll(catalog, &memory, started).is_some()
-        }) => (ReconcileResult::RequeueAfter, None),
+        Ok(_)
+            if ctx
+                .memory(&catalog.name_any())
+                .is_some_and(|memory| until_poll(catalog, &memory, started).is_some()) =>
+        {
+            (ReconcileResult::RequeueAfter, None)
+        }
         Ok(_) => (ReconcileResult::Success, None),
         Err(error) if matches!(error.disposition(), Disposition::Terminal(_)) => {
             (ReconcileResult::TerminalError, Some(Chain(error)))
         }
         Err(error) => (ReconcileResult::Error, Some(Chain(error))),
     };
-    ctx.metrics.reconciled(CONTROLLER_CATALOG, counted, started.elapsed());
+    ctx.metrics
+        .reconciled(CONTROLLER_CATALOG, counted, started.elapsed());
     tracing::info!(name = %catalog.name_any(), error = error.map(tracing::field::display), "reconcile ending");
     result
 }
@@ -212,7 +217,10 @@ async fn fetch(ctx: &Arc<Context>, catalog: &ClusterCatalog) -> Result<(), Catal
     }
     let image = pull_catalog(&ctx.puller, &resolved).await.map_err(pull)?;
     if image.directory_missing {
-        tracing::warn!(directory = image.directory, "the image has no catalog directory");
+        tracing::warn!(
+            directory = image.directory,
+            "the image has no catalog directory"
+        );
     }
     let origin = origin(catalog, &resolved);
     let store = Arc::clone(&ctx.store);
@@ -221,7 +229,12 @@ async fn fetch(ctx: &Arc<Context>, catalog: &ClusterCatalog) -> Result<(), Catal
         .map_err(CatalogError::Store)?;
     let (blobs, dropped) = (content.index().len(), content.dropped());
     ctx.metrics.stored_catalog(&name, blobs, dropped);
-    tracing::info!(digest = content.digest(), blobs, dropped, "catalog content stored");
+    tracing::info!(
+        digest = content.digest(),
+        blobs,
+        dropped,
+        "catalog content stored"
+    );
     Ok(())
 }
 
@@ -240,7 +253,9 @@ fn write(store: &Store, origin: Origin, image: &CatalogImage) -> Result<Arc<Cont
         .files
         .to_map()
         .map_err(StoreError::disk("error reading unpacked files"))?;
-    let files = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+    let files = files
+        .iter()
+        .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
     store.write(origin, read::metas(files)?)
 }
 

@@ -126,7 +126,11 @@ fn nothing_served(
 }
 
 fn shown(error: &CatalogError) -> String {
-    Chain(error).to_string().chars().take(MAX_ERROR_CHARS).collect()
+    Chain(error)
+        .to_string()
+        .chars()
+        .take(MAX_ERROR_CHARS)
+        .collect()
 }
 
 #[cfg(test)]
@@ -175,12 +179,22 @@ mod tests {
     #[test]
     fn success_names_source_address_and_time() {
         let status = report(&catalog(), &Outcome::Served(&origin()), BASE, at(9));
-        assert_eq!(status.resolved_source.as_ref().unwrap().image.ref_, "example.com/c@sha256:1");
-        assert_eq!(status.urls.as_ref().unwrap().base, "https://catalogs.example/catalogs/acme");
+        assert_eq!(
+            status.resolved_source.as_ref().unwrap().image.ref_,
+            "example.com/c@sha256:1"
+        );
+        assert_eq!(
+            status.urls.as_ref().unwrap().base,
+            "https://catalogs.example/catalogs/acme"
+        );
         assert_eq!(status.last_unpacked.as_ref().unwrap().0, at(0));
         assert_eq!(
             said(&status, types::SERVING),
-            (TRUE, reasons::AVAILABLE, "Serving desired content from resolved source")
+            (
+                TRUE,
+                reasons::AVAILABLE,
+                "Serving desired content from resolved source"
+            )
         );
         assert_eq!(
             said(&status, types::PROGRESSING),
@@ -198,7 +212,10 @@ mod tests {
         let mut catalog = catalog();
         let status = report(&catalog, &Outcome::Served(&origin()), BASE, at(0));
         catalog.status = Some(status.clone());
-        assert_eq!(report(&catalog, &Outcome::Served(&origin()), BASE, at(60)), status);
+        assert_eq!(
+            report(&catalog, &Outcome::Served(&origin()), BASE, at(60)),
+            status
+        );
     }
 
     // catalogs.md R2, R13
@@ -209,15 +226,28 @@ mod tests {
         let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
         assert_eq!(
             said(&status, types::SERVING),
-            (FALSE, reasons::UNAVAILABLE, "Catalog contents have not been unpacked yet")
+            (
+                FALSE,
+                reasons::UNAVAILABLE,
+                "Catalog contents have not been unpacked yet"
+            )
         );
         let text = "error storing fbc: error writing catalog content: no space";
-        assert_eq!(said(&status, types::PROGRESSING), (TRUE, reasons::RETRYING, text));
-        assert_eq!(said(&status, types::READY), (FALSE, reasons::RETRYING, text));
+        assert_eq!(
+            said(&status, types::PROGRESSING),
+            (TRUE, reasons::RETRYING, text)
+        );
+        assert_eq!(
+            said(&status, types::READY),
+            (FALSE, reasons::RETRYING, text)
+        );
         // Content that was lost is another matter: the status said more before.
         catalog.status = Some(report(&catalog, &Outcome::Served(&origin()), BASE, at(0)));
         let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
-        assert_eq!(said(&status, types::SERVING), (FALSE, reasons::UNAVAILABLE, text));
+        assert_eq!(
+            said(&status, types::SERVING),
+            (FALSE, reasons::UNAVAILABLE, text)
+        );
         assert!(status.resolved_source.is_some() && status.urls.is_some());
     }
 
@@ -228,9 +258,18 @@ mod tests {
         catalog.status = Some(report(&catalog, &Outcome::Served(&origin()), BASE, at(0)));
         catalog.metadata.generation = Some(4);
         let error = disk("x");
-        let status = report(&catalog, &Outcome::Failed(&error, Some(&origin())), BASE, at(1));
+        let status = report(
+            &catalog,
+            &Outcome::Failed(&error, Some(&origin())),
+            BASE,
+            at(1),
+        );
         assert_eq!(said(&status, types::SERVING).0, TRUE);
-        let generation = |type_| status::find(&status.conditions, type_).unwrap().observed_generation;
+        let generation = |type_| {
+            status::find(&status.conditions, type_)
+                .unwrap()
+                .observed_generation
+        };
         assert_eq!(generation(types::SERVING), Some(3));
         assert_eq!(generation(types::PROGRESSING), Some(4));
         assert_eq!(said(&status, types::READY).0, FALSE);
@@ -242,7 +281,11 @@ mod tests {
         let status = report(&catalog(), &Outcome::Failed(&error, None), BASE, at(0));
         assert_eq!(
             said(&status, types::PROGRESSING),
-            (FALSE, reasons::BLOCKED, "error parsing ClusterCatalog \"acme\", image source is nil")
+            (
+                FALSE,
+                reasons::BLOCKED,
+                "error parsing ClusterCatalog \"acme\", image source is nil"
+            )
         );
     }
 
