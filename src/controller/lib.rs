@@ -4,6 +4,7 @@ pub mod account;
 pub mod apply;
 pub mod backoff;
 pub mod catalog;
+pub mod fetch;
 pub mod objectset;
 pub mod server;
 pub mod telemetry;
