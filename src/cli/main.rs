@@ -4,6 +4,7 @@
 //! Nothing is decided here but the exit code.
 
 mod args;
+mod bundle_source;
 mod catalogs;
 mod commands;
 mod output;

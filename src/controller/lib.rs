@@ -1,4 +1,5 @@
 //! The controller: everything that acts on a cluster, a disk or a socket.
 
 pub mod backoff;
+pub mod catalog;
 pub mod telemetry;
