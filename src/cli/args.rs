@@ -4,7 +4,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{range, resolve};
+use crate::commands::{range, render, resolve};
 use crate::output::UsageError;
 
 /// Install, upgrade and examine ClusterExtensions
@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Resolve(resolve::ResolveArgs),
     /// Say whether versions are inside a version range
     Range(range::RangeArgs),
+    /// Print the objects a bundle becomes
+    Render(render::RenderArgs),
 }
 
 /// The connection flags of kubectl; commands that work offline accept and ignore them.

@@ -4,8 +4,11 @@
 //! Nothing is decided here but the exit code.
 
 mod args;
+mod bundle_source;
+mod catalogs;
 mod commands;
 mod output;
+mod requests;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;

@@ -160,7 +160,11 @@ impl Registries {
             Err(err) if err.kind() == io::ErrorKind::NotFound && !paths.required => {}
             Err(source) => return Err(read_error(&paths.file, source)),
         }
-        for path in paths.drop_ins.as_deref().map_or(Ok(vec![]), drop_in_files)? {
+        for path in paths
+            .drop_ins
+            .as_deref()
+            .map_or(Ok(vec![]), drop_in_files)?
+        {
             let text = std::fs::read_to_string(&path).map_err(|err| read_error(&path, err))?;
             merged.add(&path, &text)?;
         }
@@ -252,7 +256,10 @@ impl Registry {
         for mirror in &mut self.mirrors {
             mirror.location = location(&mirror.location)?;
             if mirror.location.is_empty() {
-                return Err(format!("a mirror of {} has no location", quote(&self.prefix)));
+                return Err(format!(
+                    "a mirror of {} has no location",
+                    quote(&self.prefix)
+                ));
             }
             if self.mirror_by_digest_only && mirror.pull_from_mirror.is_some() {
                 return Err(format!(
@@ -284,11 +291,13 @@ fn location(text: &str) -> Result<String, String> {
 
 fn rewrite(reference: &str, location: &str, rest: &str) -> Result<ImageRef, RegistriesError> {
     let rewritten = format!("{location}{rest}");
-    rewritten.parse().map_err(|source| RegistriesError::Rewrite {
-        reference: reference.to_owned(),
-        rewritten,
-        source,
-    })
+    rewritten
+        .parse()
+        .map_err(|source| RegistriesError::Rewrite {
+            reference: reference.to_owned(),
+            rewritten,
+            source,
+        })
 }
 
 /// Returns how many bytes of `reference` the prefix covers, if it ends on a component boundary.
@@ -300,7 +309,10 @@ fn match_len(reference: &str, prefix: &str) -> Option<usize> {
         }
         None => reference.starts_with(prefix).then_some(prefix.len())?,
     };
-    let boundary = matches!(reference.as_bytes().get(end), None | Some(b'/' | b':' | b'@'));
+    let boundary = matches!(
+        reference.as_bytes().get(end),
+        None | Some(b'/' | b':' | b'@')
+    );
     boundary.then_some(end)
 }
 
@@ -313,7 +325,10 @@ fn drop_in_files(directory: &Path) -> Result<Vec<PathBuf>, RegistriesError> {
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.map_err(|err| read_error(directory, err))?.path();
-        if path.extension().is_some_and(|extension| extension == "conf") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "conf")
+        {
             files.push(path);
         }
     }
@@ -369,7 +384,11 @@ mod tests {
         let registries = parse(MIRRORED).unwrap();
         assert_eq!(
             images(&registries, "quay.io/ns/cat:v1"),
-            ["tags.example.com:5000/m/cat:v1", "all.example.com/cat:v1", "quay.io/ns/cat:v1"]
+            [
+                "tags.example.com:5000/m/cat:v1",
+                "all.example.com/cat:v1",
+                "quay.io/ns/cat:v1"
+            ]
         );
         assert_eq!(
             images(&registries, &format!("quay.io/ns/cat@{DIGEST}")),
@@ -379,8 +398,13 @@ mod tests {
                 format!("quay.io/ns/cat@{DIGEST}"),
             ]
         );
-        let tagged = registries.endpoints(&"quay.io/ns/cat:v1".parse().unwrap()).unwrap();
-        assert_eq!(tagged.iter().map(|e| e.insecure).collect::<Vec<_>>(), [true, false, false]);
+        let tagged = registries
+            .endpoints(&"quay.io/ns/cat:v1".parse().unwrap())
+            .unwrap();
+        assert_eq!(
+            tagged.iter().map(|e| e.insecure).collect::<Vec<_>>(),
+            [true, false, false]
+        );
     }
 
     #[rstest]
@@ -406,11 +430,19 @@ mod tests {
             "#,
         )
         .unwrap();
-        let endpoint = |image: &str| registries.endpoints(&image.parse().unwrap()).unwrap().remove(0);
+        let endpoint = |image: &str| {
+            registries
+                .endpoints(&image.parse().unwrap())
+                .unwrap()
+                .remove(0)
+        };
         assert!(endpoint("a.example.com:5000/b:1").insecure);
         assert!(endpoint("b.a.example.com/b:1").insecure);
         assert!(!endpoint("example.com/b:1").insecure);
-        assert_eq!(endpoint("a.example.com/ns/b:1").blocked.as_deref(), Some("a.example.com/ns"));
+        assert_eq!(
+            endpoint("a.example.com/ns/b:1").blocked.as_deref(),
+            Some("a.example.com/ns")
+        );
         assert_eq!(endpoint("old.io/b:1").image.to_string(), "new.io/x/b:1");
     }
 
@@ -437,7 +469,9 @@ mod tests {
     #[case::prefix_only("[[registry]]\nprefix = 'a.io'")]
     #[case::inner_star("[[registry]]\nprefix = 'a.*.io'\nlocation = 'b.io'")]
     #[case::no_toml("[[registry")]
-    #[case::both("[[registry]]\nlocation='a.io'\nmirror-by-digest-only=true\n[[registry.mirror]]\nlocation='b.io'\npull-from-mirror='all'")]
+    #[case::both(
+        "[[registry]]\nlocation='a.io'\nmirror-by-digest-only=true\n[[registry.mirror]]\nlocation='b.io'\npull-from-mirror='all'"
+    )]
     fn malformed_configuration_is_an_error_naming_the_file(#[case] text: &str) {
         let err = parse(text).unwrap_err();
         assert!(err.to_string().contains("registries.conf"), "{err}");
@@ -459,7 +493,10 @@ mod tests {
             drop_ins: Some(drop_ins),
             required: true,
         };
-        assert_eq!(images(&Registries::load(&paths).unwrap(), "a.io/x:1"), ["three.io/x:1"]);
+        assert_eq!(
+            images(&Registries::load(&paths).unwrap(), "a.io/x:1"),
+            ["three.io/x:1"]
+        );
     }
 
     #[test]

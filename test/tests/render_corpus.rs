@@ -38,7 +38,7 @@ const REFUSED: [(&str, &str); 5] = [
     (
         "cockroachdb/2.1.1",
         // R6
-        "unsupported bundle: custom resource definition \"crdbs.charts.operatorhub.io\" has \
+        "unsupported bundle: custom resource definition \"cockroachdbs.charts.helm.k8s.io\" has \
          apiVersion \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves",
     ),
     (

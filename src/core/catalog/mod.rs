@@ -1,5 +1,18 @@
 //! File-based catalogs: model, reading, package index, deprecations.
 
 mod canonical;
+mod fields;
 pub mod ignore;
+mod index;
+mod model;
 pub mod read;
+
+#[cfg(test)]
+mod tests;
+
+pub use fields::FieldError;
+pub use index::{Blob, BlobError, Content, PackageIndex};
+pub use model::{
+    Bundle, BundleVersionError, Channel, Deprecation, Deprecations, Entry, Property, SkipRangeText,
+    property, schema,
+};

@@ -491,5 +491,4 @@ fn clip(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "read_tests.rs"]
 mod tests;

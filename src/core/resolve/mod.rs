@@ -1,1 +1,354 @@
 //! Chooses a bundle from catalog contents, and says why.
+//!
+//! The filter of a ClusterExtension, the installed bundle and the catalogs with their state come
+//! in as plain values; the chosen bundle or the exact error text goes out, with what is needed to
+//! explain it. Nothing is fetched, no clock is read, and the order of catalogs, blobs, channels
+//! and entries never matters.
+//!
+//! Source: resolution.md sections 1 and 4.
+
+mod catalogs;
+mod error;
+mod filter;
+mod policy;
+mod selector;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+pub use catalogs::{Catalog, CatalogProblem, Unavailability};
+pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
+pub use filter::{Exclusion, Reason};
+pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
+pub use selector::{Selector, SelectorError};
+pub use validate::{Dependencies, ValidationError};
+
+use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
+
+use crate::catalog::{Bundle, BundleVersionError, Deprecations};
+use crate::error::quote;
+use crate::version::{VersionRange, VersionRelease, VersionReleaseError};
+
+/// What is asked for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Request {
+    /// `spec.source.catalog`.
+    pub filter: CatalogFilter,
+    /// The bundle of the last revision that succeeded, never one that rolls out.
+    pub installed: Option<Installed>,
+}
+
+/// The installed bundle.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Installed {
+    /// Name of the bundle.
+    pub name: String,
+    /// Version as recorded, with the release as build metadata where it has no field of its own.
+    pub version: String,
+    /// Release, where it is recorded apart; empty means explicitly none.
+    pub release: Option<String>,
+}
+
+/// How resolution behaves, from flags, gates and annotations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Gate `BundleReleaseSupport`.
+    pub release_support: bool,
+    /// What a catalog that cannot be read means.
+    pub unavailability: Unavailability,
+    /// How far an automatic update may go.
+    pub updates: UpdatePolicy,
+    /// What declared dependencies mean.
+    pub dependencies: Dependencies,
+}
+
+/// The result of a resolution, with its explanation.
+#[derive(Debug)]
+pub struct Resolution<'a> {
+    /// The chosen bundle, or the error whose [`crate::error::Chain`] is the message.
+    pub result: Result<Selected<'a>, ResolveError>,
+    /// Every selected catalog that is not disabled, by name.
+    pub catalogs: Vec<CatalogReport<'a>>,
+    /// Bundles that would have come before the chosen one and that the update policy keeps back,
+    /// best first within each catalog.
+    pub held: Vec<Held<'a>>,
+    /// Every bundle a filter removed, with the first filter that did, by catalog and then as the
+    /// catalog orders its bundles.
+    pub excluded: Vec<Exclusion<'a>>,
+    decision: Fallback,
+}
+
+/// The chosen bundle.
+#[derive(Debug, Clone)]
+pub struct Selected<'a> {
+    /// Name of the catalog.
+    pub catalog: &'a str,
+    /// The bundle.
+    pub bundle: &'a Bundle,
+    /// Its version and release.
+    pub version: VersionRelease,
+    /// Whether it is listed as deprecated.
+    pub deprecated: bool,
+    /// The package's deprecations in that catalog.
+    pub deprecations: Option<&'a Deprecations>,
+    /// Things a person may want to know.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something unexpected about the chosen bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Warning {
+    /// It is a step to a lower version or release.
+    SuccessorIsLowerVersion,
+    /// No edge of the catalog leads to it; `SelfCertified` allowed it (README decision 30).
+    ForcedStep,
+}
+
+/// A bundle kept back by the update policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held<'a> {
+    /// Name of the catalog.
+    pub catalog: &'a str,
+    /// Name of the bundle.
+    pub bundle: &'a str,
+    /// Its version and release.
+    pub version: VersionRelease,
+    /// Why.
+    pub reason: HeldReason,
+}
+
+/// What became of one catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogReport<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its priority.
+    pub priority: i32,
+    /// What is wrong with it, even if its content could be used.
+    pub problem: Option<CatalogError>,
+    /// Whether its content took part.
+    pub used: bool,
+    /// How many bundles of the package it has.
+    pub bundles: usize,
+    /// How many passed every filter.
+    pub candidates: usize,
+    /// Name of the best of them.
+    pub best: Option<&'a str>,
+}
+
+/// What the reconciler does with a resolution.
+#[derive(Debug, Clone, Copy)]
+pub enum Decision<'r, 'a> {
+    /// Install or keep this bundle.
+    Use(&'r Selected<'a>),
+    /// Keep the installed bundle: silently if the catalogs are gone and nothing else is asked
+    /// for, otherwise reporting the error as `Retrying`.
+    Keep(Option<&'r ResolveError>),
+    /// Nothing is desired; the error is the message.
+    Fail(&'r ResolveError),
+}
+
+/// What happens to the installed bundle when the resolution fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fallback {
+    /// Nothing is installed, or the request itself is wrong.
+    Fail,
+    /// It stays, and the error is reported.
+    Hold,
+    /// It stays; there is no catalog to ask, and the request still admits it.
+    Maintain,
+}
+
+impl<'a> Resolution<'a> {
+    /// Says what the reconciler does: use the result, keep what is installed, or fail.
+    ///
+    /// Source: resolution.md 1.11, README decision 5.
+    pub fn decision(&self) -> Decision<'_, 'a> {
+        match (&self.result, self.decision) {
+            (Ok(selected), _) => Decision::Use(selected),
+            (Err(_), Fallback::Maintain) => Decision::Keep(None),
+            (Err(error), Fallback::Hold) => Decision::Keep(Some(error)),
+            (Err(error), Fallback::Fail) => Decision::Fail(error),
+        }
+    }
+
+    /// Returns the note of Event `CatalogUnavailable`, if a bundle was chosen although something
+    /// is wrong with some catalog.
+    ///
+    /// Example: `resolved without catalog(s) "b": catalog "b" is not being served`.
+    pub fn unavailable_note(&self) -> Option<String> {
+        let broken = |report: &CatalogReport<'a>| report.problem.clone();
+        let problems: Vec<_> = self.catalogs.iter().filter_map(broken).collect();
+        let first = problems.first().filter(|_| self.result.is_ok())?;
+        let names: Vec<_> = problems
+            .iter()
+            .map(|problem| quote(&problem.catalog))
+            .collect();
+        let names = names.join(", ");
+        Some(format!("resolved without catalog(s) {names}: {first}"))
+    }
+}
+
+/// A request whose parts are parsed.
+struct Query<'r> {
+    request: &'r Request,
+    options: &'r Options,
+    range: Option<VersionRange>,
+    /// The installed version; wrong ones only matter once some catalog has the package.
+    installed: Option<Result<VersionRelease, InstalledError>>,
+    self_certified: bool,
+    /// The update policy, where it applies.
+    updates: UpdatePolicy,
+}
+
+/// Chooses the bundle a ClusterExtension gets.
+///
+/// Candidates of one catalog are the bundles of the package in a requested channel, in the version
+/// range, and that may follow the installed bundle; the best of them is not deprecated and of the
+/// highest version and release. Of several catalogs the one of highest priority wins, deprecated
+/// bundles losing to others; two at the top are an error.
+pub fn resolve<'a>(
+    request: &Request,
+    catalogs: &'a [Catalog<'a>],
+    options: &Options,
+) -> Resolution<'a> {
+    match Query::new(request, options) {
+        Ok((query, selector)) => {
+            let mut selected: Vec<_> = catalogs
+                .iter()
+                .filter(|catalog| catalog.enabled && selector.matches(&catalog.labels))
+                .collect();
+            selected.sort_by(|a, b| a.name.cmp(b.name));
+            query.run(&selected)
+        }
+        Err(error) => Resolution {
+            result: Err(error),
+            catalogs: Vec::new(),
+            held: Vec::new(),
+            excluded: Vec::new(),
+            decision: Fallback::Fail,
+        },
+    }
+}
+
+impl<'r> Query<'r> {
+    /// Checks selector and range, in this order, before any catalog is looked at.
+    fn new(request: &'r Request, options: &'r Options) -> Result<(Self, Selector), ResolveError> {
+        let filter = &request.filter;
+        let selector = Selector::new(filter.selector.as_ref()).map_err(ResolveError::Selector)?;
+        let text = filter.version.as_deref().filter(|text| !text.is_empty());
+        let range = text.map(str::parse::<VersionRange>).transpose();
+        let range = range.map_err(|source| ResolveError::Range {
+            range: text.unwrap_or_default().to_owned(),
+            source,
+        })?;
+        let policy = filter.upgrade_constraint_policy.unwrap_or_default();
+        let installed = request.installed.as_ref().map(Installed::parse);
+        let self_certified = policy == UpgradeConstraintPolicy::SelfCertified;
+        let mut query = Self {
+            request,
+            options,
+            range,
+            installed,
+            self_certified,
+            updates: UpdatePolicy::Any,
+        };
+        // A range that excludes what is installed is the administrator's decision and is followed.
+        if !self_certified && query.installed_satisfies_range() {
+            query.updates = options.updates;
+        }
+        Ok((query, selector))
+    }
+
+    /// Says whether nothing but the installed version is asked for, or a range that contains it.
+    fn installed_satisfies_range(&self) -> bool {
+        match (&self.installed, &self.range) {
+            (Some(Ok(_)), None) => true,
+            (Some(Ok(installed)), Some(range)) => range.contains(&installed.version),
+            (Some(Err(_)) | None, _) => false,
+        }
+    }
+
+    fn run<'a>(&self, catalogs: &[&'a Catalog<'a>]) -> Resolution<'a> {
+        let walks: Vec<_> = catalogs.iter().map(|catalog| self.walk(catalog)).collect();
+        let result = self.choose(&walks).and_then(|winner| self.finish(winner));
+        let maintained = self.request.installed.is_some()
+            && (self.range.is_none() || self.installed_satisfies_range());
+        let decision = match &self.request.installed {
+            None => Fallback::Fail,
+            Some(_) if catalogs.is_empty() && maintained => Fallback::Maintain,
+            Some(_) => Fallback::Hold,
+        };
+        let (mut reports, mut held, mut excluded) = (Vec::new(), Vec::new(), Vec::new());
+        for walk in walks {
+            reports.push(walk.report);
+            held.extend(walk.held);
+            excluded.extend(walk.excluded);
+        }
+        Resolution {
+            result,
+            catalogs: reports,
+            held,
+            excluded,
+            decision,
+        }
+    }
+
+    /// Checks the winner and adds what is known about it.
+    fn finish<'a>(
+        &self,
+        winner: &catalogs::Contribution<'a>,
+    ) -> Result<Selected<'a>, ResolveError> {
+        let bundle = winner.bundle;
+        let version = bundle.version(self.options.release_support);
+        let version = version.map_err(|error: &BundleVersionError| ResolveError::Version {
+            bundle: bundle.name.clone(),
+            source: error.clone(),
+        })?;
+        validate::validate(bundle, self.options.dependencies).map_err(|source| {
+            ResolveError::Validation {
+                bundle: bundle.name.clone(),
+                source,
+            }
+        })?;
+        Ok(Selected {
+            catalog: winner.catalog,
+            bundle,
+            version: version.clone(),
+            deprecated: winner.deprecated,
+            deprecations: winner.package.deprecations.as_ref(),
+            warnings: self.warnings(winner, version),
+        })
+    }
+
+    fn warnings(
+        &self,
+        winner: &catalogs::Contribution<'_>,
+        version: &VersionRelease,
+    ) -> Vec<Warning> {
+        let Some(Ok(installed)) = &self.installed else {
+            return Vec::new();
+        };
+        let mut warnings = Vec::new();
+        if version.precedence(installed).is_lt() {
+            warnings.push(Warning::SuccessorIsLowerVersion);
+        }
+        if !self.may_follow(winner.package, winner.bundle, installed) {
+            warnings.push(Warning::ForcedStep);
+        }
+        warnings
+    }
+}
+
+impl Installed {
+    /// Reads the recorded version: a release recorded apart selects the explicit rule.
+    fn parse(&self) -> Result<VersionRelease, InstalledError> {
+        let parsed: Result<_, VersionReleaseError> = match &self.release {
+            Some(release) => VersionRelease::explicit(&self.version, release),
+            None => VersionRelease::legacy(&self.version),
+        };
+        let explicit = self.release.is_some();
+        parsed.map_err(|source| InstalledError::new(explicit, source))
+    }
+}

@@ -145,17 +145,28 @@ fn write_block(out: &mut String, content: &str, depth: usize) {
     }
 }
 
-/// Returns a text as a plain scalar where nobody can misread it, else in double quotes.
+/// Returns a text as a plain scalar where nobody can misread it, else in quotes.
 fn text(content: &str) -> String {
-    if is_plain(content) {
+    if is_plain(content) || is_quantity(content) {
         content.to_owned()
+    } else if content.contains(['"', '\\']) && !content.chars().any(needs_escape) {
+        // JSON inside a text stays readable.
+        format!("'{}'", content.replace('\'', "''"))
     } else {
         quoted(content)
     }
 }
 
+/// Says whether a text is a number with a unit, for example `64Mi`, which no reader takes for a
+/// number.
+fn is_quantity(content: &str) -> bool {
+    let unit = content.trim_start_matches(|c: char| c.is_ascii_digit());
+    let units = ["m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti", "s", "h"];
+    unit.len() < content.len() && units.contains(&unit)
+}
+
 fn is_plain(content: &str) -> bool {
-    let safe = |c: char| c.is_ascii_alphanumeric() || " _./:@+=,()*<>-".contains(c);
+    let safe = |c: char| c.is_ascii_alphanumeric() || " _./:@+=,()*<>[]'-".contains(c);
     content.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
         && content.chars().all(safe)
         && !content.ends_with([' ', ':'])

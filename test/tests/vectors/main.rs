@@ -2,6 +2,7 @@
 //! repository).
 
 mod ranges;
+mod resolution;
 
 use std::path::PathBuf;
 

@@ -1,0 +1,169 @@
+//! `kubectl olm render`: the objects a bundle becomes, ready for `kubectl apply -f -`.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use olm_core::config::{ConfigError, Features};
+use olm_core::object::Object;
+use olm_core::render::{RenderError, RolePlacement, Settings, render_configured};
+use olm_core::yaml;
+use serde_json::{Value, json};
+
+use crate::args::Global;
+use crate::bundle_source::load_bundle_source;
+use crate::output::{Outcome, UsageError, notice, write_json};
+
+/// Flags of `render`.
+#[derive(Debug, Args)]
+pub(crate) struct RenderArgs {
+    /// Directory of an unpacked bundle, or reference of a bundle image
+    #[arg(value_name = "BUNDLE_DIR|IMAGE")]
+    bundle: String,
+    /// Namespace the operator watches; all of them when left out
+    #[arg(long, value_name = "NAMESPACE")]
+    watch_namespace: Option<String>,
+    /// Who issues the certificates of webhooks
+    #[arg(long, value_enum, default_value_t)]
+    webhook_certificates: WebhookCertificates,
+    /// Where the rights of an operator that watches another namespace go
+    #[arg(long, value_enum, default_value_t)]
+    role_placement: Placement,
+    /// File with the configuration of the extension, as in `spec.config.inline`
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// Who issues the certificates of webhooks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum WebhookCertificates {
+    /// Nobody
+    #[default]
+    None,
+    /// cert-manager
+    CertManager,
+    /// The service CA of OpenShift
+    ServiceCa,
+    /// The controller itself
+    SelfSigned,
+}
+
+/// Where namespaced rights go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Placement {
+    /// Into the watched namespace
+    TargetsOnly,
+    /// Into the watched and the install namespace
+    #[default]
+    TargetsAndInstall,
+}
+
+/// How objects are printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A stream of documents
+    #[default]
+    Yaml,
+    /// One list
+    Json,
+}
+
+/// Renders one bundle and prints its objects.
+pub(crate) async fn run(
+    args: RenderArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let namespace = global.require_namespace()?;
+    let inline = configuration(&args)?;
+    let bundle = load_bundle_source(&args.bundle).await?;
+    let settings = Settings {
+        install_namespace: namespace,
+        inline: inline.as_ref(),
+        features: features(args.webhook_certificates),
+        role_placement: match args.role_placement {
+            Placement::TargetsOnly => RolePlacement::TargetsOnly,
+            Placement::TargetsAndInstall => RolePlacement::TargetsAndInstall,
+        },
+    };
+    let rendered = render_configured(&bundle, &settings)?;
+    for warning in &rendered.warnings {
+        notice(&format!("warning: {warning}"));
+    }
+    print(rendered.objects, args.output, out)?;
+    Ok(Outcome::Done)
+}
+
+/// Only the install mode AllNamespaces is rendered yet, and no webhooks, whoever would issue their
+/// certificates.
+fn features(certificates: WebhookCertificates) -> Features {
+    let webhooks = match certificates {
+        WebhookCertificates::None
+        | WebhookCertificates::CertManager
+        | WebhookCertificates::ServiceCa
+        | WebhookCertificates::SelfSigned => false,
+    };
+    Features {
+        single_own_namespace: false,
+        webhooks,
+    }
+}
+
+/// Returns the configuration of the file, the flag `--watch-namespace` put into it.
+fn configuration(args: &RenderArgs) -> anyhow::Result<Option<Value>> {
+    let file = match &args.config {
+        Some(path) => read_configuration(path)?,
+        None => None,
+    };
+    let Some(namespace) = args
+        .watch_namespace
+        .as_deref()
+        .filter(|name| !name.is_empty())
+    else {
+        return Ok(file);
+    };
+    match file {
+        None => Ok(Some(json!({ "watchNamespace": namespace }))),
+        Some(Value::Object(mut map)) => {
+            if map.contains_key("watchNamespace") {
+                let text = "--watch-namespace is given and --config sets `watchNamespace` too";
+                return Err(UsageError(text.to_owned()).into());
+            }
+            map.insert("watchNamespace".to_owned(), namespace.into());
+            Ok(Some(Value::Object(map)))
+        }
+        // The wrong type is reported with the other faults of the configuration.
+        other => Ok(other),
+    }
+}
+
+fn read_configuration(path: &Path) -> anyhow::Result<Option<Value>> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("reading {shown}"))?;
+    let documents = yaml::to_json(&text).map_err(|error| {
+        let details = vec![error.to_string()];
+        RenderError::Config(ConfigError { details })
+    })?;
+    if documents.len() > 1 {
+        let text = format!("{shown} holds more than one document");
+        return Err(UsageError(text).into());
+    }
+    Ok(documents.into_iter().next())
+}
+
+fn print(objects: Vec<Object>, output: Output, out: &mut dyn Write) -> anyhow::Result<()> {
+    let items: Vec<Value> = objects.into_iter().map(Object::into_value).collect();
+    match output {
+        Output::Yaml => out.write_all(yaml::to_yaml_stream(&items).as_bytes())?,
+        Output::Json => {
+            let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
+            write_json(out, &list)?;
+        }
+    }
+    Ok(())
+}

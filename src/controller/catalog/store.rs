@@ -1,0 +1,562 @@
+//! Catalog contents on disk: one read-only file of JSON lines per catalog, and its index.
+//!
+//! ```text
+//! <root>/tmp/                                    what is being written or removed; emptied at start
+//! <root>/<sha256 of the catalog's name>/current  name of the folder that counts
+//!                                      /<sha256 of the reference>/catalog.jsonl{,.gz,.zst} index.json
+//! ```
+//!
+//! No name from an image or a cluster becomes a path. A folder is written in `tmp`, synced, moved
+//! into place and only then pointed at, so that a crash leaves either the old content or the new.
+//! Readers hold open files; removing a folder never cuts them off. No lock is held while content
+//! is read, parsed or written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use jiff::Timestamp;
+use olm_core::catalog::read::{Meta, ReadError};
+use sha2::{Digest as _, Sha256};
+
+use super::index::{BlobIndex, Record};
+
+/// Name of the file of JSON lines.
+const LINES: &str = "catalog.jsonl";
+/// Names of its compressed forms.
+const GZIP: &str = "catalog.jsonl.gz";
+const ZSTD: &str = "catalog.jsonl.zst";
+/// Name of the index, which is written last and vouches for the rest.
+const INDEX: &str = "index.json";
+/// Name of the file that points at the folder that counts.
+const CURRENT: &str = "current";
+/// Name of the folder for what is not complete.
+const TEMPORARY: &str = "tmp";
+/// Compression levels: the best that costs less than a second for a large catalog.
+const GZIP_LEVEL: u32 = 6;
+const ZSTD_LEVEL: i32 = 3;
+
+/// Why content could not be stored, restored or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The content itself cannot be read.
+    #[error(transparent)]
+    Content(#[from] ReadError),
+    /// A line of a download is no blob.
+    #[error("line {line} is not a catalog blob")]
+    Line {
+        /// Number of the line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A disk operation failed.
+    #[error("{action}")]
+    Disk {
+        /// What was tried.
+        action: &'static str,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl StoreError {
+    /// Wraps what the system says about `action`.
+    pub fn disk(action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Disk { action, source }
+    }
+}
+
+/// Where content came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// Name of the catalog.
+    pub catalog: String,
+    /// Identity of the catalog object; content of another object of the same name is not used.
+    pub uid: String,
+    /// Reference of the image, by digest.
+    pub reference: String,
+    /// When the image was unpacked.
+    pub unpacked: Timestamp,
+}
+
+/// Whether compressed forms of the content are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// For content that is served.
+    Made,
+    /// For content that is only read here.
+    None,
+}
+
+/// The contents of all catalogs. Shared by reference; cheap to ask from any thread.
+#[derive(Debug)]
+pub struct Store {
+    root: PathBuf,
+    compression: Compression,
+    contents: RwLock<BTreeMap<String, Arc<Content>>>,
+    /// Held while folders are moved, never while content is written.
+    moving: Mutex<()>,
+}
+
+/// The content of one catalog at one digest. Never changes.
+#[derive(Debug)]
+pub struct Content {
+    record: Record,
+    lines: File,
+    gzip: Option<File>,
+    zstd: Option<File>,
+}
+
+/// A form in which content can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// JSON lines.
+    Identity,
+    /// The same, compressed with gzip.
+    Gzip,
+    /// The same, compressed with zstd.
+    Zstd,
+}
+
+impl Content {
+    /// Returns where the content came from.
+    pub fn origin(&self) -> &Origin {
+        &self.record.origin
+    }
+
+    /// Returns the digest of the image, with its algorithm.
+    pub fn digest(&self) -> &str {
+        let reference = &self.record.origin.reference;
+        reference
+            .rsplit_once('@')
+            .map_or(reference, |(_, digest)| digest)
+    }
+
+    /// Returns when the content was stored.
+    pub fn stored(&self) -> Timestamp {
+        self.record.stored
+    }
+
+    /// Returns how many blobs were left out because they have no schema.
+    pub fn dropped(&self) -> usize {
+        self.record.dropped
+    }
+
+    /// Returns where each blob stands.
+    pub fn index(&self) -> &BlobIndex {
+        &self.record.index
+    }
+
+    /// Returns the number of bytes in the given form, or nothing if that form was not made.
+    pub fn len(&self, encoding: Encoding) -> Option<u64> {
+        match encoding {
+            Encoding::Identity => Some(self.record.index.bytes()),
+            Encoding::Gzip => self.record.gzip_bytes,
+            Encoding::Zstd => self.record.zstd_bytes,
+        }
+    }
+
+    /// Reads `len` bytes from `offset` on. Blocks.
+    pub fn read(&self, encoding: Encoding, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let file = match encoding {
+            Encoding::Identity => Some(&self.lines),
+            Encoding::Gzip => self.gzip.as_ref(),
+            Encoding::Zstd => self.zstd.as_ref(),
+        };
+        let file = file.ok_or(io::ErrorKind::NotFound)?;
+        let mut bytes = vec![0; len];
+        file.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
+    /// Reads the lines of the blobs that belong to a package, in catalog order: those whose
+    /// `package` it is, and `olm.package` blobs whose `name` it is. Blocks.
+    pub fn package_lines(&self, package: &str) -> io::Result<Vec<String>> {
+        self.record
+            .index
+            .of_package(package)
+            .map(|blob| {
+                let bytes = self.read(Encoding::Identity, blob.offset, blob.len as usize)?;
+                String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+            })
+            .collect()
+    }
+
+    fn open(folder: &Path) -> io::Result<Self> {
+        let record = Record::parse(&fs::read(folder.join(INDEX))?)?;
+        let open = |name: &str, bytes: u64| {
+            let file = File::open(folder.join(name))?;
+            let complete = file.metadata()?.len() == bytes;
+            complete
+                .then_some(file)
+                .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+        };
+        Ok(Self {
+            lines: open(LINES, record.index.bytes())?,
+            gzip: record
+                .gzip_bytes
+                .map(|bytes| open(GZIP, bytes))
+                .transpose()?,
+            zstd: record
+                .zstd_bytes
+                .map(|bytes| open(ZSTD, bytes))
+                .transpose()?,
+            record,
+        })
+    }
+
+    /// Says whether the lines are those that were written.
+    fn verify(&self) -> io::Result<bool> {
+        let mut hash = Sha256::new();
+        let mut buffer = vec![0; 1 << 20];
+        let mut file = &self.lines;
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                read => hash.update(&buffer[..read]),
+            }
+        }
+        Ok(hex(&hash.finalize()) == self.record.sha256)
+    }
+}
+
+impl Store {
+    /// Opens the store below `root`, restores every complete content and removes what is left of
+    /// an interrupted process. Blocks.
+    ///
+    /// Content that cannot be verified is removed as if it had never been there.
+    pub fn open(root: &Path, compression: Compression) -> Result<Self, StoreError> {
+        let temporary = root.join(TEMPORARY);
+        fs::create_dir_all(root).map_err(StoreError::disk("error creating the catalog cache"))?;
+        remove(&temporary).map_err(StoreError::disk("error emptying the catalog cache"))?;
+        fs::create_dir_all(&temporary)
+            .map_err(StoreError::disk("error creating the catalog cache"))?;
+        let store = Self {
+            root: root.to_owned(),
+            compression,
+            contents: RwLock::default(),
+            moving: Mutex::default(),
+        };
+        let entries =
+            fs::read_dir(root).map_err(StoreError::disk("error reading the catalog cache"))?;
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let Some(name) = name.to_str().filter(|name| is_key(name)) else {
+                continue;
+            };
+            match restore(&entry.path(), name) {
+                Ok(content) => store.swap(Arc::new(content)),
+                Err(error) => {
+                    tracing::warn!(folder = name, %error, "removing unusable catalog content");
+                    store.discard(&entry.path());
+                }
+            }
+        }
+        Ok(store)
+    }
+
+    /// Returns the content of a catalog, or nothing if it has none.
+    pub fn content(&self, catalog: &str) -> Option<Arc<Content>> {
+        self.contents
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(catalog)
+            .cloned()
+    }
+
+    /// Returns the names of all catalogs that have content.
+    pub fn catalogs(&self) -> Vec<String> {
+        self.contents
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .keys()
+            .cloned()
+            .collect()
+    }
+
+    /// Stores blobs as the content of `origin.catalog` and replaces what was there. Blocks.
+    ///
+    /// Blobs without schema are left out and counted. After an error the old content is still
+    /// there, and nothing else.
+    pub fn write<E: Into<StoreError>>(
+        &self,
+        origin: Origin,
+        metas: impl IntoIterator<Item = Result<Meta, E>>,
+    ) -> Result<Arc<Content>, StoreError> {
+        let action = "error writing catalog content";
+        let folder = tempfile::Builder::new()
+            .tempdir_in(self.root.join(TEMPORARY))
+            .map_err(StoreError::disk(action))?;
+        let mut writer =
+            Writer::create(folder.path(), self.compression).map_err(StoreError::disk(action))?;
+        for meta in metas {
+            writer
+                .push(&meta.map_err(Into::into)?)
+                .map_err(StoreError::disk(action))?;
+        }
+        writer
+            .finish(folder.path(), origin.clone())
+            .map_err(StoreError::disk(action))?;
+        let content = Content::open(folder.path()).map_err(StoreError::disk(action))?;
+        let content = Arc::new(content);
+        {
+            let _moving = self.moving();
+            self.install(folder.path(), &origin)
+                .map_err(StoreError::disk("error replacing catalog content"))?;
+            self.swap(Arc::clone(&content));
+        }
+        self.remove_others(&origin);
+        Ok(content)
+    }
+
+    /// Removes the content of a catalog; it is served until this returns. Blocks.
+    ///
+    /// Nothing happens when there is none.
+    pub fn remove(&self, catalog: &str) -> Result<(), StoreError> {
+        let home = self.root.join(key(catalog));
+        {
+            let _moving = self.moving();
+            self.retire(&home)
+                .map_err(StoreError::disk("error removing catalog content"))?;
+            self.contents
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(catalog);
+        }
+        self.empty_temporary(&key(catalog));
+        Ok(())
+    }
+
+    /// Removes the content of every catalog that is not in `live`, and returns their names.
+    /// Blocks.
+    pub fn collect_garbage(&self, live: &BTreeSet<String>) -> Vec<String> {
+        let gone: Vec<_> = self
+            .catalogs()
+            .into_iter()
+            .filter(|catalog| !live.contains(catalog))
+            .collect();
+        gone.into_iter()
+            .filter(|catalog| match self.remove(catalog) {
+                Ok(()) => true,
+                Err(error) => {
+                    tracing::warn!(catalog, %error, "garbage collection failed");
+                    false
+                }
+            })
+            .collect()
+    }
+
+    fn moving(&self) -> MutexGuard<'_, ()> {
+        self.moving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn swap(&self, content: Arc<Content>) {
+        self.contents
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(content.origin().catalog.clone(), content);
+    }
+
+    /// Moves a complete folder into place and points at it.
+    fn install(&self, folder: &Path, origin: &Origin) -> io::Result<()> {
+        let home = self.root.join(key(&origin.catalog));
+        fs::create_dir_all(&home)?;
+        let name = key(&origin.reference);
+        let target = home.join(&name);
+        self.retire(&target)?;
+        fs::rename(folder, &target)?;
+        let pointer = tempfile::NamedTempFile::new_in(self.root.join(TEMPORARY))?;
+        pointer.as_file().write_all(name.as_bytes())?;
+        pointer.as_file().sync_all()?;
+        pointer.persist(home.join(CURRENT))?;
+        sync_folder(&home)?;
+        sync_folder(&self.root)
+    }
+
+    /// Moves a folder out of the way, into the one for what is not complete.
+    fn retire(&self, folder: &Path) -> io::Result<()> {
+        if !folder.exists() {
+            return Ok(());
+        }
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let place = tempfile::Builder::new()
+            .prefix(&format!("{name}-"))
+            .tempdir_in(self.root.join(TEMPORARY))?
+            .keep();
+        fs::rename(folder, place.join("old"))
+    }
+
+    /// Removes what was moved out of the way; what cannot be removed stays until the next start.
+    fn empty_temporary(&self, name: &str) {
+        let Ok(entries) = fs::read_dir(self.root.join(TEMPORARY)) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(name) {
+                self.discard(&entry.path());
+            }
+        }
+    }
+
+    /// Removes the folders of a catalog that no longer count.
+    fn remove_others(&self, origin: &Origin) {
+        let name = key(&origin.reference);
+        self.empty_temporary(&name);
+        let Ok(entries) = fs::read_dir(self.root.join(key(&origin.catalog))) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let other = entry.file_name();
+            if other != *name && other != CURRENT {
+                self.discard(&entry.path());
+            }
+        }
+    }
+
+    fn discard(&self, path: &Path) {
+        if let Err(error) = remove(path) {
+            tracing::warn!(path = %path.display(), %error, "cannot remove old catalog content");
+        }
+    }
+}
+
+/// Writes one folder.
+struct Writer {
+    compression: Compression,
+    lines: io::BufWriter<File>,
+    gzip: Option<flate2::write::GzEncoder<File>>,
+    zstd: Option<zstd::Encoder<'static, File>>,
+    hash: Sha256,
+    index: BlobIndex,
+    dropped: usize,
+}
+
+impl Writer {
+    fn create(folder: &Path, compression: Compression) -> io::Result<Self> {
+        let made = compression == Compression::Made;
+        let create = |name: &str| File::create(folder.join(name));
+        let gzip = |file| flate2::write::GzEncoder::new(file, flate2::Compression::new(GZIP_LEVEL));
+        Ok(Self {
+            compression,
+            lines: io::BufWriter::new(create(LINES)?),
+            gzip: made.then(|| create(GZIP)).transpose()?.map(gzip),
+            zstd: made
+                .then(|| zstd::Encoder::new(create(ZSTD)?, ZSTD_LEVEL))
+                .transpose()?,
+            hash: Sha256::new(),
+            index: BlobIndex::default(),
+            dropped: 0,
+        })
+    }
+
+    fn push(&mut self, meta: &Meta) -> io::Result<()> {
+        if meta.schema.is_empty() {
+            self.dropped += 1;
+            return Ok(());
+        }
+        for bytes in [meta.json.as_bytes(), b"\n"] {
+            self.lines.write_all(bytes)?;
+            self.hash.update(bytes);
+            if let Some(gzip) = &mut self.gzip {
+                gzip.write_all(bytes)?;
+            }
+            if let Some(zstd) = &mut self.zstd {
+                zstd.write_all(bytes)?;
+            }
+        }
+        self.index.push(meta)
+    }
+
+    fn finish(self, folder: &Path, origin: Origin) -> io::Result<()> {
+        debug_assert_eq!(self.gzip.is_some(), self.compression == Compression::Made);
+        let lines = self
+            .lines
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
+        lines.sync_all()?;
+        let synced = |file: File| {
+            file.sync_all()?;
+            Ok::<_, io::Error>(file.metadata()?.len())
+        };
+        let gzip_bytes = self.gzip.map(|gzip| synced(gzip.finish()?)).transpose()?;
+        let zstd_bytes = self.zstd.map(|zstd| synced(zstd.finish()?)).transpose()?;
+        let record = Record {
+            origin,
+            stored: whole_seconds(Timestamp::now()),
+            sha256: hex(&self.hash.finalize()),
+            gzip_bytes,
+            zstd_bytes,
+            dropped: self.dropped,
+            index: self.index,
+        };
+        let mut index = File::create(folder.join(INDEX))?;
+        index.write_all(&record.to_json()?)?;
+        index.sync_all()?;
+        sync_folder(folder)
+    }
+}
+
+/// Cuts a time to whole seconds, which is all that HTTP dates and Kubernetes times hold.
+pub fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+/// Opens and verifies what `current` points at below the folder of one catalog.
+fn restore(home: &Path, name: &str) -> io::Result<Content> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+    let current = fs::read_to_string(home.join(CURRENT))?;
+    if !is_key(&current) {
+        return Err(invalid());
+    }
+    let content = Content::open(&home.join(&current))?;
+    let origin = content.origin();
+    if key(&origin.catalog) != name || key(&origin.reference) != current || !content.verify()? {
+        return Err(invalid());
+    }
+    for entry in fs::read_dir(home)?.flatten() {
+        let other = entry.file_name();
+        if other != *current && other != CURRENT {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(content)
+}
+
+/// Returns the path component that stands for a name: never the name itself.
+fn key(name: &str) -> String {
+    hex(&Sha256::digest(name.as_bytes()))
+}
+
+fn is_key(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Removes a file or folder; fine if there is none.
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests;

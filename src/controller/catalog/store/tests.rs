@@ -1,0 +1,192 @@
+use super::super::index::Query;
+use super::*;
+use olm_core::catalog::read;
+
+fn origin(catalog: &str, digest: &str) -> Origin {
+    Origin {
+        catalog: catalog.to_owned(),
+        uid: "u".to_owned(),
+        reference: format!("example.com/{catalog}@sha256:{digest}"),
+        unpacked: Timestamp::from_second(1_700_000_000).unwrap(),
+    }
+}
+
+const BLOBS: &str = r#"{"schema":"olm.package","name":"p"}
+{"schema":"olm.bundle","package":"p","name":"b"}
+{"schema":"olm.package","name":"q"}
+{"schema":"olm.bundle","package":"q","name":"b"}
+{"name":"no schema"}"#;
+
+fn write(store: &Store, origin: Origin, text: &str) -> Result<Arc<Content>, StoreError> {
+    store.write(origin, read::metas([("c", text.as_bytes())])?)
+}
+
+fn text(content: &Content) -> String {
+    let len = usize::try_from(content.len(Encoding::Identity).unwrap()).unwrap();
+    String::from_utf8(content.read(Encoding::Identity, 0, len).unwrap()).unwrap()
+}
+
+fn entries(root: &Path) -> usize {
+    fs::read_dir(root).unwrap().count()
+}
+
+#[test]
+fn stores_lines_index_and_compressed_forms() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::open(root.path(), Compression::Made).unwrap();
+    let content = write(&store, origin("a", "1"), BLOBS).unwrap();
+    assert_eq!(content.digest(), "sha256:1");
+    assert_eq!((content.index().len(), content.dropped()), (4, 1));
+    let lines = text(&content);
+    assert_eq!(lines.lines().count(), 4);
+    assert!(lines.starts_with("{\"name\":\"p\",\"schema\":\"olm.package\"}\n"));
+    let unzipped = |encoding| {
+        let len = usize::try_from(content.len(encoding).unwrap()).unwrap();
+        content.read(encoding, 0, len).unwrap()
+    };
+    let gzip = unzipped(Encoding::Gzip);
+    let mut plain = String::new();
+    flate2::read::GzDecoder::new(&*gzip)
+        .read_to_string(&mut plain)
+        .unwrap();
+    assert_eq!(plain, lines);
+    assert_eq!(
+        zstd::decode_all(&*unzipped(Encoding::Zstd)).unwrap(),
+        lines.as_bytes()
+    );
+}
+
+// catalogs.md H9
+#[test]
+fn finds_blobs_by_field_and_by_package() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::open(root.path(), Compression::None).unwrap();
+    let content = write(&store, origin("a", "1"), BLOBS).unwrap();
+    let count = |schema: &str, package: &str, name: &str| {
+        let query = Query {
+            schema: schema.to_owned(),
+            package: package.to_owned(),
+            name: name.to_owned(),
+        };
+        content.index().matching(&query).len()
+    };
+    assert_eq!(count("olm.package", "", ""), 2);
+    assert_eq!(count("", "p", ""), 1);
+    assert_eq!(count("olm.bundle", "p", "b"), 1);
+    assert_eq!(count("", "", "b"), 2);
+    assert_eq!(count("", "", "none"), 0);
+    assert_eq!(
+        content.package_lines("q").unwrap(),
+        [
+            r#"{"name":"q","schema":"olm.package"}"#,
+            r#"{"name":"b","package":"q","schema":"olm.bundle"}"#
+        ]
+    );
+    assert!(content.package_lines("none").unwrap().is_empty());
+}
+
+// catalogs.md R13
+#[test]
+fn survives_a_restart() {
+    let root = tempfile::tempdir().unwrap();
+    let before = {
+        let store = Store::open(root.path(), Compression::Made).unwrap();
+        write(&store, origin("a", "1"), BLOBS).unwrap()
+    };
+    let store = Store::open(root.path(), Compression::Made).unwrap();
+    let after = store.content("a").unwrap();
+    assert_eq!(after.origin(), before.origin());
+    assert_eq!(after.stored(), before.stored());
+    assert_eq!(after.index(), before.index());
+    assert_eq!(text(&after), text(&before));
+}
+
+// catalogs.md R12
+#[test]
+fn leftovers_of_an_interrupted_process_are_removed() {
+    let root = tempfile::tempdir().unwrap();
+    {
+        let store = Store::open(root.path(), Compression::None).unwrap();
+        write(&store, origin("a", "1"), BLOBS).unwrap();
+    }
+    let home = root.path().join(key("a"));
+    fs::create_dir(root.path().join(TEMPORARY).join("x")).unwrap();
+    fs::create_dir(home.join("stray")).unwrap();
+    let store = Store::open(root.path(), Compression::None).unwrap();
+    assert!(store.content("a").is_some());
+    assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
+    assert_eq!(entries(&home), 2);
+}
+
+#[test]
+fn damaged_content_is_removed_at_start() {
+    let root = tempfile::tempdir().unwrap();
+    {
+        let store = Store::open(root.path(), Compression::None).unwrap();
+        write(&store, origin("a", "1"), BLOBS).unwrap();
+        write(&store, origin("b", "1"), BLOBS).unwrap();
+    }
+    let file = root
+        .path()
+        .join(key("a"))
+        .join(key(&origin("a", "1").reference))
+        .join(LINES);
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[3] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let store = Store::open(root.path(), Compression::None).unwrap();
+    assert_eq!(store.catalogs(), ["b"]);
+    assert!(!root.path().join(key("a")).exists());
+}
+
+#[test]
+fn new_content_replaces_old_and_open_readers_go_on() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::open(root.path(), Compression::None).unwrap();
+    let old = write(&store, origin("a", "1"), BLOBS).unwrap();
+    let new = write(&store, origin("a", "2"), r#"{"schema":"x"}"#).unwrap();
+    assert_eq!(store.content("a").unwrap().digest(), new.digest());
+    assert_eq!(text(&old).lines().count(), 4);
+    assert_eq!(entries(&root.path().join(key("a"))), 2);
+    assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
+}
+
+#[test]
+fn the_same_reference_can_be_written_again() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::open(root.path(), Compression::None).unwrap();
+    write(&store, origin("a", "1"), BLOBS).unwrap();
+    write(&store, origin("a", "1"), BLOBS).unwrap();
+    assert_eq!(entries(&root.path().join(key("a"))), 2);
+    assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
+}
+
+// catalogs.md A13
+#[test]
+fn broken_content_leaves_the_old_one_and_no_trace() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::open(root.path(), Compression::Made).unwrap();
+    write(&store, origin("a", "1"), BLOBS).unwrap();
+    let error = write(&store, origin("a", "2"), "[]").unwrap_err();
+    assert!(matches!(error, StoreError::Content(_)));
+    assert_eq!(store.content("a").unwrap().digest(), "sha256:1");
+    assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
+}
+
+// catalogs.md R15, R8
+#[test]
+fn removing_one_catalog_never_touches_another() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::open(root.path(), Compression::None).unwrap();
+    for name in ["a", "a-b", "../evil"] {
+        write(&store, origin(name, "1"), BLOBS).unwrap();
+    }
+    store.remove("a").unwrap();
+    store.remove("unknown").unwrap();
+    assert_eq!(store.catalogs(), ["../evil", "a-b"]);
+    // One folder each for the two catalogs, and the temporary one.
+    assert_eq!(entries(root.path()), 3);
+    let live = BTreeSet::from(["a-b".to_owned()]);
+    assert_eq!(store.collect_garbage(&live), ["../evil"]);
+    assert_eq!(entries(root.path()), 2);
+}

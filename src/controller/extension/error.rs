@@ -1,0 +1,152 @@
+//! What can go wrong with a ClusterExtension, and what it means.
+
+use std::time::Duration;
+
+use olm_api::conditions::reasons;
+use olm_core::bundle::BundleError;
+use olm_core::error::{Classify, Disposition, quote};
+use olm_core::render::RenderError;
+use olm_core::resolve::{ResolveError, UnknownUpdatePolicy};
+use olm_core::revision::{Account, RevisionError};
+use olm_core::status::extension::text;
+use olm_image::PullError;
+
+use crate::objectset::WriteError;
+
+/// Failures that a person repairs are looked at again at least this often, should the watch on
+/// what repairs them have missed it (README decision 7).
+const REPAIRABLE: Duration = Duration::from_secs(120);
+
+/// What to do about an extension that names no account (api.md 1.4).
+const NO_ACCOUNT: &str = "spec.serviceAccount.name is not set and no default service account is \
+    configured: set spec.serviceAccount.name, or start the controller with \
+    --default-service-account=<namespace>/<name>";
+
+/// Why a pass over a ClusterExtension did not reach its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ExtensionError {
+    /// The revisions cannot be listed. `Progressing` shows this text without the cause.
+    #[error("retrying to get installed bundle")]
+    Revisions(#[source] kube::Error),
+    /// The object has no spec.
+    #[error("spec is required")]
+    SpecMissing,
+    /// No account is named and none is configured.
+    #[error("{}", text::validation(&[NO_ACCOUNT.to_owned()]))]
+    NoAccount,
+    /// The account does not exist.
+    #[error("{}", text::account_not_found(&account.name, &account.namespace, *namespace_exists))]
+    AccountMissing {
+        /// The account.
+        account: Account,
+        /// Whether at least its namespace exists.
+        namespace_exists: bool,
+    },
+    /// The account cannot be looked up.
+    #[error("{}", text::account_error(&_0.to_string()))]
+    Account(kube::Error),
+    /// An annotation holds a policy nobody knows.
+    #[error("annotation {annotation} is invalid")]
+    Policy {
+        /// Key of the annotation.
+        annotation: &'static str,
+        /// What is wrong with it.
+        #[source]
+        cause: UnknownUpdatePolicy,
+    },
+    /// The revisions of the extension cannot be named.
+    #[error(transparent)]
+    Name(RevisionError),
+    /// The catalogs cannot be listed.
+    #[error("error walking catalogs: error listing catalogs")]
+    Catalogs(#[source] kube::Error),
+    /// No bundle was chosen.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// The content of the installed bundle is needed and cannot be had, and there is no revision
+    /// to fall back on.
+    #[error("catalog content unavailable and no revision installed")]
+    NoContent,
+    /// The chosen bundle cannot be installed.
+    #[error("error for resolved bundle {} with version {}", quote(name), quote(version))]
+    Bundle {
+        /// Name of the bundle.
+        name: String,
+        /// Its version.
+        version: String,
+        /// What is wrong.
+        #[source]
+        cause: ContentError,
+    },
+    /// A finalizer cannot be added or removed, or what it stands for cannot be done.
+    #[error("finalizer {} failed", quote(finalizer))]
+    Finalizer {
+        /// Name of the finalizer.
+        finalizer: &'static str,
+        /// What is wrong.
+        #[source]
+        cause: kube::Error,
+    },
+    /// The status cannot be written.
+    #[error("error updating status")]
+    Status(#[source] kube::Error),
+}
+
+/// Why a bundle does not become a revision.
+#[derive(Debug, thiserror::Error)]
+pub enum ContentError {
+    /// Its image cannot be pulled.
+    #[error(transparent)]
+    Pull(#[from] PullError),
+    /// Its files cannot be read.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// It cannot be rendered.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// Its objects do not fit into a revision.
+    #[error(transparent)]
+    Revision(#[from] RevisionError),
+    /// The revision cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl Classify for ExtensionError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::SpecMissing | Self::NoAccount | Self::Policy { .. } | Self::Name(_) => {
+                Disposition::Terminal(reasons::INVALID_CONFIGURATION)
+            }
+            Self::Resolve(error) if error.is_invalid_request() => {
+                Disposition::Terminal(reasons::INVALID_CONFIGURATION)
+            }
+            Self::AccountMissing {
+                namespace_exists: false,
+                account: _,
+            } => Disposition::Wait(Duration::from_secs(10)),
+            Self::AccountMissing { .. } | Self::Account(_) => Disposition::RetryWithin(REPAIRABLE),
+            Self::Bundle { cause, .. } => cause.disposition(),
+            Self::Revisions(_)
+            | Self::Catalogs(_)
+            | Self::Resolve(_)
+            | Self::NoContent
+            | Self::Finalizer { .. }
+            | Self::Status(_) => Disposition::Retry,
+        }
+    }
+}
+
+impl Classify for ContentError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Pull(error) if error.is_terminal() => Disposition::Terminal(reasons::BLOCKED),
+            Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, Disposition::Wait),
+            // As upstream: the catalog may offer another bundle tomorrow (README decision 20).
+            Self::Bundle(_) => Disposition::Retry,
+            Self::Render(error) => error.disposition(),
+            Self::Revision(error) => error.disposition(),
+            Self::Write(error) => error.disposition(),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The blobs resolution reads, typed: channels with their entries, bundles with their versions,
+//! deprecations.
+//!
+//! Nothing of the strict validation of an index is applied: a catalog that violates it resolves by
+//! the rules, it is not rejected (resolution.md 1.4).
+
+use super::fields::{FieldError, Fields};
+use crate::error::quote;
+use crate::version::{SkipRange, SkipRangeError, VersionRelease, VersionReleaseError};
+
+/// Values of `schema`.
+pub mod schema {
+    /// Head of a package.
+    pub const PACKAGE: &str = "olm.package";
+    /// Channel of a package.
+    pub const CHANNEL: &str = "olm.channel";
+    /// Bundle of a package.
+    pub const BUNDLE: &str = "olm.bundle";
+    /// Deprecations of a package.
+    pub const DEPRECATIONS: &str = "olm.deprecations";
+}
+
+/// Types of bundle properties.
+pub mod property {
+    /// Package, version and release of the bundle.
+    pub const PACKAGE: &str = "olm.package";
+    /// An API the bundle provides.
+    pub const GVK: &str = "olm.gvk";
+    /// Another package the bundle needs.
+    pub const PACKAGE_REQUIRED: &str = "olm.package.required";
+    /// An API the bundle needs.
+    pub const GVK_REQUIRED: &str = "olm.gvk.required";
+    /// A tree of things the bundle needs.
+    pub const CONSTRAINT: &str = "olm.constraint";
+    /// Excerpt of the ClusterServiceVersion.
+    pub const CSV_METADATA: &str = "olm.csv.metadata";
+    /// A manifest, in catalogs for OpenShift 4.16 and older.
+    pub const BUNDLE_OBJECT: &str = "olm.bundle.object";
+    /// Newest OpenShift release the bundle supports.
+    pub const MAX_OPENSHIFT_VERSION: &str = "olm.maxOpenShiftVersion";
+}
+
+/// A channel of a package.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Channel {
+    /// The bundles in it and the edges that lead to them, in the author's order.
+    pub entries: Vec<Entry>,
+}
+
+/// One bundle in a channel, and what it may follow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Name of the bundle, whose blob may be missing.
+    pub name: String,
+    /// Name of the bundle it replaces; may be empty or name nothing that exists.
+    pub replaces: String,
+    /// Names of bundles it may follow as well.
+    pub skips: Vec<String>,
+    /// Versions it may follow as well.
+    pub skip_range: Option<SkipRangeText>,
+}
+
+/// A `skipRange` as written, and what it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkipRangeText {
+    /// The author's text.
+    pub text: String,
+    /// The range, or why it is none; such a range contributes no edge.
+    pub range: Result<SkipRange, SkipRangeError>,
+}
+
+/// A bundle of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bundle {
+    /// Its name, unique within package and catalog.
+    pub name: String,
+    /// Its image as the catalog writes it; may be empty in old catalogs.
+    pub image: String,
+    /// Its properties in the author's order.
+    pub properties: Vec<Property>,
+    /// The oldest Kubernetes version it runs on, from its `olm.csv.metadata`; not checked.
+    pub min_kube_version: Option<String>,
+    legacy: Result<VersionRelease, BundleVersionError>,
+    explicit: Option<Result<VersionRelease, BundleVersionError>>,
+}
+
+/// A property of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Property {
+    /// Its type.
+    pub kind: String,
+    /// Its value as JSON text. Empty for `olm.csv.metadata` and `olm.bundle.object`, which make up
+    /// almost all of a catalog and which resolution has no use for.
+    pub value: String,
+}
+
+/// Why a bundle has no version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BundleVersionError {
+    /// There is no `olm.package` property.
+    #[error("no package property found in bundle {}", quote(.bundle))]
+    NoPackageProperty {
+        /// Name of the bundle.
+        bundle: String,
+    },
+    /// The `olm.package` property is not what it should be.
+    #[error("error unmarshalling package property: {0}")]
+    Unreadable(String),
+    /// The version or the release is wrong.
+    #[error(transparent)]
+    Invalid(#[from] VersionReleaseError),
+}
+
+/// The deprecations of a package.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deprecations {
+    /// The entries in the author's order.
+    pub entries: Vec<Deprecation>,
+}
+
+/// One thing that is deprecated.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deprecation {
+    /// Schema of the thing: `olm.package`, `olm.channel` or `olm.bundle`.
+    pub schema: String,
+    /// Its name; empty for the package itself.
+    pub name: String,
+    /// What the author says about it.
+    pub message: String,
+}
+
+impl Deprecations {
+    /// Returns the messages about one thing, those that are not empty.
+    ///
+    /// `name` is empty for the package itself.
+    pub fn messages<'a>(&'a self, schema: &str, name: &str) -> impl Iterator<Item = &'a str> {
+        let about = move |entry: &&'a Deprecation| entry.schema == schema && entry.name == name;
+        let messages = self.entries.iter().filter(about);
+        messages
+            .map(|entry| entry.message.as_str())
+            .filter(|message| !message.is_empty())
+    }
+
+    /// Says whether a bundle is listed, with or without a message.
+    pub fn has_bundle(&self, bundle: &str) -> bool {
+        let listed = |entry: &Deprecation| entry.schema == schema::BUNDLE && entry.name == bundle;
+        self.entries.iter().any(listed)
+    }
+}
+
+impl Bundle {
+    /// Returns version and release of the bundle.
+    ///
+    /// With `release_support` (gate `BundleReleaseSupport`) a key `release` beside the version
+    /// decides, even an empty one; without it, or without the key, build metadata that is a valid
+    /// release is one (resolution.md 4.2).
+    pub fn version(&self, release_support: bool) -> Result<&VersionRelease, &BundleVersionError> {
+        match &self.explicit {
+            Some(explicit) if release_support => explicit.as_ref(),
+            Some(_) | None => self.legacy.as_ref(),
+        }
+    }
+
+    /// Returns the properties that declare a dependency, in the author's order.
+    pub fn dependencies(&self) -> impl Iterator<Item = &Property> {
+        let declares = |kind: &str| {
+            let kinds = [
+                property::PACKAGE_REQUIRED,
+                property::GVK_REQUIRED,
+                property::CONSTRAINT,
+            ];
+            kinds.contains(&kind)
+        };
+        self.properties
+            .iter()
+            .filter(move |property| declares(&property.kind))
+    }
+
+    pub(super) fn from_fields(fields: &Fields<'_>) -> Result<Self, FieldError> {
+        let name = fields.text("name")?;
+        let properties = fields.objects("properties", |property| {
+            let value = property.raw("value").map_or("null", |raw| raw.get());
+            Ok((property.text("type")?, value))
+        })?;
+        let first = |kind: &str| {
+            let found = properties.iter().find(|(other, _)| other == kind);
+            found.map(|(_, value)| *value)
+        };
+        let (legacy, explicit) = match first(property::PACKAGE) {
+            Some(value) => versions(value),
+            None => {
+                let bundle = name.clone();
+                (Err(BundleVersionError::NoPackageProperty { bundle }), None)
+            }
+        };
+        let min_kube_version = first(property::CSV_METADATA).and_then(min_kube_version);
+        Ok(Self {
+            image: fields.text("image")?,
+            min_kube_version,
+            legacy,
+            explicit,
+            properties: properties.into_iter().map(Property::keep).collect(),
+            name,
+        })
+    }
+}
+
+type VersionResult = Result<VersionRelease, BundleVersionError>;
+
+/// Reads an `olm.package` property without and with regard to its `release`.
+fn versions(value: &str) -> (VersionResult, Option<VersionResult>) {
+    let texts = Fields::parse(value).and_then(|fields| {
+        let version = fields.text("version")?;
+        Ok((version, fields.optional_text("release")?))
+    });
+    match texts {
+        Err(error) => {
+            let unreadable = BundleVersionError::Unreadable(error.to_string());
+            (Err(unreadable), None)
+        }
+        Ok((version, release)) => {
+            let explicit = release.map(|release| Ok(VersionRelease::explicit(&version, &release)?));
+            let legacy = VersionRelease::legacy(&version).map_err(Into::into);
+            (legacy, explicit)
+        }
+    }
+}
+
+/// Returns what an `olm.csv.metadata` property says about Kubernetes, if it can be read.
+fn min_kube_version(value: &str) -> Option<String> {
+    let fields = Fields::parse(value).ok()?;
+    let version = fields.text("minKubeVersion").ok()?;
+    Some(version).filter(|version| !version.is_empty())
+}
+
+impl Property {
+    fn keep((kind, value): (String, &str)) -> Self {
+        let heavy = [property::CSV_METADATA, property::BUNDLE_OBJECT];
+        let value = if heavy.contains(&kind.as_str()) {
+            String::new()
+        } else {
+            value.to_owned()
+        };
+        Self { kind, value }
+    }
+}
+
+impl Channel {
+    pub(super) fn from_fields(fields: &Fields<'_>) -> Result<Self, FieldError> {
+        let entries = fields.objects("entries", |entry| {
+            let skip_range = entry.text("skipRange")?;
+            Ok(Entry {
+                name: entry.text("name")?,
+                replaces: entry.text("replaces")?,
+                skips: entry.texts("skips")?,
+                skip_range: SkipRangeText::new(skip_range),
+            })
+        })?;
+        Ok(Self { entries })
+    }
+}
+
+impl SkipRangeText {
+    /// Parses a range; the empty text is none.
+    fn new(text: String) -> Option<Self> {
+        if text.is_empty() {
+            return None;
+        }
+        let range = text.parse();
+        Some(Self { text, range })
+    }
+}
+
+impl Deprecations {
+    pub(super) fn from_fields(fields: &Fields<'_>) -> Result<Self, FieldError> {
+        let entries = fields.objects("entries", |entry| {
+            let reference = entry.raw("reference").map_or("{}", |raw| raw.get());
+            let reference = Fields::parse(reference)?;
+            Ok(Deprecation {
+                schema: reference.text("schema")?,
+                name: reference.text("name")?,
+                message: entry.text("message")?,
+            })
+        })?;
+        Ok(Self { entries })
+    }
+}

@@ -1,0 +1,303 @@
+//! One catalog at a time, and then the choice between them.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
+use super::filter::Exclusion;
+use super::{CatalogReport, Held, Query};
+use crate::catalog::{Bundle, Content, PackageIndex};
+
+/// A ClusterCatalog as resolution sees it.
+#[derive(Debug, Clone)]
+pub struct Catalog<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its labels, the one with its own name included.
+    pub labels: BTreeMap<String, String>,
+    /// `spec.priority`.
+    pub priority: i32,
+    /// Whether `spec.availabilityMode` is `Available`; otherwise the catalog does not exist.
+    pub enabled: bool,
+    /// What is wrong with it now. A stale copy counts as wrong.
+    pub problem: Option<CatalogProblem>,
+    /// The last complete copy of its content, whatever `problem` says: of the wanted digest, or a
+    /// stale one of the same object. Absent if there is none.
+    pub content: Option<&'a Content>,
+}
+
+/// What can be wrong with a catalog, in the order in which it is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CatalogProblem {
+    /// Condition `Serving` is not True.
+    NotServing,
+    /// `status.resolvedSource` is missing.
+    NoResolvedSource,
+    /// `status.resolvedSource.image` is missing.
+    NoImage,
+    /// The last download for the wanted digest failed, with this text.
+    FetchFailed(String),
+    /// The content of the wanted digest is not here.
+    NotCached,
+    /// The content is here and the blobs of the package cannot be read.
+    Unreadable {
+        /// Name of the package.
+        package: String,
+        /// What is wrong with them.
+        cause: String,
+    },
+}
+
+/// What a catalog that cannot be used means (`--catalog-unavailability-policy`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Unavailability {
+    /// Any problem of a selected catalog ends the resolution, as upstream does.
+    Strict,
+    /// A result counts if the catalogs without content cannot change it.
+    #[default]
+    Provable,
+    /// A catalog without content counts as empty, unless its priority is above the winner's.
+    BestEffort,
+}
+
+/// What one catalog offers, and what became of the rest.
+pub(super) struct Walk<'a> {
+    pub(super) report: CatalogReport<'a>,
+    pub(super) held: Vec<Held<'a>>,
+    pub(super) excluded: Vec<Exclusion<'a>>,
+    result: Result<Option<Contribution<'a>>, WalkError>,
+}
+
+/// The best bundle of a catalog.
+#[derive(Clone)]
+pub(super) struct Contribution<'a> {
+    pub(super) catalog: &'a str,
+    pub(super) priority: i32,
+    pub(super) package: &'a PackageIndex,
+    pub(super) bundle: &'a Bundle,
+    pub(super) deprecated: bool,
+}
+
+impl Query<'_> {
+    /// Filters and orders the bundles of one catalog.
+    pub(super) fn walk<'a>(&self, catalog: &'a Catalog<'a>) -> Walk<'a> {
+        let mut walk = Walk {
+            report: CatalogReport {
+                name: catalog.name,
+                priority: catalog.priority,
+                problem: None,
+                used: false,
+                bundles: 0,
+                candidates: 0,
+                best: None,
+            },
+            held: Vec::new(),
+            excluded: Vec::new(),
+            result: Ok(None),
+        };
+        match self.package(catalog, &mut walk.report) {
+            Err(error) => walk.result = Err(error),
+            Ok(None) => {}
+            Ok(Some(package)) => {
+                walk.report.bundles = package.bundles.len();
+                match self.successor_basis() {
+                    Ok(installed) => self.select(catalog, package, installed, &mut walk),
+                    Err(error) => walk.result = Err(WalkError::Edges(error)),
+                }
+            }
+        }
+        walk
+    }
+
+    /// Returns the package of a catalog, or why it cannot be had.
+    fn package<'a>(
+        &self,
+        catalog: &'a Catalog<'a>,
+        report: &mut CatalogReport<'a>,
+    ) -> Result<Option<&'a PackageIndex>, WalkError> {
+        let name = &self.request.filter.package_name;
+        let mut problem = catalog.problem.clone();
+        let mut found = None;
+        match catalog.content.map(|content| content.package(name)) {
+            // A catalog that claims to be in order has content; believe the content.
+            None => problem = problem.or(Some(CatalogProblem::NotCached)),
+            Some(Some(Err(cause))) => {
+                let unreadable = CatalogProblem::Unreadable {
+                    package: name.clone(),
+                    cause: cause.to_owned(),
+                };
+                problem = problem.or(Some(unreadable));
+            }
+            Some(package) => {
+                report.used = true;
+                found = package.and_then(Result::ok);
+            }
+        }
+        report.problem = problem.map(|problem| CatalogError {
+            catalog: catalog.name.to_owned(),
+            problem,
+        });
+        let strict = self.options.unavailability == Unavailability::Strict;
+        match &report.problem {
+            Some(source) if strict || !report.used => Err(WalkError::Package {
+                package: name.clone(),
+                source: source.clone(),
+            }),
+            Some(_) | None => Ok(found),
+        }
+    }
+
+    /// Returns the installed version successors are judged by, if they are judged at all.
+    fn successor_basis(&self) -> Result<Option<&crate::version::VersionRelease>, InstalledError> {
+        match &self.installed {
+            Some(installed) if !self.self_certified => {
+                installed.as_ref().map(Some).map_err(Clone::clone)
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Sorts the bundles of a package into candidates and the rest, and takes the best.
+    fn select<'a>(
+        &self,
+        catalog: &'a Catalog<'a>,
+        package: &'a PackageIndex,
+        installed: Option<&crate::version::VersionRelease>,
+        walk: &mut Walk<'a>,
+    ) {
+        let mut best: Option<&'a Bundle> = None;
+        let mut kept_back = Vec::new();
+        for bundle in &package.bundles {
+            if let Err(reason) = self.passes(package, bundle, installed) {
+                walk.excluded.push(Exclusion {
+                    catalog: catalog.name,
+                    bundle: &bundle.name,
+                    reason,
+                });
+                kept_back.extend(reason.held().map(|reason| (bundle, reason)));
+                continue;
+            }
+            walk.report.candidates += 1;
+            if best.is_none_or(|best| self.preference(package, bundle, best).is_lt()) {
+                best = Some(bundle);
+            }
+        }
+        // What would have lost anyway is not kept back from anybody.
+        kept_back.retain(|(bundle, _)| {
+            best.is_none_or(|best| self.preference(package, bundle, best).is_lt())
+        });
+        kept_back.sort_by(|(a, _), (b, _)| self.preference(package, a, b));
+        let release_support = self.options.release_support;
+        walk.held = kept_back
+            .into_iter()
+            .filter_map(|(bundle, reason)| {
+                Some(Held {
+                    catalog: catalog.name,
+                    bundle: &bundle.name,
+                    version: bundle.version(release_support).ok()?.clone(),
+                    reason,
+                })
+            })
+            .collect();
+        walk.report.best = best.map(|bundle| bundle.name.as_str());
+        walk.result = Ok(best.map(|bundle| Contribution {
+            catalog: catalog.name,
+            priority: catalog.priority,
+            package,
+            bundle,
+            deprecated: package.is_deprecated(&bundle.name),
+        }));
+    }
+
+    /// Orders the bundles of one catalog, the best first: not deprecated, with a version, the
+    /// higher version and release, then the name of the installed bundle, then the smaller name.
+    fn preference(&self, package: &PackageIndex, a: &Bundle, b: &Bundle) -> Ordering {
+        let release_support = self.options.release_support;
+        let versions = match (a.version(release_support), b.version(release_support)) {
+            (Ok(a), Ok(b)) => b.precedence(a),
+            (Ok(_), Err(_)) => Ordering::Less,
+            (Err(_), Ok(_)) => Ordering::Greater,
+            (Err(_), Err(_)) => Ordering::Equal,
+        };
+        let installed = self.request.installed.as_ref();
+        let differs = |bundle: &Bundle| installed.is_none_or(|it| it.name != bundle.name);
+        let deprecated = |bundle: &Bundle| package.is_deprecated(&bundle.name);
+        deprecated(a)
+            .cmp(&deprecated(b))
+            .then(versions)
+            .then_with(|| differs(a).cmp(&differs(b)))
+            .then_with(|| a.name.cmp(&b.name))
+    }
+
+    /// Chooses between the catalogs: deprecation first, then priority.
+    pub(super) fn choose<'w, 'a>(
+        &self,
+        walks: &'w [Walk<'a>],
+    ) -> Result<&'w Contribution<'a>, ResolveError> {
+        let first_error = walks.iter().find_map(|walk| walk.result.as_ref().err());
+        let offers = walks
+            .iter()
+            .filter_map(|walk| walk.result.as_ref().ok()?.as_ref());
+        let mut offers: Vec<_> = offers.collect();
+        if offers.iter().any(|offer| !offer.deprecated) {
+            offers.retain(|offer| !offer.deprecated);
+        }
+        let top = offers.iter().map(|offer| offer.priority).max();
+        let mut at_top = offers.iter().filter(|offer| Some(offer.priority) == top);
+        let winner = match (at_top.next(), at_top.next()) {
+            (Some(winner), None) => Some(*winner),
+            _ => None,
+        };
+        match (winner, first_error) {
+            (Some(winner), None) => Ok(winner),
+            (Some(winner), Some(_)) if self.stands(winner, walks) => Ok(winner),
+            (_, Some(error)) => Err(ResolveError::Walk(error.clone())),
+            (None, None) => Err(ResolveError::NoSingleBundle(self.no_single_bundle(&offers))),
+        }
+    }
+
+    /// Says whether a winner counts although some catalogs could not be asked.
+    ///
+    /// Whatever a catalog of lower priority would offer is dropped, either as deprecated because
+    /// the winner is not, or as of lower priority than a unique top. And nothing changes if the
+    /// winner is what is installed.
+    fn stands(&self, winner: &Contribution<'_>, walks: &[Walk<'_>]) -> bool {
+        let unusable = || walks.iter().filter(|walk| walk.result.is_err());
+        match self.options.unavailability {
+            Unavailability::Strict => false,
+            Unavailability::BestEffort => {
+                unusable().all(|walk| walk.report.priority <= winner.priority)
+            }
+            Unavailability::Provable => {
+                let outranks = |walk: &Walk<'_>| walk.report.priority < winner.priority;
+                self.is_installed(winner.bundle) || (!winner.deprecated && unusable().all(outranks))
+            }
+        }
+    }
+
+    /// Says whether a bundle is the installed one: name, version and release.
+    fn is_installed(&self, bundle: &Bundle) -> bool {
+        let version = bundle.version(self.options.release_support);
+        match (&self.request.installed, &self.installed, version) {
+            (Some(request), Some(Ok(installed)), Ok(version)) => {
+                request.name == bundle.name && installed.precedence(version).is_eq()
+            }
+            _ => false,
+        }
+    }
+
+    fn no_single_bundle(&self, offers: &[&Contribution<'_>]) -> NoSingleBundle {
+        let filter = &self.request.filter;
+        let installed = self.request.installed.as_ref();
+        NoSingleBundle {
+            package: filter.package_name.clone(),
+            installed: installed.map(|installed| installed.version.clone()),
+            version: filter.version.clone().filter(|text| !text.is_empty()),
+            channels: filter.channels.clone(),
+            catalogs: offers
+                .iter()
+                .map(|offer| offer.catalog.to_owned())
+                .collect(),
+        }
+    }
+}

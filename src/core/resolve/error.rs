@@ -1,0 +1,192 @@
+//! What can go wrong in a resolution; joined by [`crate::error::Chain`], the texts are those that
+//! clients of upstream match on (resolution.md 1.2, 1.4, 1.9).
+
+use std::fmt;
+
+use super::catalogs::CatalogProblem;
+use super::selector::SelectorError;
+use super::validate::ValidationError;
+use crate::catalog::BundleVersionError;
+use crate::error::quote;
+use crate::version::{VersionRangeError, VersionReleaseError};
+
+/// Why no bundle was chosen.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ResolveError {
+    /// `spec.source.catalog.selector` is wrong.
+    #[error("desired catalog selector is invalid")]
+    Selector(#[source] SelectorError),
+    /// `spec.source.catalog.version` is wrong.
+    #[error("desired version range {} is invalid", quote(.range))]
+    Range {
+        /// The text.
+        range: String,
+        /// What is wrong with it.
+        #[source]
+        source: VersionRangeError,
+    },
+    /// A catalog, or the installed version, stands in the way.
+    #[error("error walking catalogs")]
+    Walk(#[source] WalkError),
+    /// There is no candidate, or there are several.
+    #[error(transparent)]
+    NoSingleBundle(NoSingleBundle),
+    /// The best candidate has no valid version.
+    #[error("error getting resolved bundle version for bundle {}", quote(.bundle))]
+    Version {
+        /// Name of the bundle.
+        bundle: String,
+        /// What is wrong with it.
+        #[source]
+        source: BundleVersionError,
+    },
+    /// The chosen bundle cannot be installed.
+    #[error("validating bundle {}", quote(.bundle))]
+    Validation {
+        /// Name of the bundle.
+        bundle: String,
+        /// What is wrong with it.
+        #[source]
+        source: ValidationError,
+    },
+}
+
+impl ResolveError {
+    /// Says whether the request itself is wrong, which only a change of the spec can help.
+    pub fn is_invalid_request(&self) -> bool {
+        match self {
+            Self::Selector(_) | Self::Range { .. } => true,
+            Self::Walk(_)
+            | Self::NoSingleBundle(_)
+            | Self::Version { .. }
+            | Self::Validation { .. } => false,
+        }
+    }
+}
+
+/// What went wrong while looking through the catalogs.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum WalkError {
+    /// The blobs of the package cannot be had.
+    #[error("error getting package {} from catalog {}", quote(.package), quote(&.source.catalog))]
+    Package {
+        /// Name of the package.
+        package: String,
+        /// What is wrong with the catalog.
+        #[source]
+        source: CatalogError,
+    },
+    /// Successors cannot be found.
+    #[error("error finding upgrade edges")]
+    Edges(#[source] InstalledError),
+}
+
+/// A catalog that cannot be used as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogError {
+    /// Name of the catalog.
+    pub catalog: String,
+    /// What is wrong with it.
+    pub problem: CatalogProblem,
+}
+
+impl fmt::Display for CatalogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = quote(&self.catalog);
+        match &self.problem {
+            CatalogProblem::NotServing => write!(f, "catalog {name} is not being served"),
+            CatalogProblem::NoResolvedSource => {
+                write!(
+                    f,
+                    "error: catalog {name} has a nil status.resolvedSource value"
+                )
+            }
+            CatalogProblem::NoImage => {
+                write!(
+                    f,
+                    "error: catalog {name} has a nil status.resolvedSource.image value"
+                )
+            }
+            CatalogProblem::FetchFailed(cause) => {
+                write!(f, "error retrieving cache for catalog {name}: {cause}")
+            }
+            CatalogProblem::NotCached => write!(f, "cache for catalog {name} not found"),
+            CatalogProblem::Unreadable { package, cause } => {
+                write!(f, "error loading package {}: {cause}", quote(package))
+            }
+        }
+    }
+}
+
+impl std::error::Error for CatalogError {}
+
+/// The recorded version of the installed bundle is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InstalledError {
+    /// Version and release are recorded as one text.
+    #[error("failed to get version and release of installed bundle")]
+    Legacy(#[source] VersionReleaseError),
+    /// The release is recorded apart.
+    #[error("failed to parse installed bundle version and release")]
+    Explicit(#[source] VersionReleaseError),
+}
+
+impl InstalledError {
+    pub(super) fn new(explicit: bool, source: VersionReleaseError) -> Self {
+        if explicit {
+            Self::Explicit(source)
+        } else {
+            Self::Legacy(source)
+        }
+    }
+}
+
+/// There is not exactly one bundle.
+///
+/// The message is known to mislead: it says that no bundle was found when one exists and is no
+/// successor. Upstream's tests compare the whole text, so the explanation goes elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct NoSingleBundle {
+    /// Name of the package.
+    pub package: String,
+    /// The recorded version of the installed bundle.
+    pub installed: Option<String>,
+    /// The version range asked for.
+    pub version: Option<String>,
+    /// The channels asked for, in their order.
+    pub channels: Vec<String>,
+    /// The catalogs that each have a candidate, by name; empty if none has.
+    pub catalogs: Vec<String>,
+}
+
+impl fmt::Display for NoSingleBundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(installed) = &self.installed {
+            let installed = quote(installed);
+            write!(
+                f,
+                "error upgrading from currently installed version {installed}: "
+            )?;
+        }
+        let found = if self.catalogs.is_empty() {
+            "no bundles found"
+        } else {
+            "found bundles"
+        };
+        write!(f, "{found} for package {}", quote(&self.package))?;
+        if let Some(version) = &self.version {
+            write!(f, " matching version {}", quote(version))?;
+        }
+        if !self.channels.is_empty() {
+            write!(f, " in channels [{}]", self.channels.join(" "))?;
+        }
+        if !self.catalogs.is_empty() {
+            let catalogs = self.catalogs.join(" ");
+            write!(
+                f,
+                " in multiple catalogs with the same priority [{catalogs}]"
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! The filters inside one catalog, and why a bundle does not pass.
+
+use super::Query;
+use super::policy::HeldReason;
+use crate::catalog::{Bundle, Entry, PackageIndex};
+use crate::version::VersionRelease;
+
+/// A bundle that some filter removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exclusion<'a> {
+    /// Name of the catalog.
+    pub catalog: &'a str,
+    /// Name of the bundle.
+    pub bundle: &'a str,
+    /// The first filter it did not pass.
+    pub reason: Reason,
+}
+
+/// Why a bundle is no candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// It is in none of the requested channels.
+    NotInRequestedChannels,
+    /// A range is asked for, and it has no valid version.
+    InvalidVersion,
+    /// Its version is not in the range.
+    VersionOutOfRange,
+    /// Its version is in the range, but for being a prerelease.
+    PrereleaseNotRequested,
+    /// Nothing leads from the installed bundle to it.
+    NotSuccessor,
+    /// The update policy keeps it back.
+    Held(HeldReason),
+}
+
+impl Reason {
+    /// Returns the stable code of the reason (resolution.md 6.2, README decision 22).
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::NotInRequestedChannels => "NotInRequestedChannels",
+            Self::InvalidVersion => "InvalidVersion",
+            Self::VersionOutOfRange => "VersionOutOfRange",
+            Self::PrereleaseNotRequested => "PrereleaseNotRequested",
+            Self::NotSuccessor => "NotSuccessor",
+            Self::Held(reason) => reason.code(),
+        }
+    }
+
+    /// Returns why the update policy keeps the bundle back, if it does.
+    pub(super) fn held(self) -> Option<HeldReason> {
+        match self {
+            Self::Held(reason) => Some(reason),
+            Self::NotInRequestedChannels
+            | Self::InvalidVersion
+            | Self::VersionOutOfRange
+            | Self::PrereleaseNotRequested
+            | Self::NotSuccessor => None,
+        }
+    }
+}
+
+impl Query<'_> {
+    /// Runs a bundle through the filters; the first it does not pass is the reason.
+    pub(super) fn passes(
+        &self,
+        package: &PackageIndex,
+        bundle: &Bundle,
+        installed: Option<&VersionRelease>,
+    ) -> Result<(), Reason> {
+        let filter = &self.request.filter;
+        if !filter.channels.is_empty() && self.considered(package, bundle).next().is_none() {
+            return Err(Reason::NotInRequestedChannels);
+        }
+        self.in_range(bundle)?;
+        let Some(installed) = installed else {
+            return Ok(());
+        };
+        if !self.may_follow(package, bundle, installed) {
+            return Err(Reason::NotSuccessor);
+        }
+        let version = bundle.version(self.options.release_support);
+        let held = version
+            .ok()
+            .and_then(|version| self.updates.keeps_back(installed, version));
+        held.map_or(Ok(()), |reason| Err(Reason::Held(reason)))
+    }
+
+    fn in_range(&self, bundle: &Bundle) -> Result<(), Reason> {
+        let Some(range) = &self.range else {
+            return Ok(());
+        };
+        let version = bundle.version(self.options.release_support);
+        let version = &version.map_err(|_| Reason::InvalidVersion)?.version;
+        if range.contains(version) {
+            Ok(())
+        } else if range.contains_admitting_prereleases(version) {
+            Err(Reason::PrereleaseNotRequested)
+        } else {
+            Err(Reason::VersionOutOfRange)
+        }
+    }
+
+    /// Says whether a bundle is the installed one or a successor of it.
+    ///
+    /// Edges of all considered channels count together; a bundle of the same version and release
+    /// is the installed one whatever its name.
+    pub(super) fn may_follow(
+        &self,
+        package: &PackageIndex,
+        bundle: &Bundle,
+        installed: &VersionRelease,
+    ) -> bool {
+        let version = bundle.version(self.options.release_support);
+        if version.is_ok_and(|version| version.precedence(installed).is_eq()) {
+            return true;
+        }
+        let name = self.request.installed.as_ref().map(|it| it.name.as_str());
+        self.considered(package, bundle)
+            .any(|entry| leads_from(entry, name.unwrap_or_default(), installed))
+    }
+
+    /// Returns the entries of a bundle in the requested channels, or in all if none is requested.
+    fn considered<'p>(
+        &self,
+        package: &'p PackageIndex,
+        bundle: &'p Bundle,
+    ) -> impl Iterator<Item = &'p Entry> {
+        let channels = &self.request.filter.channels;
+        let entries = package.entries_of(&bundle.name);
+        entries
+            .filter(|(channel, _)| {
+                channels.is_empty() || channels.iter().any(|requested| requested == channel)
+            })
+            .map(|(_, entry)| entry)
+    }
+}
+
+/// Says whether an entry has an edge from the installed bundle; a skip range that is no range has
+/// none.
+fn leads_from(entry: &Entry, name: &str, installed: &VersionRelease) -> bool {
+    let skips = || entry.skips.iter().any(|skipped| skipped == name);
+    let skip_range = || {
+        let range = entry
+            .skip_range
+            .as_ref()
+            .and_then(|it| it.range.as_ref().ok());
+        range.is_some_and(|range| range.contains(&installed.version))
+    };
+    entry.replaces == name || skips() || skip_range()
+}

@@ -1,0 +1,100 @@
+//! How far an automatic update may go (README decision 22).
+
+use std::str::FromStr;
+
+use crate::error::quote;
+use crate::version::VersionRelease;
+
+/// What an update that nobody asked for by version may change.
+///
+/// It does not apply when `version` excludes what is installed, nor under `SelfCertified`: those
+/// are the administrator's decisions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UpdatePolicy {
+    /// Nothing.
+    None,
+    /// The patch number, the prerelease and the release.
+    PatchOnly,
+    /// Those and the minor number.
+    #[default]
+    MinorOnly,
+    /// Anything, downwards too, as upstream does.
+    Any,
+}
+
+/// Why the update policy keeps a bundle back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HeldReason {
+    /// Its version or release is lower than the installed one.
+    LowerVersion,
+    /// Its major number is higher.
+    NextMajor,
+    /// Its minor number is higher.
+    NextMinor,
+    /// Its patch number, prerelease or release is higher.
+    NextPatch,
+}
+
+impl HeldReason {
+    /// Returns the stable code of the reason.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::LowerVersion => "LowerVersionHeld",
+            Self::NextMajor => "NextMajorHeld",
+            Self::NextMinor => "NextMinorHeld",
+            Self::NextPatch => "NextPatchHeld",
+        }
+    }
+}
+
+impl UpdatePolicy {
+    /// Returns why a successor is kept back, or nothing if it may be taken.
+    ///
+    /// The installed version and release themselves are never kept back.
+    pub fn keeps_back(
+        self,
+        installed: &VersionRelease,
+        candidate: &VersionRelease,
+    ) -> Option<HeldReason> {
+        let (from, to) = (&installed.version, &candidate.version);
+        let order = candidate.precedence(installed);
+        let reason = if order.is_eq() {
+            return None;
+        } else if order.is_lt() {
+            HeldReason::LowerVersion
+        } else if to.major != from.major {
+            HeldReason::NextMajor
+        } else if to.minor != from.minor {
+            HeldReason::NextMinor
+        } else {
+            HeldReason::NextPatch
+        };
+        let allowed = match self {
+            Self::None => false,
+            Self::PatchOnly => reason == HeldReason::NextPatch,
+            Self::MinorOnly => matches!(reason, HeldReason::NextPatch | HeldReason::NextMinor),
+            Self::Any => true,
+        };
+        (!allowed).then_some(reason)
+    }
+}
+
+/// A text that names no update policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown update policy {}: must be one of None, PatchOnly, MinorOnly, Any", quote(.0))]
+pub struct UnknownUpdatePolicy(pub String);
+
+impl FromStr for UpdatePolicy {
+    type Err = UnknownUpdatePolicy;
+
+    /// Reads the value of the flag or of the annotation.
+    fn from_str(text: &str) -> Result<Self, UnknownUpdatePolicy> {
+        match text {
+            "None" => Ok(Self::None),
+            "PatchOnly" => Ok(Self::PatchOnly),
+            "MinorOnly" => Ok(Self::MinorOnly),
+            "Any" => Ok(Self::Any),
+            other => Err(UnknownUpdatePolicy(other.to_owned())),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Label selectors, with the error texts of Kubernetes.
+//!
+//! The schema of ClusterExtension does not validate selectors, so mistakes surface here.
+//!
+//! Source: resolution.md 1.3; `k8s.io/apimachinery` packages `labels` and `util/validation`.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use crate::error::quote;
+
+/// The most bytes the name part of a key, or a value, may have.
+const MAX_NAME_BYTES: usize = 63;
+/// The most bytes the prefix of a key may have.
+const MAX_SUBDOMAIN_BYTES: usize = 253;
+
+/// A selector whose requirements are valid.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selector {
+    requirements: Vec<Requirement>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    operator: Operator,
+    values: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+/// Why a selector is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectorError {
+    /// An operator that does not exist.
+    #[error("{} is not a valid label selector operator", quote(.0))]
+    UnknownOperator(String),
+    /// Problems of one requirement, as field errors.
+    #[error("{0}")]
+    Requirement(String),
+}
+
+impl Selector {
+    /// Checks a selector: `matchLabels` in key order, then `matchExpressions` in list order; the
+    /// first requirement that is wrong is the error. An absent or empty selector selects all.
+    pub fn new(selector: Option<&LabelSelector>) -> Result<Self, SelectorError> {
+        let Some(selector) = selector else {
+            return Ok(Self::default());
+        };
+        let mut requirements = Vec::new();
+        for (key, value) in selector.match_labels.iter().flatten() {
+            let values = vec![value.clone()];
+            requirements.push(Requirement::new(key, Operator::In, values)?);
+        }
+        for expression in selector.match_expressions.iter().flatten() {
+            let operator = match expression.operator.as_str() {
+                "In" => Operator::In,
+                "NotIn" => Operator::NotIn,
+                "Exists" => Operator::Exists,
+                "DoesNotExist" => Operator::DoesNotExist,
+                other => return Err(SelectorError::UnknownOperator(other.to_owned())),
+            };
+            let values = expression.values.clone().unwrap_or_default();
+            requirements.push(Requirement::new(&expression.key, operator, values)?);
+        }
+        Ok(Self { requirements })
+    }
+
+    /// Says whether labels meet every requirement.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.requirements.iter().all(|requirement| {
+            let value = labels.get(&requirement.key);
+            match requirement.operator {
+                Operator::In => value.is_some_and(|value| requirement.values.contains(value)),
+                // Also true when the label is missing.
+                Operator::NotIn => value.is_none_or(|value| !requirement.values.contains(value)),
+                Operator::Exists => value.is_some(),
+                Operator::DoesNotExist => value.is_none(),
+            }
+        })
+    }
+}
+
+impl Requirement {
+    fn new(key: &str, operator: Operator, values: Vec<String>) -> Result<Self, SelectorError> {
+        let mut problems = Vec::new();
+        let invalid = |field: &str, value: &str, text: &str| {
+            format!("{field}: Invalid value: {value}: {text}")
+        };
+        let key_problems = key_problems(key);
+        if !key_problems.is_empty() {
+            problems.push(invalid("key", &quote(key), &key_problems.join("; ")));
+        }
+        match operator {
+            Operator::In | Operator::NotIn if values.is_empty() => {
+                let text = "for 'in', 'notin' operators, values set can't be empty";
+                problems.push(invalid("values", "null", text));
+            }
+            Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
+                let listed: Vec<_> = values.iter().map(|value| quote(value)).collect();
+                let text = "values set must be empty for exists and does not exist";
+                problems.push(invalid("values", &format!("[{}]", listed.join(",")), text));
+            }
+            Operator::In | Operator::NotIn | Operator::Exists | Operator::DoesNotExist => {}
+        }
+        for (index, value) in values.iter().enumerate() {
+            let value_problems = value_problems(value);
+            if !value_problems.is_empty() {
+                let field = format!("values[{index}][{key}]");
+                problems.push(invalid(&field, &quote(value), &value_problems.join("; ")));
+            }
+        }
+        match problems.as_slice() {
+            [] => Ok(Self {
+                key: key.to_owned(),
+                operator,
+                values,
+            }),
+            [one] => Err(SelectorError::Requirement(one.clone())),
+            several => Err(SelectorError::Requirement(format!(
+                "[{}]",
+                several.join(", ")
+            ))),
+        }
+    }
+}
+
+/// Returns what is wrong with a label key: an optional DNS subdomain and `/`, then a name.
+fn key_problems(key: &str) -> Vec<String> {
+    let name_rule = format!(
+        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+         alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
+         validation is '{}')",
+        "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+    );
+    let parts: Vec<&str> = key.split('/').collect();
+    let mut problems = Vec::new();
+    let name = match parts.as_slice() {
+        [name] => name,
+        [prefix, name] => {
+            problems.extend(prefix_problem(prefix));
+            name
+        }
+        _ => {
+            return vec![format!(
+                "a qualified name {name_rule} with an optional DNS subdomain prefix and '/' \
+                 (e.g. 'example.com/MyName')"
+            )];
+        }
+    };
+    if name.is_empty() {
+        problems.push("name part must be non-empty".to_owned());
+    } else if name.len() > MAX_NAME_BYTES {
+        problems.push(format!(
+            "name part must be no more than {MAX_NAME_BYTES} bytes"
+        ));
+    }
+    if !is_name(name) {
+        problems.push(format!("name part {name_rule}"));
+    }
+    problems
+}
+
+/// Returns what is wrong with the prefix of a label key.
+fn prefix_problem(prefix: &str) -> Option<String> {
+    if prefix.is_empty() {
+        return Some("prefix part must be non-empty".to_owned());
+    }
+    if prefix.len() > MAX_SUBDOMAIN_BYTES {
+        return Some(format!(
+            "prefix part must be no more than {MAX_SUBDOMAIN_BYTES} bytes"
+        ));
+    }
+    let is_label = |label: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        label.bytes().all(inner)
+            && !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    if prefix.split('.').all(is_label) {
+        return None;
+    }
+    Some(
+        "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+         characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
+         'example.com', regex used for validation is \
+         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            .to_owned(),
+    )
+}
+
+/// Returns what is wrong with a label value.
+fn value_problems(value: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if value.len() > MAX_NAME_BYTES {
+        problems.push(format!("must be no more than {MAX_NAME_BYTES} bytes"));
+    }
+    if !value.is_empty() && !is_name(value) {
+        problems.push(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', \
+             '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  \
+             or 'my_value',  or '12345', regex used for validation is \
+             '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+                .to_owned(),
+        );
+    }
+    problems
+}
+
+/// Says whether a text is the name part of a key, or a value.
+fn is_name(text: &str) -> bool {
+    let alphanumeric = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    text.bytes().all(inner)
+        && alphanumeric(text.bytes().next())
+        && alphanumeric(text.bytes().next_back())
+}

@@ -1,0 +1,209 @@
+//! The rights computed for real bundles: exact, as narrow as can be, and always the same.
+//!
+//! The objects are those of the shared rendering vectors, in every install mode, webhooks and
+//! certificates included.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use olm_core::object::Object;
+use olm_core::preflight::permission::{
+    Account, BundleObjects, Options, PermissionError, PolicyRule, Right, Rights, manifests,
+    required,
+};
+use olm_test::paths;
+use serde_json::Value;
+
+/// Most bytes `kubectl apply` keeps of an object in its annotation.
+const MAX_APPLIED_BYTES: usize = 256 * 1024;
+
+/// Bundles with an object whose kind nobody defines, because it lacks its `apiVersion`.
+///
+/// Our own rendering refuses them earlier (rendering.md R7).
+const WITHOUT_API_VERSION: [&str; 1] = ["cluster-aas-operator"];
+
+/// One rendered bundle of the vectors.
+struct Vector {
+    file: String,
+    bundle: String,
+    package: String,
+    namespace: String,
+    objects: Vec<Object>,
+}
+
+impl Vector {
+    fn read(path: &Path) -> Option<Self> {
+        let mut text = String::new();
+        let file = fs::File::open(path).unwrap();
+        GzDecoder::new(file).read_to_string(&mut text).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        // Twice the same object is one after our own rendering.
+        let mut objects: BTreeMap<String, Object> = BTreeMap::new();
+        for object in value["objects"].as_array()? {
+            let object = Object::from_value(object.clone()).unwrap();
+            objects.insert(object.identity().to_string(), object);
+        }
+        Some(Self {
+            file: path.file_name().unwrap().to_string_lossy().into_owned(),
+            bundle: value["name"].as_str().unwrap().to_owned(),
+            package: value["package"].as_str().unwrap().to_owned(),
+            namespace: value["installNamespace"].as_str().unwrap().to_owned(),
+            objects: objects.into_values().collect(),
+        })
+    }
+
+    fn bundle<'a>(&'a self, objects: &'a [Object]) -> BundleObjects<'a> {
+        BundleObjects {
+            name: &self.bundle,
+            objects,
+        }
+    }
+
+    fn account(&self) -> Account {
+        Account {
+            namespace: self.namespace.clone(),
+            name: "installer-of-the-test".to_owned(),
+        }
+    }
+
+    fn print(&self) -> Result<Vec<Object>, PermissionError> {
+        let bundles = [self.bundle(&self.objects)];
+        manifests(&bundles, &self.account(), &Options::default()).map(|(objects, _)| objects)
+    }
+}
+
+fn vectors() -> Vec<Vector> {
+    let folder = paths::shared_data().join("vectors/render/community");
+    let mut files: Vec<PathBuf> = fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "gz"))
+        .collect();
+    files.sort();
+    let vectors: Vec<Vector> = files.iter().filter_map(|path| Vector::read(path)).collect();
+    assert!(!vectors.is_empty());
+    vectors
+}
+
+/// The vectors with what is printed for them.
+fn printed() -> Vec<(Vector, Vec<Object>)> {
+    let usable = vectors().into_iter().filter_map(|vector| {
+        let refused = WITHOUT_API_VERSION.contains(&vector.package.as_str());
+        match vector.print() {
+            Ok(objects) => {
+                assert!(!refused, "{}: no longer refused", vector.file);
+                Some((vector, objects))
+            }
+            Err(PermissionError::UnknownKind { .. }) if refused => None,
+            Err(error) => panic!("{}: {error}", vector.file),
+        }
+    });
+    usable.collect()
+}
+
+/// What the roles among some objects grant.
+fn rights_of_roles(objects: &[Object]) -> Rights {
+    let mut rights = Rights::default();
+    for role in objects {
+        let rules = role.pointer("/rules").and_then(Value::as_array);
+        if matches!(role.kind(), "Role" | "ClusterRole") {
+            for rule in rules.into_iter().flatten() {
+                rights.insert_rule(role.namespace(), &PolicyRule::from_value(rule));
+            }
+        }
+    }
+    rights
+}
+
+#[test]
+fn output_is_an_account_with_roles_and_their_bindings() {
+    for (vector, objects) in printed() {
+        let file = &vector.file;
+        assert_eq!(objects[0].kind(), "ServiceAccount", "{file}");
+        for pair in objects[1..].chunks(2) {
+            let [role, binding] = pair else {
+                panic!("{file}: a role without binding");
+            };
+            let name = role.name();
+            assert_eq!(binding.kind(), format!("{}Binding", role.kind()), "{file}");
+            assert_eq!(binding.name(), name, "{file}");
+            assert_eq!(binding.namespace(), role.namespace(), "{file}");
+            assert!(!name.contains(['/', '%']), "{file}: {name}");
+        }
+        for object in &objects {
+            let size = serde_json::to_vec(&object.0).unwrap().len();
+            assert!(size < MAX_APPLIED_BYTES, "{file}: {size} bytes");
+        }
+    }
+}
+
+// applying.md f1
+#[test]
+fn roles_grant_exactly_what_is_required() {
+    for (vector, objects) in printed() {
+        let bundles = [vector.bundle(&vector.objects)];
+        let wanted = required(&bundles, &vector.namespace, &Options::default()).unwrap();
+        assert_eq!(rights_of_roles(&objects), wanted.all(), "{}", vector.file);
+    }
+}
+
+// applying.md f12, and 5.4: names wherever a name is known
+#[test]
+fn beyond_the_bundles_own_roles_everything_is_named_and_without_wildcard() {
+    for (vector, objects) in printed() {
+        let own = rights_of_roles(&vector.objects);
+        for (namespace, right) in rights_of_roles(&objects).missing(&own).iter() {
+            let Right::Resource {
+                group,
+                resource,
+                name,
+                verb,
+            } = right
+            else {
+                panic!("{}: {right:?}", vector.file);
+            };
+            let what = format!("{}: {namespace:?} {right:?}", vector.file);
+            let unnamed = matches!(verb.as_str(), "create" | "escalate");
+            assert_eq!(name.is_none(), unnamed, "{what}");
+            assert!(name.as_deref() != Some("*"), "{what}");
+            assert!(
+                [group, resource, verb].iter().all(|part| *part != "*"),
+                "{what}"
+            );
+        }
+    }
+}
+
+#[test]
+fn output_does_not_depend_on_the_order_of_objects() {
+    for (vector, objects) in printed() {
+        let reversed: Vec<Object> = vector.objects.iter().rev().cloned().collect();
+        let bundles = [vector.bundle(&reversed)];
+        let (again, _) = manifests(&bundles, &vector.account(), &Options::default()).unwrap();
+        assert_eq!(again, objects, "{}", vector.file);
+    }
+}
+
+#[test]
+fn output_for_a_chain_covers_every_version_of_it() {
+    let all = vectors();
+    let chain: Vec<&Vector> = all
+        .iter()
+        .filter(|vector| vector.file.starts_with("gitlab-runner-operator"))
+        .filter(|vector| vector.file.contains(".all."))
+        .collect();
+    assert_eq!(chain.len(), 3);
+    let bundles: Vec<BundleObjects<'_>> = chain
+        .iter()
+        .map(|vector| vector.bundle(&vector.objects))
+        .collect();
+    let (objects, _) = manifests(&bundles, &chain[0].account(), &Options::default()).unwrap();
+    let granted = rights_of_roles(&objects);
+    for vector in chain {
+        let alone = rights_of_roles(&vector.print().unwrap());
+        assert!(alone.missing(&granted).is_empty(), "{}", vector.file);
+    }
+}

@@ -1,0 +1,291 @@
+//! `resolution.json` and `resolve-real.jsonl`: resolution.md C3 and C4.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use olm_api::{CatalogFilter, UpgradeConstraintPolicy, keys};
+use olm_core::catalog::{Blob, Content, read, schema};
+use olm_core::error::Chain;
+use olm_core::resolve::{
+    Catalog, CatalogProblem, Decision, Dependencies, Installed, Options, Request, Resolution,
+    Unavailability, UpdatePolicy, resolve,
+};
+use serde_json::Value;
+
+use crate::{conclude, json, json_lines, shared, text};
+
+/// Cases that need constraints to be evaluated (resolution.md 5), which the resolution issue adds.
+fn needs_constraints(case: &Value) -> bool {
+    case["options"]["constraintChecking"] == true
+}
+
+/// A catalog of a case, with the content it has if any.
+struct Given {
+    name: String,
+    labels: BTreeMap<String, String>,
+    priority: i32,
+    enabled: bool,
+    problem: Option<CatalogProblem>,
+    content: Option<Content>,
+}
+
+impl Given {
+    fn new(row: &Value) -> Self {
+        let name = text(row, "name").to_owned();
+        let labels = row["labels"].as_object().into_iter().flatten();
+        let mut labels: BTreeMap<_, _> = labels
+            .map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned()))
+            .collect();
+        labels.insert(keys::label::METADATA_NAME.to_owned(), name.clone());
+        let problem = match row["state"].as_str().unwrap_or("Healthy") {
+            "Healthy" => None,
+            "NotServing" => Some(CatalogProblem::NotServing),
+            "NoResolvedSource" => Some(CatalogProblem::NoResolvedSource),
+            "NoImage" => Some(CatalogProblem::NoImage),
+            "CacheMissing" => Some(CatalogProblem::NotCached),
+            "FetchFailed" => {
+                // The one case with a failed download leaves its text to the expectation.
+                let cause = row["fetchError"].as_str();
+                let cause = cause.unwrap_or("error performing request: connection refused");
+                Some(CatalogProblem::FetchFailed(cause.to_owned()))
+            }
+            other => panic!("unknown state {other}"),
+        };
+        let lines = row["fbc"].as_array().into_iter().flatten();
+        let lines: Vec<String> = lines.map(Value::to_string).collect();
+        let content = Content::from_lines(lines.iter().map(String::as_str)).unwrap();
+        let has_content = problem.is_none() || row["contentForResolvedDigest"] == true;
+        Self {
+            name,
+            labels,
+            priority: row["priority"].as_i64().unwrap_or(0).try_into().unwrap(),
+            enabled: row["availabilityMode"] != "Unavailable",
+            problem,
+            content: has_content.then_some(content),
+        }
+    }
+
+    fn catalog(&self) -> Catalog<'_> {
+        Catalog {
+            name: &self.name,
+            labels: self.labels.clone(),
+            priority: self.priority,
+            enabled: self.enabled,
+            problem: self.problem.clone(),
+            content: self.content.as_ref(),
+        }
+    }
+}
+
+fn installed(value: &Value) -> Option<Installed> {
+    value.as_object()?;
+    Some(Installed {
+        name: text(value, "name").to_owned(),
+        version: text(value, "version").to_owned(),
+        release: value["release"].as_str().map(ToOwned::to_owned),
+    })
+}
+
+/// Runs one case in one mode and tells what differs from the expectation.
+fn run(case: &Value, unavailability: Unavailability, expected: &Value) -> Option<String> {
+    let given: Vec<_> = case["catalogs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(Given::new)
+        .collect();
+    let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
+    let filter = &case["spec"]["source"]["catalog"];
+    let filter: CatalogFilter = serde_json::from_value(filter.clone()).unwrap();
+    let request = Request {
+        filter,
+        installed: installed(&case["installed"]),
+    };
+    let options = Options {
+        release_support: case["options"]["bundleReleaseSupport"] == true,
+        unavailability,
+        updates: UpdatePolicy::Any,
+        dependencies: Dependencies::Refuse,
+    };
+    differs(&resolve(&request, &catalogs, &options), expected, case)
+}
+
+fn differs(resolution: &Resolution<'_>, expected: &Value, case: &Value) -> Option<String> {
+    let mut ours = serde_json::Map::new();
+    match &resolution.result {
+        Err(error) => {
+            ours.insert("error".to_owned(), Chain(error).to_string().into());
+        }
+        Ok(selected) => {
+            let mut add = |key: &str, value: Value| ours.insert(key.to_owned(), value);
+            let release = selected.version.release.clone().unwrap_or_default();
+            add("bundle", selected.bundle.name.as_str().into());
+            add("version", selected.version.version.to_string().into());
+            add("release", release.to_string().into());
+            add("catalog", selected.catalog.into());
+            let from = selected.deprecations.map(|_| selected.catalog);
+            add("deprecationFrom", from.into());
+            if resolution.unavailable_note().is_some() {
+                add("event", "CatalogUnavailable".into());
+            }
+        }
+    }
+    if let Decision::Keep(Some(_)) = resolution.decision() {
+        let name = case["installed"]["name"].clone();
+        ours.insert("hold".to_owned(), name);
+        ours.insert("progressingReason".to_owned(), "Retrying".into());
+    }
+    let expected = expected.as_object().expect("an expectation is an object");
+    let same = expected
+        .iter()
+        .all(|(key, value)| ours.get(key) == Some(value));
+    (!same).then(|| format!("expected {expected:?}\n    ours: {ours:?}"))
+}
+
+fn inline_cases(name: &str, mode: Unavailability, expectation: fn(&Value) -> Value) {
+    let document = json("vectors/resolution.json");
+    let cases = document["cases"].as_array().unwrap();
+    let (excepted, cases): (Vec<_>, Vec<_>) =
+        cases.iter().partition(|case| needs_constraints(case));
+    println!("{name}: {} need constraints (R127 to R158)", excepted.len());
+    let differences: Vec<String> = cases
+        .iter()
+        .filter_map(|case| {
+            let difference = run(case, mode, &expectation(case))?;
+            Some(format!("{} {}: {difference}", case["id"], case["title"]))
+        })
+        .collect();
+    conclude(name, cases.len(), &differences);
+}
+
+#[test]
+fn inline_cases_as_upstream() {
+    inline_cases("resolution.json, Strict", Unavailability::Strict, |case| {
+        case["expect"].clone()
+    });
+}
+
+/// A case that holds the installed bundle keeps the text of upstream's error.
+#[test]
+fn inline_cases_as_ours() {
+    inline_cases(
+        "resolution.json, Provable",
+        Unavailability::Provable,
+        |case| {
+            let mut expected = case["expect"].clone();
+            if let Some(ours) = case["expectOurs"].as_object() {
+                if !ours.contains_key("hold") {
+                    return Value::Object(ours.clone());
+                }
+                expected.as_object_mut().unwrap().extend(ours.clone());
+            }
+            expected
+        },
+    );
+}
+
+/// Reads a catalog directory below the shared data.
+fn directory(path: &Path) -> Content {
+    let mut files = Vec::new();
+    let mut pending = vec![path.to_owned()];
+    while let Some(directory) = pending.pop() {
+        for entry in std::fs::read_dir(&directory).unwrap() {
+            let entry = entry.unwrap().path();
+            if entry.is_dir() {
+                pending.push(entry);
+            } else {
+                let relative = entry
+                    .strip_prefix(path)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .to_owned();
+                files.push((relative, std::fs::read(&entry).unwrap()));
+            }
+        }
+    }
+    let files = files
+        .iter()
+        .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+    let contents = read::read_catalog(files).unwrap();
+    assert!(
+        contents
+            .metas
+            .iter()
+            .any(|meta| meta.schema == schema::BUNDLE)
+    );
+    Content::from_blobs(contents.metas.iter().map(Blob::from))
+}
+
+#[test]
+fn real_requests() {
+    let rows = json_lines("vectors/resolve-real.jsonl");
+    let mut contents: BTreeMap<String, Content> = BTreeMap::new();
+    for row in &rows {
+        for catalog in row["catalogs"].as_array().unwrap() {
+            let dir = text(catalog, "dir");
+            if !contents.contains_key(dir) {
+                let content = directory(&shared("catalogs").join(dir));
+                contents.insert(dir.to_owned(), content);
+            }
+        }
+    }
+    let differences: Vec<String> = rows
+        .iter()
+        .filter_map(|row| {
+            let ours = real_answer(row, &contents);
+            let same = match row["error"].as_str() {
+                Some(error) => ours["error"]
+                    .as_str()
+                    .is_some_and(|it| it.starts_with(error)),
+                None => ["bundle", "resolvedVersion", "hasDeprecation"]
+                    .iter()
+                    .all(|key| ours[*key] == row[*key]),
+            };
+            (!same).then(|| format!("{row}\n    ours: {ours}"))
+        })
+        .collect();
+    conclude("resolve-real.jsonl", rows.len(), &differences);
+}
+
+fn real_answer(row: &Value, contents: &BTreeMap<String, Content>) -> Value {
+    let catalog = |catalog| Catalog {
+        name: text(catalog, "name"),
+        labels: BTreeMap::new(),
+        priority: catalog["priority"].as_i64().unwrap().try_into().unwrap(),
+        enabled: true,
+        problem: None,
+        content: contents.get(text(catalog, "dir")),
+    };
+    let catalogs: Vec<_> = row["catalogs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(catalog)
+        .collect();
+    let channels = row["channels"].as_array().into_iter().flatten();
+    let request = Request {
+        filter: CatalogFilter {
+            package_name: text(row, "package").to_owned(),
+            version: row["version"].as_str().map(ToOwned::to_owned),
+            channels: channels.map(|it| it.as_str().unwrap().to_owned()).collect(),
+            selector: None,
+            upgrade_constraint_policy: (row["policy"] == "SelfCertified")
+                .then_some(UpgradeConstraintPolicy::SelfCertified),
+        },
+        installed: installed(&row["installed"]),
+    };
+    let options = Options {
+        updates: UpdatePolicy::Any,
+        dependencies: Dependencies::Ignore,
+        ..Options::default()
+    };
+    match resolve(&request, &catalogs, &options).result {
+        Ok(selected) => serde_json::json!({
+            "bundle": selected.bundle.name,
+            "resolvedVersion": selected.version.recorded(),
+            "hasDeprecation": selected.deprecations.is_some(),
+        }),
+        Err(error) => serde_json::json!({"error": Chain(&error).to_string()}),
+    }
+}
