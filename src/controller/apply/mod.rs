@@ -16,7 +16,7 @@ pub use error::{ApplyError, MAX_RIGHTS_DELAY, message};
 pub use kinds::{Kind, Kinds};
 pub use memo::Memo;
 pub use phase::{Applier, PhaseReport, ResolvedObject, ResolvedPhase, Revision};
-pub use remove::{Remover, Removed};
+pub use remove::{Removed, Remover};
 pub use watch::{Mode, Target, Watches};
 
 /// Objects of one phase that are read or written at the same time, so that one extension cannot

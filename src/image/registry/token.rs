@@ -9,7 +9,8 @@ use reqwest::{Response, Url};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::{RequestError, Session, answer, body, send, transport, url};
+use super::Session;
+use super::request::{RequestError, answer, body, send, transport, url};
 use crate::auth::{Credential, SecretString};
 use crate::challenge::Challenge;
 use crate::limits::MAX_TOKEN_BYTES;

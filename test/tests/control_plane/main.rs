@@ -6,3 +6,4 @@ mod crash;
 mod gate;
 mod identity;
 mod install;
+mod registry;
