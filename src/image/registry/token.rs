@@ -44,11 +44,10 @@ impl Session {
             return Ok(Some(bearer(token.expose())));
         }
         match (&self.challenge, &self.credential) {
-            (Challenge::Anonymous, _) => Ok(None),
             (Challenge::Basic, Some(Credential::Basic { username, password })) => {
                 Ok(Some(basic(username, password)))
             }
-            (Challenge::Basic, _) => Ok(None),
+            (Challenge::Anonymous | Challenge::Basic, _) => Ok(None),
             (Challenge::Bearer { realm, service, .. }, _) => {
                 // The lock is held across the request on purpose: layers that are fetched side
                 // by side then ask for one token, not for one each.
