@@ -16,8 +16,8 @@ use crate::output::Outcome;
 pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match cli.command {
         Command::Resolve(args) => resolve::run(args, out).await,
-        Command::Range(args) => range::run(&args, out),
-        Command::Rbac(args) => rbac::run(args, &cli.global, out).await,
+        Command::Range(args) => range::run(args, out).await,
         Command::Render(args) => render::run(args, &cli.global, out).await,
+        Command::Rbac(args) => rbac::run(args, &cli.global, out).await,
     }
 }

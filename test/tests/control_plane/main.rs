@@ -5,3 +5,4 @@ mod crash;
 mod gate;
 mod identity;
 mod install;
+mod registry;
