@@ -2,6 +2,7 @@
 //!
 //! Most tests take the objects of the shared rendering vectors: every install mode, webhooks and
 //! certificates included. The last takes whatever our own renderer makes of the shared bundles.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -37,10 +37,10 @@ pub(crate) struct RbacArgs {
     /// stronger
     #[arg(long)]
     use_bind_escalate: bool,
-    /// Add what upstream's controller needs besides, for one ClusterExtension or for all
+    /// Add what upstream's controller needs besides, for one extension or for all
     #[arg(
         long,
-        value_name = "CLUSTEREXTENSION",
+        value_name = "EXTENSION",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = ""
