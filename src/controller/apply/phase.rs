@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures::stream::{self, StreamExt as _};
 use kube::Client;
 use olm_api::keys::annotation;
 use olm_api::{CollisionProtection, ProgressionProbe};
@@ -12,7 +11,7 @@ use olm_core::revision::{
     Claim, Decision, Mark, Readiness, Sibling, decide, evaluate, forbidden_metadata, object_text,
 };
 
-use super::PARALLEL;
+use super::at_once;
 use super::endpoint::Endpoint;
 use super::error::{ApplyError, code, message};
 use super::kinds::Kinds;
@@ -121,8 +120,7 @@ impl Applier {
             let live = endpoint.get(wanted.object.name()).await?;
             Ok((wanted, Some((endpoint, live))))
         });
-        let found: Vec<Result<_, kube::Error>> =
-            stream::iter(looking).buffered(PARALLEL).collect().await;
+        let found: Vec<Result<_, kube::Error>> = at_once(looking.collect()).await;
         let (found, errors) = split(found);
         if !errors.is_empty() {
             return Err(ApplyError::from_answers(&errors));
@@ -157,7 +155,7 @@ impl Applier {
             let answer = one.try_out(revision).await;
             answer.map_err(|err| (&one.wanted.object, err))
         });
-        let answers: Vec<_> = stream::iter(asking).buffered(PARALLEL).collect().await;
+        let answers = at_once(asking.collect()).await;
         let (_, refused) = split(answers);
         let (invalid, failed): (Vec<_>, Vec<_>) =
             refused.into_iter().partition(|(_, err)| is_invalid(err));
@@ -189,7 +187,7 @@ impl Applier {
         writing: Vec<&mut Observed<'_>>,
     ) -> Result<(), ApplyError> {
         let writes = writing.into_iter().map(|one| one.write(revision, &self.memo));
-        let answers: Vec<_> = stream::iter(writes).buffered(PARALLEL).collect().await;
+        let answers = at_once(writes.collect()).await;
         let (_, errors) = split(answers);
         if errors.is_empty() {
             return Ok(());

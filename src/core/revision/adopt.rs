@@ -27,7 +27,7 @@ pub struct Sibling {
 }
 
 /// What to do about one object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
     /// It is absent: create it, failing if it appears meanwhile.
     Create,
