@@ -1,6 +1,11 @@
 //! The parts of the controller that act.
 
+pub mod account;
+pub mod apply;
 pub mod args;
 pub mod backoff;
+pub mod catalog;
 pub mod gate;
+pub mod objectset;
+pub mod server;
 pub mod telemetry;

@@ -308,7 +308,9 @@ impl Image {
     pub async fn unpack(&self, wanted: &[String], limits: &Limits) -> Result<Unpacked, PullError> {
         let copy = |err| PullError::Copy(CopyError::Manifest(err));
         manifest::check_layers(&self.layers, limits).map_err(copy)?;
-        let downloads = self.layers.iter().map(|blob| self.download(blob));
+        // Collected first: a lazy iterator of futures hides from the compiler that they may change
+        // threads.
+        let downloads: Vec<_> = self.layers.iter().map(|blob| self.download(blob)).collect();
         let files: Vec<File> = futures::stream::iter(downloads)
             .buffered(PARALLEL_DOWNLOADS)
             .try_collect()
