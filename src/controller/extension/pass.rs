@@ -10,11 +10,11 @@ use kube::ResourceExt;
 use kube::runtime::events::EventType;
 use olm_api::keys::{annotation, policy};
 use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet, CollisionProtection};
-use olm_core::catalog;
 use olm_core::error::Chain;
 use olm_core::resolve::{self, Decision, Dependencies, Options, UpdatePolicy, Warning};
 use olm_core::revision::{self, Account, Desired, Extension};
 use olm_core::status::Note;
+use olm_core::status::deprecation::Deprecations;
 use olm_image::{ImageRef, pull_bundle};
 
 use super::content::{Content, Request};
@@ -30,7 +30,7 @@ pub struct Pass {
     /// The revisions at the end of the pass, sorted; absent when they could not be read.
     pub revisions: Option<Vec<ClusterObjectSet>>,
     /// What the catalogs say about deprecation; absent when they were not asked.
-    pub deprecations: Option<Option<catalog::Deprecations>>,
+    pub deprecations: Option<Option<Deprecations>>,
     /// What `Ready` explains besides.
     pub notes: Vec<Note>,
     /// When to look again although nothing changes.
