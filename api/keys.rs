@@ -59,6 +59,9 @@ pub mod annotation {
         "olm.operatorframework.io/service-account-namespace";
     /// Managed objects: decimal number of the revision.
     pub const REVISION: &str = "olm.operatorframework.io/revision";
+    /// CRDs being deleted, ours: when we last touched them to wake the API server's finalizer
+    /// controller (applying.md 7.2).
+    pub const WOKEN_AT: &str = "olm.operatorframework.io/woken-at";
     /// CRDs: which channel they belong to.
     pub const GENERATOR: &str = "olm.operatorframework.io/generator";
     /// Upstream's own manifests: feature set of the chart.

@@ -252,7 +252,9 @@ impl Query<'_> {
             (Some(winner), None) => Ok(winner),
             (Some(winner), Some(_)) if self.stands(winner, walks) => Ok(winner),
             (_, Some(error)) => Err(ResolveError::Walk(Box::new(error.clone()))),
-            (None, None) => Err(ResolveError::NoSingleBundle(Box::new(self.no_single_bundle(&offers)))),
+            (None, None) => Err(ResolveError::NoSingleBundle(Box::new(
+                self.no_single_bundle(&offers),
+            ))),
         }
     }
 

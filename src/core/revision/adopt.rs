@@ -1,7 +1,6 @@
 //! May a revision take an object that is already on the cluster?
 
-use std::fmt;
-
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use olm_api::CollisionProtection;
 use serde_json::Value;
 
@@ -28,7 +27,7 @@ pub struct Sibling {
 }
 
 /// What to do about one object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
     /// It is absent: create it, failing if it appears meanwhile.
     Create,
@@ -39,34 +38,11 @@ pub enum Decision {
     /// A later revision has it already: leave it, it counts as done.
     Progressed,
     /// Someone else has it: leave it and report the controller, if there is one.
-    Collide(Option<Controller>),
-}
-
-/// An owner reference that is the controller of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Controller {
-    /// `apiVersion` of the owner.
-    pub api_version: String,
-    /// Kind of the owner.
-    pub kind: String,
-    /// Name of the owner.
-    pub name: String,
-    /// UID of the owner.
-    pub uid: String,
-}
-
-impl fmt::Display for Controller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {} {} (uid {})",
-            self.api_version, self.kind, self.name, self.uid
-        )
-    }
+    Collide(Option<OwnerReference>),
 }
 
 /// Returns the owner reference of `live` that is marked as controller.
-pub fn controller(live: &Object) -> Option<Controller> {
+pub fn controller(live: &Object) -> Option<OwnerReference> {
     let references = live.pointer("/metadata/ownerReferences")?.as_array()?;
     let reference = references
         .iter()
@@ -75,11 +51,13 @@ pub fn controller(live: &Object) -> Option<Controller> {
         let value = reference.get(key).and_then(Value::as_str);
         value.unwrap_or_default().to_owned()
     };
-    Some(Controller {
+    Some(OwnerReference {
         api_version: text("apiVersion"),
         kind: text("kind"),
         name: text("name"),
         uid: text("uid"),
+        controller: Some(true),
+        block_owner_deletion: reference.get("blockOwnerDeletion").and_then(Value::as_bool),
     })
 }
 

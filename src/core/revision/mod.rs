@@ -20,7 +20,7 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
-pub use adopt::{Claim, Controller, Decision, Removal, Sibling, controller, decide, removal};
+pub use adopt::{Claim, Decision, Removal, Sibling, controller, decide, removal};
 pub use error::RevisionError;
 pub use fields::fold;
 pub use identity::{Account, IdentityError, account};
@@ -40,7 +40,7 @@ pub use plan::{
     states,
 };
 pub use probe::{Readiness, built_in, evaluate};
-pub use report::{ARCHIVING, Deadline, Outcome, bundle_version, conditions, deadline};
+pub use report::{Deadline, Outcome, bundle_version, deadline, statements};
 
 /// Lower-case hexadecimal digits of `bytes`.
 fn hex(bytes: &[u8]) -> String {

@@ -2,6 +2,8 @@
 
 use olm_api::ObservedPhase;
 
+use crate::status::object_set::{ChangedPhase, content_changed, phase_count_changed};
+
 /// Returns the complaint when phases differ from those observed first.
 ///
 /// Source: applying.md 3.5, operator-controller `clusterobjectset_controller.go`.
@@ -10,30 +12,17 @@ pub fn changed(observed: &[ObservedPhase], now: &[ObservedPhase]) -> Option<Stri
         return Some("stored observedPhases is unexpectedly empty".to_owned());
     }
     if observed.len() != now.len() {
-        return Some(format!(
-            "number of phases has changed (expected {} phases, got {})",
-            observed.len(),
-            now.len()
-        ));
+        return Some(phase_count_changed(observed.len(), now.len()));
     }
-    let differing: Vec<String> = observed
+    let differing: Vec<ChangedPhase> = observed
         .iter()
         .zip(now)
         .filter(|(old, new)| old != new)
-        .map(|(old, new)| {
-            format!(
-                "phase {:?} (expected digest {}, got {})",
-                new.name, old.digest, new.digest
-            )
+        .map(|(old, new)| ChangedPhase {
+            phase: new.name.clone(),
+            expected: old.digest.clone(),
+            got: new.digest.clone(),
         })
         .collect();
-    if differing.is_empty() {
-        return None;
-    }
-    Some(format!(
-        "resolved content of {} phase(s) has changed: {}; a referenced object source may have \
-         been deleted and recreated with different content",
-        differing.len(),
-        differing.join("; ")
-    ))
+    (!differing.is_empty()).then(|| content_changed(&differing))
 }

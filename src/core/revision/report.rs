@@ -1,15 +1,13 @@
-//! What a pass over a revision means for its conditions.
+//! What a pass over a revision has its conditions say.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use olm_api::conditions::{reasons, status, types};
+use olm_api::conditions::{reasons, types};
 use olm_api::keys::annotation;
 use olm_api::{ClusterObjectSet, LifecycleState};
 
-use super::plan::has_succeeded;
+use crate::status::{Statement, object_set as texts, retrying, terminal};
 
-/// Shown while an archived revision still has objects.
-pub const ARCHIVING: &str = "removing revision resources that are not owned by another revision";
+use super::plan::has_succeeded;
 
 /// How a pass over a revision ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +20,9 @@ pub enum Outcome {
     Failed(String),
     /// Somebody has to change something.
     Blocked(String),
-    /// It is archived or being deleted, and objects of it remain; what is waited for.
+    /// It is archived, and objects of it remain.
+    Archiving,
+    /// It is being deleted, and objects of it remain; what is waited for.
     Removing(String),
     /// It is archived and nothing of it is left.
     Archived,
@@ -59,75 +59,45 @@ pub fn deadline(revision: &ClusterObjectSet) -> Option<Deadline> {
     Some(Deadline { minutes, at })
 }
 
-/// Returns the conditions a pass sets; conditions not among them keep their value.
+/// Returns what a pass has its conditions say; conditions not among them keep their value.
 ///
 /// Source: applying.md 3.8.
-pub fn conditions(
+pub fn statements(
     revision: &ClusterObjectSet,
     outcome: &Outcome,
     now: Timestamp,
-) -> Vec<Condition> {
+) -> Vec<Statement> {
     let version = bundle_version(revision);
-    let rolling = format!("Revision {version} is rolling out.");
-    let new = |type_: &str, status: &str, reason: &str, message: &str| Condition {
-        type_: type_.to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-        observed_generation: revision.metadata.generation,
-        last_transition_time: Time(now),
+    let late = |last: &str| {
+        let Deadline { minutes, at } = deadline(revision)?;
+        (now >= at).then(|| texts::deadline_exceeded(minutes, last))
     };
-    let progressing = |status: &str, reason: &str, message: &str| {
-        new(types::PROGRESSING, status, reason, message)
-    };
-    let available =
-        |status: &str, reason: &str, message: &str| new(types::AVAILABLE, status, reason, message);
     match outcome {
         Outcome::Complete => vec![
-            progressing(
-                status::TRUE,
-                reasons::SUCCEEDED,
-                &format!("Revision {version} has rolled out."),
-            ),
-            available(
-                status::TRUE,
-                reasons::PROBES_SUCCEEDED,
-                "Objects are available and pass all probes.",
-            ),
-            new(
-                types::SUCCEEDED,
-                status::TRUE,
-                reasons::SUCCEEDED,
-                "Revision succeeded rolling out.",
-            ),
+            texts::rolled_out(version),
+            texts::probes_succeeded(),
+            texts::succeeded(),
         ],
-        Outcome::RollingOut(failing) => vec![
-            late(revision, now, &rolling)
-                .map(|text| progressing(status::FALSE, reasons::PROGRESS_DEADLINE_EXCEEDED, &text))
-                .unwrap_or_else(|| progressing(status::TRUE, reasons::ROLLING_OUT, &rolling)),
-            match failing {
-                Some(text) => available(status::FALSE, reasons::PROBE_FAILURE, text),
-                None => available(status::FALSE, reasons::ROLLING_OUT, &rolling),
-            },
-        ],
+        Outcome::RollingOut(failing) => {
+            let last = texts::rolling_out_text(version);
+            let progressing = late(&last).unwrap_or_else(|| texts::rolling_out(version));
+            let available = match failing {
+                Some(line) => texts::probe_failure(std::slice::from_ref(line)),
+                None => texts::not_yet_available(version),
+            };
+            vec![progressing, available]
+        }
         Outcome::Failed(text) => {
-            let first = late(revision, now, text)
-                .map(|text| progressing(status::FALSE, reasons::PROGRESS_DEADLINE_EXCEEDED, &text))
-                .unwrap_or_else(|| progressing(status::TRUE, reasons::RETRYING, text));
             let known = revision.status.iter().flat_map(|status| &status.conditions);
             let had = known.into_iter().any(|old| old.type_ == types::AVAILABLE);
-            let second = had.then(|| available(status::UNKNOWN, reasons::RECONCILING, text));
-            std::iter::once(first).chain(second).collect()
+            let progressing = late(text).unwrap_or_else(|| retrying(text));
+            let available = had.then(|| texts::reconciling(text));
+            std::iter::once(progressing).chain(available).collect()
         }
-        Outcome::Blocked(text) => vec![progressing(status::FALSE, reasons::BLOCKED, text)],
-        Outcome::Removing(text) => vec![progressing(status::TRUE, reasons::RETRYING, text)],
-        Outcome::Archived => {
-            let text = "revision is archived";
-            vec![
-                progressing(status::FALSE, reasons::ARCHIVED, text),
-                available(status::UNKNOWN, reasons::ARCHIVED, text),
-            ]
-        }
+        Outcome::Blocked(text) => vec![terminal(reasons::BLOCKED, text)],
+        Outcome::Archiving => vec![texts::archiving()],
+        Outcome::Removing(text) => vec![retrying(text)],
+        Outcome::Archived => texts::archived().into(),
     }
 }
 
@@ -137,11 +107,4 @@ pub fn bundle_version(revision: &ClusterObjectSet) -> &str {
     annotations
         .and_then(|annotations| annotations.get(annotation::BUNDLE_VERSION))
         .map_or("", String::as_str)
-}
-
-fn late(revision: &ClusterObjectSet, now: Timestamp, last: &str) -> Option<String> {
-    let Deadline { minutes, at } = deadline(revision)?;
-    (now >= at).then(|| {
-        format!("Revision has not rolled out for {minutes} minute(s). Last status: {last}")
-    })
 }

@@ -742,8 +742,8 @@ fn changed_content_is_named_with_both_digests() {
 
 // Conditions.
 
-fn texts(conditions: &[Condition]) -> Vec<String> {
-    conditions
+fn texts(statements: &[crate::status::Statement]) -> Vec<String> {
+    statements
         .iter()
         .map(|c| format!("{} {} {} {}", c.type_, c.status, c.reason, c.message))
         .collect()
@@ -779,12 +779,12 @@ fn rolling_with_deadline() -> ClusterObjectSet {
 #[case::archived(Outcome::Archived, 700, &[
     "Progressing False Archived revision is archived",
     "Available Unknown Archived revision is archived"])]
-#[case::archiving(Outcome::Removing(ARCHIVING.into()), 0, &[
+#[case::archiving(Outcome::Archiving, 0, &[
     "Progressing True Retrying removing revision resources that are not owned by another revision"])]
 fn conditions_of_a_pass(#[case] outcome: Outcome, #[case] second: i64, #[case] want: &[&str]) {
     let now = Timestamp::from_second(second).unwrap();
     assert_eq!(
-        texts(&conditions(&rolling_with_deadline(), &outcome, now)),
+        texts(&statements(&rolling_with_deadline(), &outcome, now)),
         want
     );
 }
@@ -793,9 +793,9 @@ fn conditions_of_a_pass(#[case] outcome: Outcome, #[case] second: i64, #[case] w
 fn failure_makes_known_availability_unknown() {
     let mut set = rolling_with_deadline();
     let now = Timestamp::UNIX_EPOCH;
-    let known = conditions(&set, &Outcome::RollingOut(None), now);
-    set.status.as_mut().unwrap().conditions = known;
-    let got = texts(&conditions(&set, &Outcome::Failed("e".into()), now));
+    let conditions = &mut set.status.as_mut().unwrap().conditions;
+    crate::status::object_set::probes_succeeded().put(conditions, None, now);
+    let got = texts(&statements(&set, &Outcome::Failed("e".into()), now));
     assert_eq!(got[1], "Available Unknown Reconciling e");
 }
 

@@ -1,1 +1,161 @@
-//! Conditions and the messages in them.
+//! Conditions, and every text that stands in one.
+//!
+//! A [`Statement`] is what one condition is to say; builders for each text are in [`extension`],
+//! [`catalog`], [`object_set`] and [`deprecation`], so that controllers never spell one.
+//! [`set_condition`] and [`Statement::put`] are the only ways into a list of conditions: they keep
+//! transition times right, and messages inside the limit of the API and free of what changes on
+//! every attempt.
+
+pub mod catalog;
+pub mod deprecation;
+pub mod extension;
+mod message;
+pub mod object_set;
+mod ready;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use olm_api::conditions::{reasons, status, types};
+
+pub use message::{MESSAGE_LIMIT, sanitize, truncate};
+pub use ready::{Note, catalog_ready, extension_ready, uninstalling};
+
+#[cfg(test)]
+mod tests;
+
+/// What one condition is to say, without the times and generations that writing it adds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement {
+    /// Condition type, of [`olm_api::conditions::types`].
+    pub type_: &'static str,
+    /// `True`, `False` or `Unknown`.
+    pub status: &'static str,
+    /// Reason, of [`olm_api::conditions::reasons`].
+    pub reason: &'static str,
+    /// Text for people. May be empty.
+    pub message: String,
+}
+
+impl Statement {
+    /// Says that the condition holds.
+    pub fn yes(type_: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(type_, status::TRUE, reason, message)
+    }
+
+    /// Says that the condition does not hold.
+    pub fn no(type_: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(type_, status::FALSE, reason, message)
+    }
+
+    /// Says that nobody can say.
+    pub fn unknown(type_: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(type_, status::UNKNOWN, reason, message)
+    }
+
+    fn new(
+        type_: &'static str,
+        status: &'static str,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            type_,
+            status,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    /// Puts the statement into `conditions`, for an object of this generation, and says whether
+    /// anything changed. See [`set_condition`].
+    pub fn put(
+        self,
+        conditions: &mut Vec<Condition>,
+        generation: Option<i64>,
+        now: Timestamp,
+    ) -> bool {
+        let condition = Condition {
+            type_: self.type_.to_owned(),
+            status: self.status.to_owned(),
+            reason: self.reason.to_owned(),
+            message: self.message,
+            observed_generation: generation,
+            last_transition_time: Time(now),
+        };
+        set_condition(conditions, condition, now)
+    }
+}
+
+/// Puts `new` into `conditions`, keyed by type, and says whether anything changed.
+///
+/// `lastTransitionTime` moves only when `status` changes; reason, message and observed generation
+/// are overwritten in place. The caller writes the object only if this returns `true`, which is
+/// what keeps a settled object from waking its own reconciler. Times are cut to whole seconds,
+/// because the API stores no more.
+pub fn set_condition(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) -> bool {
+    new.message = sanitize(&new.message);
+    truncate(&mut new.message);
+    new.last_transition_time = whole_seconds(now);
+    place(conditions, new)
+}
+
+/// Copies a condition of another object, so that a ClusterExtension shows what its revision says.
+///
+/// The observed generation becomes that of the receiving object. When the status changes, the
+/// transition time is the one of the copied condition (api.md 4.2).
+pub fn copy_condition(
+    conditions: &mut Vec<Condition>,
+    from: &Condition,
+    generation: Option<i64>,
+) -> bool {
+    let mut new = from.clone();
+    new.message = sanitize(&new.message);
+    truncate(&mut new.message);
+    new.observed_generation = generation;
+    place(conditions, new)
+}
+
+fn place(conditions: &mut Vec<Condition>, mut new: Condition) -> bool {
+    let Some(old) = conditions.iter_mut().find(|c| c.type_ == new.type_) else {
+        conditions.push(new);
+        return true;
+    };
+    if old.status == new.status {
+        new.last_transition_time = old.last_transition_time.clone();
+    }
+    let changed = *old != new;
+    *old = new;
+    changed
+}
+
+/// Takes the condition of this type out of `conditions`, and says whether there was one.
+pub fn remove_condition(conditions: &mut Vec<Condition>, type_: &str) -> bool {
+    let before = conditions.len();
+    conditions.retain(|condition| condition.type_ != type_);
+    conditions.len() != before
+}
+
+/// Returns the condition of this type.
+pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// Says whether the condition of this type is `True`.
+pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
+    find(conditions, type_).is_some_and(|condition| condition.status == status::TRUE)
+}
+
+/// `Progressing`: the reconcile failed and tries again.
+pub fn retrying(error: impl Into<String>) -> Statement {
+    Statement::yes(types::PROGRESSING, reasons::RETRYING, error)
+}
+
+/// `Progressing`: the reconcile failed and waits for somebody. `reason` is that of
+/// [`crate::error::Disposition::Terminal`].
+pub fn terminal(reason: &'static str, error: impl Into<String>) -> Statement {
+    Statement::no(types::PROGRESSING, reason, error)
+}
+
+fn whole_seconds(time: Timestamp) -> Time {
+    Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
+}

@@ -1,0 +1,105 @@
+//! Clients that act as a service account.
+//!
+//! In goes the controller's own client, out come clients whose every request carries the
+//! impersonation headers of one account. They share the controller's connections. No group is
+//! sent: the API server then adds the three groups of a service account itself, and the controller
+//! needs no right to impersonate groups.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use http::{HeaderName, HeaderValue, Request};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::client::Body;
+use kube::{Api, Client};
+use olm_core::error::{Classify, Disposition};
+use olm_core::revision::Account;
+
+use crate::apply::{MAX_RIGHTS_DELAY, message};
+
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+
+/// Most accounts whose clients are kept; a client is cheap to make again.
+const MAX_CLIENTS: usize = 1024;
+
+/// Why nothing can be done as an account.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    /// The account does not exist.
+    #[error("service account {:?} not found in namespace {:?}", .0.name, .0.namespace)]
+    NotFound(Account),
+    /// The account could not be looked up.
+    #[error("error getting service account: {}", message(.0))]
+    Lookup(#[source] kube::Error),
+    /// The account's name cannot be sent.
+    #[error("service account {0} cannot be impersonated")]
+    Name(Account),
+}
+
+impl Classify for AccountError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            // The account may be made, or the controller's rights repaired, at any time.
+            Self::NotFound(_) | Self::Lookup(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
+            Self::Name(_) => Disposition::Terminal(olm_api::conditions::reasons::BLOCKED),
+        }
+    }
+}
+
+/// Makes and keeps clients that act as service accounts.
+pub struct Accounts {
+    controller: Client,
+    clients: Mutex<HashMap<Account, Client>>,
+}
+
+impl Accounts {
+    /// Returns a maker of clients on top of the controller's own.
+    ///
+    /// That client must not retry by itself (`config.default_retry = false`).
+    pub fn new(controller: Client) -> Self {
+        Self {
+            controller,
+            clients: Mutex::default(),
+        }
+    }
+
+    /// Returns a client that acts as `account` and as nobody else.
+    ///
+    /// The API server answers for an account that no longer exists as long as bindings for it
+    /// remain, so callers look first, with [`Accounts::require`].
+    pub fn client(&self, account: &Account) -> Result<Client, AccountError> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(account) {
+            return Ok(client.clone());
+        }
+        let client = impersonating(&self.controller, account)?;
+        if clients.len() >= MAX_CLIENTS {
+            clients.clear();
+        }
+        clients.insert(account.clone(), client.clone());
+        Ok(client)
+    }
+
+    /// Fails unless the account exists.
+    pub async fn require(&self, account: &Account) -> Result<(), AccountError> {
+        let api = Api::<ServiceAccount>::namespaced(self.controller.clone(), &account.namespace);
+        match api.get_metadata_opt(&account.name).await {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(AccountError::NotFound(account.clone())),
+            Err(err) => Err(AccountError::Lookup(err)),
+        }
+    }
+}
+
+fn impersonating(controller: &Client, account: &Account) -> Result<Client, AccountError> {
+    let Account { namespace, name } = account;
+    let user = format!("system:serviceaccount:{namespace}:{name}");
+    let user = HeaderValue::try_from(user).map_err(|_| AccountError::Name(account.clone()))?;
+    let controller = controller.clone();
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        request.headers_mut().insert(IMPERSONATE_USER, user.clone());
+        let controller = controller.clone();
+        async move { controller.send(request).await }
+    });
+    Ok(Client::new(service, namespace.clone()))
+}

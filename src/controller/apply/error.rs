@@ -1,0 +1,124 @@
+//! What can go wrong while objects are applied.
+
+use std::time::Duration;
+
+use olm_core::error::{Classify, Disposition};
+
+/// Longest delay after a refusal for lack of rights, which may be granted at any time (README
+/// decision 7).
+pub const MAX_RIGHTS_DELAY: Duration = Duration::from_secs(120);
+/// Delay after a collision, a structural complaint or a missing kind or namespace.
+const FLAT_DELAY: Duration = Duration::from_secs(10);
+
+/// What can go wrong while objects are applied.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// Content that no revision may have; the complaints.
+    #[error("revision validation error: {0}")]
+    InvalidRevision(String),
+    /// The API server would not take objects of a phase as they are.
+    #[error("phase {phase} validation error: {text}")]
+    InvalidPhase {
+        /// Index of the phase.
+        phase: usize,
+        /// What the API server says, per object.
+        text: String,
+    },
+    /// Objects of a phase belong to somebody else; the whole text.
+    #[error("{0}")]
+    Collisions(String),
+    /// The cluster does not serve a kind.
+    #[error("phase {phase}: kind {kind} is not served by the cluster")]
+    Unserved {
+        /// Index of the phase.
+        phase: usize,
+        /// `<Kind>.<group>`.
+        kind: String,
+    },
+    /// The API server refused or could not be asked; its messages, each once.
+    #[error("{text}")]
+    Api {
+        /// What the API server said.
+        text: String,
+        /// The most hopeful of the causes' delays.
+        disposition: Disposition,
+    },
+}
+
+impl ApplyError {
+    /// Joins the answers to several requests into one error.
+    pub(super) fn from_answers(errors: &[kube::Error]) -> Self {
+        let mut texts: Vec<String> = errors.iter().map(message).collect();
+        texts.sort();
+        texts.dedup();
+        let disposition = errors.first().map_or(Disposition::Retry, disposition);
+        Self::Api {
+            text: texts.join("\n"),
+            disposition,
+        }
+    }
+
+    /// Says whether it was a lack of rights, or of the account itself.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(
+            self,
+            Self::Api {
+                disposition: Disposition::RetryWithin(_),
+                ..
+            }
+        )
+    }
+}
+
+impl Classify for ApplyError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::InvalidRevision(_)
+            | Self::InvalidPhase { .. }
+            | Self::Collisions(_)
+            | Self::Unserved { .. } => Disposition::Wait(FLAT_DELAY),
+            Self::Api { disposition, .. } => *disposition,
+        }
+    }
+}
+
+impl From<kube::Error> for ApplyError {
+    fn from(err: kube::Error) -> Self {
+        Self::from_answers(std::slice::from_ref(&err))
+    }
+}
+
+/// Returns what the API server said, or the client's own words when it said nothing.
+pub fn message(err: &kube::Error) -> String {
+    match err {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Returns the HTTP status of an answer, 0 when there was none.
+pub(super) fn code(err: &kube::Error) -> u16 {
+    match err {
+        kube::Error::Api(status) => status.code,
+        _ => 0,
+    }
+}
+
+fn disposition(err: &kube::Error) -> Disposition {
+    let kube::Error::Api(status) = err else {
+        return Disposition::Retry;
+    };
+    match status.code {
+        401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
+        // On a write this is the namespace, which may appear at any time.
+        404 => Disposition::Wait(FLAT_DELAY),
+        429 => {
+            let after = status
+                .details
+                .as_ref()
+                .map_or(0, |details| details.retry_after_seconds);
+            Disposition::Wait(Duration::from_secs(u64::from(after.max(1))))
+        }
+        _ => Disposition::Retry,
+    }
+}

@@ -1,0 +1,119 @@
+//! Which kinds the cluster serves, asked once each.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::core::GroupVersionKind;
+use kube::discovery::{ApiResource, Scope, pinned_kind};
+use kube::error::DiscoveryError;
+use kube::{Api, Client};
+use olm_core::object::Object;
+
+use super::error::code;
+
+/// Groups whose kinds a bundle may hold although the cluster does not serve them (README
+/// decision 21).
+const OPTIONAL_GROUPS: [&str; 3] = [
+    "monitoring.coreos.com",
+    "console.openshift.io",
+    "autoscaling.k8s.io",
+];
+
+/// A kind as the cluster serves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kind {
+    /// Group, version, kind and plural.
+    pub resource: ApiResource,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+}
+
+/// The kinds the cluster serves, read with the controller's own client.
+///
+/// Absence is never remembered: a CRD may be established at any moment.
+pub struct Kinds {
+    client: Client,
+    known: Mutex<HashMap<(String, String), Kind>>,
+    waiting_classes: Mutex<HashMap<String, bool>>,
+}
+
+impl Kinds {
+    /// Returns an empty cache.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            known: Mutex::default(),
+            waiting_classes: Mutex::default(),
+        }
+    }
+
+    /// Returns the kind of an object, or `None` when the cluster does not serve it.
+    pub async fn find(&self, object: &Object) -> Result<Option<Kind>, kube::Error> {
+        let key = (object.api_version().to_owned(), object.kind().to_owned());
+        if let Some(kind) = self
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+        {
+            return Ok(Some(kind.clone()));
+        }
+        let gvk = GroupVersionKind::gvk(object.group(), object.version(), object.kind());
+        match pinned_kind(&self.client, &gvk).await {
+            Ok((resource, capabilities)) => {
+                let kind = Kind {
+                    resource,
+                    namespaced: capabilities.scope == Scope::Namespaced,
+                };
+                let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                known.insert(key, kind.clone());
+                Ok(Some(kind))
+            }
+            Err(kube::Error::Discovery(DiscoveryError::MissingKind(_))) => Ok(None),
+            Err(err) if code(&err) == 404 => Ok(None),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// Forgets a kind that may no longer be served.
+    pub fn forget(&self, object: &Object) {
+        let key = (object.api_version().to_owned(), object.kind().to_owned());
+        self.known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&key);
+    }
+
+    /// Says whether an object of a kind that is not served may be left out.
+    pub fn is_optional(object: &Object) -> bool {
+        OPTIONAL_GROUPS.contains(&object.group())
+    }
+
+    /// Says whether claims of a storage class stay unbound until a pod uses them.
+    ///
+    /// A class that cannot be read binds at once, as far as anyone knows.
+    pub async fn waits_for_consumer(&self, class: &str) -> bool {
+        let known = {
+            let classes = self
+                .waiting_classes
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            classes.get(class).copied()
+        };
+        if let Some(waits) = known {
+            return waits;
+        }
+        let api = Api::<StorageClass>::all(self.client.clone());
+        let Ok(Some(found)) = api.get_opt(class).await else {
+            return false;
+        };
+        let waits = found.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
+        let mut classes = self
+            .waiting_classes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        classes.insert(class.to_owned(), waits);
+        waits
+    }
+}

@@ -1,0 +1,173 @@
+//! Applying one object.
+
+use olm_api::keys::{annotation, manager};
+use olm_core::object::Object;
+use olm_core::revision::{Decision, decide, desired_object, fold};
+use serde_json::Value;
+
+use super::endpoint::Endpoint;
+use super::error::code;
+use super::memo::Memo;
+use super::phase::{ResolvedObject, Revision};
+
+/// How often a write that met a concurrent one is decided anew within one pass.
+const MAX_ATTEMPTS: usize = 3;
+/// Managers whose fields a takeover makes ours: those a Helm installation left behind.
+const HELM_MANAGERS: [&str; 2] = [manager::OPERATOR_CONTROLLER, "helm"];
+
+/// An object beside what is on the cluster.
+pub(super) struct Observed<'a> {
+    pub(super) wanted: &'a ResolvedObject,
+    pub(super) endpoint: Endpoint,
+    pub(super) live: Option<Object>,
+    pub(super) decision: Decision,
+}
+
+impl Observed<'_> {
+    /// Says whether the object is there and on its way out; nothing is written to it then.
+    pub(super) fn is_terminating(&self) -> bool {
+        let live = self.live.as_ref();
+        live.is_some_and(|live| live.pointer("/metadata/deletionTimestamp").is_some())
+    }
+
+    /// Says whether the object has to be written.
+    pub(super) fn needs_write(&self, revision: &Revision, memo: &Memo) -> bool {
+        match (&self.decision, &self.live) {
+            (Decision::Create | Decision::Adopt, _) => !self.is_terminating(),
+            (Decision::Update, Some(live)) => {
+                let content = &self.wanted.object;
+                !self.is_terminating() && !memo.is_settled(&revision.mark.uid, content, live)
+            }
+            (Decision::Update, None) | (Decision::Progressed | Decision::Collide(_), _) => false,
+        }
+    }
+
+    /// Asks the API server whether it would take the object.
+    pub(super) async fn try_out(&self, revision: &Revision) -> Result<(), kube::Error> {
+        let mut desired = desired_object(&self.wanted.object, &revision.mark, self.live.as_ref());
+        desired.metadata_mut().remove("resourceVersion");
+        let answer = match self.live {
+            Some(_) => self.endpoint.try_apply(&desired).await,
+            None => self.endpoint.create(&desired, true).await,
+        };
+        match answer {
+            Err(err) if !is_no_verdict(&err) => Err(err),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Writes the object and keeps what the API server returned. A write that met a concurrent one
+    /// is decided anew on what is there now.
+    pub(super) async fn write(
+        &mut self,
+        revision: &Revision,
+        memo: &Memo,
+    ) -> Result<(), kube::Error> {
+        let mut attempt = 1;
+        loop {
+            match self.write_once(revision).await {
+                Ok(Some(live)) => {
+                    memo.settle(&revision.mark.uid, &self.wanted.object, &live);
+                    self.live = Some(live);
+                    return Ok(());
+                }
+                Ok(None) => return Ok(()),
+                Err(err) if code(&err) == 409 && attempt < MAX_ATTEMPTS => {
+                    attempt += 1;
+                    self.look_again(revision).await?;
+                    if self.is_terminating() {
+                        return Ok(());
+                    }
+                }
+                Err(err) => return Err(err),
+            }
+        }
+    }
+
+    async fn look_again(&mut self, revision: &Revision) -> Result<(), kube::Error> {
+        self.live = self.endpoint.get(self.wanted.object.name()).await?;
+        let claim = revision.claim(self.wanted.protection);
+        self.decision = decide(
+            self.live.as_ref(),
+            &claim,
+            &revision.siblings,
+            annotation::REVISION,
+        );
+        Ok(())
+    }
+
+    /// Returns the object after the write, or `None` when nothing may be written any more.
+    async fn write_once(&self, revision: &Revision) -> Result<Option<Object>, kube::Error> {
+        let content = &self.wanted.object;
+        match (&self.decision, &self.live) {
+            (Decision::Create, _) => {
+                let desired = desired_object(content, &revision.mark, None);
+                let created = self.endpoint.create(&desired, false).await?;
+                // Without this, a field that a later version drops would never be pruned.
+                self.fold(created, &[]).await.map(Some)
+            }
+            (Decision::Update, Some(live)) => {
+                let live = self.fold(live.clone(), &[]).await?;
+                let desired = desired_object(content, &revision.mark, Some(&live));
+                match self.endpoint.apply(&desired, false).await {
+                    Err(err) if is_field_conflict(&err) => {
+                        self.endpoint.apply(&desired, true).await.map(Some)
+                    }
+                    answer => answer.map(Some),
+                }
+            }
+            (Decision::Adopt, Some(live)) => {
+                let live = self.fold(live.clone(), &HELM_MANAGERS).await?;
+                let desired = desired_object(content, &revision.mark, Some(&live));
+                self.endpoint.apply(&desired, true).await.map(Some)
+            }
+            (Decision::Update | Decision::Adopt, None)
+            | (Decision::Progressed | Decision::Collide(_), _) => Ok(None),
+        }
+    }
+
+    /// Makes what we wrote by other means than apply part of our apply entry.
+    async fn fold(&self, live: Object, others: &[&str]) -> Result<Object, kube::Error> {
+        match fold(&live, manager::OBJECTS, others) {
+            Some(fields) => {
+                let parts = [("managedFields", fields)];
+                self.endpoint.replace_metadata(&live, &parts).await
+            }
+            None => Ok(live),
+        }
+    }
+}
+
+/// Says whether an apply was refused because other managers own fields of ours. A concurrent write
+/// has the same status, but no causes.
+fn is_field_conflict(err: &kube::Error) -> bool {
+    let kube::Error::Api(status) = err else {
+        return false;
+    };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 409
+        && causes
+            .into_iter()
+            .any(|cause| cause.reason == "FieldManagerConflict")
+}
+
+/// A dry run that met a concurrent write, an object that just left, or a webhook that cannot be
+/// asked says nothing about the object; the write itself will.
+fn is_no_verdict(err: &kube::Error) -> bool {
+    match err {
+        kube::Error::Api(status) => {
+            status.code == 409 || status.message.contains("does not support dry run")
+        }
+        _ => false,
+    }
+}
+
+/// Returns the storage class of a claim.
+pub(super) fn storage_class(claim: &Object) -> Option<&str> {
+    if claim.kind() != "PersistentVolumeClaim" || !claim.group().is_empty() {
+        return None;
+    }
+    claim
+        .pointer("/spec/storageClassName")
+        .and_then(Value::as_str)
+}

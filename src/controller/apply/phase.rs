@@ -1,0 +1,282 @@
+//! Applying one phase: look at everything, decide, ask, and only then write.
+
+use std::sync::Arc;
+
+use kube::Client;
+use olm_api::keys::annotation;
+use olm_api::{CollisionProtection, ProgressionProbe};
+use olm_core::object::Object;
+use olm_core::status::object_set::{self as status, Collision};
+use olm_core::revision::{
+    Claim, Decision, Mark, Readiness, Sibling, decide, evaluate, forbidden_metadata, object_text,
+};
+
+use super::at_once;
+use super::endpoint::Endpoint;
+use super::error::{ApplyError, code, message};
+use super::kinds::Kinds;
+use super::memo::Memo;
+use super::object::{Observed, storage_class};
+
+/// The revision whose phases are applied.
+#[derive(Debug, Clone)]
+pub struct Revision {
+    /// What its objects are marked with.
+    pub mark: Mark,
+    /// Other owners of the same extension.
+    pub siblings: Vec<Sibling>,
+    /// `spec.progressionProbes`.
+    pub probes: Vec<ProgressionProbe>,
+}
+
+impl Revision {
+    pub(super) fn claim(&self, protection: CollisionProtection) -> Claim {
+        Claim {
+            uid: self.mark.uid.clone(),
+            revision: self.mark.revision,
+            protection,
+        }
+    }
+}
+
+/// A phase with its content.
+#[derive(Debug, Clone)]
+pub struct ResolvedPhase {
+    /// Name.
+    pub name: String,
+    /// Objects.
+    pub objects: Vec<ResolvedObject>,
+}
+
+/// An object of a phase.
+#[derive(Debug, Clone)]
+pub struct ResolvedObject {
+    /// The content, without what is added when it is applied.
+    pub object: Object,
+    /// The protection in force for it.
+    pub protection: CollisionProtection,
+}
+
+/// How far a phase is.
+#[derive(Debug, Clone, Default)]
+pub struct PhaseReport {
+    /// Whether every object is applied and ready.
+    pub complete: bool,
+    /// The first object that is not ready, and why.
+    pub failing: Option<String>,
+    /// Objects left out because the cluster does not serve their optional kind.
+    pub deferred: Vec<String>,
+}
+
+/// Applies phases as one account.
+pub struct Applier {
+    /// Client of the account.
+    pub client: Client,
+    /// Kinds the cluster serves.
+    pub kinds: Arc<Kinds>,
+    /// What was applied before.
+    pub memo: Arc<Memo>,
+    /// Whether objects of optional kinds that are not served are left out instead of failing.
+    pub defer_optional: bool,
+}
+
+impl Applier {
+    /// Applies a phase. Nothing of it is written unless all of it may be.
+    pub async fn apply_phase(
+        &self,
+        revision: &Revision,
+        index: usize,
+        phase: &ResolvedPhase,
+    ) -> Result<PhaseReport, ApplyError> {
+        let (mut observed, deferred) = self.observe(revision, index, phase).await?;
+        reject_collisions(index, &observed)?;
+        let (writing, rest): (Vec<_>, Vec<_>) = observed
+            .iter_mut()
+            .partition(|one| one.needs_write(revision, &self.memo));
+        self.try_out(revision, index, &writing).await?;
+        self.write(revision, writing).await?;
+        drop(rest);
+        reject_collisions(index, &observed)?;
+        let failing = self.probe(revision, &observed).await;
+        Ok(PhaseReport {
+            complete: failing.is_none(),
+            failing,
+            deferred,
+        })
+    }
+
+    async fn observe<'a>(
+        &self,
+        revision: &Revision,
+        index: usize,
+        phase: &'a ResolvedPhase,
+    ) -> Result<(Vec<Observed<'a>>, Vec<String>), ApplyError> {
+        let looking = phase.objects.iter().map(|wanted| async move {
+            let kind = self.kinds.find(&wanted.object).await?;
+            let Some(kind) = kind else {
+                return Ok((wanted, None));
+            };
+            let endpoint = Endpoint::new(self.client.clone(), &kind, wanted.object.namespace());
+            let live = endpoint.get(wanted.object.name()).await?;
+            Ok((wanted, Some((endpoint, live))))
+        });
+        let found: Vec<Result<_, kube::Error>> = at_once(looking.collect()).await;
+        let (found, errors) = split(found);
+        if !errors.is_empty() {
+            return Err(ApplyError::from_answers(&errors));
+        }
+        let mut observed = Vec::new();
+        let mut deferred = Vec::new();
+        for (wanted, found) in found {
+            let Some((endpoint, live)) = found else {
+                let object = &wanted.object;
+                if !(self.defer_optional && Kinds::is_optional(object)) {
+                    let kind = format!("{}.{}", object.kind(), object.group());
+                    return Err(ApplyError::Unserved { phase: index, kind });
+                }
+                deferred.push(object_text(&object.identity()));
+                continue;
+            };
+            let claim = revision.claim(wanted.protection);
+            let decision =
+                decide(live.as_ref(), &claim, &revision.siblings, annotation::REVISION);
+            observed.push(Observed { wanted, endpoint, live, decision });
+        }
+        Ok((observed, deferred))
+    }
+
+    async fn try_out(
+        &self,
+        revision: &Revision,
+        index: usize,
+        writing: &[&mut Observed<'_>],
+    ) -> Result<(), ApplyError> {
+        let asking = writing.iter().map(|one| async move {
+            let answer = one.try_out(revision).await;
+            answer.map_err(|err| (&one.wanted.object, err))
+        });
+        let answers = at_once(asking.collect()).await;
+        let (_, refused) = split(answers);
+        let (invalid, failed): (Vec<_>, Vec<_>) =
+            refused.into_iter().partition(|(_, err)| is_invalid(err));
+        if !invalid.is_empty() {
+            let texts: Vec<String> = invalid
+                .iter()
+                .map(|(object, err)| {
+                    format!("{}: {}", object_text(&object.identity()), message(err))
+                })
+                .collect();
+            let text = texts.join("\n");
+            return Err(ApplyError::InvalidPhase { phase: index, text });
+        }
+        if failed.is_empty() {
+            return Ok(());
+        }
+        for (object, err) in &failed {
+            if code(err) == 404 {
+                self.kinds.forget(object);
+            }
+        }
+        let errors: Vec<kube::Error> = failed.into_iter().map(|(_, err)| err).collect();
+        Err(ApplyError::from_answers(&errors))
+    }
+
+    async fn write(
+        &self,
+        revision: &Revision,
+        writing: Vec<&mut Observed<'_>>,
+    ) -> Result<(), ApplyError> {
+        let writes = writing.into_iter().map(|one| one.write(revision, &self.memo));
+        let answers = at_once(writes.collect()).await;
+        let (_, errors) = split(answers);
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(ApplyError::from_answers(&errors))
+    }
+
+    /// Returns the first object that is not ready, and why.
+    async fn probe(&self, revision: &Revision, observed: &[Observed<'_>]) -> Option<String> {
+        for one in observed {
+            let Some(live) = &one.live else {
+                continue;
+            };
+            let object = object_text(&one.wanted.object.identity());
+            if one.is_terminating() {
+                return Some(format!("Object {object}: object is being deleted"));
+            }
+            match evaluate(live, &revision.probes) {
+                Readiness::Ready => {}
+                Readiness::NotReady(text) | Readiness::Unknown(text) => {
+                    if !self.binds_later(live).await {
+                        return Some(format!("Object {object}: {text}"));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// A claim whose class waits for the first consumer never binds before the pods of a later
+    /// phase.
+    async fn binds_later(&self, live: &Object) -> bool {
+        match storage_class(live) {
+            Some(class) => self.kinds.waits_for_consumer(class).await,
+            None => false,
+        }
+    }
+}
+
+/// Fails when content of any phase carries metadata that belongs to the API server or to us.
+pub(crate) fn check_content(phases: &[ResolvedPhase]) -> Result<(), ApplyError> {
+    let complaints: Vec<String> = phases
+        .iter()
+        .flat_map(|phase| &phase.objects)
+        .filter_map(|wanted| {
+            let fields = forbidden_metadata(&wanted.object);
+            let object = object_text(&wanted.object.identity());
+            (!fields.is_empty())
+                .then(|| format!("{object}: metadata must not have {}", fields.join(", ")))
+        })
+        .collect();
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    Err(ApplyError::InvalidRevision(complaints.join("\n")))
+}
+
+fn reject_collisions(index: usize, observed: &[Observed<'_>]) -> Result<(), ApplyError> {
+    let collisions: Vec<Collision> = observed
+        .iter()
+        .filter_map(|one| {
+            let Decision::Collide(owner) = &one.decision else {
+                return None;
+            };
+            Some(Collision {
+                object: one.wanted.object.identity(),
+                owner: owner.clone(),
+            })
+        })
+        .collect();
+    if collisions.is_empty() {
+        return Ok(());
+    }
+    Err(ApplyError::Collisions(status::collisions(index, &collisions)))
+}
+
+/// Says whether the API server refused the object itself, rather than the one who sent it.
+fn is_invalid(err: &kube::Error) -> bool {
+    matches!(code(err), 400 | 405 | 406 | 413 | 415 | 422)
+}
+
+fn split<T, E>(results: Vec<Result<T, E>>) -> (Vec<T>, Vec<E>) {
+    let mut values = Vec::new();
+    let mut errors = Vec::new();
+    for result in results {
+        match result {
+            Ok(value) => values.push(value),
+            Err(err) => errors.push(err),
+        }
+    }
+    (values, errors)
+}

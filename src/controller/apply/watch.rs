@@ -1,0 +1,386 @@
+//! Watching managed objects, so that drift is repaired when it happens.
+//!
+//! One task per account, kind, namespace and selector. It watches the metadata of everything with
+//! our label; where the account may not, each object by name; where it may not do that either,
+//! nothing, and the revision polls. Events only wake a revision: its pass reads the objects itself,
+//! so nothing is cached here. All wake-ups leave through one bounded channel.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::SinkExt as _;
+use futures::channel::mpsc;
+use futures::stream::{self, Stream, StreamExt as _};
+use kube::api::DynamicObject;
+use kube::core::PartialObjectMeta;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Client};
+use olm_core::revision::Account;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+
+use super::error::code;
+use super::kinds::Kind;
+
+/// How long a lower rung is kept before a higher one is tried again.
+const CLIMB_AFTER: Duration = Duration::from_mins(30);
+/// Events within this time wake a revision once.
+const GATHER: Duration = Duration::from_millis(100);
+/// Wake-ups that wait for the reconciler. Names are gathered in a set before, so this needs no
+/// more room than a burst takes.
+const CHANNEL: usize = 64;
+
+/// How a group of objects is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// Not known yet.
+    Starting,
+    /// One watch over everything with our label.
+    Collection,
+    /// One watch an object.
+    Named,
+    /// Not at all; the revision looks from time to time.
+    Poll,
+}
+
+/// Objects of one kind that a revision wants to be woken for.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Their kind.
+    pub kind: Kind,
+    /// Their namespace, empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// Their names.
+    pub names: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    account: Account,
+    api_version: String,
+    kind: String,
+    namespace: String,
+    selector: String,
+}
+
+/// Names of objects by the revision that wants to hear of them.
+type Subscribers = BTreeMap<String, BTreeSet<String>>;
+
+struct Entry {
+    subscribers: watch::Sender<Subscribers>,
+    mode: Arc<AtomicU8>,
+    task: JoinHandle<()>,
+}
+
+/// All watches of managed objects.
+pub struct Watches {
+    entries: Mutex<HashMap<Key, Entry>>,
+    wake: Arc<Wake>,
+}
+
+struct Wake {
+    pending: Mutex<BTreeSet<String>>,
+    notify: Notify,
+}
+
+impl Wake {
+    fn all(&self, names: impl IntoIterator<Item = String>) {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.extend(names);
+        drop(pending);
+        self.notify.notify_one();
+    }
+
+    fn take(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Watches {
+    /// Returns the watches and the names of ClusterObjectSets to look at, in a stream that ends
+    /// when the watches are dropped.
+    ///
+    /// Must be called within a tokio runtime.
+    pub fn new() -> (Self, mpsc::Receiver<String>) {
+        let (mut sender, receiver) = mpsc::channel(CHANNEL);
+        let wake = Arc::new(Wake {
+            pending: Mutex::default(),
+            notify: Notify::new(),
+        });
+        let gathering = Arc::downgrade(&wake);
+        tokio::spawn(async move {
+            while let Some(wake) = gathering.upgrade() {
+                // The wait is bounded, so that a dropped owner is noticed.
+                let _ = tokio::time::timeout(Duration::from_secs(1), wake.notify.notified()).await;
+                tokio::time::sleep(GATHER).await;
+                for name in wake.take() {
+                    if sender.send(name).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        let watches = Self {
+            entries: Mutex::default(),
+            wake,
+        };
+        (watches, receiver)
+    }
+
+    /// Makes sure that `revision` is woken for `targets` and for nothing else.
+    ///
+    /// Starting a watch does not wait for it, and a watch that is refused is no error.
+    pub fn ensure(
+        &self,
+        revision: &str,
+        account: &Account,
+        client: &Client,
+        selector: &str,
+        targets: Vec<Target>,
+    ) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = BTreeSet::new();
+        for target in targets {
+            let key = Key {
+                account: account.clone(),
+                api_version: target.kind.resource.api_version.clone(),
+                kind: target.kind.resource.kind.clone(),
+                namespace: target.namespace.clone(),
+                selector: selector.to_owned(),
+            };
+            let entry = entries
+                .entry(key.clone())
+                .or_insert_with(|| start(client, &target, selector, &self.wake));
+            entry.subscribers.send_if_modified(|subscribers| {
+                let old = subscribers.insert(revision.to_owned(), target.names.clone());
+                old.as_ref() != Some(&target.names)
+            });
+            wanted.insert((key.api_version, key.kind, key.namespace));
+        }
+        drop_unwanted(&mut entries, revision, |key| {
+            key.account == *account
+                && key.selector == selector
+                && wanted.contains(&(
+                    key.api_version.clone(),
+                    key.kind.clone(),
+                    key.namespace.clone(),
+                ))
+        });
+    }
+
+    /// Stops waking `revision`. Watches that nobody needs any more end.
+    pub fn release(&self, revision: &str) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        drop_unwanted(&mut entries, revision, |_| false);
+    }
+
+    /// Says whether some objects of `revision` can only be polled.
+    pub fn polls(&self, revision: &str) -> bool {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.values().any(|entry| {
+            mode(&entry.mode) == Mode::Poll && entry.subscribers.borrow().contains_key(revision)
+        })
+    }
+
+    /// Returns how many watches are in each mode, for the metric `olm_managed_watch_mode`.
+    pub fn modes(&self) -> BTreeMap<Mode, usize> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut modes = BTreeMap::new();
+        for entry in entries.values() {
+            *modes.entry(mode(&entry.mode)).or_insert(0) += 1;
+        }
+        modes
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        let entries = self
+            .entries
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        for entry in entries.values() {
+            entry.task.abort();
+        }
+    }
+}
+
+fn drop_unwanted(
+    entries: &mut HashMap<Key, Entry>,
+    revision: &str,
+    is_wanted: impl Fn(&Key) -> bool,
+) {
+    entries.retain(|key, entry| {
+        if !is_wanted(key) {
+            entry
+                .subscribers
+                .send_if_modified(|subscribers| subscribers.remove(revision).is_some());
+        }
+        let used = !entry.subscribers.borrow().is_empty();
+        if !used {
+            entry.task.abort();
+        }
+        used
+    });
+}
+
+fn mode(mode: &AtomicU8) -> Mode {
+    match mode.load(Ordering::Relaxed) {
+        1 => Mode::Collection,
+        2 => Mode::Named,
+        3 => Mode::Poll,
+        _ => Mode::Starting,
+    }
+}
+
+fn start(client: &Client, target: &Target, selector: &str, wake: &Arc<Wake>) -> Entry {
+    let resource = &target.kind.resource;
+    let api = if target.kind.namespaced {
+        Api::namespaced_with(client.clone(), &target.namespace, resource)
+    } else {
+        Api::all_with(client.clone(), resource)
+    };
+    let (subscribers, receiver) = watch::channel(Subscribers::new());
+    let mode = Arc::new(AtomicU8::new(0));
+    let watching = Watching {
+        api,
+        selector: selector.to_owned(),
+        subscribers: receiver,
+        mode: mode.clone(),
+        wake: wake.clone(),
+    };
+    Entry {
+        subscribers,
+        mode,
+        task: tokio::spawn(watching.run()),
+    }
+}
+
+struct Watching {
+    api: Api<PartialObjectMeta<DynamicObject>>,
+    selector: String,
+    subscribers: watch::Receiver<Subscribers>,
+    mode: Arc<AtomicU8>,
+    wake: Arc<Wake>,
+}
+
+/// What a watch reports: a name, or that anything may have changed.
+enum Seen {
+    Object(String),
+    Everything,
+    Refused,
+}
+
+type Events = Pin<Box<dyn Stream<Item = Seen> + Send>>;
+
+impl Watching {
+    async fn run(mut self) {
+        loop {
+            self.set(Mode::Collection);
+            let labels = watcher::Config::default().labels(&self.selector);
+            let collection = events(self.api.clone(), labels);
+            self.follow(collection, false).await;
+            self.set(Mode::Named);
+            let _ = tokio::time::timeout(CLIMB_AFTER, self.follow_names()).await;
+            if mode(&self.mode) == Mode::Poll {
+                tokio::time::sleep(CLIMB_AFTER).await;
+            }
+        }
+    }
+
+    fn set(&self, mode: Mode) {
+        let number = match mode {
+            Mode::Starting => 0,
+            Mode::Collection => 1,
+            Mode::Named => 2,
+            Mode::Poll => 3,
+        };
+        self.mode.store(number, Ordering::Relaxed);
+    }
+
+    /// Watches each object by name until that is refused.
+    async fn follow_names(&mut self) {
+        loop {
+            let names: BTreeSet<String> = self
+                .subscribers
+                .borrow_and_update()
+                .values()
+                .flatten()
+                .cloned()
+                .collect();
+            let watches = names.iter().map(|name| {
+                let by_name = format!("metadata.name={name}");
+                events(
+                    self.api.clone(),
+                    watcher::Config::default().fields(&by_name),
+                )
+            });
+            let all: Events = Box::pin(stream::select_all(watches));
+            if self.follow(all, true).await {
+                self.set(Mode::Poll);
+                // The revisions learn that they have to look themselves.
+                self.wake.all(self.subscribers.borrow().keys().cloned());
+                return;
+            }
+        }
+    }
+
+    /// Wakes subscribers until the watch is refused (`true`) or, where asked for, the names
+    /// change (`false`).
+    async fn follow(&mut self, mut events: Events, until_names_change: bool) -> bool {
+        loop {
+            tokio::select! {
+                changed = self.subscribers.changed() => {
+                    if changed.is_err() {
+                        // The owner is gone; it aborts this task.
+                        std::future::pending::<()>().await;
+                    }
+                    if until_names_change {
+                        return false;
+                    }
+                }
+                seen = events.next() => match seen {
+                    Some(Seen::Object(name)) => {
+                        let subscribers = self.subscribers.borrow().clone();
+                        let told = subscribers.into_iter().filter(|(_, names)| names.contains(&name));
+                        self.wake.all(told.map(|(revision, _)| revision));
+                    }
+                    Some(Seen::Everything) => {
+                        self.wake.all(self.subscribers.borrow().keys().cloned());
+                    }
+                    Some(Seen::Refused) => return true,
+                    None => {
+                        let _ = self.subscribers.changed().await;
+                        return false;
+                    }
+                },
+            }
+        }
+    }
+}
+
+fn events(api: Api<PartialObjectMeta<DynamicObject>>, config: watcher::Config) -> Events {
+    let stream = watcher(api, config).default_backoff();
+    Box::pin(stream.filter_map(|event| async move {
+        match event {
+            Ok(watcher::Event::Apply(object) | watcher::Event::Delete(object)) => {
+                object.metadata.name.map(Seen::Object)
+            }
+            Ok(watcher::Event::InitDone) => Some(Seen::Everything),
+            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
+            Err(watcher::Error::InitialListFailed(err) | watcher::Error::WatchStartFailed(err))
+                if matches!(code(&err), 401 | 403 | 405) =>
+            {
+                Some(Seen::Refused)
+            }
+            Err(err) => {
+                tracing::debug!(error = %err, "watch of managed objects interrupted");
+                None
+            }
+        }
+    }))
+}

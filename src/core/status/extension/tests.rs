@@ -1,0 +1,323 @@
+use rstest::rstest;
+
+use super::*;
+
+fn now() -> Timestamp {
+    Timestamp::from_second(100).unwrap()
+}
+
+fn conditions(statements: impl IntoIterator<Item = Statement>) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    for statement in statements {
+        statement.put(
+            &mut conditions,
+            Some(1),
+            Timestamp::from_second(50).unwrap(),
+        );
+    }
+    conditions
+}
+
+fn pass(revisions: Revisions<'_>, outcome: Outcome) -> Pass<'_> {
+    Pass {
+        generation: Some(4),
+        revisions: Ok(revisions),
+        outcome,
+        catalogs: Catalogs::NotAsked,
+        channels: &[],
+        notes: &[],
+    }
+}
+
+fn installed_revision<'a>(conditions: &'a [Condition]) -> Installed<'a> {
+    Installed {
+        revision: Revision {
+            name: "ext-1",
+            version: "1.0.0",
+            conditions,
+        },
+        bundle: BundleMetadata {
+            name: "pkg.v1.0.0".to_owned(),
+            version: "1.0.0".to_owned(),
+            release: None,
+        },
+        image: "r.io/pkg@sha256:1",
+    }
+}
+
+fn rolling<'a>(conditions: &'a [Condition]) -> Revision<'a> {
+    Revision {
+        name: "ext-2",
+        version: "2.0.0",
+        conditions,
+    }
+}
+
+fn one(status: &ClusterExtensionStatus, type_: &str) -> String {
+    find(&status.conditions, type_).map_or_else(
+        || "absent".to_owned(),
+        |found| format!("{}/{} {}", found.status, found.reason, found.message),
+    )
+}
+
+const NOT_INSTALLED: &str = "False/Failed No bundle installed";
+const ROLLING: &str = "False/Absent No bundle installed";
+const INSTALLED: &str = "True/Succeeded Installed bundle r.io/pkg@sha256:1 successfully";
+
+/// What the newest rolling revision says, or that there is none.
+#[derive(Clone, Copy)]
+enum Newest {
+    None,
+    JustMade,
+    Says(fn() -> Vec<Statement>),
+}
+
+fn retry() -> Outcome {
+    Outcome::Retry("boom".to_owned())
+}
+
+// api.md 4.4, T1: Installed, Progressing and Available by what exists and how the pass ended.
+#[rstest]
+#[case::row_2_no_spec(false, Newest::None,
+    Outcome::Terminal(reasons::INVALID_CONFIGURATION, text::SPEC_REQUIRED.to_owned()),
+    NOT_INSTALLED, "False/InvalidConfiguration spec is required", "absent")]
+#[case::row_13_nothing_installed(
+    false,
+    Newest::None,
+    retry(),
+    NOT_INSTALLED,
+    "True/Retrying boom",
+    "absent"
+)]
+#[case::row_18_installed(
+    true,
+    Newest::None,
+    retry(),
+    INSTALLED,
+    "True/Retrying boom",
+    "True/ProbesSucceeded Objects are available and pass all probes."
+)]
+#[case::row_20_maintained(
+    true,
+    Newest::None,
+    Outcome::Settled,
+    INSTALLED,
+    "True/Succeeded Revision 1.0.0 has rolled out.",
+    "True/ProbesSucceeded Objects are available and pass all probes."
+)]
+#[case::row_24_terminal(true, Newest::None,
+    Outcome::Terminal(reasons::BLOCKED, "boom".to_owned()),
+    INSTALLED, "False/Blocked boom",
+    "True/ProbesSucceeded Objects are available and pass all probes.")]
+#[case::row_31_collision(false,
+    Newest::Says(|| vec![retrying("revision object collisions in phase 0")]), Outcome::Settled,
+    NOT_INSTALLED, "True/Retrying revision object collisions in phase 0", "absent")]
+#[case::row_32_just_created(
+    false,
+    Newest::JustMade,
+    Outcome::Settled,
+    ROLLING,
+    "True/RollingOut Revision 2.0.0 is rolling out.",
+    "absent"
+)]
+#[case::row_33_first_rollout(false,
+    Newest::Says(|| vec![object_set::rolling_out("2.0.0")]), Outcome::Settled,
+    ROLLING, "True/RollingOut Revision 2.0.0 is rolling out.", "absent")]
+#[case::row_34_probe_failing(false,
+    Newest::Says(|| vec![object_set::rolling_out("2.0.0"),
+        object_set::probe_failure(&["x".to_owned()])]), Outcome::Settled,
+    ROLLING, "True/RollingOut Revision 2.0.0 is rolling out.", "absent")]
+#[case::row_35_deadline(false,
+    Newest::Says(|| vec![object_set::deadline_exceeded(10, "m")]), Outcome::Settled,
+    NOT_INSTALLED,
+    "False/ProgressDeadlineExceeded Revision has not rolled out for 10 minute(s). Last status: m",
+    "absent")]
+#[case::row_37_blocked(false,
+    Newest::Says(|| vec![terminal(reasons::BLOCKED, "no")]), Outcome::Settled,
+    NOT_INSTALLED, "False/Blocked no", "absent")]
+#[case::row_39_upgrade_rolling(true,
+    Newest::Says(|| vec![object_set::rolling_out("2.0.0")]), Outcome::Settled,
+    INSTALLED, "True/RollingOut Revision 2.0.0 is rolling out.",
+    "True/ProbesSucceeded Objects are available and pass all probes.")]
+#[case::row_40_upgrade_errors(true,
+    Newest::Says(|| vec![retrying("e")]), Outcome::Settled,
+    INSTALLED, "True/Retrying e",
+    "True/ProbesSucceeded Objects are available and pass all probes.")]
+fn matrix(
+    #[case] has_installed: bool,
+    #[case] newest: Newest,
+    #[case] outcome: Outcome,
+    #[case] installed: &str,
+    #[case] progressing: &str,
+    #[case] available: &str,
+) {
+    let steady = conditions([
+        object_set::rolled_out("1.0.0"),
+        object_set::probes_succeeded(),
+        object_set::succeeded(),
+    ]);
+    let rolled = match newest {
+        Newest::Says(statements) => conditions(statements()),
+        Newest::None | Newest::JustMade => Vec::new(),
+    };
+    let revisions = Revisions {
+        installed: has_installed.then(|| installed_revision(&steady)),
+        rolling: match newest {
+            Newest::None => Vec::new(),
+            Newest::JustMade | Newest::Says(_) => vec![rolling(&rolled)],
+        },
+    };
+    let status = summarize(None, &pass(revisions, outcome), now());
+    assert_eq!(one(&status, types::INSTALLED), installed);
+    assert_eq!(one(&status, types::PROGRESSING), progressing);
+    assert_eq!(one(&status, types::AVAILABLE), available);
+    assert_eq!(status.install.is_some(), has_installed);
+}
+
+// api.md row 8
+#[test]
+fn unreadable_revisions_make_installed_unknown() {
+    let before = ClusterExtensionStatus {
+        install: Some(InstallStatus::default()),
+        ..ClusterExtensionStatus::default()
+    };
+    let mut pass = pass(Revisions::default(), Outcome::Settled);
+    pass.revisions = Err("no access".to_owned());
+    let status = summarize(Some(&before), &pass, now());
+    assert_eq!(one(&status, types::INSTALLED), "Unknown/Failed no access");
+    assert_eq!(
+        one(&status, types::PROGRESSING),
+        "True/Retrying retrying to get installed bundle"
+    );
+    assert_eq!(status.install, None);
+}
+
+// api.md T9
+#[test]
+fn active_revisions_begin_with_the_installed_one() {
+    let steady = conditions([object_set::rolled_out("1.0.0"), object_set::succeeded()]);
+    let upgrade = conditions([
+        object_set::rolling_out("2.0.0"),
+        object_set::not_yet_available("2.0.0"),
+    ]);
+    let revisions = Revisions {
+        installed: Some(installed_revision(&steady)),
+        rolling: vec![rolling(&upgrade)],
+    };
+    let status = summarize(None, &pass(revisions, Outcome::Settled), now());
+    let names: Vec<_> = status
+        .active_revisions
+        .iter()
+        .map(|revision| (revision.name.as_str(), revision.conditions.len()))
+        .collect();
+    assert_eq!(names, [("ext-1", 0), ("ext-2", 2)]);
+    assert_eq!(status.install.unwrap().bundle.version, "1.0.0");
+}
+
+// api.md T18
+#[test]
+fn the_same_pass_again_changes_nothing() {
+    let steady = conditions([
+        object_set::rolled_out("1.0.0"),
+        object_set::probes_succeeded(),
+    ]);
+    let revisions = Revisions {
+        installed: Some(installed_revision(&steady)),
+        rolling: Vec::new(),
+    };
+    let data = Deprecations::default();
+    let mut pass = pass(revisions, Outcome::Settled);
+    pass.catalogs = Catalogs::Known(&data);
+    let first = summarize(None, &pass, now());
+    let later = Timestamp::from_second(900).unwrap();
+    assert_eq!(summarize(Some(&first), &pass, later), first);
+    assert_eq!(
+        one(&first, types::READY),
+        "True/Succeeded The bundle is installed and available."
+    );
+    assert!(
+        first
+            .conditions
+            .iter()
+            .all(|c| c.observed_generation == Some(4))
+    );
+}
+
+// api.md 4.9: a status write must not clobber unknown condition types.
+#[test]
+fn conditions_of_others_stay() {
+    let foreign = Condition {
+        type_: "Theirs".to_owned(),
+        ..conditions([retrying("x")]).remove(0)
+    };
+    let before = ClusterExtensionStatus {
+        conditions: vec![foreign.clone()],
+        ..ClusterExtensionStatus::default()
+    };
+    let status = summarize(Some(&before), &pass(Revisions::default(), retry()), now());
+    assert_eq!(find(&status.conditions, "Theirs"), Some(&foreign));
+}
+
+// README decisions 24 and 32
+#[test]
+fn ready_explains_what_progressing_may_not() {
+    let notes = [Note {
+        reason: reasons::NEXT_MAJOR_HELD,
+        message: "2.0.0 is held".to_owned(),
+    }];
+    let mut failing = pass(Revisions::default(), retry());
+    failing.notes = &notes;
+    let status = summarize(None, &failing, now());
+    assert_eq!(
+        one(&status, types::READY),
+        "False/Retrying boom\n2.0.0 is held"
+    );
+
+    let steady = conditions([
+        object_set::rolled_out("1.0.0"),
+        object_set::probes_succeeded(),
+    ]);
+    let revisions = Revisions {
+        installed: Some(installed_revision(&steady)),
+        rolling: Vec::new(),
+    };
+    let mut held = pass(revisions, Outcome::Settled);
+    held.notes = &notes;
+    assert_eq!(
+        one(&summarize(None, &held, now()), types::READY),
+        "True/NextMajorHeld The bundle is installed and available.\n2.0.0 is held"
+    );
+}
+
+// README decision 32: "at this generation".
+#[test]
+fn a_stale_condition_is_not_ready() {
+    let stale = conditions([
+        Statement::yes(types::INSTALLED, reasons::SUCCEEDED, ""),
+        object_set::probes_succeeded(),
+        object_set::rolled_out("1.0.0"),
+    ]);
+    assert_eq!(extension_ready(&stale, Some(1), &[]).status, "True");
+    assert_eq!(extension_ready(&stale, Some(2), &[]).status, "False");
+}
+
+// api.md rows 4, 6 and 7
+#[test]
+fn account_texts_are_as_documented() {
+    assert_eq!(
+        text::validation(&[text::NO_SERVICE_ACCOUNT.to_owned()]),
+        "operation cannot proceed due to the following validation error(s): spec.serviceAccount.name is not set and no default service account is configured: set spec.serviceAccount.name, or start the controller with --default-service-account=<namespace>/<name>"
+    );
+    assert_eq!(
+        text::account_not_found("sa", "ns", true),
+        r#"service account "sa" not found in namespace "ns""#
+    );
+    assert_eq!(
+        text::account_not_found("sa", "ns", false),
+        r#"service account "sa" not found in namespace "ns": namespace "ns" does not exist"#
+    );
+    assert_eq!(
+        text::resolved_bundle("b", "1.0.0", "x"),
+        r#"error for resolved bundle "b" with version "1.0.0": x"#
+    );
+}

@@ -1,0 +1,213 @@
+//! What a ClusterObjectSet says (api.md 3.6).
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use olm_api::conditions::{reasons, types};
+
+use super::Statement;
+use crate::error::quote;
+use crate::object::Identity;
+
+const ARCHIVED: &str = "revision is archived";
+
+/// Text while a revision is rolled out. `version` is that of the bundle, empty for a set made by
+/// hand, which leaves two blanks.
+pub fn rolling_out_text(version: &str) -> String {
+    format!("Revision {version} is rolling out.")
+}
+
+/// `Progressing`: being rolled out.
+pub fn rolling_out(version: &str) -> Statement {
+    Statement::yes(
+        types::PROGRESSING,
+        reasons::ROLLING_OUT,
+        rolling_out_text(version),
+    )
+}
+
+/// `Progressing`: rolled out.
+pub fn rolled_out(version: &str) -> Statement {
+    Statement::yes(
+        types::PROGRESSING,
+        reasons::SUCCEEDED,
+        format!("Revision {version} has rolled out."),
+    )
+}
+
+/// `Progressing`: not rolled out in time. `last` is the message it would have had otherwise.
+pub fn deadline_exceeded(minutes: i32, last: &str) -> Statement {
+    Statement::no(
+        types::PROGRESSING,
+        reasons::PROGRESS_DEADLINE_EXCEEDED,
+        format!("Revision has not rolled out for {minutes} minute(s). Last status: {last}"),
+    )
+}
+
+/// `Progressing`: what no other revision took over is being removed.
+pub fn archiving() -> Statement {
+    super::retrying("removing revision resources that are not owned by another revision")
+}
+
+/// `Progressing` and `Available` of an archived revision.
+pub fn archived() -> [Statement; 2] {
+    [
+        Statement::no(types::PROGRESSING, reasons::ARCHIVED, ARCHIVED),
+        Statement::unknown(types::AVAILABLE, reasons::ARCHIVED, ARCHIVED),
+    ]
+}
+
+/// `Available`: all objects are there and pass their probes.
+pub fn probes_succeeded() -> Statement {
+    Statement::yes(
+        types::AVAILABLE,
+        reasons::PROBES_SUCCEEDED,
+        "Objects are available and pass all probes.",
+    )
+}
+
+/// `Available`: objects fail their probes; one line for each incomplete phase, of
+/// [`probe_line`].
+pub fn probe_failure(lines: &[String]) -> Statement {
+    Statement::no(types::AVAILABLE, reasons::PROBE_FAILURE, lines.join("\n"))
+}
+
+/// `Available`: incomplete, with no failing probe.
+pub fn not_yet_available(version: &str) -> Statement {
+    Statement::no(
+        types::AVAILABLE,
+        reasons::ROLLING_OUT,
+        rolling_out_text(version),
+    )
+}
+
+/// `Available`: an error kept the probes from being observed. Only for a set that has the
+/// condition already.
+pub fn reconciling(error: impl Into<String>) -> Statement {
+    Statement::unknown(types::AVAILABLE, reasons::RECONCILING, error)
+}
+
+/// `Succeeded`: rolled out completely. Set once and never removed.
+pub fn succeeded() -> Statement {
+    Statement::yes(
+        types::SUCCEEDED,
+        reasons::SUCCEEDED,
+        "Revision succeeded rolling out.",
+    )
+}
+
+/// `Succeeded` of a revision that was built from a Helm release.
+pub fn migrated() -> Statement {
+    Statement::yes(
+        types::SUCCEEDED,
+        reasons::SUCCEEDED,
+        "Revision succeeded - migrated from Helm release",
+    )
+}
+
+/// Line about the first object of a phase that fails its probes; `messages` are those of its
+/// probes.
+pub fn probe_line(object: &Identity, messages: &[String]) -> String {
+    format!("{}: {}", object_text(object), messages.join(" and "))
+}
+
+/// `Object <Kind>.<group/version> <namespace>/<name>`; cluster-scoped objects print `/<name>`.
+fn object_text(object: &Identity) -> String {
+    format!(
+        "Object {}.{} {}/{}",
+        object.kind,
+        object.api_version(),
+        object.namespace,
+        object.name
+    )
+}
+
+/// Text about referenced Secrets that can still be changed; each `<namespace>/<name>`.
+pub fn mutable_secrets(secrets: &[String]) -> String {
+    format!(
+        "the following secrets are not immutable \
+         (referenced secrets must have immutable set to true): {}",
+        secrets.join(", ")
+    )
+}
+
+/// Text about phases that were added or removed after the first look.
+pub fn phase_count_changed(expected: usize, got: usize) -> String {
+    format!("number of phases has changed (expected {expected} phases, got {got})")
+}
+
+/// A phase whose content is not what it was at the first look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedPhase {
+    /// Name of the phase.
+    pub phase: String,
+    /// Digest at the first look.
+    pub expected: String,
+    /// Digest now.
+    pub got: String,
+}
+
+/// Text about phases whose content was exchanged.
+pub fn content_changed(phases: &[ChangedPhase]) -> String {
+    let each: Vec<_> = phases
+        .iter()
+        .map(|changed| {
+            format!(
+                "phase {} (expected digest {}, got {})",
+                quote(&changed.phase),
+                changed.expected,
+                changed.got
+            )
+        })
+        .collect();
+    format!(
+        "resolved content of {} phase(s) has changed: {}; a referenced object source may have been \
+         deleted and recreated with different content",
+        phases.len(),
+        each.join("; ")
+    )
+}
+
+/// An object that belongs to somebody else.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Collision {
+    /// The object.
+    pub object: Identity,
+    /// Who controls it, if anybody does.
+    pub owner: Option<OwnerReference>,
+}
+
+/// Text about objects of a phase, counted from 0, that belong to somebody else.
+///
+/// Clients look for `revision object collisions` and `Conflicting`.
+pub fn collisions(phase: usize, collisions: &[Collision]) -> String {
+    let each: Vec<_> = collisions
+        .iter()
+        .map(|collision| {
+            format!(
+                "{}\nAction: \"Collision\"\nConflicting Owner: {}",
+                object_text(&collision.object),
+                owner_text(collision.owner.as_ref())
+            )
+        })
+        .collect();
+    format!(
+        "revision object collisions in phase {phase}\n{}",
+        each.join("\n\n")
+    )
+}
+
+/// Prints an owner reference as Go's generated types print themselves.
+fn owner_text(owner: Option<&OwnerReference>) -> String {
+    let Some(owner) = owner else {
+        return "nil".to_owned();
+    };
+    let flag = |flag: Option<bool>| flag.map_or_else(|| "nil".to_owned(), |on| format!("*{on}"));
+    format!(
+        "&OwnerReference{{Kind:{},Name:{},UID:{},APIVersion:{},Controller:{},BlockOwnerDeletion:{},}}",
+        owner.kind,
+        owner.name,
+        owner.uid,
+        owner.api_version,
+        flag(owner.controller),
+        flag(owner.block_owner_deletion)
+    )
+}

@@ -1,0 +1,127 @@
+//! `Ready`: one condition for tools that wait (README decisions 12, 24 and 32).
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use olm_api::conditions::{reasons, status, types};
+
+use super::{Statement, find, is_true};
+
+/// Something worth knowing that upstream's conditions have no room for: a newer bundle that is
+/// held, content that changed, objects that are deferred, the way out of an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Reason of `Ready` while everything is well; a constant of
+    /// [`olm_api::conditions::reasons`].
+    pub reason: &'static str,
+    /// The explanation.
+    pub message: String,
+}
+
+/// Returns `Ready` of a ClusterExtension.
+///
+/// True when it is installed, available and progressing well, all at `generation`; then the reason
+/// is the first note's, else `Succeeded`. Otherwise false with the reason and message of
+/// `Progressing`. Notes are added to the message either way.
+pub fn extension_ready(
+    conditions: &[Condition],
+    generation: Option<i64>,
+    notes: &[Note],
+) -> Statement {
+    let wanted = [types::INSTALLED, types::AVAILABLE, types::PROGRESSING];
+    summary(
+        conditions,
+        generation,
+        notes,
+        &wanted,
+        "The bundle is installed and available.",
+    )
+}
+
+/// Returns `Ready` of a ClusterCatalog: true when its content is served and up to date.
+pub fn catalog_ready(conditions: &[Condition], generation: Option<i64>) -> Statement {
+    let wanted = [types::SERVING, types::PROGRESSING];
+    summary(
+        conditions,
+        generation,
+        &[],
+        &wanted,
+        "The catalog is served and up to date.",
+    )
+}
+
+fn summary(
+    conditions: &[Condition],
+    generation: Option<i64>,
+    notes: &[Note],
+    wanted: &[&str],
+    all_well: &str,
+) -> Statement {
+    let current = |type_: &str| {
+        find(conditions, type_).is_some_and(|found| found.observed_generation == generation)
+    };
+    let progressing = find(conditions, types::PROGRESSING);
+    let settled = progressing.is_some_and(|found| found.reason == reasons::SUCCEEDED);
+    let well = settled
+        && wanted
+            .iter()
+            .all(|type_| is_true(conditions, type_) && current(type_));
+    if well {
+        let reason = notes.first().map_or(reasons::SUCCEEDED, |note| note.reason);
+        return Statement::yes(types::READY, reason, with_notes(all_well, notes));
+    }
+    // Progressing says why, unless it is content and one of the others is not.
+    let culprit = if settled {
+        wanted
+            .iter()
+            .filter_map(|type_| find(conditions, type_))
+            .find(|found| found.status != status::TRUE)
+    } else {
+        progressing
+    };
+    let (reason, message) = match culprit {
+        Some(found) => (known(&found.reason), found.message.as_str()),
+        // All are true, but some are about an earlier generation, or absent.
+        None => (
+            reasons::RECONCILING,
+            "The latest change has not been acted on yet.",
+        ),
+    };
+    Statement::no(types::READY, reason, with_notes(message, notes))
+}
+
+fn with_notes(message: &str, notes: &[Note]) -> String {
+    std::iter::once(message)
+        .chain(notes.iter().map(|note| note.message.as_str()))
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Returns the constant for a reason read from a condition.
+fn known(reason: &str) -> &'static str {
+    const REASONS: [&str; 15] = [
+        reasons::SUCCEEDED,
+        reasons::RETRYING,
+        reasons::ROLLING_OUT,
+        reasons::BLOCKED,
+        reasons::INVALID_CONFIGURATION,
+        reasons::PROGRESS_DEADLINE_EXCEEDED,
+        reasons::FAILED,
+        reasons::ABSENT,
+        reasons::PROBE_FAILURE,
+        reasons::RECONCILING,
+        reasons::ARCHIVED,
+        reasons::UNAVAILABLE,
+        reasons::USER_SPECIFIED_UNAVAILABLE,
+        reasons::UNINSTALLING,
+        reasons::NOT_INSTALLED,
+    ];
+    REASONS
+        .into_iter()
+        .find(|known| *known == reason)
+        .unwrap_or(reasons::RETRYING)
+}
+
+/// Says that the object is being removed; `message` is what is waited for.
+pub fn uninstalling(message: impl Into<String>) -> Statement {
+    Statement::no(types::READY, reasons::UNINSTALLING, message)
+}

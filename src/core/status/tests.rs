@@ -1,0 +1,242 @@
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn say(message: &str) -> Statement {
+    retrying(message)
+}
+
+// style.md case 4
+#[test]
+fn transition_time_moves_with_the_status_alone() {
+    let mut conditions = Vec::new();
+    assert!(say("a").put(&mut conditions, Some(1), at(1)));
+    assert!(!say("a").put(&mut conditions, Some(1), at(2)));
+    assert_eq!(conditions[0].last_transition_time, Time(at(1)));
+    assert!(say("b").put(&mut conditions, Some(1), at(2)));
+    assert_eq!(conditions[0].last_transition_time, Time(at(1)));
+    assert!(terminal(reasons::BLOCKED, "b").put(&mut conditions, Some(1), at(3)));
+    assert_eq!(conditions[0].last_transition_time, Time(at(3)));
+    assert_eq!(conditions.len(), 1);
+}
+
+#[test]
+fn a_new_generation_is_a_change() {
+    let mut conditions = Vec::new();
+    say("a").put(&mut conditions, Some(1), at(1));
+    assert!(say("a").put(&mut conditions, Some(2), at(2)));
+    assert_eq!(conditions[0].observed_generation, Some(2));
+    assert_eq!(conditions[0].last_transition_time, Time(at(1)));
+}
+
+// The API keeps whole seconds; a fraction would make what is read differ from what was written.
+#[test]
+fn times_have_no_fraction() {
+    let mut conditions = Vec::new();
+    say("a").put(&mut conditions, None, Timestamp::new(7, 900).unwrap());
+    assert_eq!(conditions[0].last_transition_time, Time(at(7)));
+}
+
+// api.md 4.2
+#[test]
+fn a_copied_condition_brings_its_own_time() {
+    let mut conditions = Vec::new();
+    terminal(reasons::BLOCKED, "x").put(&mut conditions, Some(1), at(1));
+    let mut source = Vec::new();
+    object_set::rolled_out("1.0.0").put(&mut source, Some(9), at(5));
+    assert!(copy_condition(&mut conditions, &source[0], Some(2)));
+    assert_eq!(conditions[0].last_transition_time, Time(at(5)));
+    assert_eq!(conditions[0].observed_generation, Some(2));
+    assert!(!copy_condition(&mut conditions, &source[0], Some(2)));
+}
+
+#[rstest]
+// api.md T19
+#[case::ascii("x", 40_000)]
+// style.md case 5
+#[case::two_bytes("é", 20_000)]
+#[case::four_bytes("🦀", 10_001)]
+fn a_long_message_is_cut_and_says_so(#[case] unit: &str, #[case] times: usize) {
+    let mut conditions = Vec::new();
+    say(&unit.repeat(times)).put(&mut conditions, None, at(0));
+    let message = &conditions[0].message;
+    assert!(message.len() <= MESSAGE_LIMIT && message.len() > MESSAGE_LIMIT - 4);
+    assert!(message.ends_with("\n\n... [message truncated]"));
+}
+
+#[test]
+fn a_message_at_the_limit_stays() {
+    let mut message = "x".repeat(MESSAGE_LIMIT);
+    truncate(&mut message);
+    assert_eq!(message, "x".repeat(MESSAGE_LIMIT));
+}
+
+// api.md T20
+#[rstest]
+#[case(
+    "dial tcp: lookup r.example on 10.96.0.10:53: read udp 10.244.0.8:46753->10.96.0.10:53: i/o timeout",
+    "dial tcp: lookup r.example on 10.96.0.10:53: i/o timeout"
+)]
+#[case("write tcp [fe80::1]:1->[::1]:443: reset", "reset")]
+#[case("a: read tcp 1.2.3.4->5.6.7.8", "a: ")]
+#[case(
+    "read tcp 1.2.3.4:1->5.6.7.8:2: x: read tcp 1.2.3.4:3->5.6.7.8:4: y",
+    "x: y"
+)]
+#[case("read tcp 1.2.3.4:1->5.6.7.8: eof", "eof")]
+#[case(
+    "dial tcp 1.2.3.4:1->5.6.7.8:2: refused",
+    "dial tcp 1.2.3.4:1->5.6.7.8:2: refused"
+)]
+#[case("read tcp host:1->5.6.7.8:2: x", "read tcp host:1->5.6.7.8:2: x")]
+#[case("read tcp 1.2.3:1->5.6.7.8:2: x", "read tcp 1.2.3:1->5.6.7.8:2: x")]
+fn ports_that_change_are_removed(#[case] message: &str, #[case] want: &str) {
+    assert_eq!(sanitize(message), want);
+}
+
+proptest! {
+    #[test]
+    fn sanitizing_never_panics_and_never_grows(message in ".*") {
+        prop_assert!(sanitize(&message).len() <= message.len());
+    }
+
+    #[test]
+    fn truncating_keeps_the_beginning(message in "\\PC{0,200}", times in 1usize..400) {
+        let long = message.repeat(times);
+        let mut cut = long.clone();
+        truncate(&mut cut);
+        prop_assert!(cut.len() <= MESSAGE_LIMIT);
+        let kept = cut.strip_suffix("\n\n... [message truncated]").unwrap_or(&cut);
+        prop_assert!(long.starts_with(kept));
+    }
+}
+
+mod object_sets {
+    use super::super::object_set::*;
+    use crate::object::Identity;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+    fn claim() -> Identity {
+        Identity {
+            group: String::new(),
+            version: "v1".to_owned(),
+            kind: "PersistentVolumeClaim".to_owned(),
+            namespace: "ns".to_owned(),
+            name: "test-pvc".to_owned(),
+        }
+    }
+
+    // api.md 3.6
+    #[test]
+    fn probe_lines_name_the_object() {
+        let message = r#"value at key "status.phase" != "Bound"; expected: "Bound" got: "Pending""#
+            .to_owned();
+        assert_eq!(
+            probe_line(&claim(), &[message]),
+            r#"Object PersistentVolumeClaim.v1 ns/test-pvc: value at key "status.phase" != "Bound"; expected: "Bound" got: "Pending""#
+        );
+        let crd = Identity {
+            group: "apiextensions.k8s.io".to_owned(),
+            kind: "CustomResourceDefinition".to_owned(),
+            namespace: String::new(),
+            name: "foos.example.com".to_owned(),
+            ..claim()
+        };
+        assert_eq!(
+            probe_line(&crd, &["a".to_owned(), "b".to_owned()]),
+            "Object CustomResourceDefinition.apiextensions.k8s.io/v1 /foos.example.com: a and b"
+        );
+    }
+
+    // api.md 3.6
+    #[test]
+    fn blocked_texts_are_upstreams() {
+        assert_eq!(
+            mutable_secrets(&["a/b".to_owned(), "a/c".to_owned()]),
+            "the following secrets are not immutable (referenced secrets must have immutable set to true): a/b, a/c"
+        );
+        let changed = ChangedPhase {
+            phase: "p".to_owned(),
+            expected: "sha256:1".to_owned(),
+            got: "sha256:2".to_owned(),
+        };
+        assert_eq!(
+            content_changed(&[changed]),
+            r#"resolved content of 1 phase(s) has changed: phase "p" (expected digest sha256:1, got sha256:2); a referenced object source may have been deleted and recreated with different content"#
+        );
+        assert_eq!(
+            deadline_exceeded(10, &rolling_out_text("1.0.0")).message,
+            "Revision has not rolled out for 10 minute(s). Last status: Revision 1.0.0 is rolling out."
+        );
+    }
+
+    #[test]
+    fn collisions_name_the_owner_as_go_prints_it() {
+        let owner = OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "K".to_owned(),
+            name: "n".to_owned(),
+            uid: "u".to_owned(),
+            controller: Some(true),
+            block_owner_deletion: None,
+        };
+        let collision = |owner| Collision {
+            object: claim(),
+            owner,
+        };
+        insta::assert_snapshot!(collisions(3, &[collision(Some(owner)), collision(None)]), @r#"
+        revision object collisions in phase 3
+        Object PersistentVolumeClaim.v1 ns/test-pvc
+        Action: "Collision"
+        Conflicting Owner: &OwnerReference{Kind:K,Name:n,UID:u,APIVersion:v1,Controller:*true,BlockOwnerDeletion:nil,}
+
+        Object PersistentVolumeClaim.v1 ns/test-pvc
+        Action: "Collision"
+        Conflicting Owner: nil
+        "#);
+    }
+}
+
+mod catalogs {
+    use super::super::catalog;
+    use super::*;
+
+    fn ready(statements: impl IntoIterator<Item = Statement>) -> Statement {
+        let mut conditions = Vec::new();
+        for statement in statements {
+            statement.put(&mut conditions, Some(1), at(0));
+        }
+        catalog_ready(&conditions, Some(1))
+    }
+
+    // README decision 32
+    #[test]
+    fn a_catalog_is_ready_when_it_is_served_and_current() {
+        let well = ready([catalog::serving(), catalog::unpacked()]);
+        assert_eq!((well.status, well.reason), ("True", "Succeeded"));
+        let stale = ready([catalog::serving(), retrying(catalog::source_error("x"))]);
+        assert_eq!(
+            (stale.status, stale.reason, stale.message.as_str()),
+            ("False", "Retrying", "source catalog content: x")
+        );
+        let off = ready(catalog::switched_off());
+        assert_eq!(
+            (off.status, off.reason),
+            ("False", "UserSpecifiedUnavailable")
+        );
+    }
+
+    // api.md 2.5
+    #[test]
+    fn the_missing_label_is_named() {
+        assert_eq!(
+            catalog::source_error(&catalog::missing_label()),
+            r#"source catalog content: catalog image is missing the required label "operators.operatorframework.io.index.configs.v1""#
+        );
+    }
+}
