@@ -139,6 +139,14 @@ impl Catalogs {
         }
     }
 
+    /// Calls `told` after every complete download, as long as there can be any.
+    pub async fn tell(self, mut told: impl FnMut() + Send) {
+        let mut downloads = self.downloads();
+        while downloads.changed().await.is_ok() {
+            told();
+        }
+    }
+
     /// Returns every given catalog in name order, with what it has of `package`.
     ///
     /// Content that is not here yet is downloaded; catalogs are waited for side by side, and a

@@ -222,9 +222,12 @@ impl Remote {
         tokio::spawn(async move {
             let base = base.map(|urls| urls.base);
             let text = shared.run(origin, base, &retry).await;
+            let complete = text.is_empty();
             // Nobody may be waiting any more.
             let _ = sender.send(Some(text));
-            shared.done.send_modify(|count| *count += 1);
+            if complete {
+                shared.done.send_modify(|count| *count += 1);
+            }
         });
         download
     }

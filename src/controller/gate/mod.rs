@@ -96,7 +96,11 @@ impl Gate {
             let lasting = failing.filter(|since| since.elapsed() >= INERTIA).is_some();
             let pause = match self.judge(lasting).await {
                 Ok(well) => {
-                    failing = if well { None } else { failing.or(Some(Instant::now())) };
+                    failing = if well {
+                        None
+                    } else {
+                        failing.or(Some(Instant::now()))
+                    };
                     RESYNC
                 }
                 Err(error) => {
@@ -105,7 +109,11 @@ impl Gate {
                     RETRY
                 }
             };
-            let pause = if failing.is_some() { pause.min(INERTIA) } else { pause };
+            let pause = if failing.is_some() {
+                pause.min(INERTIA)
+            } else {
+                pause
+            };
             // Either something changes or the pause ends; both call for a look.
             if tokio::time::timeout(pause, changes.next()).await.is_ok() {
                 tokio::time::sleep(DEBOUNCE).await;
