@@ -147,7 +147,7 @@ impl Manager {
     }
 
     fn start_catalogs(&mut self) -> anyhow::Result<Arc<Store>> {
-        let store = Store::open(&self.args.cache_dir, Compression::Best)
+        let store = Store::open(&self.args.cache_dir, Compression::Made)
             .with_context(|| format!("opening --cache-dir {}", self.args.cache_dir.display()))?;
         let store = Arc::new(store);
         let Listen::At(address) = self.args.catalogs_server_addr else {
