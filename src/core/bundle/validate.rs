@@ -271,7 +271,7 @@ fn webhook_rules(bundle: &Bundle) -> Vec<String> {
         for rule in &webhook.rules {
             for group in &rule.api_groups {
                 match group.as_str() {
-                    "*" | "olm.operatorframework.io" => {
+                    "*" | olm_api::GROUP => {
                         findings.push(format!("{forbidden} API group {}", quote(group)));
                     }
                     "admissionregistration.k8s.io" => {
