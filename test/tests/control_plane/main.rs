@@ -7,3 +7,4 @@ mod gate;
 mod identity;
 mod install;
 mod registry;
+mod render;
