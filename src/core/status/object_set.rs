@@ -1,4 +1,4 @@
-//! What a ClusterObjectSet says (api.md 3.6).
+//! What a `ClusterObjectSet` says (api.md 3.6).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use olm_api::conditions::{reasons, types};
