@@ -44,7 +44,7 @@ pub(crate) async fn answer_lines<T: DeserializeOwned>(
             Ok(request) => answer(request).await,
             Err(error) => {
                 outcome = Outcome::Failed;
-                json!({"line": number, "error": format!("line {number}: {error}")})
+                json!({"line": number, "error": format!("line {number}: {}", reason(&error))})
             }
         };
         write_json_line(out, &answer)?;
@@ -54,4 +54,11 @@ pub(crate) async fn answer_lines<T: DeserializeOwned>(
         }
     }
     Ok(outcome)
+}
+
+/// Returns what is wrong with a line, without the place in it that only confuses beside its number.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }

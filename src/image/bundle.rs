@@ -47,13 +47,13 @@ pub async fn pull_bundle(
     let resolved = puller.resolve(image).await?;
     let place = cache.map(|(cache, owner)| cache.file(owner, resolved.digest()));
     let place = place.transpose().map_err(PullError::Store)?;
-    if let Some(path) = place.clone() {
-        if let Some(files) = blocking(move || Ok(read(&path))).await? {
-            return Ok(BundleImage {
-                image: resolved.image().clone(),
-                files,
-            });
-        }
+    if let Some(path) = place.clone()
+        && let Some(files) = blocking(move || Ok(read(&path))).await?
+    {
+        return Ok(BundleImage {
+            image: resolved.image().clone(),
+            files,
+        });
     }
     let wanted = BUNDLE_DIRECTORIES.map(str::to_owned);
     let (_, unpacked) = puller

@@ -10,7 +10,7 @@ use crate::reference::ImageRef;
 
 /// Label whose value is the directory of the catalog's content.
 pub const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
-/// Label of the catalogs before, which hold an SQLite database.
+/// Label of the catalogs before, which hold an `SQLite` database.
 const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 
 /// The content of a catalog image.

@@ -21,8 +21,7 @@ impl Challenge {
         headers
             .get_all(WWW_AUTHENTICATE)
             .iter()
-            .filter_map(|value| parse(value.to_str().ok()?))
-            .next()
+            .find_map(|value| parse(value.to_str().ok()?))
             .unwrap_or(Self::Anonymous)
     }
 }
@@ -80,27 +79,27 @@ mod tests {
 
     use super::*;
 
-    fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Option<Challenge> {
-        Some(Challenge::Bearer {
+    fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Challenge {
+        Challenge::Bearer {
             realm: realm.into(),
             service: service.map(Into::into),
             scope: scope.map(Into::into),
-        })
+        }
     }
 
     #[test]
     fn reads_the_usual_forms() {
         assert_eq!(
             parse(r#"Bearer realm="https://a.io/token",service="a.io",scope="repository:x:pull""#),
-            bearer(
+            Some(bearer(
                 "https://a.io/token",
                 Some("a.io"),
                 Some("repository:x:pull")
-            )
+            ))
         );
         assert_eq!(
             parse(r#"bearer service=a, realm="q\"x""#),
-            bearer("q\"x", Some("a"), None)
+            Some(bearer("q\"x", Some("a"), None))
         );
         assert_eq!(parse(r#"Basic realm="x""#), Some(Challenge::Basic));
         assert_eq!(parse("Negotiate"), None);

@@ -25,7 +25,7 @@ use crate::layer::StopFlag;
 use crate::limits::{Limits, PARALLEL_DOWNLOADS};
 use crate::manifest::{self, Descriptor, ImageConfig, Manifest, ManifestError, Platform};
 use crate::policy::{self, Policy};
-use crate::reference::ImageRef;
+use crate::reference::{ImageRef, ReferenceError};
 use crate::registries::{Endpoint, Registries, RegistriesPaths};
 use crate::registry::{self, RawManifest, RequestError, Session};
 use crate::trust::{self, CertificateDirs};
@@ -144,13 +144,16 @@ impl Puller {
         if let Some(policy) = Policy::load(&self.config.policy).map_err(copy)? {
             policy.check(image).map_err(copy)?;
         }
-        let (digest, found) = match image.digest() {
-            Some(digest) => (digest.clone(), None),
-            None => {
-                let found = within(self.config.catalog.pull, self.find(image)).await?;
-                let found = found.map_err(PullError::Resolve)?;
-                (found.manifest.digest.clone(), Some(found))
-            }
+        let found = if image.digest().is_none() {
+            let found = within(self.config.catalog.pull, self.find(image)).await?;
+            Some(found.map_err(PullError::Resolve)?)
+        } else {
+            None
+        };
+        let answered = found.as_ref().map(|found| &found.manifest.digest);
+        let Some(digest) = image.digest().or(answered).cloned() else {
+            let err = ReferenceError::NoVersion(image.name());
+            return Err(err.into());
         };
         Ok(Resolved {
             requested: image.clone(),
@@ -191,24 +194,26 @@ impl Puller {
 
     async fn find(&self, image: &ImageRef) -> Result<Result<Found, SourceError>, PullError> {
         let endpoints = Registries::load(&self.config.registries)?.endpoints(image)?;
-        let mut mirrors: Vec<String> = Vec::new();
-        let mut last = None;
+        let mut failed = Vec::new();
         for endpoint in endpoints {
-            if let Some((at, err)) = last.take() {
-                let (at, err): (String, EndpointError) = (at, err);
-                mirrors.push(format!("[{at}: {}]", Chain(&err)));
-            }
             match self.ask(&endpoint).await {
                 Ok(found) => return Ok(Ok(found)),
-                Err(err) => last = Some((endpoint.image.to_string(), err)),
+                Err(err) => failed.push((endpoint.image.to_string(), err)),
             }
         }
-        let (origin, source) = last.expect("every reference has its own endpoint");
-        if mirrors.is_empty() {
+        #[expect(
+            clippy::expect_used,
+            reason = "the place a reference names is always tried"
+        )]
+        let (origin, source) = failed.pop().expect("the origin was tried");
+        if failed.is_empty() {
             return Ok(Err(source.into()));
         }
+        let mirrors = failed
+            .iter()
+            .map(|(at, err)| format!("[{at}: {}]", Chain(err)));
         Ok(Err(SourceError::All {
-            mirrors: mirrors.join("\n"),
+            mirrors: mirrors.collect::<Vec<_>>().join("\n"),
             origin,
             source,
         }))
@@ -303,7 +308,9 @@ impl Image {
     pub async fn unpack(&self, wanted: &[String], limits: &Limits) -> Result<Unpacked, PullError> {
         let copy = |err| PullError::Copy(CopyError::Manifest(err));
         manifest::check_layers(&self.layers, limits).map_err(copy)?;
-        let downloads = self.layers.iter().map(|blob| self.download(blob));
+        // Collected first: a lazy iterator of futures hides from the compiler that they may change
+        // threads.
+        let downloads: Vec<_> = self.layers.iter().map(|blob| self.download(blob)).collect();
         let files: Vec<File> = futures::stream::iter(downloads)
             .buffered(PARALLEL_DOWNLOADS)
             .try_collect()

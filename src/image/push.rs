@@ -249,7 +249,7 @@ pub enum PushError {
         /// Digest of the image.
         digest: Digest,
         /// Where it was to go.
-        image: ImageRef,
+        image: String,
     },
     /// Credentials of a kind that is not used for pushes.
     #[error("pushing needs a user name and password or a registry token")]
@@ -258,7 +258,7 @@ pub enum PushError {
     #[error("pushing {image}")]
     Registry {
         /// Where.
-        image: ImageRef,
+        image: String,
         /// Why.
         #[source]
         source: OciDistributionError,
@@ -343,7 +343,7 @@ impl<'a> Pusher<'a> {
             ..ClientConfig::default()
         };
         let client = Client::try_from(config).map_err(|source| PushError::Registry {
-            image: to.clone(),
+            image: to.to_string(),
             source,
         })?;
         let (registry, repository) = (to.registry().to_owned(), to.repository().to_owned());
@@ -385,7 +385,7 @@ impl<'a> Pusher<'a> {
         if self.to.digest().is_some_and(|wanted| *wanted != digest) {
             return Err(PushError::Digest {
                 digest,
-                image: self.to.clone(),
+                image: self.to.to_string(),
             });
         }
         self.client
@@ -402,7 +402,7 @@ impl<'a> Pusher<'a> {
 
     fn failed(&self, source: OciDistributionError) -> PushError {
         PushError::Registry {
-            image: self.to.clone(),
+            image: self.to.to_string(),
             source,
         }
     }

@@ -96,6 +96,7 @@ impl ImageRef {
     }
 
     /// Returns the reference to `digest` in the same repository, without a tag.
+    #[must_use]
     pub fn with_digest(&self, digest: Digest) -> Self {
         Self {
             registry: self.registry.clone(),

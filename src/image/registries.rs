@@ -132,7 +132,8 @@ struct Registry {
 struct Mirror {
     location: String,
     insecure: bool,
-    pull_from_mirror: Option<PullFromMirror>,
+    #[serde(rename = "pull-from-mirror")]
+    pull: Option<PullFromMirror>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -261,7 +262,7 @@ impl Registry {
                     quote(&self.prefix)
                 ));
             }
-            if self.mirror_by_digest_only && mirror.pull_from_mirror.is_some() {
+            if self.mirror_by_digest_only && mirror.pull.is_some() {
                 return Err(format!(
                     "mirror-by-digest-only and pull-from-mirror are both set for {}",
                     quote(&self.prefix)
@@ -273,7 +274,7 @@ impl Registry {
 
     fn uses(&self, mirror: &Mirror, image: &ImageRef) -> bool {
         let by_digest = image.digest().is_some();
-        match mirror.pull_from_mirror {
+        match mirror.pull {
             None => by_digest || !self.mirror_by_digest_only,
             Some(PullFromMirror::All) => true,
             Some(PullFromMirror::DigestOnly) => by_digest,

@@ -213,13 +213,13 @@ impl Session {
                 return Ok(response);
             }
             // The token may have expired, or the registry wants a wider one; once is enough.
-            if response.status() == StatusCode::UNAUTHORIZED && scope.is_none() {
-                if let Challenge::Bearer { scope: wanted, .. } = Challenge::read(response.headers())
-                {
-                    self.token.lock().await.take();
-                    scope = Some(wanted.unwrap_or_else(|| self.scope()));
-                    continue;
-                }
+            if response.status() == StatusCode::UNAUTHORIZED
+                && scope.is_none()
+                && let Challenge::Bearer { scope: wanted, .. } = Challenge::read(response.headers())
+            {
+                self.token.lock().await.take();
+                scope = Some(wanted.unwrap_or_else(|| self.scope()));
+                continue;
             }
             return Err(answer(response).await);
         }

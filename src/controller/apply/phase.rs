@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use futures::stream::{self, StreamExt as _};
 use kube::Client;
 use olm_api::keys::annotation;
 use olm_api::{CollisionProtection, ProgressionProbe};
 use olm_core::object::Object;
+use olm_core::status::object_set::{self as status, Collision};
 use olm_core::revision::{
     Claim, Decision, Mark, Readiness, Sibling, decide, evaluate, forbidden_metadata, object_text,
 };
-use olm_core::status::object_set::{self as status, Collision};
 
-use super::PARALLEL;
+use super::at_once;
 use super::endpoint::Endpoint;
 use super::error::{ApplyError, code, message};
 use super::kinds::Kinds;
@@ -121,8 +120,7 @@ impl Applier {
             let live = endpoint.get(wanted.object.name()).await?;
             Ok((wanted, Some((endpoint, live))))
         });
-        let found: Vec<Result<_, kube::Error>> =
-            stream::iter(looking).buffered(PARALLEL).collect().await;
+        let found: Vec<Result<_, kube::Error>> = at_once(looking.collect()).await;
         let (found, errors) = split(found);
         if !errors.is_empty() {
             return Err(ApplyError::from_answers(&errors));
@@ -140,18 +138,9 @@ impl Applier {
                 continue;
             };
             let claim = revision.claim(wanted.protection);
-            let decision = decide(
-                live.as_ref(),
-                &claim,
-                &revision.siblings,
-                annotation::REVISION,
-            );
-            observed.push(Observed {
-                wanted,
-                endpoint,
-                live,
-                decision,
-            });
+            let decision =
+                decide(live.as_ref(), &claim, &revision.siblings, annotation::REVISION);
+            observed.push(Observed { wanted, endpoint, live, decision });
         }
         Ok((observed, deferred))
     }
@@ -166,7 +155,7 @@ impl Applier {
             let answer = one.try_out(revision).await;
             answer.map_err(|err| (&one.wanted.object, err))
         });
-        let answers: Vec<_> = stream::iter(asking).buffered(PARALLEL).collect().await;
+        let answers = at_once(asking.collect()).await;
         let (_, refused) = split(answers);
         let (invalid, failed): (Vec<_>, Vec<_>) =
             refused.into_iter().partition(|(_, err)| is_invalid(err));
@@ -197,10 +186,8 @@ impl Applier {
         revision: &Revision,
         writing: Vec<&mut Observed<'_>>,
     ) -> Result<(), ApplyError> {
-        let writes = writing
-            .into_iter()
-            .map(|one| one.write(revision, &self.memo));
-        let answers: Vec<_> = stream::iter(writes).buffered(PARALLEL).collect().await;
+        let writes = writing.into_iter().map(|one| one.write(revision, &self.memo));
+        let answers = at_once(writes.collect()).await;
         let (_, errors) = split(answers);
         if errors.is_empty() {
             return Ok(());
@@ -274,10 +261,7 @@ fn reject_collisions(index: usize, observed: &[Observed<'_>]) -> Result<(), Appl
     if collisions.is_empty() {
         return Ok(());
     }
-    Err(ApplyError::Collisions(status::collisions(
-        index,
-        &collisions,
-    )))
+    Err(ApplyError::Collisions(status::collisions(index, &collisions)))
 }
 
 /// Says whether the API server refused the object itself, rather than the one who sent it.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures::stream::{self, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use olm_api::keys::annotation;
@@ -10,7 +9,7 @@ use olm_core::object::Object;
 use olm_core::revision::{Removal, orphaned, released, removal};
 use serde_json::{Value, json};
 
-use super::PARALLEL;
+use super::at_once;
 use super::endpoint::Endpoint;
 use super::error::{ApplyError, code};
 use super::kinds::Kinds;
@@ -51,8 +50,7 @@ impl Remover {
     /// the others.
     pub async fn remove(&self, uid: &str, group: &[&Object]) -> Result<Removed, ApplyError> {
         let removals = group.iter().map(|content| self.remove_one(uid, content));
-        let answers: Vec<Result<Option<Object>, kube::Error>> =
-            stream::iter(removals).buffered(PARALLEL).collect().await;
+        let answers = at_once(removals.collect()).await;
         let mut removed = Removed::default();
         let mut errors = Vec::new();
         for answer in answers {

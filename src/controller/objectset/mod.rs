@@ -1,1 +1,20 @@
-//! x
+//! The reconciler of ClusterObjectSets: observe, apply phase by phase, probe, archive, tear down;
+//! and what the reconciler of ClusterExtensions needs to write a revision and to take one down.
+//!
+//! OLM's own kinds, their status and the content Secrets are written with the controller's client;
+//! every object of a bundle is written by `apply`, as the account that the revision records.
+
+mod content;
+mod context;
+mod error;
+mod reconcile;
+mod secrets;
+mod teardown;
+mod write;
+
+pub use context::{Context, ExtensionState, Settings};
+pub use error::ObjectSetError;
+pub use reconcile::{error_policy, reconcile, run};
+pub use secrets::collect_orphaned_secrets;
+pub use teardown::{Teardown, teardown_extension};
+pub use write::{WriteError, Written, list_revisions, plan_revision, write_revision};

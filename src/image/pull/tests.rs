@@ -253,7 +253,7 @@ async fn bodies_are_read_within_their_limits() {
 /// A registry that wants the token its service last gave out for `authorization`.
 fn guarded(
     built: BuiltImage,
-    uses: usize,
+    most: usize,
     grant: impl Fn(&Request) -> bool + Send + Sync + 'static,
 ) -> String {
     let state = Mutex::new((0, 0));
@@ -268,7 +268,7 @@ fn guarded(
             return answer(200, format!(r#"{{"token":"t{given}","expires_in":300}}"#));
         }
         let wanted = format!("Bearer t{given}");
-        if request.header("authorization") == Some(&wanted) && *used < uses {
+        if request.header("authorization") == Some(&wanted) && *used < most {
             *used += 1;
             return honest(&built, request);
         }
@@ -390,12 +390,12 @@ async fn busy_registry_is_asked_again(#[case] status: u16, #[case] refusals: usi
 async fn registry_that_stays_busy_is_left_alone() {
     let asked = Arc::new(Mutex::new(0));
     let count = Arc::clone(&asked);
-    let registry = serve(move |request| match request.path.as_str() {
-        "/v2/" => answer(200, ""),
-        _ => {
-            *count.lock().unwrap() += 1;
-            answer(429, "").with("Retry-After", "0")
+    let registry = serve(move |request| {
+        if request.path == "/v2/" {
+            return answer(200, "");
         }
+        *count.lock().unwrap() += 1;
+        answer(429, "").with("Retry-After", "0")
     });
     let err = scene(&registry).pull().await.unwrap_err();
     assert_eq!(*asked.lock().unwrap(), 5);

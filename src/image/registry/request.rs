@@ -42,7 +42,7 @@ pub enum RequestError {
     },
     /// The token service refused or failed.
     #[error("unable to retrieve auth token")]
-    Token(#[source] Box<RequestError>),
+    Token(#[source] Box<Self>),
     /// The token service's answer is no token.
     #[error("the token service's answer holds no token")]
     NoToken,

@@ -44,11 +44,10 @@ impl Session {
             return Ok(Some(bearer(token.expose())));
         }
         match (&self.challenge, &self.credential) {
-            (Challenge::Anonymous, _) => Ok(None),
             (Challenge::Basic, Some(Credential::Basic { username, password })) => {
                 Ok(Some(basic(username, password)))
             }
-            (Challenge::Basic, _) => Ok(None),
+            (Challenge::Anonymous | Challenge::Basic, _) => Ok(None),
             (Challenge::Bearer { realm, service, .. }, _) => {
                 // The lock is held across the request on purpose: layers that are fetched side
                 // by side then ask for one token, not for one each.
@@ -83,15 +82,18 @@ impl Session {
                 self.refresh(&realm, service, scope, token).await?
             }
             credential => {
-                let mut query = realm.query_pairs_mut();
-                if let Some(Credential::Basic { username, .. }) = credential {
-                    query.append_pair("account", username);
+                // A block, because the writer cannot be sent between threads and must not seem to
+                // live on while the answer is awaited.
+                {
+                    let mut query = realm.query_pairs_mut();
+                    if let Some(Credential::Basic { username, .. }) = credential {
+                        query.append_pair("account", username);
+                    }
+                    if let Some(service) = service {
+                        query.append_pair("service", service);
+                    }
+                    query.append_pair("scope", scope);
                 }
-                if let Some(service) = service {
-                    query.append_pair("service", service);
-                }
-                query.append_pair("scope", scope);
-                drop(query);
                 let secret = match credential {
                     Some(Credential::Basic { username, password }) => {
                         Some(basic(username, password))

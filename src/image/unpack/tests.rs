@@ -54,7 +54,7 @@ impl Tar {
             let len = key.len() + value.len() + 5;
             assert!((10..100).contains(&len) || len >= 100);
             let len = if len >= 100 { len + 1 } else { len };
-            content.push_str(&format!("{len} {key}={value}\n"));
+            content.push_str(&[&len.to_string(), " ", key, "=", value, "\n"].concat());
         }
         let size = content.len() as u64;
         self.raw(b'x', b"pax", b"", size, content.as_bytes())

@@ -1,0 +1,149 @@
+//! Reading the content of a revision: inline objects and those in Secrets.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+use olm_api::{ClusterObjectSet, ObjectSourceRef, ObservedPhase};
+use olm_core::object::Object;
+use olm_core::revision::{
+    Phase, digest, gojson, namespace_of, referenced_secrets, reject_duplicates, unpack,
+};
+use olm_core::status::object_set::mutable_secrets;
+use serde_json::Value;
+
+use crate::apply::{ResolvedObject, ResolvedPhase, at_once, message};
+
+use super::ObjectSetError;
+
+/// The content of a revision.
+pub(super) struct Content {
+    pub(super) phases: Vec<ResolvedPhase>,
+    /// Digest of each phase as upstream computes it.
+    pub(super) observed: Vec<ObservedPhase>,
+}
+
+/// Secrets by namespace and name; `Err` holds why one could not be read.
+pub(super) type Secrets = BTreeMap<(String, String), Result<Secret, kube::Error>>;
+
+impl Content {
+    /// Returns the objects in their phases, without protection.
+    pub(super) fn plain(&self) -> Vec<Phase> {
+        let phases = self.phases.iter();
+        phases
+            .map(|phase| Phase {
+                name: phase.name.clone(),
+                objects: phase.objects.iter().map(|one| one.object.clone()).collect(),
+            })
+            .collect()
+    }
+
+    /// Fails on content that no revision may have.
+    pub(super) fn check(&self) -> Result<(), ObjectSetError> {
+        reject_duplicates(&self.plain()).map_err(ObjectSetError::Content)?;
+        crate::apply::check_content(&self.phases)?;
+        Ok(())
+    }
+}
+
+/// Reads every Secret a revision refers to.
+///
+/// Secrets of the controller's namespace are read with `own`; those of others with `account`, the
+/// client of the revision's identity, so that nobody learns through us what they may not read.
+pub(super) async fn read_secrets(
+    own: &Client,
+    account: &Client,
+    set: &ClusterObjectSet,
+    system_namespace: &str,
+) -> Secrets {
+    let wanted = referenced_secrets(&set.spec, system_namespace);
+    let reads = wanted.into_iter().map(|(namespace, name)| async move {
+        let client = if namespace == system_namespace { own } else { account };
+        let api = Api::<Secret>::namespaced(client.clone(), &namespace);
+        let secret = api.get(&name).await;
+        ((namespace, name), secret)
+    });
+    at_once(reads.collect()).await.into_iter().collect()
+}
+
+/// Fails when a Secret could be changed. One that cannot be read is no finding here.
+pub(super) fn require_immutable(secrets: &Secrets) -> Result<(), ObjectSetError> {
+    let open: Vec<String> = secrets
+        .iter()
+        .filter(|(_, secret)| {
+            let secret = secret.as_ref();
+            secret.is_ok_and(|secret| secret.immutable != Some(true))
+        })
+        .map(|((namespace, name), _)| format!("{namespace}/{name}"))
+        .collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    Err(ObjectSetError::Blocked(mutable_secrets(&open)))
+}
+
+/// Puts the content of a revision together.
+pub(super) fn resolve(
+    set: &ClusterObjectSet,
+    secrets: &Secrets,
+    system_namespace: &str,
+) -> Result<Content, ObjectSetError> {
+    let mut phases = Vec::new();
+    let mut observed = Vec::new();
+    for phase in &set.spec.phases {
+        let mut objects = Vec::new();
+        let mut hashed = Vec::new();
+        for entry in &phase.objects {
+            let object = match (&entry.object, &entry.ref_) {
+                (Some(inline), _) => {
+                    hashed.push(inline.clone());
+                    Object::from_value(inline.clone())
+                }
+                (None, Some(stored)) => {
+                    let object = stored_object(secrets, stored, system_namespace);
+                    let object = object.map_err(|cause| ObjectSetError::Ref {
+                        phase: phase.name.clone(),
+                        cause,
+                    })?;
+                    let value = Value::Object(object.0);
+                    hashed.push(gojson::through_float(&value));
+                    Object::from_value(gojson::whole_floats_as_integers(&value))
+                }
+                (None, None) => None,
+            };
+            let protection = entry
+                .collision_protection
+                .or(phase.collision_protection)
+                .unwrap_or(set.spec.collision_protection);
+            objects.extend(object.map(|object| ResolvedObject { object, protection }));
+        }
+        observed.push(ObservedPhase {
+            name: phase.name.clone(),
+            digest: digest(&phase.name, hashed),
+        });
+        phases.push(ResolvedPhase {
+            name: phase.name.clone(),
+            objects,
+        });
+    }
+    Ok(Content { phases, observed })
+}
+
+fn stored_object(
+    secrets: &Secrets,
+    stored: &ObjectSourceRef,
+    system_namespace: &str,
+) -> Result<Object, String> {
+    let namespace = namespace_of(stored, system_namespace);
+    let place = format!("{namespace}/{}", stored.name);
+    let secret = match secrets.get(&(namespace, stored.name.clone())) {
+        Some(Ok(secret)) => secret,
+        Some(Err(err)) => return Err(format!("getting Secret {place}: {}", message(err))),
+        None => return Err(format!("getting Secret {place}: not read")),
+    };
+    let data = secret.data.as_ref().and_then(|data| data.get(&stored.key));
+    let bytes =
+        data.ok_or_else(|| format!("key {:?} not found in Secret {place}", stored.key))?;
+    unpack(&place, &stored.key, &bytes.0).map_err(|err| err.to_string())
+}
+

@@ -1,0 +1,52 @@
+//! Why a pass over a ClusterObjectSet ended early.
+
+use olm_api::conditions::reasons;
+use olm_core::error::{Classify, Disposition};
+use olm_core::revision::{IdentityError, RevisionError};
+
+use crate::account::AccountError;
+use crate::apply::{ApplyError, message};
+
+/// Why a pass over a ClusterObjectSet ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectSetError {
+    /// It does not say as whom it is applied.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Nothing can be done as its account.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    /// Applying or removing its objects failed.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    /// A referenced Secret cannot be read.
+    #[error("resolving ref in phase {phase:?}: {cause}")]
+    Ref {
+        /// Name of the phase.
+        phase: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// Its content is not what a revision may have.
+    #[error("revision validation error: {0}")]
+    Content(#[source] RevisionError),
+    /// Referenced Secrets can be changed, or were.
+    #[error("{0}")]
+    Blocked(String),
+    /// OLM's own objects cannot be read or written; what was tried.
+    #[error("{0}: {text}", text = message(.1))]
+    Own(&'static str, #[source] kube::Error),
+}
+
+impl Classify for ObjectSetError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            // An account appears only with a change of the revision, its extension or a flag.
+            Self::Identity(_) => Disposition::Terminal(reasons::RETRYING),
+            Self::Account(err) => err.disposition(),
+            Self::Apply(err) => err.disposition(),
+            Self::Ref { .. } | Self::Own(..) | Self::Content(_) => Disposition::Retry,
+            Self::Blocked(_) => Disposition::Terminal(reasons::BLOCKED),
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! One pass over a ClusterObjectSet.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::channel::mpsc;
+use futures::{Stream, StreamExt as _};
+use jiff::Timestamp;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::{self, Action};
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::{
+    Controller, Predicate as _, PredicateConfig, WatchStreamExt as _, predicates, watcher,
+};
+use kube::{Api, Client, ResourceExt as _};
+use olm_api::keys::{finalizer, label, manager};
+use olm_api::{ClusterObjectSet, ClusterObjectSetStatus, LifecycleState, ObservedPhase};
+use olm_core::error::{Chain, Classify as _, Disposition};
+use olm_core::revision::{
+    Account, Mark, Outcome, Sibling, account, changed, deadline, statements,
+};
+use serde_json::json;
+use tracing::Instrument as _;
+
+use crate::apply::{Applier, Revision, ResolvedPhase, Target, message};
+use crate::backoff::{jittered, resync};
+use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
+
+use super::content::{Content, read_secrets, require_immutable, resolve};
+use super::{Context, ExtensionState, ObjectSetError, teardown};
+
+/// How often objects that fail their probes are looked at where they cannot be watched.
+const POLL_FAILING: Duration = Duration::from_secs(10);
+/// How often the cluster is asked for optional kinds that were left out.
+const POLL_DEFERRED: Duration = Duration::from_mins(1);
+/// Longest a pass may take; the API client has no read limit of its own.
+const PASS_LIMIT: Duration = Duration::from_mins(5);
+
+/// The kind as it is watched: one object that cannot be read does not stop the others.
+type Guarded = DeserializeGuard<ClusterObjectSet>;
+
+/// What a pass found out and what comes next.
+pub(super) struct Pass {
+    /// The object, with the resource version of the last write.
+    pub(super) set: ClusterObjectSet,
+    /// Digests to store if none are stored yet.
+    pub(super) observed: Vec<ObservedPhase>,
+}
+
+/// How a pass ended well.
+pub(super) struct Settled {
+    /// What to report; `None` leaves the status as it is.
+    pub(super) outcome: Option<Outcome>,
+    /// When to look again.
+    pub(super) next: Duration,
+    /// Whether our finalizer comes off after the report.
+    pub(super) finished: bool,
+}
+
+/// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
+///
+/// `woken` comes from [`Context::new`].
+pub async fn run(
+    ctx: Arc<Context>,
+    woken: mpsc::Receiver<String>,
+    shutdown: impl Future<Output = ()> + Send + Sync + 'static,
+) {
+    let api = Api::<Guarded>::all(ctx.client.clone());
+    let (reader, writer) = reflector::store();
+    // Our own status writes need no second look; everything a person or another part of the
+    // controller changes does.
+    let relevant = predicates::generation
+        .combine(predicates::finalizers)
+        .combine(predicates::annotations)
+        .combine(predicates::labels);
+    let sets = watcher(api, watcher::Config::default())
+        .default_backoff()
+        .reflect(writer)
+        .applied_objects()
+        .predicate_filter(relevant, PredicateConfig::default());
+    let woken = woken.map(|name| ObjectRef::<Guarded>::new(&name));
+    let config = controller::Config::default().concurrency(ctx.settings.concurrency);
+    let results = Controller::for_stream(sets, reader)
+        .with_config(config)
+        .reconcile_on(woken)
+        .graceful_shutdown_on(shutdown)
+        .run(reconcile, error_policy, ctx);
+    drain(results).await;
+}
+
+async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>>) {
+    results
+        .for_each(|result| async move {
+            if let Err(err) = result {
+                tracing::debug!(error = %err, "reconcile not settled");
+            }
+        })
+        .await;
+}
+
+/// Brings the cluster closer to what one ClusterObjectSet says, and reports.
+pub async fn reconcile(
+    guarded: Arc<Guarded>,
+    ctx: Arc<Context>,
+) -> Result<Action, ObjectSetError> {
+    let DeserializeGuard(Ok(set)) = guarded.as_ref() else {
+        tracing::warn!(name = guarded.name_any(), "ClusterObjectSet cannot be read");
+        return Ok(Action::await_change());
+    };
+    let name = set.name_any();
+    let span = tracing::info_span!(
+        "reconcile",
+        controller = CONTROLLER_OBJECT_SET,
+        name,
+        generation = set.metadata.generation
+    );
+    let started = Instant::now();
+    let answer = pass(&ctx, set).instrument(span.clone()).await;
+    let result = match &answer {
+        Ok(_) => ReconcileResult::RequeueAfter,
+        Err(_) => ReconcileResult::Error,
+    };
+    ctx.metrics.reconciled(CONTROLLER_OBJECT_SET, result, started.elapsed());
+    span.in_scope(|| tracing::info!(name, "reconcile ending"));
+    answer
+}
+
+/// Says when a failed pass is tried again.
+pub fn error_policy(guarded: Arc<Guarded>, err: &ObjectSetError, ctx: Arc<Context>) -> Action {
+    let name = guarded.name_any();
+    let delay = match err.disposition() {
+        Disposition::Terminal(_) => resync(),
+        Disposition::Wait(delay) => delay,
+        Disposition::Retry => ctx.backoff.next(name.clone()),
+        Disposition::RetryWithin(limit) => ctx.backoff.next_within(name.clone(), limit),
+    };
+    let delay = match guarded.0.as_ref().ok().and_then(until_deadline) {
+        Some(left) => delay.min(left),
+        None => delay,
+    };
+    tracing::warn!(name, error = %Chain(err), ?delay, "reconcile failed");
+    Action::requeue(delay)
+}
+
+async fn pass(ctx: &Context, set: &ClusterObjectSet) -> Result<Action, ObjectSetError> {
+    let mut pass = Pass {
+        set: set.clone(),
+        observed: Vec::new(),
+    };
+    let answer = tokio::time::timeout(PASS_LIMIT, converge(ctx, &mut pass)).await;
+    let answer = answer.unwrap_or_else(|_| {
+        let text = format!("pass took longer than {} seconds", PASS_LIMIT.as_secs());
+        Err(ObjectSetError::Own(
+            "applying",
+            kube::Error::Service(text.into()),
+        ))
+    });
+    // Status is written on every path, so a failure is never visible only in the log.
+    let outcome = match &answer {
+        Ok(settled) => settled.outcome.clone(),
+        Err(err) => Some(failure(err)),
+    };
+    if let Some(outcome) = outcome {
+        report(ctx, &mut pass, &outcome).await?;
+    }
+    let settled = answer?;
+    if settled.finished {
+        remove_finalizer(ctx, &pass.set).await?;
+        ctx.forget(&pass.set);
+    }
+    ctx.backoff.forget(&pass.set.name_any());
+    Ok(Action::requeue(settled.next))
+}
+
+fn failure(err: &ObjectSetError) -> Outcome {
+    let text = Chain(err).to_string();
+    match err {
+        ObjectSetError::Blocked(_) => Outcome::Blocked(text),
+        _ => Outcome::Failed(text),
+    }
+}
+
+async fn converge(ctx: &Context, pass: &mut Pass) -> Result<Settled, ObjectSetError> {
+    let extension = ctx.extension(&pass.set).await?;
+    if pass.set.metadata.deletion_timestamp.is_some() {
+        return teardown::delete(ctx, pass, &extension).await;
+    }
+    let waits = Settled {
+        outcome: None,
+        next: resync(),
+        finished: false,
+    };
+    match &extension {
+        // Its revisions are being deleted, by its reconciler or the garbage collector.
+        ExtensionState::Deleting(_) => return Ok(waits),
+        ExtensionState::Gone if super::context::extension_reference(&pass.set).is_some() => {
+            return Ok(waits);
+        }
+        ExtensionState::None | ExtensionState::Alive(_) | ExtensionState::Gone => {}
+    }
+    let account = ctx.identity(&pass.set, &extension)?;
+    if pass.set.spec.lifecycle_state == LifecycleState::Archived {
+        return teardown::archive(ctx, pass, &account).await;
+    }
+    ctx.accounts.require(&account).await?;
+    let client = ctx.accounts.client(&account)?;
+    let content = read(ctx, pass, &client).await?;
+    add_finalizer(ctx, pass).await?;
+    ctx.watch(&pass.set, &account, &client, &content.phases).await?;
+    roll_out(ctx, pass, &extension, client, &content).await
+}
+
+async fn read(
+    ctx: &Context,
+    pass: &mut Pass,
+    account: &Client,
+) -> Result<Content, ObjectSetError> {
+    let namespace = &ctx.settings.system_namespace;
+    let secrets = read_secrets(&ctx.client, account, &pass.set, namespace).await;
+    require_immutable(&secrets)?;
+    let content = resolve(&pass.set, &secrets, namespace)?;
+    let status = pass.set.status.as_ref();
+    let known = status.map_or(&[][..], |status| &status.observed_phases);
+    // An empty list means that this is the first look, unless the revision was rolled out before.
+    if !known.is_empty()
+        && let Some(text) = changed(known, &content.observed)
+    {
+        return Err(ObjectSetError::Blocked(text));
+    }
+    pass.observed.clone_from(&content.observed);
+    content.check()?;
+    Ok(content)
+}
+
+async fn roll_out(
+    ctx: &Context,
+    pass: &Pass,
+    extension: &ExtensionState,
+    client: Client,
+    content: &Content,
+) -> Result<Settled, ObjectSetError> {
+    let siblings = ctx.siblings(&pass.set).await?;
+    let revision = Revision {
+        mark: mark(&pass.set),
+        siblings: owners(&siblings, extension),
+        probes: pass.set.spec.progression_probes.clone(),
+    };
+    let applier = Applier {
+        client,
+        kinds: ctx.kinds.clone(),
+        memo: ctx.memo.clone(),
+        defer_optional: ctx.settings.defer_optional_kinds,
+    };
+    let mut deferred = Vec::new();
+    for (index, phase) in content.phases.iter().enumerate() {
+        let report = applier.apply_phase(&revision, index, phase).await?;
+        deferred.extend(report.deferred);
+        if !report.complete {
+            let next = ctx.next_look(&pass.set, POLL_FAILING);
+            return Ok(Settled {
+                outcome: Some(Outcome::RollingOut(report.failing)),
+                next,
+                finished: false,
+            });
+        }
+    }
+    for sibling in siblings.iter().filter(|one| one.spec.revision < pass.set.spec.revision) {
+        archive_sibling(ctx, sibling).await?;
+    }
+    let mut next = ctx.next_look(&pass.set, ctx.settings.managed_resync);
+    if !deferred.is_empty() {
+        tracing::info!(?deferred, "objects of kinds the cluster does not serve are left out");
+        next = next.min(POLL_DEFERRED);
+    }
+    Ok(Settled {
+        outcome: Some(Outcome::Complete),
+        next,
+        finished: false,
+    })
+}
+
+impl Context {
+    /// Returns the account that applies a revision.
+    pub(super) fn identity(
+        &self,
+        set: &ClusterObjectSet,
+        extension: &ExtensionState,
+    ) -> Result<Account, ObjectSetError> {
+        let named = match extension {
+            ExtensionState::Alive(extension) | ExtensionState::Deleting(extension) => {
+                self.account_of(extension)
+            }
+            ExtensionState::None | ExtensionState::Gone => None,
+        };
+        let default = self.settings.default_account.clone();
+        Ok(account(set, named, default)?)
+    }
+
+    /// Lists the other revisions of the same extension that are in use.
+    async fn siblings(
+        &self,
+        set: &ClusterObjectSet,
+    ) -> Result<Vec<ClusterObjectSet>, ObjectSetError> {
+        let Some(owner) = owner_name(set) else {
+            return Ok(Vec::new());
+        };
+        let all = super::list_revisions(&self.client, owner)
+            .await
+            .map_err(|err| ObjectSetError::Own("listing revisions", err))?;
+        Ok(all
+            .into_iter()
+            .filter(|other| {
+                other.metadata.uid != set.metadata.uid
+                    && other.metadata.deletion_timestamp.is_none()
+                    && other.spec.lifecycle_state == LifecycleState::Active
+            })
+            .collect())
+    }
+
+    async fn watch(
+        &self,
+        set: &ClusterObjectSet,
+        account: &Account,
+        client: &Client,
+        phases: &[ResolvedPhase],
+    ) -> Result<(), ObjectSetError> {
+        let mut targets: Vec<Target> = Vec::new();
+        for wanted in phases.iter().flat_map(|phase| &phase.objects) {
+            let object = &wanted.object;
+            let found = self.kinds.find(object).await;
+            // A kind may come with an earlier phase; the next pass looks again.
+            let Ok(Some(kind)) = found else {
+                continue;
+            };
+            let namespace = if kind.namespaced { object.namespace() } else { "" };
+            let same = targets
+                .iter_mut()
+                .find(|target| target.kind == kind && target.namespace == namespace);
+            match same {
+                Some(target) => {
+                    target.names.insert(object.name().to_owned());
+                }
+                None => targets.push(Target {
+                    kind,
+                    namespace: namespace.to_owned(),
+                    names: [object.name().to_owned()].into(),
+                }),
+            }
+        }
+        let selector = match owner_name(set) {
+            Some(owner) => format!("{}={owner}", label::OWNER_NAME),
+            None => format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_OLM),
+        };
+        self.watches.ensure(&set.name_any(), account, client, &selector, targets);
+        Ok(())
+    }
+
+    /// Returns when to look again: at `polling` where objects cannot be watched, at the deadline
+    /// if there is one, else after a long while.
+    fn next_look(&self, set: &ClusterObjectSet, polling: Duration) -> Duration {
+        let mut next = resync();
+        if self.watches.polls(&set.name_any()) {
+            next = next.min(jittered(polling));
+        }
+        until_deadline(set).map_or(next, |left| next.min(left))
+    }
+
+    /// Drops what is remembered about a revision.
+    pub(super) fn forget(&self, set: &ClusterObjectSet) {
+        self.watches.release(&set.name_any());
+        let uid = set.uid().unwrap_or_default();
+        self.memo.forget(&uid);
+        let mut failing = self.failing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        failing.remove(&uid);
+    }
+}
+
+fn until_deadline(set: &ClusterObjectSet) -> Option<Duration> {
+    let left = deadline(set)?.at.duration_since(Timestamp::now());
+    // A second more, so that the deadline has passed for certain when we look.
+    let left = Duration::try_from(left).ok()?;
+    Some(left + Duration::from_secs(1))
+}
+
+/// Returns the `owner-name` label of a revision.
+pub(super) fn owner_name(set: &ClusterObjectSet) -> Option<&str> {
+    let labels = set.metadata.labels.as_ref()?;
+    labels.get(label::OWNER_NAME).map(String::as_str)
+}
+
+fn mark(set: &ClusterObjectSet) -> Mark {
+    Mark {
+        name: set.name_any(),
+        uid: set.uid().unwrap_or_default(),
+        revision: set.spec.revision,
+        owner_name: owner_name(set).map(str::to_owned),
+    }
+}
+
+/// The owners whose objects this revision may take: its siblings, and its extension itself, which
+/// controls what a failed Helm installation left behind.
+fn owners(siblings: &[ClusterObjectSet], extension: &ExtensionState) -> Vec<Sibling> {
+    let extension = match extension {
+        ExtensionState::Alive(extension) => extension.metadata.uid.clone(),
+        ExtensionState::None | ExtensionState::Deleting(_) | ExtensionState::Gone => None,
+    };
+    let extension = extension.map(|uid| Sibling { uid, revision: 0 });
+    siblings
+        .iter()
+        .map(|set| Sibling {
+            uid: set.uid().unwrap_or_default(),
+            revision: set.spec.revision,
+        })
+        .chain(extension)
+        .collect()
+}
+
+async fn archive_sibling(ctx: &Context, set: &ClusterObjectSet) -> Result<(), ObjectSetError> {
+    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
+    let patch = json!({"spec": {"lifecycleState": "Archived"}});
+    let answer = api.patch(&set.name_any(), &own_params(), &Patch::Merge(patch)).await;
+    match answer {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(err) => Err(ObjectSetError::Own("archiving previous revision", err)),
+        Ok(_) => {
+            tracing::info!(revision = set.name_any(), "previous revision archived");
+            Ok(())
+        }
+    }
+}
+
+/// Parameters of patches the controller makes to its own objects.
+pub(super) fn own_params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(manager::OPERATOR_CONTROLLER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+async fn add_finalizer(ctx: &Context, pass: &mut Pass) -> Result<(), ObjectSetError> {
+    if has_finalizer(&pass.set) {
+        return Ok(());
+    }
+    let mut finalizers = pass.set.metadata.finalizers.clone().unwrap_or_default();
+    finalizers.push(finalizer::TEARDOWN.to_owned());
+    let status = pass.set.status.take();
+    let mut updated = patch_finalizers(ctx, &pass.set, &finalizers).await?;
+    updated.status = updated.status.take().or(status);
+    pass.set = updated;
+    Ok(())
+}
+
+async fn remove_finalizer(ctx: &Context, set: &ClusterObjectSet) -> Result<(), ObjectSetError> {
+    if !has_finalizer(set) {
+        return Ok(());
+    }
+    let mut finalizers = set.metadata.finalizers.clone().unwrap_or_default();
+    finalizers.retain(|name| name != finalizer::TEARDOWN);
+    match patch_finalizers(ctx, set, &finalizers).await {
+        Err(ObjectSetError::Own(_, kube::Error::Api(status))) if status.code == 404 => Ok(()),
+        answer => answer.map(|_| ()),
+    }
+}
+
+/// Says whether our finalizer is on the revision.
+pub(super) fn has_finalizer(set: &ClusterObjectSet) -> bool {
+    let finalizers = set.metadata.finalizers.iter().flatten();
+    finalizers.into_iter().any(|name| name == finalizer::TEARDOWN)
+}
+
+async fn patch_finalizers(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    finalizers: &[String],
+) -> Result<ClusterObjectSet, ObjectSetError> {
+    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
+    let patch = json!({"metadata": {
+        "finalizers": finalizers,
+        // Nobody else's finalizer may be lost to a list that is out of date.
+        "resourceVersion": set.metadata.resource_version,
+    }});
+    api.patch(&set.name_any(), &own_params(), &Patch::Merge(patch))
+        .await
+        .map_err(|err| ObjectSetError::Own("updating finalizers", err))
+}
+
+/// Writes the status, if it says anything new.
+async fn report(ctx: &Context, pass: &mut Pass, outcome: &Outcome) -> Result<(), ObjectSetError> {
+    let now = Timestamp::now();
+    let mut status = pass.set.status.clone().unwrap_or_default();
+    let mut differs = false;
+    for statement in statements(&pass.set, outcome, now) {
+        differs |= statement.put(&mut status.conditions, pass.set.metadata.generation, now);
+    }
+    if status.observed_phases.is_empty() && !pass.observed.is_empty() {
+        status.observed_phases.clone_from(&pass.observed);
+        differs = true;
+    }
+    if !differs {
+        return Ok(());
+    }
+    write_status(ctx, pass, status).await
+}
+
+async fn write_status(
+    ctx: &Context,
+    pass: &mut Pass,
+    status: ClusterObjectSetStatus,
+) -> Result<(), ObjectSetError> {
+    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
+    let mut set = pass.set.clone();
+    set.status = Some(status);
+    let params = PostParams {
+        field_manager: Some(manager::OPERATOR_CONTROLLER.to_owned()),
+        ..PostParams::default()
+    };
+    match api.replace_status(&set.name_any(), &params, &set).await {
+        Ok(written) => {
+            pass.set = written;
+            Ok(())
+        }
+        // It is gone, and with it the reason to report.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(err) => Err(ObjectSetError::Own("error updating status", err)),
+    }
+}
+
+/// Deletes a revision if nobody replaced it meanwhile. Absent is success.
+pub(super) async fn delete_revision(
+    client: &Client,
+    set: &ClusterObjectSet,
+) -> Result<(), kube::Error> {
+    let mut params = DeleteParams::background();
+    params.preconditions = Some(kube::api::Preconditions {
+        uid: set.uid(),
+        resource_version: None,
+    });
+    let api = Api::<ClusterObjectSet>::all(client.clone());
+    match api.delete(&set.name_any(), &params).await {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        answer => answer.map(|_| ()),
+    }
+}
+
+/// Logs a failure that the pass survives.
+pub(super) fn note_failure(what: &'static str, err: &kube::Error) {
+    tracing::debug!(error = message(err), what, "request failed");
+}

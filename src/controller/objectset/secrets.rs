@@ -1,0 +1,49 @@
+//! Content Secrets whose revision never came to be.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::{Api, Client, ResourceExt as _};
+use olm_api::ClusterObjectSet;
+use olm_api::keys::{label, name};
+
+/// A younger Secret may belong to a revision that is being written.
+const MIN_AGE: SignedDuration = SignedDuration::from_mins(10);
+
+/// Deletes content Secrets that are older than ten minutes and whose ClusterObjectSet does not
+/// exist. Returns how many. To be called at start and every hour.
+///
+/// Source: applying.md 3.3.
+pub async fn collect_orphaned_secrets(
+    client: &Client,
+    system_namespace: &str,
+    now: Timestamp,
+) -> Result<usize, kube::Error> {
+    let secrets = Api::<Secret>::namespaced(client.clone(), system_namespace);
+    let sets = Api::<ClusterObjectSet>::all(client.clone());
+    let wanted = ListParams::default()
+        .labels(label::REVISION_NAME)
+        .fields(&format!("type={}", name::OBJECT_DATA_SECRET_TYPE));
+    let mut collected = 0;
+    for secret in secrets.list_metadata(&wanted).await?.items {
+        let created = secret.metadata.creation_timestamp.as_ref();
+        let old = created.is_some_and(|created| now.duration_since(created.0) >= MIN_AGE);
+        let Some(revision) = secret.labels().get(label::REVISION_NAME).filter(|_| old) else {
+            continue;
+        };
+        if sets.get_metadata_opt(revision).await?.is_some() {
+            continue;
+        }
+        let mut params = DeleteParams::background();
+        params.preconditions = Some(Preconditions {
+            uid: secret.uid(),
+            resource_version: None,
+        });
+        match secrets.delete(&secret.name_any(), &params).await {
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            Err(err) => return Err(err),
+            Ok(_) => collected += 1,
+        }
+    }
+    Ok(collected)
+}
