@@ -103,6 +103,24 @@ pub fn migrated() -> Statement {
     )
 }
 
+/// Text about a revision that says nowhere which account applies it (api.md 5.2): neither its two
+/// annotations, nor its extension, nor a default.
+pub fn no_identity(revision: &str) -> String {
+    format!(
+        "revision {} is missing required annotations",
+        quote(revision)
+    )
+}
+
+/// Text about a revision with only one of the two annotations of its account; `missing` is `name`
+/// or `namespace`.
+pub fn half_an_identity(revision: &str, missing: &str) -> String {
+    format!(
+        "revision {} is missing ServiceAccount {missing} annotation",
+        quote(revision)
+    )
+}
+
 /// Line about the first object of a phase that fails its probes; `messages` are those of its
 /// probes.
 pub fn probe_line(object: &Identity, messages: &[String]) -> String {
