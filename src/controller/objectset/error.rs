@@ -5,7 +5,7 @@ use olm_core::error::{Classify, Disposition};
 use olm_core::revision::{IdentityError, RevisionError};
 
 use crate::account::AccountError;
-use crate::apply::{ApplyError, message};
+use crate::apply::{Answer, ApplyError};
 
 /// Why a pass over a ClusterObjectSet ended early.
 #[derive(Debug, thiserror::Error)]
@@ -34,8 +34,20 @@ pub enum ObjectSetError {
     #[error("{0}")]
     Blocked(String),
     /// OLM's own objects cannot be read or written; what was tried.
-    #[error("{0}: {text}", text = message(.1))]
-    Own(&'static str, #[source] kube::Error),
+    #[error("{0}")]
+    Own(&'static str, #[source] Answer),
+}
+
+impl ObjectSetError {
+    /// Makes the error of a request for OLM's own objects.
+    pub(super) fn own(what: &'static str, err: kube::Error) -> Self {
+        Self::Own(what, Answer(err))
+    }
+
+    /// Says whether somebody else wrote first, which the next attempt sees.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Own(_, answer) if answer.code() == 409)
+    }
 }
 
 impl Classify for ObjectSetError {

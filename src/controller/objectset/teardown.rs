@@ -294,7 +294,7 @@ async fn predecessor(
     };
     let all = list_revisions(&ctx.client, owner)
         .await
-        .map_err(|err| ObjectSetError::Own("listing revisions", err))?;
+        .map_err(|err| ObjectSetError::own("listing revisions", err))?;
     let installed = states(&all).installed.and_then(|found| found.metadata.uid.clone());
     let turn = |one: &ClusterObjectSet| {
         let last = installed.is_some() && one.metadata.uid == installed;
