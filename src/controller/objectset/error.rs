@@ -2,7 +2,7 @@
 
 use olm_api::conditions::reasons;
 use olm_core::error::{Classify, Disposition};
-use olm_core::revision::{IdentityError, RevisionError};
+use olm_core::revision::IdentityError;
 
 use crate::account::AccountError;
 use crate::apply::{Answer, ApplyError};
@@ -27,9 +27,6 @@ pub enum ObjectSetError {
         /// What is wrong.
         cause: String,
     },
-    /// Its content is not what a revision may have.
-    #[error("revision validation error: {0}")]
-    Content(#[source] RevisionError),
     /// Referenced Secrets can be changed, or were.
     #[error("{0}")]
     Blocked(String),
@@ -57,7 +54,7 @@ impl Classify for ObjectSetError {
             Self::Identity(_) => Disposition::Terminal(reasons::RETRYING),
             Self::Account(err) => err.disposition(),
             Self::Apply(err) => err.disposition(),
-            Self::Ref { .. } | Self::Own(..) | Self::Content(_) => Disposition::Retry,
+            Self::Ref { .. } | Self::Own(..) => Disposition::Retry,
             Self::Blocked(_) => Disposition::Terminal(reasons::BLOCKED),
         }
     }

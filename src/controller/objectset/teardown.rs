@@ -318,7 +318,6 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
         },
         ObjectSetError::Apply(err) => err.is_forbidden(),
         ObjectSetError::Ref { .. }
-        | ObjectSetError::Content(_)
         | ObjectSetError::Blocked(_)
         | ObjectSetError::Own(..) => false,
     }
