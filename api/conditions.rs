@@ -129,8 +129,11 @@ pub mod clusteroperator {
     pub const CLUSTER_VERSION_UNKNOWN: &str = "ClusterVersionUnknown";
     /// Operator condition that the gate's verdict is part of, as upstream's operator names it.
     pub const INSTALLED_OLM_OPERATORS_UPGRADEABLE: &str = "InstalledOLMOperatorsUpgradeable";
-    /// Installed bundles stop the update.
-    pub const INCOMPATIBLE_OPERATORS_INSTALLED: &str = "IncompatibleOperatorsInstalled";
+    /// Installed bundles stop the update. The name is the union of operator conditions': the
+    /// condition without its suffix, then its reason.
+    pub const INCOMPATIBLE_OPERATORS_INSTALLED: &str =
+        "InstalledOLMOperators_IncompatibleOperatorsInstalled";
     /// What installed bundles support cannot be read.
-    pub const FAILURE_GETTING_EXTENSION_METADATA: &str = "FailureGettingExtensionMetadata";
+    pub const FAILURE_GETTING_EXTENSION_METADATA: &str =
+        "InstalledOLMOperators_FailureGettingExtensionMetadata";
 }

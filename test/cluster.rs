@@ -16,8 +16,13 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// Runs `$@` and kills it (SIGKILL) when our end of the standard input closes, so that no
 /// controller outlives the test that started it; its process id goes to the file `$0`.
-const WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; echo $child >\"$0\"; \
+const KILL_WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; echo $child >\"$0\"; \
     (cat <&3 >/dev/null; kill -9 $child 2>/dev/null) & exec 3<&-; wait $child";
+/// Runs `$@` and stops it (SIGTERM) when our end of the standard input closes; then removes the
+/// folder `$0`, which nobody else would when a test program just ends.
+const STOP_WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; \
+    (cat <&3 >/dev/null; kill $child 2>/dev/null) & exec 3<&-; wait $child; status=$?; \
+    test -n \"$OLM_TEST_KEEP\" || rm -rf \"$0\"; exit $status";
 
 /// The namespace the controller lives in.
 pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
@@ -58,8 +63,6 @@ pub struct ControlPlane {
     /// Where everything is.
     pub addresses: Addresses,
     process: Child,
-    // Removed when the control plane is dropped.
-    _dir: Option<tempfile::TempDir>,
 }
 
 impl ControlPlane {
@@ -69,29 +72,30 @@ impl ControlPlane {
         let dir = tempfile::Builder::new()
             .prefix("olm-test-")
             .tempdir()
-            .expect("a temporary folder");
-        let log = std::fs::File::create(dir.path().join("up.log")).expect("a log file");
+            .expect("a temporary folder")
+            .keep();
+        let log = std::fs::File::create(dir.join("up.log")).expect("a log file");
         let errors = log.try_clone().expect("a second handle of the log");
-        // The supervisor ends when this pipe closes, that is, with this process, however it ends.
-        let process = Command::new(paths::local_cluster())
-            .args(["up", "--stop-on-stdin-eof", "--dir"])
-            .arg(dir.path())
+        let process = Command::new("sh")
+            .args(["-c", STOP_WITH_PARENT])
+            .arg(&dir)
+            .arg(paths::local_cluster())
+            .args(["up", "--dir"])
+            .arg(&dir)
             .env_remove("KUBECONFIG")
             .stdin(Stdio::piped())
             .stdout(log)
             .stderr(errors)
             .spawn()
-            .expect("local-cluster starts; build it with `make local-cluster`");
+            .expect("a shell starts");
         let mut plane = Self {
             addresses: Addresses {
-                dir: dir.path().to_path_buf(),
+                dir: dir.clone(),
                 ..Addresses::unknown()
             },
             process,
-            _dir: None,
         };
-        plane.addresses = plane.wait_for_addresses(dir.path());
-        plane._dir = Some(dir);
+        plane.addresses = plane.wait_for_addresses(&dir);
         plane.prepare();
         plane
     }
@@ -105,7 +109,9 @@ impl ControlPlane {
             let ended = self.process.try_wait().expect("the process can be asked");
             if ended.is_some() || Instant::now() > deadline {
                 let log = std::fs::read_to_string(dir.join("up.log")).unwrap_or_default();
-                panic!("local-cluster is not ready (ended: {ended:?}):\n{log}");
+                panic!(
+                    "local-cluster is not ready; build it with `make local-cluster` (ended: {ended:?}):\n{log}"
+                );
             }
             std::thread::sleep(POLL);
         }
@@ -276,7 +282,7 @@ impl Controller {
             .unwrap_or_else(|| "127.0.0.1:0".to_owned());
         let _ = std::fs::remove_file(&listen);
         Command::new("sh")
-            .args(["-c", WITH_PARENT])
+            .args(["-c", KILL_WITH_PARENT])
             .arg(dir.join("pid"))
             .arg(paths::built("olm-controller"))
             .args(["--catalogs-server-addr", &catalogs])

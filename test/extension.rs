@@ -156,12 +156,16 @@ impl Extension {
             }
         })
         .await;
-        wait::until("its revisions are gone", Duration::from_secs(30), || async {
-            match self.revisions().await.len() {
-                0 => Ok(()),
-                left => Err(left),
-            }
-        })
+        wait::until(
+            "its revisions are gone",
+            Duration::from_secs(30),
+            || async {
+                match self.revisions().await.len() {
+                    0 => Ok(()),
+                    left => Err(left),
+                }
+            },
+        )
         .await;
     }
 }

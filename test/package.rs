@@ -125,16 +125,22 @@ impl Package {
             );
         }
         put("manifests/crd.yaml", &self.crd_manifest());
-        put("manifests/settings.yaml", &json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": self.config_map()}, "data": bundle.data,
-        }));
-        if bundle.second_config_map {
-            put("manifests/second.yaml", &json!({
+        put(
+            "manifests/settings.yaml",
+            &json!({
                 "apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": format!("{}-second", self.config_map())},
-                "data": {"only": "here"},
-            }));
+                "metadata": {"name": self.config_map()}, "data": bundle.data,
+            }),
+        );
+        if bundle.second_config_map {
+            put(
+                "manifests/second.yaml",
+                &json!({
+                    "apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"name": format!("{}-second", self.config_map())},
+                    "data": {"only": "here"},
+                }),
+            );
         }
         put("manifests/csv.yaml", &self.csv(bundle));
         files
@@ -205,11 +211,11 @@ impl Package {
         ];
         blobs.extend(entries.iter().map(|entry| {
             json!({"schema": "olm.bundle", "package": self.name(),
-                "name": self.bundle_name(&entry.version),
-                "image": images[&entry.version],
-                "properties": [{"type": "olm.package", "value": {
-                    "packageName": self.name(), "version": entry.version,
-                }}]})
+            "name": self.bundle_name(&entry.version),
+            "image": images[&entry.version],
+            "properties": [{"type": "olm.package", "value": {
+                "packageName": self.name(), "version": entry.version,
+            }}]})
         }));
         let text: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
         Files::from([(

@@ -34,7 +34,12 @@ pub struct Scene {
 impl Scene {
     /// Sets the stage: pushes `bundles`, serves a catalog with `entries`, makes the namespace and
     /// an account with the rights that all `bundles` need.
-    pub async fn set(cluster: Cluster, suffix: &str, bundles: &[Bundle], entries: &[Entry]) -> Self {
+    pub async fn set(
+        cluster: Cluster,
+        suffix: &str,
+        bundles: &[Bundle],
+        entries: &[Entry],
+    ) -> Self {
         let mut scene = Self::empty(cluster, suffix);
         scene.publish(bundles, entries).await;
         scene.create_namespace();
@@ -111,7 +116,10 @@ impl Scene {
             &format!("catalog {} serves {image}", self.name),
             SERVED,
             || async {
-                let catalog = api.get(&self.name).await.map_err(|error| error.to_string())?;
+                let catalog = api
+                    .get(&self.name)
+                    .await
+                    .map_err(|error| error.to_string())?;
                 let status = serde_json::to_value(&catalog.status).unwrap_or_default();
                 let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
                 let settled = |type_: &str, reason: &str| {
@@ -158,14 +166,28 @@ impl Scene {
         if let (Some(filter), Value::Object(catalog)) = (filter.as_object_mut(), catalog) {
             filter.extend(catalog);
         }
-        Extension::create(&self.cluster.client, &self.name, &self.name, ACCOUNT, filter).await
+        Extension::create(
+            &self.cluster.client,
+            &self.name,
+            &self.name,
+            ACCOUNT,
+            filter,
+        )
+        .await
     }
 
     /// Runs `kubectl get` in the namespace and returns the JSON; `None` when there is no such
     /// object.
     pub fn get(&self, kind: &str, name: &str) -> Option<Value> {
         let out = self.plane().kubectl(&[
-            "get", kind, name, "--namespace", &self.name, "--ignore-not-found", "--output", "json",
+            "get",
+            kind,
+            name,
+            "--namespace",
+            &self.name,
+            "--ignore-not-found",
+            "--output",
+            "json",
         ]);
         (!out.trim().is_empty()).then(|| serde_json::from_str(&out).expect("kubectl prints JSON"))
     }

@@ -1,13 +1,16 @@
 //! Generates manifests and documents of olm-controller.
 //!
 //! `xtask manifests` writes what is derived from the code into `config/`; with `--check` it writes
-//! nothing and fails, naming the files, when they are not what the code says.
+//! nothing and fails, naming the files, when they are not what the code says. `xtask push-bundle`
+//! and `xtask push-catalog` push folders as images to a registry on plain HTTP, for the demo.
 
 mod crds;
+mod push;
 #[cfg(test)]
 mod rights;
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -28,12 +31,38 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Push a bundle folder (`manifests`, `metadata`) as an image, over plain HTTP
+    PushBundle {
+        /// The folder
+        folder: PathBuf,
+        /// The image, with its tag
+        image: String,
+    },
+    /// Push a folder of catalog files as a catalog image, over plain HTTP
+    PushCatalog {
+        /// The folder
+        folder: PathBuf,
+        /// The image, with its tag
+        image: String,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
-    match Args::parse().task {
-        Task::Manifests { check } => manifests(&repository(), check),
-    }
+    let pushed = match Args::parse().task {
+        Task::Manifests { check } => return manifests(&repository(), check),
+        Task::PushBundle { folder, image } => runtime()?.block_on(push::bundle(&folder, &image))?,
+        Task::PushCatalog { folder, image } => {
+            runtime()?.block_on(push::catalog(&folder, &image))?
+        }
+    };
+    writeln!(std::io::stdout(), "pushed {pushed}")?;
+    Ok(())
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    // It fails only when there is one already.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    Ok(tokio::runtime::Runtime::new()?)
 }
 
 /// Returns the root of the repository, which this crate is built in.

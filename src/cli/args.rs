@@ -4,7 +4,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{range, render, resolve};
+use crate::commands::{range, rbac, render, resolve};
 use crate::output::UsageError;
 
 /// Install, upgrade and examine ClusterExtensions
@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Resolve(resolve::ResolveArgs),
     /// Say whether versions are inside a version range
     Range(range::RangeArgs),
+    /// Print an account with exactly the rights that bundles need
+    Rbac(rbac::RbacArgs),
     /// Print the objects a bundle becomes
     Render(render::RenderArgs),
 }

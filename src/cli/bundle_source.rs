@@ -1,11 +1,17 @@
 //! Where a bundle comes from: a directory on this machine, or an image.
 
+use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use olm_core::bundle::{ANNOTATIONS_FILE, Bundle, Files, PROPERTIES_FILE};
+use olm_image::auth::Credentials;
+use olm_image::bundle::pull_bundle;
+use olm_image::pull::{PullConfig, Puller};
+use olm_image::reference::ImageRef;
+use olm_image::registries::RegistriesPaths;
 
 /// Loads the bundle an argument names: a directory if there is one of that path, otherwise an
 /// image reference.
@@ -15,13 +21,61 @@ pub(crate) async fn load_bundle_source(source: &str) -> anyhow::Result<Bundle> {
         let read = tokio::task::spawn_blocking(move || read_directory(&directory)).await?;
         read.with_context(|| format!("reading {source}"))?
     } else {
-        anyhow::bail!(
-            "{source:?} is no directory, and bundle images cannot be pulled by this build"
-        )
+        pull(source).await?
     };
     // Megabytes of YAML would hold up everything else on an async thread.
     let bundle = tokio::task::spawn_blocking(move || Bundle::from_files(&files)).await?;
     Ok(bundle?)
+}
+
+/// Pulls a bundle image with the configuration and credentials other container tools use.
+async fn pull(source: &str) -> anyhow::Result<Files> {
+    let image: ImageRef = source
+        .parse()
+        .with_context(|| format!("{source:?} is neither a directory nor an image reference"))?;
+    let configured = env::var_os("CONTAINERS_REGISTRIES_CONF").filter(|path| !path.is_empty());
+    let puller = Puller::new(PullConfig {
+        registries: RegistriesPaths::new(configured.map(PathBuf::from)),
+        ..PullConfig::default()
+    });
+    puller.set_credentials(credentials()?);
+    Ok(pull_bundle(&puller, &image, None).await?.files)
+}
+
+/// Reads the credentials of container tools; a file that is not there has none.
+///
+/// `REGISTRY_AUTH_FILE` alone is read if it is set, else Docker's file and over it the one of the
+/// login session.
+fn credentials() -> anyhow::Result<Credentials> {
+    let set = |name| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let files = match set("REGISTRY_AUTH_FILE") {
+        Some(file) => vec![file],
+        None => [
+            set("HOME").map(|home| home.join(".docker/config.json")),
+            set("XDG_RUNTIME_DIR").map(|session| session.join("containers/auth.json")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+    };
+    let mut all = Credentials::default();
+    for file in files {
+        match fs::read(&file) {
+            Ok(content) => {
+                let parsed = Credentials::parse(&content);
+                all.merge(parsed.with_context(|| format!("reading {}", file.display()))?);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("reading {}", file.display()));
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// Reads the files of a bundle that its loader looks at.

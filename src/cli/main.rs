@@ -5,8 +5,10 @@
 
 mod args;
 mod bundle_source;
+mod catalogs;
 mod commands;
 mod output;
+mod requests;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::{Parser, ValueEnum};
 
 /// The namespace used when neither a flag nor a mounted pod namespace names one.
 const FALLBACK_NAMESPACE: &str = "olmv1-system";
@@ -329,7 +329,7 @@ impl FromStr for FeatureGate {
         let (name, value) = text
             .split_once('=')
             .ok_or_else(|| "expected <name>=true|false".to_owned())?;
-        let on = value
+        let on: bool = value
             .parse()
             .map_err(|_| format!("{name}: expected true or false, found {value:?}"))?;
         if !GATES.contains(&name) {

@@ -1,8 +1,11 @@
-//! The controller: everything that acts on a cluster, a disk or a socket.
+//! The parts of the controller that act.
 
 pub mod account;
 pub mod apply;
+pub mod args;
 pub mod backoff;
 pub mod catalog;
+pub mod gate;
 pub mod objectset;
+pub mod server;
 pub mod telemetry;

@@ -4,9 +4,8 @@
 //! (`controller_runtime_*`, `leader_election_master_status`, `catalogd_http_*`, `certwatcher_*`);
 //! ours start with `olm_`. Label values come from closed sets.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, text};
@@ -121,10 +120,11 @@ struct CatalogLabels {
     catalog: String,
 }
 
-/// The metrics of the process. Shared by reference; every method may be called from any thread.
-#[derive(Debug)]
+/// The metrics of the process. Clones share their values; every method may be called from any
+/// thread.
+#[derive(Debug, Clone)]
 pub struct Metrics {
-    registry: Mutex<Registry>,
+    registry: Arc<Mutex<Registry>>,
     reconciles: Family<ResultLabels, Counter>,
     reconcile_errors: Family<ControllerLabels, Counter>,
     terminal_errors: Family<ControllerLabels, Counter>,
@@ -142,7 +142,7 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let mut metrics = Self {
-            registry: Mutex::default(),
+            registry: Arc::default(),
             reconciles: Family::default(),
             reconcile_errors: Family::default(),
             terminal_errors: Family::default(),
@@ -159,7 +159,7 @@ impl Default for Metrics {
         let mut registry = Registry::default();
         metrics.register_upstream(&mut registry);
         metrics.register_ours(&mut registry);
-        metrics.registry = Mutex::new(registry);
+        metrics.registry = Arc::new(Mutex::new(registry));
         metrics
     }
 }

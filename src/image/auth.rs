@@ -217,15 +217,44 @@ mod tests {
 
     // catalogs.md O7
     #[rstest]
-    #[case::auth(r#"{"auths":{"h.io":{"auth":"dTpwOng="}}}"#, "h.io", "a/b", Some(basic("u", "p:x")))]
-    #[case::plain(r#"{"auths":{"h.io":{"username":"u","password":"p"}}}"#, "h.io", "a", Some(basic("u", "p")))]
-    #[case::dockercfg(r#"{"h.io":{"auth":"dTpw","email":"e"}}"#, "h.io", "a", Some(basic("u", "p")))]
-    #[case::namespace(r#"{"auths":{"h.io/ns":{"auth":"dTpw"}}}"#, "h.io", "ns/r", Some(basic("u", "p")))]
+    #[case::auth(
+        r#"{"auths":{"h.io":{"auth":"dTpwOng="}}}"#,
+        "h.io",
+        "a/b",
+        Some(basic("u", "p:x"))
+    )]
+    #[case::plain(
+        r#"{"auths":{"h.io":{"username":"u","password":"p"}}}"#,
+        "h.io",
+        "a",
+        Some(basic("u", "p"))
+    )]
+    #[case::dockercfg(
+        r#"{"h.io":{"auth":"dTpw","email":"e"}}"#,
+        "h.io",
+        "a",
+        Some(basic("u", "p"))
+    )]
+    #[case::namespace(
+        r#"{"auths":{"h.io/ns":{"auth":"dTpw"}}}"#,
+        "h.io",
+        "ns/r",
+        Some(basic("u", "p"))
+    )]
     #[case::other_namespace(r#"{"auths":{"h.io/ns":{"auth":"dTpw"}}}"#, "h.io", "nsx/r", None)]
-    #[case::hub(r#"{"auths":{"https://index.docker.io/v1/":{"auth":"dTpw"}}}"#, "docker.io", "a/b", Some(basic("u", "p")))]
+    #[case::hub(
+        r#"{"auths":{"https://index.docker.io/v1/":{"auth":"dTpw"}}}"#,
+        "docker.io",
+        "a/b",
+        Some(basic("u", "p"))
+    )]
     #[case::port(r#"{"auths":{"h.io:5000":{"auth":"dTpw"}}}"#, "h.io", "a", None)]
-    #[case::identity(r#"{"auths":{"h.io":{"auth":"dTo=","identitytoken":"t"}}}"#, "h.io", "a",
-        Some(Credential::IdentityToken(SecretString::new("t"))))]
+    #[case::identity(
+        r#"{"auths":{"h.io":{"auth":"dTo=","identitytoken":"t"}}}"#,
+        "h.io",
+        "a",
+        Some(Credential::IdentityToken(SecretString::new("t")))
+    )]
     #[case::helper(r#"{"credsStore":"x"}"#, "h.io", "a", None)]
     #[case::emptied(r#"{"auths":{"h.io":{}}}"#, "h.io", "a", None)]
     fn finds(

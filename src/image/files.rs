@@ -111,7 +111,10 @@ impl Files {
 
     /// Reads one file; `None` when there is none at `path`.
     pub fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
-        self.spans.get(path).map(|span| self.bytes(*span)).transpose()
+        self.spans
+            .get(path)
+            .map(|span| self.bytes(*span))
+            .transpose()
     }
 
     /// Reads the files one after the other, in byte order of their paths.

@@ -5,8 +5,8 @@
 //! upstream does; bzip2 and xz are refused.
 
 use std::io::{self, BufRead, BufReader, Read};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::digest::{Digest, Hasher};
 use crate::limits::{Limits, MAX_ZSTD_WINDOW_LOG};

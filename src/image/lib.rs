@@ -1,14 +1,41 @@
 //! OCI images: from a reference to unpacked files.
+//!
+//! [`reference`] and [`digest`] name images; [`registries`], [`auth`], [`policy`] and [`trust`]
+//! read the machine's configuration; [`registry`] speaks with one registry; [`pull`] joins them;
+//! [`unpack`] turns layers into files inside a virtual tree, within [`limits`]. What the rest of
+//! the program calls is [`catalog::pull_catalog`] and [`bundle::pull_bundle`]. [`push`] is for
+//! tests, the demo and the release.
+//!
+//! No environment is read here, and nothing from an image is ever created on the machine under a
+//! name the image chose. A TLS provider must be installed by the program before the first pull.
 
 mod archive;
 pub mod auth;
+pub mod bundle;
+pub mod catalog;
+mod challenge;
 pub mod digest;
 pub mod files;
 pub mod layer;
 pub mod limits;
+pub mod manifest;
 pub mod policy;
+pub mod pull;
+pub mod push;
 pub mod reference;
 pub mod registries;
+pub mod registry;
 mod shown;
 mod tree;
+pub mod trust;
 pub mod unpack;
+
+pub use auth::Credentials;
+pub use bundle::{BundleCache, BundleFiles, BundleImage, pull_bundle};
+pub use catalog::{CatalogImage, pull_catalog};
+pub use digest::Digest;
+pub use files::Files;
+pub use manifest::Platform;
+pub use pull::{PullConfig, PullError, Puller, Resolved};
+pub use reference::{ImageRef, ReferenceError};
+pub use registries::RegistriesPaths;

@@ -29,6 +29,11 @@ pub const SPOOL_MEMORY_BYTES: usize = 8 << 20;
 /// Layers downloaded at the same time.
 pub const PARALLEL_DOWNLOADS: usize = 4;
 
+/// Time without a byte from a registry.
+pub const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Time to connect to a registry.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Bounds of one pull. [`Limits::catalog`] and [`Limits::bundle`] are the defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -62,10 +67,6 @@ pub struct Limits {
     pub kept_files: u64,
     /// Time a whole pull may take.
     pub pull: Duration,
-    /// Time without a byte.
-    pub idle: Duration,
-    /// Time to connect.
-    pub connect: Duration,
 }
 
 impl Limits {
@@ -87,8 +88,6 @@ impl Limits {
             kept: 2 * GIB,
             kept_files: 100_000,
             pull: Duration::from_mins(10),
-            idle: Duration::from_mins(1),
-            connect: Duration::from_secs(30),
         }
     }
 

@@ -99,8 +99,7 @@ impl Policy {
             path: path.to_owned(),
             message,
         };
-        let policy: Self =
-            serde_json::from_slice(bytes).map_err(|err| invalid(err.to_string()))?;
+        let policy: Self = serde_json::from_slice(bytes).map_err(|err| invalid(err.to_string()))?;
         let scopes = policy.transports.values().flat_map(BTreeMap::values);
         if scopes.chain([&policy.default]).any(Vec::is_empty) {
             return Err(invalid("a scope has no requirements".into()));
@@ -182,8 +181,18 @@ mod tests {
     #[rstest]
     #[case("quay.io/good/a:1", None)]
     #[case("a.b.example.com:5000/x:1", None)]
-    #[case("quay.io/good/bad:1", Some("Source image rejected: Running image docker://quay.io/good/bad:1 is rejected by policy."))]
-    #[case("quay.io/other:1", Some("Source image rejected: Running image docker://quay.io/other:1 is rejected by policy."))]
+    #[case(
+        "quay.io/good/bad:1",
+        Some(
+            "Source image rejected: Running image docker://quay.io/good/bad:1 is rejected by policy."
+        )
+    )]
+    #[case(
+        "quay.io/other:1",
+        Some(
+            "Source image rejected: Running image docker://quay.io/other:1 is rejected by policy."
+        )
+    )]
     #[case("signed.io/a:1", Some(r#"Source image rejected: the policy for docker://signed.io/a:1 requires "sigstoreSigned", which is not supported"#))]
     #[case("gpg.io/a:1", Some(r#"Source image rejected: the policy for docker://gpg.io/a:1 requires "signedBy", which is not supported"#))]
     fn decides(#[case] image: &str, #[case] want: Option<&str>) {

@@ -96,6 +96,7 @@ impl ImageRef {
     }
 
     /// Returns the reference to `digest` in the same repository, without a tag.
+    #[must_use]
     pub fn with_digest(&self, digest: Digest) -> Self {
         Self {
             registry: self.registry.clone(),
@@ -195,10 +196,7 @@ fn parse(text: &str) -> Result<ImageRef, Malformed> {
 fn split_tag(named: &str) -> (&str, Option<&str>) {
     let slash = named.rfind('/').map_or(0, |at| at + 1);
     match named[slash..].find(':') {
-        Some(colon) => (
-            &named[..slash + colon],
-            Some(&named[slash + colon + 1..]),
-        ),
+        Some(colon) => (&named[..slash + colon], Some(&named[slash + colon + 1..])),
         None => (named, None),
     }
 }
@@ -242,10 +240,7 @@ fn is_port(port: &str) -> bool {
 
 fn is_host_label(label: &str) -> bool {
     let fine = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
-    !label.is_empty()
-        && label.bytes().all(fine)
-        && !label.starts_with('-')
-        && !label.ends_with('-')
+    !label.is_empty() && label.bytes().all(fine) && !label.starts_with('-') && !label.ends_with('-')
 }
 
 /// Path component: alphanumeric runs joined by `.`, `_`, `__` or dashes.
@@ -306,8 +301,12 @@ mod tests {
     #[case("docker.io/foo/bar:latest-")]
     #[case("localhost/a:b")]
     #[case("[::1]:5000/a__b/c--d.e:T_a.g-")]
-    #[case("quay.io/ns/cat@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")]
-    #[case("quay.io/ns/cat:v1@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")]
+    #[case(
+        "quay.io/ns/cat@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+    )]
+    #[case(
+        "quay.io/ns/cat:v1@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+    )]
     fn canonical_references_round_trip(#[case] text: &str) {
         assert_eq!(text.parse::<ImageRef>().unwrap().to_string(), text);
     }
@@ -315,13 +314,19 @@ mod tests {
     // catalogs.md R10, api.md 2.3 last row
     #[rstest]
     #[case("docker.io/alpine:3", "repository name must be canonical")]
-    #[case("index.docker.io/library/alpine:3", "repository name must be canonical")]
+    #[case(
+        "index.docker.io/library/alpine:3",
+        "repository name must be canonical"
+    )]
     #[case("nginx:1", "repository name must be canonical")]
     #[case("foo/bar:latest", "repository name must be canonical")]
     #[case("host:5000", "repository name must be canonical")]
     #[case("", "repository name must have at least one component")]
     #[case(":tag", "repository name must have at least one component")]
-    #[case("quay.io/Foo/bar:1", "invalid reference format: repository name (Foo/bar) must be lowercase")]
+    #[case(
+        "quay.io/Foo/bar:1",
+        "invalid reference format: repository name (Foo/bar) must be lowercase"
+    )]
     #[case("quay.io/foo//bar:1", "invalid reference format")]
     #[case("quay.io/foo/:1", "invalid reference format")]
     #[case("quay.io/foo_.bar:1", "invalid reference format")]
@@ -330,8 +335,14 @@ mod tests {
     #[case("quay.io:x/foo:1", "invalid reference format")]
     #[case("quay.io/foo:1\n", "invalid reference format")]
     #[case("quay.io/foo@sha256:ab", "invalid reference format")]
-    #[case("quay.io/foo@sha256:0123456789abcdef0123456789abcdef", "invalid checksum digest length")]
-    #[case("quay.io/foo@md5:0123456789abcdef0123456789abcdef", "unsupported digest algorithm")]
+    #[case(
+        "quay.io/foo@sha256:0123456789abcdef0123456789abcdef",
+        "invalid checksum digest length"
+    )]
+    #[case(
+        "quay.io/foo@md5:0123456789abcdef0123456789abcdef",
+        "unsupported digest algorithm"
+    )]
     fn other_references_are_refused(#[case] text: &str, #[case] want: &str) {
         let err = text.parse::<ImageRef>().unwrap_err();
         let head = format!("error parsing image reference {}", quote(text));
@@ -362,8 +373,16 @@ mod tests {
     fn long_names_and_tags_are_refused() {
         let name = format!("quay.io/{}:1", "a".repeat(248));
         assert!(name.parse::<ImageRef>().is_err());
-        assert!(format!("q.io/a:{}", "t".repeat(128)).parse::<ImageRef>().is_ok());
-        assert!(format!("q.io/a:{}", "t".repeat(129)).parse::<ImageRef>().is_err());
+        assert!(
+            format!("q.io/a:{}", "t".repeat(128))
+                .parse::<ImageRef>()
+                .is_ok()
+        );
+        assert!(
+            format!("q.io/a:{}", "t".repeat(129))
+                .parse::<ImageRef>()
+                .is_err()
+        );
     }
 
     proptest! {

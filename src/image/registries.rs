@@ -132,7 +132,8 @@ struct Registry {
 struct Mirror {
     location: String,
     insecure: bool,
-    pull_from_mirror: Option<PullFromMirror>,
+    #[serde(rename = "pull-from-mirror")]
+    pull: Option<PullFromMirror>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -160,7 +161,11 @@ impl Registries {
             Err(err) if err.kind() == io::ErrorKind::NotFound && !paths.required => {}
             Err(source) => return Err(read_error(&paths.file, source)),
         }
-        for path in paths.drop_ins.as_deref().map_or(Ok(vec![]), drop_in_files)? {
+        for path in paths
+            .drop_ins
+            .as_deref()
+            .map_or(Ok(vec![]), drop_in_files)?
+        {
             let text = std::fs::read_to_string(&path).map_err(|err| read_error(&path, err))?;
             merged.add(&path, &text)?;
         }
@@ -252,9 +257,12 @@ impl Registry {
         for mirror in &mut self.mirrors {
             mirror.location = location(&mirror.location)?;
             if mirror.location.is_empty() {
-                return Err(format!("a mirror of {} has no location", quote(&self.prefix)));
+                return Err(format!(
+                    "a mirror of {} has no location",
+                    quote(&self.prefix)
+                ));
             }
-            if self.mirror_by_digest_only && mirror.pull_from_mirror.is_some() {
+            if self.mirror_by_digest_only && mirror.pull.is_some() {
                 return Err(format!(
                     "mirror-by-digest-only and pull-from-mirror are both set for {}",
                     quote(&self.prefix)
@@ -266,7 +274,7 @@ impl Registry {
 
     fn uses(&self, mirror: &Mirror, image: &ImageRef) -> bool {
         let by_digest = image.digest().is_some();
-        match mirror.pull_from_mirror {
+        match mirror.pull {
             None => by_digest || !self.mirror_by_digest_only,
             Some(PullFromMirror::All) => true,
             Some(PullFromMirror::DigestOnly) => by_digest,
@@ -284,11 +292,13 @@ fn location(text: &str) -> Result<String, String> {
 
 fn rewrite(reference: &str, location: &str, rest: &str) -> Result<ImageRef, RegistriesError> {
     let rewritten = format!("{location}{rest}");
-    rewritten.parse().map_err(|source| RegistriesError::Rewrite {
-        reference: reference.to_owned(),
-        rewritten,
-        source,
-    })
+    rewritten
+        .parse()
+        .map_err(|source| RegistriesError::Rewrite {
+            reference: reference.to_owned(),
+            rewritten,
+            source,
+        })
 }
 
 /// Returns how many bytes of `reference` the prefix covers, if it ends on a component boundary.
@@ -300,7 +310,10 @@ fn match_len(reference: &str, prefix: &str) -> Option<usize> {
         }
         None => reference.starts_with(prefix).then_some(prefix.len())?,
     };
-    let boundary = matches!(reference.as_bytes().get(end), None | Some(b'/' | b':' | b'@'));
+    let boundary = matches!(
+        reference.as_bytes().get(end),
+        None | Some(b'/' | b':' | b'@')
+    );
     boundary.then_some(end)
 }
 
@@ -313,7 +326,10 @@ fn drop_in_files(directory: &Path) -> Result<Vec<PathBuf>, RegistriesError> {
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.map_err(|err| read_error(directory, err))?.path();
-        if path.extension().is_some_and(|extension| extension == "conf") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "conf")
+        {
             files.push(path);
         }
     }
@@ -329,155 +345,4 @@ fn read_error(path: &Path, source: io::Error) -> RegistriesError {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use rstest::rstest;
-
-    use super::*;
-
-    const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-
-    fn parse(text: &str) -> Result<Registries, RegistriesError> {
-        let mut registries = Registries::default();
-        registries.add(Path::new("registries.conf"), text)?;
-        Ok(registries)
-    }
-
-    fn images(registries: &Registries, image: &str) -> Vec<String> {
-        let endpoints = registries.endpoints(&image.parse().unwrap()).unwrap();
-        endpoints.iter().map(|e| e.image.to_string()).collect()
-    }
-
-    const MIRRORED: &str = r#"
-        [[registry]]
-        prefix = "quay.io/ns"
-        location = "quay.io/ns"
-        [[registry.mirror]]
-        location = "digests.example.com/m"
-        pull-from-mirror = "digest-only"
-        [[registry.mirror]]
-        location = "tags.example.com:5000/m/"
-        insecure = true
-        pull-from-mirror = "tag-only"
-        [[registry.mirror]]
-        location = "all.example.com"
-    "#;
-
-    // catalogs.md 5.4, O11
-    #[test]
-    fn mirrors_are_tried_in_order_and_the_origin_last() {
-        let registries = parse(MIRRORED).unwrap();
-        assert_eq!(
-            images(&registries, "quay.io/ns/cat:v1"),
-            ["tags.example.com:5000/m/cat:v1", "all.example.com/cat:v1", "quay.io/ns/cat:v1"]
-        );
-        assert_eq!(
-            images(&registries, &format!("quay.io/ns/cat@{DIGEST}")),
-            [
-                format!("digests.example.com/m/cat@{DIGEST}"),
-                format!("all.example.com/cat@{DIGEST}"),
-                format!("quay.io/ns/cat@{DIGEST}"),
-            ]
-        );
-        let tagged = registries.endpoints(&"quay.io/ns/cat:v1".parse().unwrap()).unwrap();
-        assert_eq!(tagged.iter().map(|e| e.insecure).collect::<Vec<_>>(), [true, false, false]);
-    }
-
-    #[rstest]
-    #[case::no_entry("other.io/ns/cat:v1")]
-    #[case::not_a_component("quay.io/nsx/cat:v1")]
-    fn other_references_go_to_their_own_registry(#[case] image: &str) {
-        assert_eq!(images(&parse(MIRRORED).unwrap(), image), [image]);
-    }
-
-    #[test]
-    fn longest_prefix_wins_and_wildcards_match_subdomains() {
-        let registries = parse(
-            r#"
-            [[registry]]
-            prefix = "*.example.com"
-            insecure = true
-            [[registry]]
-            location = "a.example.com/ns"
-            blocked = true
-            [[registry]]
-            prefix = "old.io"
-            location = "new.io/x"
-            "#,
-        )
-        .unwrap();
-        let endpoint = |image: &str| registries.endpoints(&image.parse().unwrap()).unwrap().remove(0);
-        assert!(endpoint("a.example.com:5000/b:1").insecure);
-        assert!(endpoint("b.a.example.com/b:1").insecure);
-        assert!(!endpoint("example.com/b:1").insecure);
-        assert_eq!(endpoint("a.example.com/ns/b:1").blocked.as_deref(), Some("a.example.com/ns"));
-        assert_eq!(endpoint("old.io/b:1").image.to_string(), "new.io/x/b:1");
-    }
-
-    #[test]
-    fn mirror_by_digest_only_leaves_tags_alone() {
-        let registries = parse(
-            r#"
-            [[registry]]
-            location = "quay.io"
-            mirror-by-digest-only = true
-            [[registry.mirror]]
-            location = "m.io"
-            "#,
-        )
-        .unwrap();
-        assert_eq!(images(&registries, "quay.io/a:1"), ["quay.io/a:1"]);
-        assert_eq!(images(&registries, &format!("quay.io/a@{DIGEST}")).len(), 2);
-    }
-
-    #[rstest]
-    #[case::version_1("[registries.search]\nregistries = ['a']")]
-    #[case::scheme("[[registry]]\nlocation = 'http://a.io'")]
-    #[case::nothing("[[registry]]\ninsecure = true")]
-    #[case::prefix_only("[[registry]]\nprefix = 'a.io'")]
-    #[case::inner_star("[[registry]]\nprefix = 'a.*.io'\nlocation = 'b.io'")]
-    #[case::no_toml("[[registry")]
-    #[case::both("[[registry]]\nlocation='a.io'\nmirror-by-digest-only=true\n[[registry.mirror]]\nlocation='b.io'\npull-from-mirror='all'")]
-    fn malformed_configuration_is_an_error_naming_the_file(#[case] text: &str) {
-        let err = parse(text).unwrap_err();
-        assert!(err.to_string().contains("registries.conf"), "{err}");
-    }
-
-    // catalogs.md O15
-    #[test]
-    fn drop_ins_replace_entries_in_name_order() {
-        let dir = tempfile::tempdir().unwrap();
-        let drop_ins = dir.path().join("registries.conf.d");
-        std::fs::create_dir(&drop_ins).unwrap();
-        let entry = |to: &str| format!("[[registry]]\nprefix = 'a.io'\nlocation = '{to}'");
-        std::fs::write(dir.path().join("registries.conf"), entry("one.io")).unwrap();
-        std::fs::write(drop_ins.join("20.conf"), entry("three.io")).unwrap();
-        std::fs::write(drop_ins.join("10.conf"), entry("two.io")).unwrap();
-        std::fs::write(drop_ins.join("30.txt"), "not read").unwrap();
-        let paths = RegistriesPaths {
-            file: dir.path().join("registries.conf"),
-            drop_ins: Some(drop_ins),
-            required: true,
-        };
-        assert_eq!(images(&Registries::load(&paths).unwrap(), "a.io/x:1"), ["three.io/x:1"]);
-    }
-
-    #[test]
-    fn missing_file_matters_only_when_it_was_named() {
-        let missing = PathBuf::from("/nonexistent/registries.conf");
-        assert!(Registries::load(&RegistriesPaths::new(Some(missing.clone()))).is_err());
-        let system = RegistriesPaths {
-            file: missing,
-            drop_ins: Some("/nonexistent/d".into()),
-            required: false,
-        };
-        assert_eq!(Registries::load(&system).unwrap(), Registries::default());
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_parsed_or_refused(text in "\\PC{0,200}") {
-            let _ = parse(&text);
-        }
-    }
-}
+mod tests;

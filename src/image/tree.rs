@@ -78,7 +78,11 @@ impl Tree {
 
     /// Removes `path` and all below it, if put there by a layer before `layer`.
     pub(crate) fn whiteout(&mut self, path: &str, layer: usize) {
-        if self.nodes.get(path).is_some_and(|placed| placed.layer < layer) {
+        if self
+            .nodes
+            .get(path)
+            .is_some_and(|placed| placed.layer < layer)
+        {
             self.remove(path);
         }
         self.remove_below(path, layer);
@@ -188,7 +192,9 @@ fn target_len(node: &Node) -> usize {
 }
 
 fn components(path: &str) -> impl DoubleEndedIterator<Item = String> {
-    path.split('/').filter(|part| !part.is_empty()).map(str::to_owned)
+    path.split('/')
+        .filter(|part| !part.is_empty())
+        .map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -354,10 +354,11 @@ impl<'a> Unpacking<'a> {
 
     fn real_places(&self, wanted: &[String]) -> Result<Vec<String>, UnpackError> {
         let real = |path: &String| {
-            self.resolve(path, true).map_err(|refusal| UnpackError::File {
-                path: path.clone(),
-                refusal,
-            })
+            self.resolve(path, true)
+                .map_err(|refusal| UnpackError::File {
+                    path: path.clone(),
+                    refusal,
+                })
         };
         wanted.iter().map(real).collect()
     }

@@ -1,7 +1,8 @@
 //! The rights computed for real bundles: exact, as narrow as can be, and always the same.
 //!
-//! The objects are those of the shared rendering vectors, in every install mode, webhooks and
-//! certificates included.
+//! Most tests take the objects of the shared rendering vectors: every install mode, webhooks and
+//! certificates included. The last takes whatever our own renderer makes of the shared bundles.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,11 +10,15 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
+use olm_core::bundle::Bundle;
+use olm_core::config::Features;
 use olm_core::object::Object;
 use olm_core::preflight::permission::{
     Account, BundleObjects, Options, PermissionError, PolicyRule, Right, Rights, manifests,
     required,
 };
+use olm_core::render::{RolePlacement, Settings, render_configured};
+use olm_test::bundles::read_files;
 use olm_test::paths;
 use serde_json::Value;
 
@@ -206,4 +211,57 @@ fn output_for_a_chain_covers_every_version_of_it() {
         let alone = rights_of_roles(&vector.print().unwrap());
         assert!(alone.missing(&granted).is_empty(), "{}", vector.file);
     }
+}
+
+/// What is printed for a bundle directory, by the renderer of this project.
+#[test]
+fn every_bundle_we_render_gets_its_rights() {
+    let mut rendered = 0;
+    for directory in bundle_directories() {
+        let shown = directory.display();
+        let files = read_files(&directory).unwrap();
+        let settings = Settings {
+            install_namespace: "inst-ns",
+            inline: None,
+            features: Features::default(),
+            role_placement: RolePlacement::default(),
+        };
+        let Ok(bundle) = Bundle::from_files(&files) else {
+            continue;
+        };
+        let Ok(result) = render_configured(&bundle, &settings) else {
+            continue;
+        };
+        rendered += 1;
+        let bundles = [BundleObjects {
+            name: &bundle.csv.name,
+            objects: &result.objects,
+        }];
+        let account = Account {
+            namespace: "inst-ns".to_owned(),
+            name: "installer-of-the-test".to_owned(),
+        };
+        let options = Options::default();
+        let (objects, _) = manifests(&bundles, &account, &options)
+            .unwrap_or_else(|error| panic!("{shown}: {error}"));
+        let wanted = required(&bundles, "inst-ns", &options).unwrap();
+        assert_eq!(rights_of_roles(&objects), wanted.all(), "{shown}");
+    }
+    assert!(rendered > 10, "only {rendered} bundles could be rendered");
+}
+
+/// Every `<package>/<version>` of the shared bundles.
+fn bundle_directories() -> Vec<PathBuf> {
+    let subdirectories = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.is_dir()).collect()
+    };
+    let packages = subdirectories(&paths::shared_data().join("bundles"));
+    let mut versions: Vec<PathBuf> = packages
+        .iter()
+        .flat_map(|package| subdirectories(package))
+        .collect();
+    versions.sort();
+    versions
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use olm_core::bundle::Bundle;
 use olm_core::config::{ConfigError, Features};
 use olm_core::object::Object;
 use olm_core::render::{RenderError, RolePlacement, Settings, render_configured};
@@ -22,6 +23,17 @@ pub(crate) struct RenderArgs {
     /// Directory of an unpacked bundle, or reference of a bundle image
     #[arg(value_name = "BUNDLE_DIR|IMAGE")]
     bundle: String,
+    /// How it is rendered.
+    #[command(flatten)]
+    rendering: Rendering,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// The flags that decide what a bundle becomes; every command that renders has them.
+#[derive(Debug, Args)]
+pub(crate) struct Rendering {
     /// Namespace the operator watches; all of them when left out
     #[arg(long, value_name = "NAMESPACE")]
     watch_namespace: Option<String>,
@@ -34,9 +46,6 @@ pub(crate) struct RenderArgs {
     /// File with the configuration of the extension, as in `spec.config.inline`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
 }
 
 /// Who issues the certificates of webhooks.
@@ -65,7 +74,7 @@ enum Placement {
 
 /// How objects are printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Output {
+pub(crate) enum Output {
     /// A stream of documents
     #[default]
     Yaml,
@@ -80,23 +89,31 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let namespace = global.require_namespace()?;
-    let inline = configuration(&args)?;
     let bundle = load_bundle_source(&args.bundle).await?;
-    let settings = Settings {
-        install_namespace: namespace,
-        inline: inline.as_ref(),
-        features: features(args.webhook_certificates),
-        role_placement: match args.role_placement {
-            Placement::TargetsOnly => RolePlacement::TargetsOnly,
-            Placement::TargetsAndInstall => RolePlacement::TargetsAndInstall,
-        },
-    };
-    let rendered = render_configured(&bundle, &settings)?;
-    for warning in &rendered.warnings {
-        notice(&format!("warning: {warning}"));
-    }
-    print(rendered.objects, args.output, out)?;
+    let objects = args.rendering.render(&bundle, namespace)?;
+    print(objects, args.output, out)?;
     Ok(Outcome::Done)
+}
+
+impl Rendering {
+    /// Renders a bundle for a namespace; warnings go to stderr.
+    pub(crate) fn render(&self, bundle: &Bundle, namespace: &str) -> anyhow::Result<Vec<Object>> {
+        let inline = configuration(self)?;
+        let settings = Settings {
+            install_namespace: namespace,
+            inline: inline.as_ref(),
+            features: features(self.webhook_certificates),
+            role_placement: match self.role_placement {
+                Placement::TargetsOnly => RolePlacement::TargetsOnly,
+                Placement::TargetsAndInstall => RolePlacement::TargetsAndInstall,
+            },
+        };
+        let rendered = render_configured(bundle, &settings)?;
+        for warning in &rendered.warnings {
+            notice(&format!("warning: {warning}"));
+        }
+        Ok(rendered.objects)
+    }
 }
 
 /// Only the install mode AllNamespaces is rendered yet, and no webhooks, whoever would issue their
@@ -115,7 +132,7 @@ fn features(certificates: WebhookCertificates) -> Features {
 }
 
 /// Returns the configuration of the file, the flag `--watch-namespace` put into it.
-fn configuration(args: &RenderArgs) -> anyhow::Result<Option<Value>> {
+fn configuration(args: &Rendering) -> anyhow::Result<Option<Value>> {
     let file = match &args.config {
         Some(path) => read_configuration(path)?,
         None => None,
@@ -156,7 +173,12 @@ fn read_configuration(path: &Path) -> anyhow::Result<Option<Value>> {
     Ok(documents.into_iter().next())
 }
 
-fn print(objects: Vec<Object>, output: Output, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Prints objects so that `kubectl apply -f -` takes them.
+pub(crate) fn print(
+    objects: Vec<Object>,
+    output: Output,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let items: Vec<Value> = objects.into_iter().map(Object::into_value).collect();
     match output {
         Output::Yaml => out.write_all(yaml::to_yaml_stream(&items).as_bytes())?,

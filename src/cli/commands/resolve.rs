@@ -1,23 +1,329 @@
 //! `kubectl olm resolve`: which bundle a ClusterExtension would get.
+//!
+//! Knows no cluster and no update policy: what a bundle needs from its environment is named and
+//! excludes nothing.
 
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::PathBuf;
+use std::str::FromStr;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
+use olm_core::catalog::Bundle;
+use olm_core::error::Chain;
+use olm_core::resolve::{
+    self, Catalog, CatalogProblem, Dependencies, Options, Resolution, Selected, Unavailability,
+    UpdatePolicy, Warning,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use crate::output::{Format, Outcome};
+use crate::catalogs::{CatalogFlag, Catalogs};
+use crate::output::{self, Format, Outcome, Table};
+use crate::requests::answer_lines;
 
 /// Flags of `resolve`.
 #[derive(Debug, Args)]
 pub(crate) struct ResolveArgs {
     /// Name of the package
-    #[arg(long)]
+    #[arg(long, value_name = "NAME", required_unless_present = "requests")]
     package: Option<String>,
+    /// A catalog: a directory or file of blobs, or the URL of a served catalog; may be repeated
+    #[arg(
+        long = "catalog",
+        value_name = "[NAME=]PATH|URL[,priority=N]",
+        required_unless_present = "requests"
+    )]
+    catalogs: Vec<CatalogFlag>,
+    /// CA certificates of catalog servers, as a PEM file; no others are trusted then
+    #[arg(long, value_name = "FILE")]
+    catalog_ca: Option<PathBuf>,
+    /// Version range
+    #[arg(long = "version", value_name = "RANGE")]
+    range: Option<String>,
+    /// Channel; may be repeated
+    #[arg(long = "channel", value_name = "NAME")]
+    channels: Vec<String>,
+    /// Whether the bundle must be a successor of the installed one
+    #[arg(long, value_enum, value_name = "POLICY")]
+    policy: Option<Policy>,
+    /// The installed bundle
+    #[arg(long, value_name = "NAME@VERSION")]
+    installed: Option<Installed>,
+    /// Answer many requests instead, given as JSON lines; `-` is stdin
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["package", "catalogs", "range", "channels", "policy", "installed"]
+    )]
+    requests: Option<String>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, value_enum, default_value_t, conflicts_with = "requests")]
     output: Format,
 }
 
-/// Answers one request.
-pub(crate) async fn run(_args: ResolveArgs, _out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    anyhow::bail!("not built yet")
+/// Whether updates must follow the paths of the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+enum Policy {
+    /// Only successors follow
+    #[value(name = "CatalogProvided")]
+    CatalogProvided,
+    /// Any bundle may follow
+    #[value(name = "SelfCertified")]
+    SelfCertified,
+}
+
+/// The installed bundle as a request names it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Installed {
+    name: String,
+    version: String,
+}
+
+impl FromStr for Installed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let split = text.rsplit_once('@');
+        let split = split.filter(|(name, version)| !name.is_empty() && !version.is_empty());
+        let (name, version) = split.ok_or("must be NAME@VERSION")?;
+        Ok(Self {
+            name: name.to_owned(),
+            version: version.to_owned(),
+        })
+    }
+}
+
+/// A catalog as a request names it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct CatalogPlace {
+    name: String,
+    /// Path, relative to the current directory, or URL.
+    dir: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    priority: Option<i32>,
+}
+
+/// One question; unknown members are ignored and not answered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Request {
+    catalogs: Vec<CatalogPlace>,
+    package: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    channels: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<Policy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    installed: Option<Installed>,
+}
+
+/// Answers one request, or many.
+pub(crate) async fn run(args: ResolveArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let mut catalogs = Catalogs::new(args.catalog_ca.clone());
+    if let Some(source) = &args.requests {
+        let answer = async |request: Request| {
+            request.load(&mut catalogs).await;
+            let given = request.catalogs(&catalogs);
+            request.answer(&request.resolve(&given))
+        };
+        return answer_lines(source, out, answer).await;
+    }
+    let format = args.output;
+    let request = Request::from(args);
+    request.load(&mut catalogs).await;
+    let given = request.catalogs(&catalogs);
+    let resolution = request.resolve(&given);
+    tell(&resolution);
+    match format {
+        Format::Json => output::write_json(out, &request.detailed_answer(&resolution))?,
+        Format::Yaml => output::write_yaml(out, &request.detailed_answer(&resolution))?,
+        Format::Table => {
+            if let Ok(selected) = &resolution.result {
+                write_table(selected, out)?;
+            }
+        }
+    }
+    Ok(match resolution.result {
+        Ok(_) => Outcome::Done,
+        Err(_) => Outcome::Failed,
+    })
+}
+
+impl From<ResolveArgs> for Request {
+    fn from(args: ResolveArgs) -> Self {
+        let place = |flag: CatalogFlag| CatalogPlace {
+            name: flag.name,
+            dir: flag.place,
+            priority: Some(flag.priority),
+        };
+        Self {
+            catalogs: args.catalogs.into_iter().map(place).collect(),
+            package: args.package.unwrap_or_default(),
+            version: args.range,
+            channels: Some(args.channels).filter(|channels| !channels.is_empty()),
+            policy: args.policy,
+            installed: args.installed,
+        }
+    }
+}
+
+impl Request {
+    async fn load(&self, catalogs: &mut Catalogs) {
+        for catalog in &self.catalogs {
+            catalogs.load(&catalog.dir).await;
+        }
+    }
+
+    /// Returns the catalogs as resolution sees them; one that cannot be read is a failed download.
+    fn catalogs<'a>(&'a self, catalogs: &'a Catalogs) -> Vec<Catalog<'a>> {
+        let catalog = |place: &'a CatalogPlace| {
+            let content = catalogs.content(&place.dir);
+            Catalog {
+                name: &place.name,
+                labels: BTreeMap::new(),
+                priority: place.priority.unwrap_or(0),
+                enabled: true,
+                problem: content
+                    .err()
+                    .map(|cause| CatalogProblem::FetchFailed(cause.to_owned())),
+                content: content.ok(),
+            }
+        };
+        self.catalogs.iter().map(catalog).collect()
+    }
+
+    fn resolve<'a>(&self, catalogs: &'a [Catalog<'a>]) -> Resolution<'a> {
+        let installed = |installed: &Installed| resolve::Installed {
+            name: installed.name.clone(),
+            version: installed.version.clone(),
+            release: None,
+        };
+        let request = resolve::Request {
+            filter: CatalogFilter {
+                package_name: self.package.clone(),
+                version: self.version.clone(),
+                channels: self.channels.clone().unwrap_or_default(),
+                selector: None,
+                upgrade_constraint_policy: self.policy.map(Into::into),
+            },
+            installed: self.installed.as_ref().map(installed),
+        };
+        let options = Options {
+            release_support: false,
+            // An unreadable catalog on a command line is a mistake to be told, not to be survived.
+            unavailability: Unavailability::Strict,
+            updates: UpdatePolicy::Any,
+            dependencies: Dependencies::Ignore,
+        };
+        resolve::resolve(&request, catalogs, &options)
+    }
+
+    /// Returns the request with the answer's members added.
+    fn answer(&self, resolution: &Resolution<'_>) -> Value {
+        let mut answer = serde_json::to_value(self).unwrap_or_default();
+        match &resolution.result {
+            Ok(selected) => {
+                answer["bundle"] = selected.bundle.name.as_str().into();
+                answer["resolvedVersion"] = selected.version.recorded().into();
+                answer["hasDeprecation"] = selected.deprecations.is_some().into();
+                let constraints = constraints(selected.bundle);
+                if !constraints.is_empty() {
+                    answer["constraints"] = constraints.into();
+                }
+            }
+            Err(error) => answer["error"] = Chain(error).to_string().into(),
+        }
+        answer
+    }
+
+    /// Returns the answer with where the bundle comes from.
+    fn detailed_answer(&self, resolution: &Resolution<'_>) -> Value {
+        let mut answer = self.answer(resolution);
+        if let Ok(selected) = &resolution.result {
+            answer["catalog"] = selected.catalog.into();
+            answer["image"] = selected.bundle.image.as_str().into();
+        }
+        answer
+    }
+}
+
+/// Names what a bundle needs from its environment, each as a property with type and value.
+fn constraints(bundle: &Bundle) -> Vec<Value> {
+    let named = |kind: &str, value: Value| json!({"type": kind, "value": value});
+    let declared = bundle.dependencies().map(|property| {
+        // What is no JSON is shown as the text it is.
+        let value = serde_json::from_str(&property.value);
+        named(
+            &property.kind,
+            value.unwrap_or_else(|_| property.value.as_str().into()),
+        )
+    });
+    let kubernetes = bundle.min_kube_version.as_deref();
+    let kubernetes = kubernetes.map(|version| named("minKubeVersion", version.into()));
+    declared.chain(kubernetes).collect()
+}
+
+/// Tells stderr what went wrong, or what a person may want to know about the result.
+fn tell(resolution: &Resolution<'_>) {
+    let selected = match &resolution.result {
+        Ok(selected) => selected,
+        Err(error) => {
+            output::notice(&format!("error: {}", Chain(error)));
+            if let Some(hint) = hint(resolution) {
+                output::notice(&format!("hint: {hint}"));
+            }
+            return;
+        }
+    };
+    for warning in &selected.warnings {
+        let text = match warning {
+            Warning::SuccessorIsLowerVersion => "the bundle is a step to a lower version",
+            Warning::ForcedStep => "no edge of the catalog leads to the bundle",
+        };
+        output::notice(&format!("warning: {text}"));
+    }
+    if selected.deprecated {
+        output::notice("warning: the bundle is deprecated");
+    }
+    for constraint in constraints(selected.bundle) {
+        let (kind, value) = (&constraint["type"], &constraint["value"]);
+        let kind = kind.as_str().unwrap_or_default();
+        output::notice(&format!("note: needs {kind} {value}"));
+    }
+}
+
+/// Counts why bundles were excluded.
+fn hint(resolution: &Resolution<'_>) -> Option<String> {
+    let mut counts = BTreeMap::new();
+    for exclusion in &resolution.excluded {
+        *counts.entry(exclusion.reason).or_insert(0u32) += 1;
+    }
+    let counts: Vec<String> = counts
+        .into_iter()
+        .map(|(reason, count)| format!("{count} {}", reason.code()))
+        .collect();
+    (!counts.is_empty()).then(|| format!("bundles excluded: {}", counts.join(", ")))
+}
+
+fn write_table(selected: &Selected<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut table = Table::new(&["BUNDLE", "VERSION", "CATALOG", "IMAGE"]);
+    table.row(vec![
+        selected.bundle.name.clone(),
+        selected.version.recorded(),
+        selected.catalog.to_owned(),
+        selected.bundle.image.clone(),
+    ]);
+    Ok(table.write(out)?)
+}
+
+impl From<Policy> for UpgradeConstraintPolicy {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::CatalogProvided => Self::CatalogProvided,
+            Policy::SelfCertified => Self::SelfCertified,
+        }
+    }
 }

@@ -44,7 +44,11 @@ impl Endpoint {
     }
 
     /// Creates; never changes an object that exists.
-    pub(super) async fn create(&self, object: &Object, dry_run: bool) -> Result<Object, kube::Error> {
+    pub(super) async fn create(
+        &self,
+        object: &Object,
+        dry_run: bool,
+    ) -> Result<Object, kube::Error> {
         let params = PostParams {
             dry_run,
             field_manager: Some(field_manager(dry_run).to_owned()),
@@ -57,14 +61,18 @@ impl Endpoint {
     pub(super) async fn apply(&self, object: &Object, force: bool) -> Result<Object, kube::Error> {
         let mut params = PatchParams::apply(manager::OBJECTS);
         params.force = force;
-        let request = self.request.patch(object.name(), &params, &Patch::Apply(&object.0));
+        let request = self
+            .request
+            .patch(object.name(), &params, &Patch::Apply(&object.0));
         self.send(request).await
     }
 
     /// Asks whether a forced apply would be accepted.
     pub(super) async fn try_apply(&self, object: &Object) -> Result<Object, kube::Error> {
         let params = PatchParams::apply(manager::DRY_RUN).force().dry_run();
-        let request = self.request.patch(object.name(), &params, &Patch::Apply(&object.0));
+        let request = self
+            .request
+            .patch(object.name(), &params, &Patch::Apply(&object.0));
         self.send(request).await
     }
 
@@ -90,7 +98,8 @@ impl Endpoint {
             field_manager: Some(manager::OBJECTS.to_owned()),
             ..PatchParams::default()
         };
-        self.send(self.request.patch(live.name(), &params, &patch)).await
+        self.send(self.request.patch(live.name(), &params, &patch))
+            .await
     }
 
     /// Deletes exactly the object that was read, if nobody wrote since.
@@ -126,10 +135,17 @@ impl Endpoint {
         request: Result<HttpRequest<Vec<u8>>, E>,
     ) -> Result<Object, kube::Error> {
         let request = request.map_err(|err| kube::Error::BuildRequest(err.into()))?;
-        self.client.request::<serde_json::Map<String, Value>>(request).await.map(Object)
+        self.client
+            .request::<serde_json::Map<String, Value>>(request)
+            .await
+            .map(Object)
     }
 }
 
 fn field_manager(dry_run: bool) -> &'static str {
-    if dry_run { manager::DRY_RUN } else { manager::OBJECTS }
+    if dry_run {
+        manager::DRY_RUN
+    } else {
+        manager::OBJECTS
+    }
 }

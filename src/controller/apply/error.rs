@@ -63,7 +63,10 @@ impl ApplyError {
     pub fn is_forbidden(&self) -> bool {
         matches!(
             self,
-            Self::Api { disposition: Disposition::RetryWithin(_), .. }
+            Self::Api {
+                disposition: Disposition::RetryWithin(_),
+                ..
+            }
         )
     }
 }
@@ -131,7 +134,10 @@ fn disposition(err: &kube::Error) -> Disposition {
         // On a write this is the namespace, which may appear at any time.
         404 => Disposition::Wait(FLAT_DELAY),
         429 => {
-            let after = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+            let after = status
+                .details
+                .as_ref()
+                .map_or(0, |details| details.retry_after_seconds);
             Disposition::Wait(Duration::from_secs(u64::from(after.max(1))))
         }
         _ => Disposition::Retry,

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::discovery::{ApiResource, Scope, pinned_kind};
 use kube::core::GroupVersionKind;
+use kube::discovery::{ApiResource, Scope, pinned_kind};
 use kube::error::DiscoveryError;
 use kube::{Api, Client};
 use olm_core::object::Object;
@@ -51,7 +51,12 @@ impl Kinds {
     /// Returns the kind of an object, or `None` when the cluster does not serve it.
     pub async fn find(&self, object: &Object) -> Result<Option<Kind>, kube::Error> {
         let key = (object.api_version().to_owned(), object.kind().to_owned());
-        if let Some(kind) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(kind) = self
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+        {
             return Ok(Some(kind.clone()));
         }
         let gvk = GroupVersionKind::gvk(object.group(), object.version(), object.kind());
@@ -74,7 +79,10 @@ impl Kinds {
     /// Forgets a kind that may no longer be served.
     pub fn forget(&self, object: &Object) {
         let key = (object.api_version().to_owned(), object.kind().to_owned());
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        self.known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&key);
     }
 
     /// Says whether an object of a kind that is not served may be left out.
@@ -87,7 +95,10 @@ impl Kinds {
     /// A class that cannot be read binds at once, as far as anyone knows.
     pub async fn waits_for_consumer(&self, class: &str) -> bool {
         let known = {
-            let classes = self.waiting_classes.lock().unwrap_or_else(PoisonError::into_inner);
+            let classes = self
+                .waiting_classes
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             classes.get(class).copied()
         };
         if let Some(waits) = known {
@@ -98,7 +109,10 @@ impl Kinds {
             return false;
         };
         let waits = found.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
-        let mut classes = self.waiting_classes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut classes = self
+            .waiting_classes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         classes.insert(class.to_owned(), waits);
         waits
     }

@@ -25,7 +25,9 @@ impl Memo {
     /// Says whether `live` is as it was left after `content` was applied.
     pub fn is_settled(&self, revision: &str, content: &Object, live: &Object) -> bool {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = entries.get(revision).and_then(|known| known.get(&content.identity()));
+        let known = entries
+            .get(revision)
+            .and_then(|known| known.get(&content.identity()));
         known.is_some_and(|known| *known == entry(content, live))
     }
 

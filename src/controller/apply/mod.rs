@@ -19,7 +19,7 @@ pub use kinds::{Kind, Kinds};
 pub use memo::Memo;
 pub(crate) use phase::check_content;
 pub use phase::{Applier, PhaseReport, ResolvedObject, ResolvedPhase, Revision};
-pub use remove::{Remover, Removed};
+pub use remove::{Removed, Remover};
 pub use watch::{Mode, Target, Watches};
 
 /// Objects of one phase that are read or written at the same time, so that one extension cannot

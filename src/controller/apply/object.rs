@@ -58,7 +58,11 @@ impl Observed<'_> {
 
     /// Writes the object and keeps what the API server returned. A write that met a concurrent one
     /// is decided anew on what is there now.
-    pub(super) async fn write(&mut self, revision: &Revision, memo: &Memo) -> Result<(), kube::Error> {
+    pub(super) async fn write(
+        &mut self,
+        revision: &Revision,
+        memo: &Memo,
+    ) -> Result<(), kube::Error> {
         let mut attempt = 1;
         loop {
             match self.write_once(revision).await {
@@ -83,8 +87,12 @@ impl Observed<'_> {
     async fn look_again(&mut self, revision: &Revision) -> Result<(), kube::Error> {
         self.live = self.endpoint.get(self.wanted.object.name()).await?;
         let claim = revision.claim(self.wanted.protection);
-        self.decision =
-            decide(self.live.as_ref(), &claim, &revision.siblings, annotation::REVISION);
+        self.decision = decide(
+            self.live.as_ref(),
+            &claim,
+            &revision.siblings,
+            annotation::REVISION,
+        );
         Ok(())
     }
 
@@ -137,7 +145,10 @@ fn is_field_conflict(err: &kube::Error) -> bool {
         return false;
     };
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    status.code == 409 && causes.into_iter().any(|cause| cause.reason == "FieldManagerConflict")
+    status.code == 409
+        && causes
+            .into_iter()
+            .any(|cause| cause.reason == "FieldManagerConflict")
 }
 
 /// A dry run that met a concurrent write, an object that just left, or a webhook that cannot be
@@ -156,5 +167,7 @@ pub(super) fn storage_class(claim: &Object) -> Option<&str> {
     if claim.kind() != "PersistentVolumeClaim" || !claim.group().is_empty() {
         return None;
     }
-    claim.pointer("/spec/storageClassName").and_then(Value::as_str)
+    claim
+        .pointer("/spec/storageClassName")
+        .and_then(Value::as_str)
 }

@@ -6,10 +6,10 @@ use kube::Client;
 use olm_api::keys::annotation;
 use olm_api::{CollisionProtection, ProgressionProbe};
 use olm_core::object::Object;
-use olm_core::status::object_set::{self as status, Collision};
 use olm_core::revision::{
     Claim, Decision, Mark, Readiness, Sibling, decide, evaluate, forbidden_metadata, object_text,
 };
+use olm_core::status::object_set::{self as status, Collision};
 
 use super::at_once;
 use super::endpoint::Endpoint;
@@ -138,9 +138,18 @@ impl Applier {
                 continue;
             };
             let claim = revision.claim(wanted.protection);
-            let decision =
-                decide(live.as_ref(), &claim, &revision.siblings, annotation::REVISION);
-            observed.push(Observed { wanted, endpoint, live, decision });
+            let decision = decide(
+                live.as_ref(),
+                &claim,
+                &revision.siblings,
+                annotation::REVISION,
+            );
+            observed.push(Observed {
+                wanted,
+                endpoint,
+                live,
+                decision,
+            });
         }
         Ok((observed, deferred))
     }
@@ -186,7 +195,9 @@ impl Applier {
         revision: &Revision,
         writing: Vec<&mut Observed<'_>>,
     ) -> Result<(), ApplyError> {
-        let writes = writing.into_iter().map(|one| one.write(revision, &self.memo));
+        let writes = writing
+            .into_iter()
+            .map(|one| one.write(revision, &self.memo));
         let answers = at_once(writes.collect()).await;
         let (_, errors) = split(answers);
         if errors.is_empty() {
@@ -261,7 +272,10 @@ fn reject_collisions(index: usize, observed: &[Observed<'_>]) -> Result<(), Appl
     if collisions.is_empty() {
         return Ok(());
     }
-    Err(ApplyError::Collisions(status::collisions(index, &collisions)))
+    Err(ApplyError::Collisions(status::collisions(
+        index,
+        &collisions,
+    )))
 }
 
 /// Says whether the API server refused the object itself, rather than the one who sent it.

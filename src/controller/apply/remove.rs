@@ -136,7 +136,9 @@ impl Remover {
     ///
     /// Source: applying.md 7.2, step 4.
     pub async fn wake_stuck_crd(&self, crd: &Object, now: Timestamp) -> Result<(), kube::Error> {
-        let touched = crd.annotation(annotation::WOKEN_AT).and_then(|text| text.parse().ok());
+        let touched = crd
+            .annotation(annotation::WOKEN_AT)
+            .and_then(|text| text.parse().ok());
         let recently = touched.is_some_and(|at: Timestamp| now.duration_since(at) < TOUCH_EVERY);
         if recently || !is_stuck(crd, now) {
             return Ok(());

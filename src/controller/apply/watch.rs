@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::SinkExt as _;
 use futures::channel::mpsc;
 use futures::stream::{self, Stream, StreamExt as _};
-use futures::SinkExt as _;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::PartialObjectMeta;
-use kube::runtime::watcher::{self, watcher};
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 use olm_core::revision::Account;
 use tokio::sync::{Notify, watch};
@@ -199,7 +199,10 @@ impl Watches {
 
 impl Drop for Watches {
     fn drop(&mut self) {
-        let entries = self.entries.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let entries = self
+            .entries
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
         for entry in entries.values() {
             entry.task.abort();
         }
@@ -313,8 +316,13 @@ impl Watching {
     /// Watches each object by name until that is refused.
     async fn follow_names(&mut self) {
         loop {
-            let names: BTreeSet<String> =
-                self.subscribers.borrow_and_update().values().flatten().cloned().collect();
+            let names: BTreeSet<String> = self
+                .subscribers
+                .borrow_and_update()
+                .values()
+                .flatten()
+                .cloned()
+                .collect();
             let mut refused = false;
             for name in &names {
                 let probe = ListParams::default().fields(&format!("metadata.name={name}"));
@@ -322,7 +330,10 @@ impl Watching {
             }
             let watches = names.iter().map(|name| {
                 let by_name = format!("metadata.name={name}");
-                events(self.api.clone(), watcher::Config::default().fields(&by_name))
+                events(
+                    self.api.clone(),
+                    watcher::Config::default().fields(&by_name),
+                )
             });
             let all: Events = Box::pin(stream::select_all(watches));
             if refused || self.follow(all, true).await {
@@ -377,9 +388,11 @@ fn events(api: Api<PartialObjectMeta<DynamicObject>>, config: watcher::Config) -
             }
             Ok(watcher::Event::InitDone) => Some(Seen::Everything),
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
-            Err(
-                watcher::Error::InitialListFailed(err) | watcher::Error::WatchStartFailed(err),
-            ) if matches!(code(&err), 401 | 403 | 405) => Some(Seen::Refused),
+            Err(watcher::Error::InitialListFailed(err) | watcher::Error::WatchStartFailed(err))
+                if matches!(code(&err), 401 | 403 | 405) =>
+            {
+                Some(Seen::Refused)
+            }
             Err(err) => {
                 tracing::debug!(error = %err, "watch of managed objects interrupted");
                 None

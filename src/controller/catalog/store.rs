@@ -11,7 +11,7 @@
 //! Readers hold open files; removing a folder never cuts them off. No lock is held while content
 //! is read, parsed or written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -331,25 +331,6 @@ impl Store {
         }
         self.empty_temporary(&key(catalog));
         Ok(())
-    }
-
-    /// Removes the content of every catalog that is not in `live`, and returns their names.
-    /// Blocks.
-    pub fn collect_garbage(&self, live: &BTreeSet<String>) -> Vec<String> {
-        let gone: Vec<_> = self
-            .catalogs()
-            .into_iter()
-            .filter(|catalog| !live.contains(catalog))
-            .collect();
-        gone.into_iter()
-            .filter(|catalog| match self.remove(catalog) {
-                Ok(()) => true,
-                Err(error) => {
-                    tracing::warn!(catalog, %error, "garbage collection failed");
-                    false
-                }
-            })
-            .collect()
     }
 
     fn moving(&self) -> MutexGuard<'_, ()> {

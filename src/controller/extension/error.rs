@@ -7,7 +7,8 @@ use olm_core::bundle::BundleError;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_core::render::RenderError;
 use olm_core::resolve::{ResolveError, UnknownUpdatePolicy};
-use olm_core::revision::RevisionError;
+use olm_core::revision::{Account, RevisionError};
+use olm_core::status::extension::text;
 use olm_image::PullError;
 
 use crate::objectset::WriteError;
@@ -15,6 +16,11 @@ use crate::objectset::WriteError;
 /// Failures that a person repairs are looked at again at least this often, should the watch on
 /// what repairs them have missed it (README decision 7).
 const REPAIRABLE: Duration = Duration::from_secs(120);
+
+/// What to do about an extension that names no account (api.md 1.4).
+const NO_ACCOUNT: &str = "spec.serviceAccount.name is not set and no default service account is \
+    configured: set spec.serviceAccount.name, or start the controller with \
+    --default-service-account=<namespace>/<name>";
 
 /// Why a pass over a ClusterExtension did not reach its end.
 #[derive(Debug, thiserror::Error)]
@@ -26,37 +32,19 @@ pub enum ExtensionError {
     #[error("spec is required")]
     SpecMissing,
     /// No account is named and none is configured.
-    #[error(
-        "operation cannot proceed due to the following validation error(s): \
-         spec.serviceAccount.name is not set and no default service account is configured: set \
-         spec.serviceAccount.name, or start the controller with \
-         --default-service-account=<namespace>/<name>"
-    )]
+    #[error("{}", text::validation(&[NO_ACCOUNT.to_owned()]))]
     NoAccount,
     /// The account does not exist.
-    #[error(
-        "operation cannot proceed due to the following validation error(s): service account {} \
-         not found in namespace {}{}", quote(name), quote(namespace),
-        if *namespace_missing {
-            format!(": namespace {} does not exist", quote(namespace))
-        } else {
-            String::new()
-        }
-    )]
+    #[error("{}", text::account_not_found(&account.name, &account.namespace, *namespace_exists))]
     AccountMissing {
-        /// Namespace of the account.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Whether even the namespace is missing.
-        namespace_missing: bool,
+        /// The account.
+        account: Account,
+        /// Whether at least its namespace exists.
+        namespace_exists: bool,
     },
     /// The account cannot be looked up.
-    #[error(
-        "operation cannot proceed due to the following validation error(s): error getting \
-         service account"
-    )]
-    Account(#[source] kube::Error),
+    #[error("{}", text::account_error(&_0.to_string()))]
+    Account(kube::Error),
     /// An annotation holds a policy nobody knows.
     #[error("annotation {annotation} is invalid")]
     Policy {
@@ -134,8 +122,8 @@ impl Classify for ExtensionError {
                 Disposition::Terminal(reasons::INVALID_CONFIGURATION)
             }
             Self::AccountMissing {
-                namespace_missing: true,
-                ..
+                namespace_exists: false,
+                account: _,
             } => Disposition::Wait(Duration::from_secs(10)),
             Self::AccountMissing { .. } | Self::Account(_) => Disposition::RetryWithin(REPAIRABLE),
             Self::Bundle { cause, .. } => cause.disposition(),

@@ -49,7 +49,14 @@ impl Target {
 
     /// Returns the bundle that resolution chose.
     pub fn selected(selected: &Selected<'_>, package: &str, release_support: bool) -> Self {
-        let (version, release) = selected.version.recorded(release_support);
+        // Without the gate the release is recorded where upstream looks for it: behind the version.
+        let (version, release) = if release_support {
+            let release = selected.version.release.as_ref();
+            let version = selected.version.version.to_string();
+            (version, Some(release.map(ToString::to_string).unwrap_or_default()))
+        } else {
+            (selected.version.recorded(), None)
+        };
         Self {
             name: selected.bundle.name.clone(),
             package: package.to_owned(),

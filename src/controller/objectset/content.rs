@@ -59,7 +59,11 @@ pub(super) async fn read_secrets(
 ) -> Secrets {
     let wanted = referenced_secrets(&set.spec, system_namespace);
     let reads = wanted.into_iter().map(|(namespace, name)| async move {
-        let client = if namespace == system_namespace { own } else { account };
+        let client = if namespace == system_namespace {
+            own
+        } else {
+            account
+        };
         let api = Api::<Secret>::namespaced(client.clone(), &namespace);
         let secret = api.get(&name).await;
         ((namespace, name), secret)
@@ -143,8 +147,6 @@ fn stored_object(
         None => return Err(format!("getting Secret {place}: not read")),
     };
     let data = secret.data.as_ref().and_then(|data| data.get(&stored.key));
-    let bytes =
-        data.ok_or_else(|| format!("key {:?} not found in Secret {place}", stored.key))?;
+    let bytes = data.ok_or_else(|| format!("key {:?} not found in Secret {place}", stored.key))?;
     unpack(&place, &stored.key, &bytes.0).map_err(|err| err.to_string())
 }
-

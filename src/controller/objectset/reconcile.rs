@@ -17,13 +17,11 @@ use kube::{Api, Client, ResourceExt as _};
 use olm_api::keys::{finalizer, label, manager};
 use olm_api::{ClusterObjectSet, ClusterObjectSetStatus, LifecycleState, ObservedPhase};
 use olm_core::error::{Chain, Classify as _, Disposition};
-use olm_core::revision::{
-    Account, Mark, Outcome, Sibling, account, changed, deadline, statements,
-};
+use olm_core::revision::{Account, Mark, Outcome, Sibling, account, changed, deadline, statements};
 use serde_json::json;
 use tracing::Instrument as _;
 
-use crate::apply::{Applier, Revision, ResolvedPhase, Target, message};
+use crate::apply::{Applier, ResolvedPhase, Revision, Target, message};
 use crate::backoff::{jittered, resync};
 use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
 
@@ -100,10 +98,7 @@ async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>
 }
 
 /// Brings the cluster closer to what one ClusterObjectSet says, and reports.
-pub async fn reconcile(
-    guarded: Arc<Guarded>,
-    ctx: Arc<Context>,
-) -> Result<Action, ObjectSetError> {
+pub async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Action, ObjectSetError> {
     let DeserializeGuard(Ok(set)) = guarded.as_ref() else {
         tracing::warn!(name = guarded.name_any(), "ClusterObjectSet cannot be read");
         return Ok(Action::await_change());
@@ -121,7 +116,8 @@ pub async fn reconcile(
         Ok(_) => ReconcileResult::RequeueAfter,
         Err(_) => ReconcileResult::Error,
     };
-    ctx.metrics.reconciled(CONTROLLER_OBJECT_SET, result, started.elapsed());
+    ctx.metrics
+        .reconciled(CONTROLLER_OBJECT_SET, result, started.elapsed());
     span.in_scope(|| tracing::info!(name, "reconcile ending"));
     answer
 }
@@ -211,15 +207,12 @@ async fn converge(ctx: &Context, pass: &mut Pass) -> Result<Settled, ObjectSetEr
     let client = ctx.accounts.client(&account)?;
     let content = read(ctx, pass, &client).await?;
     add_finalizer(ctx, pass).await?;
-    ctx.watch(&pass.set, &account, &client, &content.phases).await?;
+    ctx.watch(&pass.set, &account, &client, &content.phases)
+        .await?;
     roll_out(ctx, pass, &extension, client, &content).await
 }
 
-async fn read(
-    ctx: &Context,
-    pass: &mut Pass,
-    account: &Client,
-) -> Result<Content, ObjectSetError> {
+async fn read(ctx: &Context, pass: &mut Pass, account: &Client) -> Result<Content, ObjectSetError> {
     let namespace = &ctx.settings.system_namespace;
     let secrets = read_secrets(&ctx.client, account, &pass.set, namespace).await;
     require_immutable(&secrets)?;
@@ -269,12 +262,18 @@ async fn roll_out(
             });
         }
     }
-    for sibling in siblings.iter().filter(|one| one.spec.revision < pass.set.spec.revision) {
+    for sibling in siblings
+        .iter()
+        .filter(|one| one.spec.revision < pass.set.spec.revision)
+    {
         archive_sibling(ctx, sibling).await?;
     }
     let mut next = ctx.next_look(&pass.set, ctx.settings.managed_resync);
     if !deferred.is_empty() {
-        tracing::debug!(?deferred, "objects of kinds the cluster does not serve are left out");
+        tracing::debug!(
+            ?deferred,
+            "objects of kinds the cluster does not serve are left out"
+        );
         next = next.min(POLL_DEFERRED);
     }
     Ok(Settled {
@@ -337,7 +336,11 @@ impl Context {
             let Ok(Some(kind)) = found else {
                 continue;
             };
-            let namespace = if kind.namespaced { object.namespace() } else { "" };
+            let namespace = if kind.namespaced {
+                object.namespace()
+            } else {
+                ""
+            };
             let same = targets
                 .iter_mut()
                 .find(|target| target.kind == kind && target.namespace == namespace);
@@ -356,7 +359,8 @@ impl Context {
             Some(owner) => format!("{}={owner}", label::OWNER_NAME),
             None => format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_OLM),
         };
-        self.watches.ensure(&set.name_any(), account, client, &selector, targets);
+        self.watches
+            .ensure(&set.name_any(), account, client, &selector, targets);
         Ok(())
     }
 
@@ -375,7 +379,10 @@ impl Context {
         self.watches.release(&set.name_any());
         let uid = set.uid().unwrap_or_default();
         self.memo.forget(&uid);
-        let mut failing = self.failing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut failing = self
+            .failing
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         failing.remove(&uid);
     }
 }
@@ -423,7 +430,9 @@ fn owners(siblings: &[ClusterObjectSet], extension: &ExtensionState) -> Vec<Sibl
 async fn archive_sibling(ctx: &Context, set: &ClusterObjectSet) -> Result<(), ObjectSetError> {
     let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
     let patch = json!({"spec": {"lifecycleState": "Archived"}});
-    let answer = api.patch(&set.name_any(), &own_params(), &Patch::Merge(patch)).await;
+    let answer = api
+        .patch(&set.name_any(), &own_params(), &Patch::Merge(patch))
+        .await;
     match answer {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(err) => Err(ObjectSetError::own("archiving previous revision", err)),
@@ -470,7 +479,9 @@ async fn remove_finalizer(ctx: &Context, set: &ClusterObjectSet) -> Result<(), O
 /// Says whether our finalizer is on the revision.
 pub(super) fn has_finalizer(set: &ClusterObjectSet) -> bool {
     let finalizers = set.metadata.finalizers.iter().flatten();
-    finalizers.into_iter().any(|name| name == finalizer::TEARDOWN)
+    finalizers
+        .into_iter()
+        .any(|name| name == finalizer::TEARDOWN)
 }
 
 async fn patch_finalizers(

@@ -23,9 +23,7 @@ use crate::backoff::resync;
 
 use super::content::{read_secrets, resolve};
 use super::context::extension_reference;
-use super::reconcile::{
-    Pass, Settled, delete_revision, has_finalizer, note_failure, owner_name,
-};
+use super::reconcile::{Pass, Settled, delete_revision, has_finalizer, note_failure, owner_name};
 use super::{Context, ExtensionState, ObjectSetError, list_revisions};
 
 /// How often remaining objects are looked at when no watch reports their end.
@@ -63,9 +61,8 @@ pub async fn teardown_extension(
     let mut revisions = list_revisions(client, &extension.name_any()).await?;
     let uid = extension.metadata.uid.as_ref();
     // A revision without reference lost it to an orphaning deletion; it must not live on.
-    revisions.retain(|set| {
-        extension_reference(set).is_none_or(|reference| Some(&reference.uid) == uid)
-    });
+    revisions
+        .retain(|set| extension_reference(set).is_none_or(|reference| Some(&reference.uid) == uid));
     if revisions.is_empty() {
         return Ok(Teardown::Done);
     }
@@ -124,7 +121,11 @@ pub(super) async fn delete(
     pass: &mut Pass,
     extension: &ExtensionState,
 ) -> Result<Settled, ObjectSetError> {
-    let settled = |outcome, next, finished| Settled { outcome, next, finished };
+    let settled = |outcome, next, finished| Settled {
+        outcome,
+        next,
+        finished,
+    };
     if !has_finalizer(&pass.set) {
         return Ok(settled(None, resync(), false));
     }
@@ -142,7 +143,11 @@ pub(super) async fn delete(
         Ok(Some(text)) => Ok(settled(Some(Outcome::Removing(text)), LOOK_AGAIN, false)),
         Err(ObjectSetError::Ref { phase, cause }) => {
             // Without its content nothing can be ordered; owner references remove the objects.
-            tracing::warn!(phase, cause, "content is gone, objects are left to the garbage collector");
+            tracing::warn!(
+                phase,
+                cause,
+                "content is gone, objects are left to the garbage collector"
+            );
             Ok(settled(None, resync(), true))
         }
         Err(err) if is_identity_failure(&err) => {
@@ -219,7 +224,9 @@ async fn remove_group(
     let mut removed = remover.remove(uid, group).await?;
     for _ in 0..QUICK_LOOKS {
         let now = Timestamp::now();
-        removed.remaining.retain(|object| !is_overdue(ctx, object, now));
+        removed
+            .remaining
+            .retain(|object| !is_overdue(ctx, object, now));
         if removed.is_done() {
             break;
         }
@@ -247,7 +254,10 @@ fn is_overdue(ctx: &Context, object: &Object, now: Timestamp) -> bool {
     let since = since.and_then(|text| text.as_str()?.parse::<Timestamp>().ok());
     let overdue = is_crd(object) && since.is_some_and(|since| now.duration_since(since) > limit);
     if overdue {
-        tracing::warn!(crd = object.name(), "instances remain, the CRD is left terminating");
+        tracing::warn!(
+            crd = object.name(),
+            "instances remain, the CRD is left terminating"
+        );
     }
     overdue
 }
@@ -295,7 +305,9 @@ async fn predecessor(
     let all = list_revisions(&ctx.client, owner)
         .await
         .map_err(|err| ObjectSetError::own("listing revisions", err))?;
-    let installed = states(&all).installed.and_then(|found| found.metadata.uid.clone());
+    let installed = states(&all)
+        .installed
+        .and_then(|found| found.metadata.uid.clone());
     let turn = |one: &ClusterObjectSet| {
         let last = installed.is_some() && one.metadata.uid == installed;
         (last, -one.spec.revision)
@@ -317,9 +329,7 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
             AccountError::Lookup(_) => false,
         },
         ObjectSetError::Apply(err) => err.is_forbidden(),
-        ObjectSetError::Ref { .. }
-        | ObjectSetError::Blocked(_)
-        | ObjectSetError::Own(..) => false,
+        ObjectSetError::Ref { .. } | ObjectSetError::Blocked(_) | ObjectSetError::Own(..) => false,
     }
 }
 
@@ -353,7 +363,12 @@ async fn fall_back(
     }
     tracing::warn!(error = text, "uninstall left to the garbage collector");
     let note = format!("objects are left to the garbage collector: {text}");
-    ctx.event(set, extension, (EventType::Warning, "UninstallFallback", note)).await;
+    ctx.event(
+        set,
+        extension,
+        (EventType::Warning, "UninstallFallback", note),
+    )
+    .await;
     Settled {
         outcome: Some(Outcome::Failed(text)),
         next: resync(),

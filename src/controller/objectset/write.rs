@@ -84,7 +84,9 @@ pub async fn plan_revision(
         return Ok(Change::Install);
     };
     let status = newest.status.as_ref();
-    let mut observed = status.map(|status| status.observed_phases.clone()).unwrap_or_default();
+    let mut observed = status
+        .map(|status| status.observed_phases.clone())
+        .unwrap_or_default();
     if observed.is_empty() {
         let secrets = read_secrets(client, client, newest, system_namespace).await;
         match resolve(newest, &secrets, system_namespace) {
@@ -92,8 +94,10 @@ pub async fn plan_revision(
             Err(_) => return same_references(system_namespace, desired, newest),
         }
     }
-    let digests: Vec<(String, String)> =
-        observed.into_iter().map(|phase| (phase.name, phase.digest)).collect();
+    let digests: Vec<(String, String)> = observed
+        .into_iter()
+        .map(|phase| (phase.name, phase.digest))
+        .collect();
     Ok(compare(desired, Some(newest), &digests))
 }
 
@@ -104,11 +108,21 @@ fn same_references(
 ) -> Result<Change, WriteError> {
     let name = newest.name_any();
     let packed = pack(&name, &desired.phases)?;
-    let built = build(desired, &name, newest.spec.revision, &packed, system_namespace);
+    let built = build(
+        desired,
+        &name,
+        newest.spec.revision,
+        &packed,
+        system_namespace,
+    );
     let same = built.spec.phases == newest.spec.phases
         && built.spec.lifecycle_state == newest.spec.lifecycle_state
         && built.spec.collision_protection == newest.spec.collision_protection;
-    Ok(if same { Change::Unchanged } else { Change::Upgrade })
+    Ok(if same {
+        Change::Unchanged
+    } else {
+        Change::Upgrade
+    })
 }
 
 /// Makes the newest revision of an extension hold what is desired.
@@ -125,9 +139,7 @@ pub async fn write_revision(
     change: Change,
 ) -> Result<Written, WriteError> {
     match (change, revisions.last()) {
-        (Change::Unchanged, Some(newest)) => {
-            keep(client, system_namespace, desired, newest).await
-        }
+        (Change::Unchanged, Some(newest)) => keep(client, system_namespace, desired, newest).await,
         (Change::Unchanged | Change::Install | Change::Upgrade, _) => {
             create(client, system_namespace, desired, revisions, change).await
         }
@@ -160,7 +172,11 @@ async fn create(
     for secret in &packed.secrets {
         own_secret(client, system_namespace, &secret.name, &set).await?;
     }
-    Ok(Written { change, name, number })
+    Ok(Written {
+        change,
+        name,
+        number,
+    })
 }
 
 async fn keep(
@@ -199,7 +215,10 @@ async fn complete_secrets(
     let mut there = Vec::new();
     for secret in list.items {
         let owned = secret.metadata.owner_references.iter().flatten();
-        if !owned.into_iter().any(|owner| Some(&owner.uid) == newest.metadata.uid.as_ref()) {
+        if !owned
+            .into_iter()
+            .any(|owner| Some(&owner.uid) == newest.metadata.uid.as_ref())
+        {
             own_secret(client, system_namespace, &secret.name_any(), newest).await?;
         }
         there.push(secret.name_any());
@@ -216,7 +235,11 @@ async fn complete_secrets(
     // Compression may differ from that of whoever wrote the revision; then the names differ and
     // the revision keeps reporting what it misses.
     let packed = pack(&name, &desired.phases)?;
-    for secret in packed.secrets.iter().filter(|secret| missing.contains(&&secret.name)) {
+    for secret in packed
+        .secrets
+        .iter()
+        .filter(|secret| missing.contains(&&secret.name))
+    {
         let owner = &desired.extension.name;
         create_secret(client, system_namespace, &name, owner, secret).await?;
         own_secret(client, system_namespace, &secret.name, newest).await?;
@@ -252,7 +275,10 @@ async fn create_secret(
         },
         type_: Some(name::OBJECT_DATA_SECRET_TYPE.to_owned()),
         immutable: Some(true),
-        data: Some(data.map(|(key, value)| (key.clone(), ByteString(value.clone()))).collect()),
+        data: Some(
+            data.map(|(key, value)| (key.clone(), ByteString(value.clone())))
+                .collect(),
+        ),
         ..Secret::default()
     };
     let api = Api::<Secret>::namespaced(client.clone(), system_namespace);

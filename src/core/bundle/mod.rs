@@ -201,4 +201,6 @@ fn type_name(value: &Value) -> &'static str {
 }
 
 #[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
 mod tests;

@@ -1,1 +1,341 @@
+use proptest::prelude::*;
+use rstest::rstest;
 
+use super::fixture::{csv, csv_of, files, load, minimal, refusal, sample, with};
+use super::*;
+
+const PACKAGE: &str = "annotations: {operators.operatorframework.io.bundle.package.v1: pot}";
+
+// rendering.md L7, L8, L9, L10, L16
+#[test]
+fn manifests_are_sorted_by_kind_and_lists_are_opened() {
+    let bundle = load(&sample());
+    assert_eq!(bundle.package, "kettle");
+    assert_eq!(bundle.csv.name, "kettle.v1.2.0");
+    let names = |objects: &[Object]| -> Vec<String> {
+        objects
+            .iter()
+            .map(|object| object.identity().to_string())
+            .collect()
+    };
+    assert_eq!(
+        names(&bundle.crds),
+        ["CustomResourceDefinition.apiextensions.k8s.io/v1 kettles.example.com"]
+    );
+    assert_eq!(
+        names(&bundle.others),
+        [
+            "ConfigMap.v1 elsewhere/kettle-config",
+            "Role.rbac.authorization.k8s.io/v1 kettle-reader",
+            "ServiceAccount.v1 kettle-controller",
+            "ClusterRoleBinding.rbac.authorization.k8s.io/v1 kept/kettle-foreign",
+            "ClusterRole.rbac.authorization.k8s.io/v1 kettle-editor",
+            "ClusterRole.rbac.authorization.k8s.io/v1 kettle-editor",
+            "VerticalPodAutoscaler.autoscaling.k8s.io/v1 kettle",
+        ]
+    );
+    // L15: null in a map of texts is the empty text.
+    assert_eq!(bundle.csv.annotations["support"], "");
+}
+
+#[rstest]
+#[case::no_annotations(files(&[("manifests/csv.yaml", &csv("{}"))]),
+    "open metadata/annotations.yaml: no such file or directory")] // L1
+#[case::annotations_not_yaml(with(&[("metadata/annotations.yaml", "a: [")]),
+    "parsing \"metadata/annotations.yaml\": yaml: line ")]
+#[case::annotations_not_a_map(with(&[("metadata/annotations.yaml", "annotations: [1]")]),
+    "parsing \"metadata/annotations.yaml\": annotations: expected object, found array")]
+#[case::subdirectory(with(&[("manifests/sub/x.yaml", "")]),
+    "subdirectories are not allowed within the \"manifests\" directory of the bundle image \
+     filesystem: found \"manifests/sub\"")] // L3
+#[case::no_manifests(files(&[("metadata/annotations.yaml", PACKAGE)]),
+    "stat manifests: no such file or directory")] // L4
+#[case::no_csv(files(&[("metadata/annotations.yaml", PACKAGE), ("manifests/a.yaml", "")]),
+    "no ClusterServiceVersion found in \"manifests\"")] // L5
+#[case::two_csvs(with(&[("manifests/second.yaml", &csv("{}"))]),
+    "more than one ClusterServiceVersion found in \"manifests\": \"manifests/csv.yaml\", \
+     \"manifests/second.yaml\"")] // L6
+#[case::readme(with(&[("manifests/README.md", "# Pot\n\nA pot.")]),
+    "error parsing objects in \"manifests/README.md\": error parsing manifests/README.md: \
+     expected an object, found string")] // L11
+#[case::syntax(with(&[("manifests/x.yaml", "a: [")]),
+    "error parsing objects in \"manifests/x.yaml\": error parsing manifests/x.yaml: error \
+     converting YAML to JSON: yaml: line ")]
+#[case::not_utf8(with(&[]).into_iter().chain([("manifests/x".to_owned(), vec![b'\n', 0xff])])
+    .collect(), "error parsing objects in \"manifests/x\": error parsing manifests/x: error \
+     converting YAML to JSON: yaml: line 2: invalid UTF-8")]
+#[case::no_kind(with(&[("manifests/x.yaml", "apiVersion: v1\nmetadata: {name: x}")]),
+    "error parsing objects in \"manifests/x.yaml\": unable to decode \"manifests/x.yaml\": Object \
+     'Kind' is missing in '{\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"x\"}}'")] // L12
+#[case::no_api_version(with(&[("manifests/x.yaml", "kind: Service\nmetadata: {name: x}")]),
+    "error parsing objects in \"manifests/x.yaml\": Object 'apiVersion' is missing in Service \
+     \"x\"")] // L19
+#[case::old_crd(with(&[("manifests/x.yaml",
+    "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\n\
+     metadata: {name: x.example.com}")]),
+    "unsupported bundle: custom resource definition \"x.example.com\" has apiVersion \
+     \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves")] // L20
+#[case::nameless(with(&[("manifests/x.yaml",
+    "apiVersion: v1\nkind: Secret\nmetadata: {generateName: x}")]),
+    "bundle manifest of kind Secret in \"manifests/x.yaml\" has no name")] // R7
+#[case::number_as_name(with(&[("manifests/csv.yaml",
+    &csv("{install: {spec: {deployments: [{name: 1}]}}}"))]),
+    "error parsing objects in \"manifests/csv.yaml\": spec.install.spec.deployments[0].name: \
+     expected string, found integer")] // L17
+#[case::annotation_boolean(with(&[("manifests/csv.yaml",
+    "apiVersion: v1\nkind: ClusterServiceVersion\nmetadata: {name: a, annotations: {x: yes}}")]),
+    "error parsing objects in \"manifests/csv.yaml\": metadata.annotations.x: expected string, \
+     found boolean")] // L14
+#[case::annotation_not_json(with(&[("manifests/csv.yaml",
+    "apiVersion: v1\nkind: ClusterServiceVersion\n\
+     metadata: {name: a, annotations: {olm.properties: 'x'}}")]),
+    "failed to unmarshal csv.metadata.annotations['olm.properties']: ")] // P5
+#[case::properties_not_a_list(with(&[("metadata/properties.yaml", "properties: x")]),
+    "failed to unmarshal metadata/properties.yaml: properties: expected array, found string")]
+fn refuses_to_load(#[case] files: Files, #[case] want: &str) {
+    let text = refusal(&files);
+    assert!(text.starts_with(want), "{text}");
+}
+
+// rendering.md L12
+#[test]
+fn a_quoted_document_is_cut() {
+    let text = refusal(&with(&[(
+        "manifests/x.yaml",
+        &format!("a: {}", "é".repeat(500)),
+    )]));
+    let quoted = text.split('\'').nth(3).unwrap();
+    assert!(quoted.len() <= 200 && quoted.len() > 190, "{quoted}");
+}
+
+// rendering.md L2
+#[test]
+fn a_missing_package_is_found_by_validation() {
+    let bundle = load(&with(&[("metadata/annotations.yaml", "annotations: {}")]));
+    assert_eq!(findings(&bundle), ["package name is empty"]);
+    let number = "annotations: {operators.operatorframework.io.bundle.package.v1: 3.10}";
+    assert_eq!(
+        load(&with(&[("metadata/annotations.yaml", number)])).package,
+        "3.1"
+    );
+}
+
+// rendering.md L18
+#[test]
+fn the_api_version_of_the_csv_does_not_matter() {
+    let text = csv("{}").replace("operators.coreos.com/v1alpha1", "v1alpha1");
+    assert_eq!(
+        load(&with(&[("manifests/csv.yaml", &text)])).csv.name,
+        "pot.v1"
+    );
+}
+
+fn annotated(properties: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ClusterServiceVersion\n\
+         metadata: {{name: a, annotations: {{olm.properties: '{properties}'}}}}\n"
+    )
+}
+
+#[rstest]
+#[case::neither(None, None, None)] // P1
+#[case::annotation_alone(
+    Some(r#"[ {"type": "a", "value": "<"} ]"#),
+    None,
+    Some(r#"[ {"type": "a", "value": "<"} ]"#)
+)] // P2
+#[case::empty_file(Some("[ ]"), Some(""), Some("[ ]"))] // P7
+#[case::file_alone(
+    None,
+    Some("properties: [{type: a, value: {b: 1, a: \">=2 & <3\"}}]"),
+    Some(r#"[{"type":"a","value":{"a":"\u003e=2 \u0026 \u003c3","b":1}}]"#)
+)] // P3, P9
+#[case::both(
+    Some(r#"[{"value": {"b": 1, "a": [ 2.50 ]}, "type": "x"}]"#),
+    Some("properties: [{type: z}]"),
+    Some(r#"[{"type":"x","value":{"b":1,"a":[2.50]}},{"type":"z","value":null}]"#)
+)] // P4
+#[case::no_properties_key(None, Some("dependencies: [{type: olm.package}]"), None)] // P6
+#[case::number_keeps_its_text(
+    None,
+    Some("properties: [{type: v, value: 4.20}]"),
+    Some(r#"[{"type":"v","value":4.20}]"#)
+)] // P8
+#[case::octal_is_no_json(
+    None,
+    Some("properties: [{type: v, value: 0644}]"),
+    Some(r#"[{"type":"v","value":420}]"#)
+)]
+fn composes_properties(
+    #[case] annotation: Option<&str>,
+    #[case] file: Option<&str>,
+    #[case] want: Option<&str>,
+) {
+    let mut files = minimal();
+    if let Some(annotation) = annotation {
+        files.extend(with(&[("manifests/csv.yaml", &annotated(annotation))]));
+    }
+    if let Some(file) = file {
+        files.extend(with(&[("metadata/properties.yaml", file)]).split_off("metadata/p"));
+    }
+    let bundle = load(&files);
+    assert_eq!(
+        bundle
+            .csv
+            .annotations
+            .get("olm.properties")
+            .map(String::as_str),
+        want
+    );
+}
+
+// rendering.md P8, R13
+#[test]
+fn an_unquoted_version_is_warned_of() {
+    let file = "properties: [{type: olm.maxOpenShiftVersion, value: 4.20}]";
+    let bundle = load(&with(&[("metadata/properties.yaml", file)]));
+    assert_eq!(
+        bundle.warnings,
+        [
+            "property \"olm.maxOpenShiftVersion\" in metadata/properties.yaml has the unquoted \
+          number 4.20, which other programs read as 4.2"
+        ]
+    );
+}
+
+fn findings(bundle: &Bundle) -> Vec<String> {
+    match validate(bundle) {
+        Ok(()) => Vec::new(),
+        Err(error) => error.findings,
+    }
+}
+
+const ALL: &str = "[{type: AllNamespaces, supported: true}]";
+const WEBHOOKS_OF_D: &str = "install: {spec: {deployments: [{name: d}]}}, \
+    customresourcedefinitions: {owned: []}";
+
+// rendering.md X1, X3, X4, X5, X6: one case for each validator
+#[rstest]
+#[case::one(ALL, "{install: {spec: {deployments: [{name: b}, {name: a}, {name: b}, {name: a}]}}}",
+    &["cluster service version contains duplicate strategy deployment spec 'a'",
+      "cluster service version contains duplicate strategy deployment spec 'b'"])]
+#[case::two(ALL, "{install: {spec: {deployments: [{name: A_}]}}}",
+    &["invalid cluster service version strategy deployment name 'A_': a lowercase RFC 1123 \
+       subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start \
+       and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+       '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"])]
+#[case::four(ALL, "{customresourcedefinitions: {owned: [{name: x}, {name: x}, {name: a}]}}",
+    &["cluster service definition references owned custom resource definition 'a' not found in \
+       bundle",
+      "cluster service definition references owned custom resource definition 'x' not found in \
+       bundle"])]
+#[case::six("[{type: OwnNamespace, supported: true}, {type: AllNamespaces, supported: true}]",
+    "{install: {spec: {deployments: [{name: d}]}}, webhookdefinitions: \
+      [{type: ConversionWebhook, generateName: c, deploymentName: d}]}",
+    &["bundle contains conversion webhook \"c\" and supports install modes [AllNamespaces \
+       OwnNamespace] - conversion webhooks are only supported for bundles that only support \
+       AllNamespaces install mode"])]
+#[case::six_without_modes("[]",
+    "{install: {spec: {deployments: [{name: d}]}}, webhookdefinitions: \
+      [{type: ConversionWebhook, generateName: c, deploymentName: d}]}",
+    &["bundle contains conversion webhook \"c\" and supports install modes [] - conversion \
+       webhooks are only supported for bundles that only support AllNamespaces install mode"])]
+#[case::seven(ALL, "{webhookdefinitions: \
+      [{type: V, generateName: b, deploymentName: d}, {type: V, generateName: a, deploymentName: d}]}",
+    &["webhook of type 'V' with name 'a' references non-existent deployment 'd'",
+      "webhook of type 'V' with name 'b' references non-existent deployment 'd'"])]
+#[case::eight(ALL, &format!("{{{WEBHOOKS_OF_D}, webhookdefinitions: \
+      [{{type: V, generateName: a, deploymentName: d}}, {{type: V, generateName: a, deploymentName: d}}, \
+       {{type: M, generateName: a, deploymentName: d}}]}}"),
+    &["duplicate webhook 'a' of type 'V'"])]
+#[case::nine(ALL, &format!("{{{WEBHOOKS_OF_D}, webhookdefinitions: \
+      [{{type: V, generateName: 'a-', deploymentName: d}}]}}"),
+    &["webhook of type 'V' has invalid name 'a-': a lowercase RFC 1123 subdomain must consist of \
+       lower case alphanumeric characters, '-' or '.', and must start and end with an \
+       alphanumeric character (e.g. 'example.com', regex used for validation is \
+       '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"])]
+#[case::ten_and_eleven(ALL, &format!("{{{WEBHOOKS_OF_D}, webhookdefinitions: \
+      [{{type: ConversionWebhook, generateName: b, deploymentName: d, conversionCRDs: [x]}}, \
+       {{type: ConversionWebhook, generateName: a, deploymentName: d, conversionCRDs: [x]}}]}}"),
+    &["conversion webhooks [a,b] reference same custom resource definition 'x'",
+      "conversion webhook 'a' references custom resource definition 'x' not owned bundle",
+      "conversion webhook 'b' references custom resource definition 'x' not owned bundle"])]
+#[case::twelve(ALL, &format!("{{{WEBHOOKS_OF_D}, webhookdefinitions: \
+      [{{type: V, generateName: v, deploymentName: d, rules: \
+         [{{apiGroups: ['*', olm.operatorframework.io, ok]}}, \
+          {{apiGroups: [admissionregistration.k8s.io], resources: \
+             ['*', ValidatingWebhookConfigurations, validatingwebhookconfigurations/status]}}]}}, \
+       {{type: ConversionWebhook, generateName: c, deploymentName: d, rules: [{{apiGroups: ['*']}}]}}]}}"),
+    &["webhook \"v\" contains forbidden rule: admission webhook rules cannot reference API group \
+       \"*\"",
+      "webhook \"v\" contains forbidden rule: admission webhook rules cannot reference API group \
+       \"olm.operatorframework.io\"",
+      "webhook \"v\" contains forbidden rule: admission webhook rules cannot reference resource \
+       \"*\" for API group \"admissionregistration.k8s.io\"",
+      "webhook \"v\" contains forbidden rule: admission webhook rules cannot reference resource \
+       \"ValidatingWebhookConfigurations\" for API group \"admissionregistration.k8s.io\""])]
+fn validators_report(#[case] modes: &str, #[case] spec: &str, #[case] want: &[&str]) {
+    let bundle = load(&with(&[("manifests/csv.yaml", &csv_of(modes, spec))]));
+    assert_eq!(findings(&bundle), want);
+}
+
+// rendering.md X1 (3, 13), D15, X2
+#[test]
+fn findings_of_several_validators_come_in_their_order() {
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
+               metadata: {name: x}\n";
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: pan}\n";
+    let bundle = load(&with(&[
+        ("manifests/a.yaml", deployment),
+        ("manifests/x.yaml", &format!("{crd}---\n{crd}")),
+    ]));
+    assert_eq!(
+        validate(&bundle).unwrap_err().to_string(),
+        "bundle contains duplicate custom resource definition 'x'\n\
+         unsupported resource \"pan\" with kind \"Deployment\""
+    );
+}
+
+// rendering.md X6
+#[test]
+fn a_long_and_wrong_name_has_two_reasons() {
+    let name = "A".repeat(254);
+    let spec = format!("{{install: {{spec: {{deployments: [{{name: {name}}}]}}}}}}");
+    let bundle = load(&with(&[("manifests/csv.yaml", &csv(&spec))]));
+    let text = findings(&bundle).remove(0);
+    assert!(text.contains("a lowercase RFC 1123"), "{text}");
+    assert!(
+        text.ends_with("*'), must be no more than 253 characters"),
+        "{text}"
+    );
+}
+
+proptest! {
+    // rendering.md L22
+    #[test]
+    fn loading_never_panics(
+        path in prop_oneof![
+            Just("manifests/csv.yaml"),
+            Just("manifests/x"),
+            Just("metadata/annotations.yaml"),
+            Just("metadata/properties.yaml"),
+        ],
+        content in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let mut files = sample();
+        files.insert(path.to_owned(), content);
+        let _ = Bundle::from_files(&files);
+    }
+
+    #[test]
+    fn any_value_of_a_field_is_read_or_refused(
+        field in "(metadata|spec)\\.(name|annotations|install|installModes|webhookdefinitions)",
+        value in "[\\[{]{0,2}(null|1|yes|a|a: 1|1\\.5)[\\]}]{0,2}",
+    ) {
+        let (outer, inner) = field.split_once('.').unwrap();
+        let text = format!("kind: ClusterServiceVersion\n{outer}:\n  {inner}: {value}\n");
+        if let Ok(bundle) = Bundle::from_files(&with(&[("manifests/csv.yaml", &text)])) {
+            let _ = validate(&bundle);
+        }
+    }
+}

@@ -1,1 +1,175 @@
+//! How catalogs are indexed, with small blobs of our own.
 
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::*;
+use crate::error::Chain;
+
+const HEAD: &str = r#"{"schema":"olm.package","name":"kettle","defaultChannel":"hot"}"#;
+const HOT: &str = r#"{"schema":"olm.channel","package":"kettle","name":"hot","entries":[
+    {"name":"kettle.v1"},{"name":"kettle.v2","replaces":"kettle.v1","skipRange":"<2.0.0"}]}"#;
+const COLD: &str = r#"{"schema":"olm.channel","package":"kettle","name":"cold","entries":[
+    {"name":"kettle.v2","skips":["kettle.v0"],"skipRange":"<v2"}]}"#;
+
+fn bundle(name: &str, version: &str) -> String {
+    format!(
+        r#"{{"schema":"olm.bundle","package":"kettle","name":"{name}","image":"r/{name}:1","properties":[
+            {{"type":"olm.package","value":{{"packageName":"kettle","version":"{version}"}}}}]}}"#
+    )
+}
+
+fn content(blobs: &[&str]) -> Content {
+    let blobs = blobs.iter().map(|json| Blob::parse(json).unwrap());
+    Content::from_blobs(blobs)
+}
+
+fn kettle(blobs: &[&str]) -> PackageIndex {
+    let content = content(blobs);
+    content.package("kettle").unwrap().unwrap().clone()
+}
+
+#[test]
+fn bundles_come_highest_version_first_and_unversioned_last() {
+    let (one, two) = (bundle("kettle.v1", "1.0.0"), bundle("kettle.v2", "2.0.0"));
+    let bad = bundle("kettle.a", "v3");
+    let index = kettle(&[&bad, &one, HEAD, &two]);
+    let names: Vec<_> = index.bundles.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["kettle.v2", "kettle.v1", "kettle.a"]);
+    assert_eq!(index.default_channel, "hot");
+}
+
+#[test]
+fn entries_of_a_bundle_come_by_channel() {
+    let index = kettle(&[HOT, COLD]);
+    let channels: Vec<_> = index
+        .entries_of("kettle.v2")
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(channels, ["cold", "hot"]);
+}
+
+// resolution.md U7
+#[test]
+fn a_skip_range_that_is_none_is_kept_with_its_error() {
+    let index = kettle(&[COLD]);
+    let (_, entry) = index.entries_of("kettle.v2").next().unwrap();
+    let skip_range = entry.skip_range.as_ref().unwrap();
+    assert_eq!(skip_range.text, "<v2");
+    assert!(skip_range.range.is_err());
+}
+
+// resolution.md S6
+#[test]
+fn a_package_needs_no_head() {
+    let index = kettle(&[&bundle("kettle.v1", "1.0.0")]);
+    assert_eq!(index.bundles.len(), 1);
+}
+
+// resolution.md S7
+#[test]
+fn the_last_deprecations_count() {
+    let deprecate = |name| {
+        format!(
+            r#"{{"schema":"olm.deprecations","package":"kettle","entries":[
+                {{"reference":{{"schema":"olm.bundle","name":"{name}"}},"message":"old"}}]}}"#
+        )
+    };
+    let index = kettle(&[&deprecate("kettle.v1"), &deprecate("kettle.v2")]);
+    assert!(!index.is_deprecated("kettle.v1"));
+    assert!(index.is_deprecated("kettle.v2"));
+}
+
+// resolution.md S8
+#[test]
+fn of_two_bundles_of_one_name_the_last_counts() {
+    let (first, second) = (bundle("kettle.v1", "1.0.0"), bundle("kettle.v1", "1.1.0"));
+    let index = kettle(&[&first, &second]);
+    let version = index.bundles[0].version(false).unwrap();
+    assert_eq!(
+        (index.bundles.len(), version.recorded()),
+        (1, "1.1.0".to_owned())
+    );
+}
+
+// catalogs.md 1.8
+#[test]
+fn a_blob_of_the_wrong_shape_spoils_only_its_own_package() {
+    let broken = r#"{"schema":"olm.channel","package":"pot","name":"hot","entries":[{"name":8}]}"#;
+    let content = content(&[&bundle("kettle.v1", "1.0.0"), broken]);
+    assert!(content.package("kettle").unwrap().is_ok());
+    let error = content.package("pot").unwrap().unwrap_err();
+    assert_eq!(
+        error,
+        r#"invalid olm.channel "hot": entries[0]: field "name" is not a string"#
+    );
+    assert!(content.package("pan").is_none());
+}
+
+// resolution.md 1.4
+#[test]
+fn key_names_match_without_regard_to_case() {
+    let channel = r#"{"Schema":"olm.channel","PACKAGE":"kettle","name":"hot","Entries":[
+        {"Name":"kettle.v2","SkipRange":"<2.0.0"}]}"#;
+    let index = kettle(&[channel]);
+    let (_, entry) = index.entries_of("kettle.v2").next().unwrap();
+    assert_eq!(entry.skip_range.as_ref().unwrap().text, "<2.0.0");
+}
+
+// resolution.md 4.2
+#[rstest]
+#[case::none(
+    r#"[{"type":"olm.gvk","value":{}}]"#,
+    r#"no package property found in bundle "kettle.v1""#
+)]
+#[case::first_of_several(
+    r#"[{"type":"olm.package","value":{"version":"1"}},{"type":"olm.package","value":{"version":"1.0.0"}}]"#,
+    "No Major.Minor.Patch elements found"
+)]
+#[case::release_is_a_number(
+    r#"[{"type":"olm.package","value":{"version":"1.0.0","release":1}}]"#,
+    r#"error unmarshalling package property: field "release" is not a string"#
+)]
+fn bundles_without_a_version(#[case] properties: &str, #[case] want: &str) {
+    let blob = format!(
+        r#"{{"schema":"olm.bundle","package":"kettle","name":"kettle.v1","properties":{properties}}}"#
+    );
+    let index = kettle(&[&blob]);
+    let error = index.bundles[0].version(false).unwrap_err();
+    assert_eq!(Chain(error).to_string(), want);
+}
+
+#[test]
+fn heavy_properties_keep_their_place_but_not_their_value() {
+    let blob = r#"{"schema":"olm.bundle","package":"kettle","name":"kettle.v1","properties":[
+        {"type":"olm.csv.metadata","value":{"minKubeVersion":"1.25.0"}},
+        {"type":"olm.gvk.required","value":{"group":"g","version":"v1","kind":"K"}}]}"#;
+    let index = kettle(&[blob]);
+    let found = &index.bundles[0];
+    assert_eq!(found.min_kube_version.as_deref(), Some("1.25.0"));
+    assert_eq!(found.properties[0].value, "");
+    assert_eq!(found.dependencies().count(), 1);
+}
+
+#[test]
+fn a_line_that_is_no_blob_fails_the_whole_and_names_itself() {
+    let lines = [HEAD, "", r#"{"schema":"olm.package","name":4.10}"#];
+    let error = Content::from_lines(lines).unwrap_err();
+    assert_eq!(
+        Chain(&error).to_string(),
+        r#"blob 2: field "name" is not a string"#
+    );
+}
+
+proptest! {
+    // style.md case 16
+    #[test]
+    fn no_line_panics(line in "\\PC*", members in "[{}\\[\\]\":,a-z0-9 ]{0,60}") {
+        let _ = Content::from_lines([line.as_str()]);
+        let _ = Content::from_lines([members.as_str()]);
+        for schema in ["olm.package", "olm.channel", "olm.bundle", "olm.deprecations"] {
+            let blob = format!(r#"{{"schema":"{schema}","name":"n","entries":{members},"properties":{members}}}"#);
+            let _ = Content::from_lines([blob.as_str()]);
+        }
+    }
+}

@@ -1,1 +1,195 @@
-//! The OpenShift upgrade gate.
+//! The OpenShift upgrade gate: what installed bundles allow the cluster to become.
+//!
+//! A bundle may name the newest OpenShift minor version it supports, in its property
+//! `olm.maxOpenShiftVersion`. [`property`] reads it, [`MinorRelease`] compares it, [`verdict`]
+//! turns all installed bundles into one condition of the ClusterOperator. Texts and reasons are
+//! those of OpenShift's own operator. Source: applying.md 9.
+
+mod cluster;
+mod property;
+mod release;
+
+use std::collections::BTreeSet;
+
+use olm_api::conditions::{clusteroperator as operator, reasons, types};
+
+use crate::error::{Chain, quote};
+use crate::status::{Statement, truncate};
+
+pub use cluster::current_version;
+pub use property::{MaxVersion, PropertyError, ValueError, max_openshift_version};
+pub use release::{MinorRelease, blocks_update};
+
+#[cfg(test)]
+mod tests;
+
+/// One revision that counts: the installed one of an extension, or its newest active one.
+///
+/// Both are given where they differ, and the stricter decides: while an upgrade rolls out, what is
+/// installed is still in charge (applying.md 9.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bundle<'a> {
+    /// Name of the ClusterExtension.
+    pub extension: &'a str,
+    /// Name of the bundle.
+    pub name: &'a str,
+    /// Annotation `olm.properties` of the revision, if it has one.
+    pub properties: Option<&'a str>,
+}
+
+/// What is known about the cluster when the gate decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cluster<'a> {
+    /// Not everything has been listed once. Never taken for "nothing is installed".
+    NotRead,
+    /// The version, as [`current_version`] returns it; nothing if there is none.
+    At(Option<&'a str>),
+}
+
+/// Returns condition `Upgradeable` of the ClusterOperator.
+///
+/// Whatever cannot be read stops the update as well.
+pub fn verdict(cluster: Cluster<'_>, bundles: &[Bundle<'_>]) -> Statement {
+    let Cluster::At(version) = cluster else {
+        return Statement::unknown(operator::UPGRADEABLE, operator::NO_DATA, "");
+    };
+    let Some(current) = version.and_then(MinorRelease::of_cluster) else {
+        let message = version.map_or_else(
+            || "the version of the cluster is not known".to_owned(),
+            |text| format!("the version of the cluster cannot be read: {}", quote(text)),
+        );
+        return Statement::unknown(
+            operator::UPGRADEABLE,
+            operator::CLUSTER_VERSION_UNKNOWN,
+            message,
+        );
+    };
+    let mut incompatible = BTreeSet::new();
+    let mut errors = BTreeSet::new();
+    for bundle in bundles {
+        match max_openshift_version(bundle.properties) {
+            Ok(MaxVersion::Supports(max)) if blocks_update(current, max) => {
+                incompatible.insert(format!(
+                    "bundle {} for ClusterExtension {}",
+                    quote(bundle.name),
+                    quote(bundle.extension)
+                ));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                errors.insert(error_line(bundle, &error));
+            }
+        }
+    }
+    decide(current, incompatible, errors)
+}
+
+fn error_line(bundle: &Bundle<'_>, error: &PropertyError) -> String {
+    // Both spellings are the ones programs know.
+    let subject = match error {
+        PropertyError::Annotation(_) => "error",
+        PropertyError::Repeated | PropertyError::Value { .. } => "error(s)",
+    };
+    format!(
+        "{subject} with cluster extension {}: error in bundle {}: {}",
+        bundle.extension,
+        bundle.name,
+        Chain(error)
+    )
+}
+
+fn decide(
+    current: MinorRelease,
+    incompatible: BTreeSet<String>,
+    errors: BTreeSet<String>,
+) -> Statement {
+    let errors: Vec<_> = errors.into_iter().collect();
+    let errors = errors.join("\n");
+    if incompatible.is_empty() {
+        if errors.is_empty() {
+            return Statement::yes(operator::UPGRADEABLE, operator::AS_EXPECTED, ALL_IS_WELL);
+        }
+        return blocked(operator::FAILURE_GETTING_EXTENSION_METADATA, &errors);
+    }
+    let bundles: Vec<_> = incompatible.into_iter().collect();
+    let mut message = format!(
+        "Found ClusterExtensions that require upgrades prior to upgrading cluster to version {}: \
+         {}.",
+        current.next(),
+        bundles.join(",")
+    );
+    if !errors.is_empty() {
+        message.push_str(
+            "\n Additionally the following errors were encountered while getting extension \
+             metadata: ",
+        );
+        message.push_str(&errors);
+    }
+    blocked(operator::INCOMPATIBLE_OPERATORS_INSTALLED, &message)
+}
+
+const ALL_IS_WELL: &str = "All is well";
+
+/// Puts the name of the operator condition before each line, as the ClusterOperator's does.
+fn blocked(reason: &'static str, message: &str) -> Statement {
+    let lines: Vec<_> = message
+        .split('\n')
+        .map(|line| format!("{}: {line}", operator::INSTALLED_OLM_OPERATORS_UPGRADEABLE))
+        .collect();
+    let mut message = lines.join("\n");
+    truncate(&mut message);
+    Statement::no(operator::UPGRADEABLE, reason, message)
+}
+
+/// Returns all four conditions of the ClusterOperator, in their usual order.
+///
+/// `version_reported`: whether `status.versions` says `version` already. `degraded`: what has been
+/// wrong for longer than the inertia of two minutes, which the caller measures.
+pub fn operator_conditions(
+    verdict: Statement,
+    version: &str,
+    version_reported: bool,
+    degraded: Option<(&'static str, &str)>,
+) -> [Statement; 4] {
+    let not = |type_| Statement::no(type_, operator::AS_EXPECTED, ALL_IS_WELL);
+    let progressing = if version_reported {
+        not(operator::PROGRESSING)
+    } else {
+        Statement::yes(
+            operator::PROGRESSING,
+            operator::UPGRADE_IN_PROGRESS,
+            format!("Progressing towards operator version {version}"),
+        )
+    };
+    let degraded = match degraded {
+        None => not(operator::DEGRADED),
+        Some((reason, message)) => Statement::yes(operator::DEGRADED, reason, message),
+    };
+    [
+        Statement::yes(operator::AVAILABLE, operator::AS_EXPECTED, ALL_IS_WELL),
+        progressing,
+        degraded,
+        verdict,
+    ]
+}
+
+/// Returns condition `PlatformUpgradeable` of one ClusterExtension (applying.md 9.7).
+pub fn platform_upgradeable(current: MinorRelease, bundle: &Bundle<'_>) -> Statement {
+    let type_ = types::PLATFORM_UPGRADEABLE;
+    match max_openshift_version(bundle.properties) {
+        Ok(MaxVersion::NotDeclared) => Statement::yes(type_, reasons::NOT_DECLARED, ""),
+        Ok(MaxVersion::Supports(max)) if blocks_update(current, max) => Statement::no(
+            type_,
+            reasons::INCOMPATIBLE_WITH_NEXT_VERSION,
+            format!(
+                "bundle {} supports OpenShift up to {max}; cluster is {current}, next is {}",
+                quote(bundle.name),
+                current.next()
+            ),
+        ),
+        Ok(MaxVersion::Supports(_)) => Statement::yes(type_, reasons::COMPATIBLE, ""),
+        Err(error) => {
+            Statement::unknown(type_, reasons::INVALID_PROPERTY, Chain(&error).to_string())
+        }
+    }
+}

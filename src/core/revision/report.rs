@@ -62,7 +62,11 @@ pub fn deadline(revision: &ClusterObjectSet) -> Option<Deadline> {
 /// Returns what a pass has its conditions say; conditions not among them keep their value.
 ///
 /// Source: applying.md 3.8.
-pub fn statements(revision: &ClusterObjectSet, outcome: &Outcome, now: Timestamp) -> Vec<Statement> {
+pub fn statements(
+    revision: &ClusterObjectSet,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> Vec<Statement> {
     let version = bundle_version(revision);
     let late = |last: &str| {
         let Deadline { minutes, at } = deadline(revision)?;

@@ -1,0 +1,647 @@
+//! Hostile archives, each made by hand here.
+
+use std::io::Write as _;
+
+use olm_core::error::Chain;
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::*;
+
+/// An archive under construction; nothing of it is checked.
+#[derive(Default)]
+struct Tar(Vec<u8>);
+
+impl Tar {
+    fn raw(mut self, kind: u8, name: &[u8], link: &[u8], size: u64, content: &[u8]) -> Self {
+        let mut header = tar::Header::new_ustar();
+        {
+            let fields = header.as_ustar_mut().unwrap();
+            fields.name[..name.len()].copy_from_slice(name);
+            fields.linkname[..link.len()].copy_from_slice(link);
+            fields.typeflag = [kind];
+        }
+        header.set_size(size);
+        header.set_mode(0o644);
+        header.set_cksum();
+        self.0.extend_from_slice(header.as_bytes());
+        self.0.extend_from_slice(content);
+        self.0.resize(self.0.len().next_multiple_of(512), 0);
+        self
+    }
+
+    fn file(self, name: &str, content: &str) -> Self {
+        let size = content.len() as u64;
+        self.raw(b'0', name.as_bytes(), b"", size, content.as_bytes())
+    }
+
+    fn directory(self, name: &str) -> Self {
+        self.raw(b'5', name.as_bytes(), b"", 0, b"")
+    }
+
+    fn symlink(self, name: &str, target: &str) -> Self {
+        self.raw(b'2', name.as_bytes(), target.as_bytes(), 0, b"")
+    }
+
+    fn hard_link(self, name: &str, target: &str) -> Self {
+        self.raw(b'1', name.as_bytes(), target.as_bytes(), 0, b"")
+    }
+
+    fn pax(self, records: &[(&str, &str)]) -> Self {
+        let mut content = String::new();
+        for (key, value) in records {
+            // The length counts its own digits: two here.
+            let len = key.len() + value.len() + 5;
+            assert!((10..100).contains(&len) || len >= 100);
+            let len = if len >= 100 { len + 1 } else { len };
+            content.push_str(&[&len.to_string(), " ", key, "=", value, "\n"].concat());
+        }
+        let size = content.len() as u64;
+        self.raw(b'x', b"pax", b"", size, content.as_bytes())
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.0.extend_from_slice(&[0; 1024]);
+        self.0
+    }
+}
+
+fn tar() -> Tar {
+    Tar::default()
+}
+
+fn layer(source: Vec<u8>) -> Layer<Vec<u8>> {
+    Layer {
+        source,
+        diff_id: None,
+    }
+}
+
+fn run(layers: Vec<Vec<u8>>, wanted: &str, limits: &Limits) -> Result<Unpacked, UnpackError> {
+    let layers: Vec<_> = layers.into_iter().map(layer).collect();
+    unpack(&layers, &[wanted.to_owned()], limits, &StopFlag::default())
+}
+
+/// Files below `configs`, as `path=content`, or the error.
+fn configs(layers: Vec<Vec<u8>>) -> Result<Vec<String>, String> {
+    listed(run(layers, "configs", &Limits::catalog()))
+}
+
+fn listed(unpacked: Result<Unpacked, UnpackError>) -> Result<Vec<String>, String> {
+    let unpacked = unpacked.map_err(|err| Chain(&err).to_string())?;
+    let show = |(path, content): (&str, io::Result<Vec<u8>>)| {
+        format!("{path}={}", String::from_utf8(content.unwrap()).unwrap())
+    };
+    Ok(unpacked.files.iter().map(show).collect())
+}
+
+#[test]
+fn only_files_of_the_wanted_directory_are_kept() {
+    let archive = tar()
+        .directory("./")
+        .directory("configs/")
+        .file("configs/b.yaml", "b")
+        .file("./configs/a/x.yaml", "x")
+        .file("configsx/c.yaml", "c")
+        .file("etc/passwd", "p");
+    assert_eq!(
+        configs(vec![archive.end()]).unwrap(),
+        ["configs/a/x.yaml=x", "configs/b.yaml=b"]
+    );
+}
+
+// catalogs.md A1
+#[rstest]
+#[case("../x", "path leaves its directory with \"..\"")]
+#[case("/../x", "absolute path")]
+#[case("/configs/x", "absolute path")]
+#[case("configs/../../x", "path leaves its directory with \"..\"")]
+#[case("configs//x", "path has an empty component")]
+fn names_that_are_no_plain_paths_are_refused(#[case] name: &str, #[case] reason: &str) {
+    let got = configs(vec![tar().file(name, "x").end()]).unwrap_err();
+    assert_eq!(got, format!("layer 1, entry \"{name}\": {reason}"));
+}
+
+// catalogs.md A1, A12
+#[test]
+fn nul_and_invalid_utf8_are_refused_with_printable_text() {
+    let nul = tar().pax(&[("path", "configs/a\0b")]).file("short", "");
+    let got = configs(vec![nul.end()]).unwrap_err();
+    assert_eq!(
+        got,
+        "layer 1, entry \"configs/a\u{fffd}b\": path has a NUL byte"
+    );
+    let bytes = tar().raw(b'0', b"configs/\xff\x1b", b"", 0, b"").end();
+    let got = configs(vec![bytes]).unwrap_err();
+    assert_eq!(
+        got,
+        "layer 1, entry \"configs/\u{fffd}\u{fffd}\": path is not valid UTF-8"
+    );
+}
+
+// catalogs.md A2, A3, stack.md case 12
+#[rstest]
+#[case::absolute("/etc/passwd")]
+#[case::token("/var/run/secrets/kubernetes.io/serviceaccount/token")]
+#[case::relative("../../../../etc/passwd")]
+#[case::outside("../other/b.yaml")]
+#[case::missing("nothing")]
+#[case::directory("sub")]
+fn symlinks_never_reach_outside(#[case] target: &str) {
+    let archive = tar()
+        .file("other/b.yaml", "b")
+        .file("configs/sub/c.yaml", "c")
+        .symlink("configs/a.yaml", target);
+    let got = configs(vec![archive.end()]).unwrap_err();
+    assert_eq!(
+        got,
+        "file \"configs/a.yaml\": symbolic link does not lead to a file of the wanted directories"
+    );
+}
+
+// catalogs.md A3
+#[test]
+fn symlink_inside_is_a_second_file() {
+    let archive = tar()
+        .symlink("configs/a.yaml", "b.yaml")
+        .symlink("configs/abs.yaml", "/configs/sub/../b.yaml")
+        .file("configs/b.yaml", "b");
+    assert_eq!(
+        configs(vec![archive.end()]).unwrap(),
+        ["configs/a.yaml=b", "configs/abs.yaml=b", "configs/b.yaml=b"]
+    );
+}
+
+// catalogs.md A3
+#[test]
+fn forty_links_are_followed_and_no_more() {
+    let chain = |len: usize| {
+        let links = (0..len).fold(tar(), |archive, at| {
+            archive.symlink(&format!("configs/l{at:02}"), &format!("l{:02}", at + 1))
+        });
+        links.file(&format!("configs/l{len:02}"), "x").end()
+    };
+    assert_eq!(configs(vec![chain(40)]).unwrap().len(), 41);
+    assert_eq!(
+        configs(vec![chain(41)]).unwrap_err(),
+        "file \"configs/l00\": more than 40 symbolic links on the way"
+    );
+    let looped = tar()
+        .symlink("configs/a", "b")
+        .symlink("configs/b", "a")
+        .end();
+    assert!(
+        configs(vec![looped])
+            .unwrap_err()
+            .ends_with("symbolic links on the way")
+    );
+}
+
+// catalogs.md A4
+#[test]
+fn writing_through_a_directory_symlink_stays_inside() {
+    let archive = tar()
+        .symlink("out", "../../../../configs")
+        .file("out/a.yaml", "a")
+        .symlink("configs/link", "/tmp")
+        .file("configs/link/evil", "e");
+    let got = run(vec![archive.end()], "", &Limits::catalog());
+    let unpacked = got.unwrap_err();
+    // The links themselves lead to directories, which is an error when they are wanted ...
+    assert!(
+        Chain(&unpacked)
+            .to_string()
+            .contains("does not lead to a file")
+    );
+    // ... but what was written through them is where a root of its own would have it.
+    let archive = tar()
+        .symlink("out", "../../../../configs")
+        .file("out/a.yaml", "a");
+    assert_eq!(configs(vec![archive.end()]).unwrap(), ["configs/a.yaml=a"]);
+    assert!(!std::path::Path::new("/tmp/evil").exists());
+}
+
+// catalogs.md A4
+#[rstest]
+#[case("configs/none")]
+#[case("../../etc/passwd")]
+#[case("/etc/passwd")]
+#[case("other")]
+fn hard_link_to_anything_but_a_wanted_file_is_refused(#[case] target: &str) {
+    let archive = tar().file("other", "x").hard_link("configs/h", target);
+    assert_eq!(
+        configs(vec![archive.end()]).unwrap_err(),
+        "layer 1, entry \"configs/h\": hard link target is not a file of the wanted directories"
+    );
+}
+
+#[test]
+fn hard_links_inside_are_copies_and_others_are_ignored() {
+    let archive = tar()
+        .file("configs/a", "a")
+        .hard_link("configs/h", "./configs/a")
+        .hard_link("bin/x", "/etc/passwd");
+    assert_eq!(
+        configs(vec![archive.end()]).unwrap(),
+        ["configs/a=a", "configs/h=a"]
+    );
+}
+
+// catalogs.md A5
+#[rstest]
+#[case(b'3', "character device")]
+#[case(b'4', "block device")]
+#[case(b'6', "fifo")]
+#[case(b'Q', "entry of unknown type")]
+fn special_files_are_refused_where_they_matter(#[case] kind: u8, #[case] what: &str) {
+    let inside = || tar().raw(kind, b"configs/s", b"", 0, b"").end();
+    let want = format!("layer 1, entry \"configs/s\": {what} is not allowed in a wanted directory");
+    assert_eq!(configs(vec![inside()]).unwrap_err(), want);
+    assert_eq!(configs(vec![inside()]).unwrap_err(), want);
+    let outside = tar()
+        .raw(kind, b"dev/s", b"", 0, b"")
+        .file("configs/a", "a");
+    assert_eq!(configs(vec![outside.end()]).unwrap(), ["configs/a=a"]);
+}
+
+fn zeros(bytes: u64, zstd: bool) -> Vec<u8> {
+    let header = tar().raw(b'0', b"var/zeros", b"", bytes, b"").0;
+    let mut zeros = header.as_slice().chain(io::repeat(0).take(bytes + 1024));
+    if zstd {
+        return zstd::encode_all(zeros, 1).unwrap();
+    }
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    io::copy(&mut zeros, &mut encoder).unwrap();
+    encoder.finish().unwrap()
+}
+
+// catalogs.md A6: the stream is stopped long before its end.
+#[rstest]
+#[case::gzip(false)]
+#[case::zstd(true)]
+fn decompression_bomb_stops_at_the_ratio(#[case] zstd: bool) {
+    let limits = Limits {
+        ratio: 500,
+        ratio_free: 1 << 20,
+        ..Limits::catalog()
+    };
+    let bomb = zeros(64 << 20, zstd);
+    let got = listed(run(vec![bomb], "configs", &limits)).unwrap_err();
+    assert_eq!(
+        got,
+        "layer 1, entry \"var/zeros\": layer expands more than 500 times when decompressed"
+    );
+}
+
+// catalogs.md A6, 5.8
+#[rstest]
+#[case::entries(|l: &mut Limits| l.entries = 3, "layer 1, entry \"configs/3\": image has more than 3 entries")]
+#[case::files(|l: &mut Limits| l.kept_files = 3, "layer 1, entry \"configs/3\": more than 3 files are wanted")]
+#[case::file(|l: &mut Limits| l.file = 1, "layer 1, entry \"configs/0\": file is larger than 1 bytes")]
+#[case::kept(|l: &mut Limits| l.kept = 7, "layer 1, entry \"configs/3\": wanted files are larger than 7 bytes together")]
+#[case::depth(|l: &mut Limits| l.path_depth = 1, "layer 1, entry \"configs/0\": path has more than 1 components")]
+#[case::length(|l: &mut Limits| l.path_bytes = 8, "layer 1, entry \"configs/0\": path is longer than 8 bytes")]
+#[case::names(|l: &mut Limits| l.names = 20, "layer 1, entry \"configs/2\": names of the image are longer than 20 bytes together")]
+#[case::layer(|l: &mut Limits| l.layer = 1024, "layer 1, entry \"configs/0\": layer is larger than 1024 bytes when decompressed")]
+#[case::image(|l: &mut Limits| l.image = 1024, "layer 1, entry \"configs/0\": image is larger than 1024 bytes when decompressed")]
+fn each_limit_has_its_own_error(#[case] set: fn(&mut Limits), #[case] want: &str) {
+    let mut limits = Limits::catalog();
+    set(&mut limits);
+    let archive = (0..10).fold(tar(), |archive, at| {
+        archive.file(&format!("configs/{at}"), "ab")
+    });
+    assert_eq!(
+        listed(run(vec![archive.end()], "configs", &limits)).unwrap_err(),
+        want
+    );
+}
+
+#[test]
+fn links_count_as_copies() {
+    let limits = Limits {
+        kept: 100,
+        ..Limits::catalog()
+    };
+    let archive = tar()
+        .file("configs/a", &"x".repeat(60))
+        .symlink("configs/b", "a");
+    let got = listed(run(vec![archive.end()], "configs", &limits)).unwrap_err();
+    assert_eq!(got, "wanted files are larger than 100 bytes together");
+}
+
+#[test]
+fn limits_hold_for_all_layers_together() {
+    let limits = Limits {
+        entries: 3,
+        image: 6000,
+        ..Limits::catalog()
+    };
+    let two = || tar().file("a", "").file("b", "").end();
+    let got = listed(run(vec![two(), two()], "configs", &limits)).unwrap_err();
+    assert_eq!(got, "layer 2, entry \"b\": image has more than 3 entries");
+    let large = || tar().file("a", &"x".repeat(2000)).end();
+    let got = listed(run(vec![large(), large()], "configs", &limits)).unwrap_err();
+    assert!(
+        got.starts_with("layer 2") && got.contains("6000 bytes when decompressed"),
+        "{got}"
+    );
+}
+
+// catalogs.md A7
+#[test]
+fn sizes_that_disagree_or_lie_are_refused() {
+    let above = tar().raw(b'0', b"configs/a", b"", 5000, b"short").0;
+    assert_eq!(
+        configs(vec![above]).unwrap_err(),
+        "layer 1, entry \"configs/a\": content ends before the size its header says"
+    );
+    let above = tar().raw(b'0', b"other", b"", 5000, b"short").0;
+    assert!(
+        configs(vec![above])
+            .unwrap_err()
+            .starts_with("layer 1, entry \"other\": ")
+    );
+    let pax = tar().pax(&[("size", "000001")]).file("configs/a", "abc");
+    assert_eq!(
+        configs(vec![pax.end()]).unwrap_err(),
+        "layer 1: header says 3 bytes and its PAX record 1"
+    );
+    let cut = tar().file("configs/a", "a").file("configs/b", "b").0;
+    assert!(configs(vec![cut[..cut.len() - 600].to_vec()]).is_err());
+    let mut after = tar().file("configs/a", "a").end();
+    after.extend_from_slice(&[7; 5000]);
+    assert_eq!(configs(vec![after]).unwrap(), ["configs/a=a"]);
+}
+
+#[rstest]
+#[case::sparse(tar().raw(b'S', b"configs/a", b"", 0, b""), "sparse files are not supported")]
+#[case::pax_sparse(tar().pax(&[("GNU.sparse.major", "1")]).file("configs/a", ""), "sparse files are not supported")]
+#[case::pax_garbage(tar().raw(b'x', b"pax", b"", 5, b"99 a="), "malformed PAX record")]
+#[case::pax_overflow(tar().raw(b'x', b"pax", b"", 24, b"99999999999999999999 a=b"), "malformed PAX record")]
+#[case::huge_name(tar().raw(b'L', b"././@LongLink", b"", 2 << 20, b""), "extension header is larger than 1048576 bytes")]
+#[case::endless((0..20).fold(tar(), |archive, _| archive.pax(&[("comment", "x")])), "too many extension headers")]
+#[case::checksum(Tar(vec![1; 512]), "numeric field")]
+fn malformed_archives_are_refused(#[case] archive: Tar, #[case] want: &str) {
+    let got = configs(vec![archive.end()]).unwrap_err();
+    assert!(got.starts_with("layer 1: ") && got.contains(want), "{got}");
+}
+
+// catalogs.md A8
+#[rstest]
+#[case("configs/.wh.")]
+#[case(".wh..")]
+#[case("configs/.wh...")]
+fn whiteouts_of_nothing_are_refused(#[case] name: &str) {
+    let got = configs(vec![tar().file(name, "").end()]).unwrap_err();
+    assert_eq!(
+        got,
+        format!("layer 1, entry \"{name}\": whiteout without a name")
+    );
+}
+
+// catalogs.md A9
+#[rstest]
+#[case::before(true)]
+#[case::after(false)]
+fn whiteout_of_an_ancestor_hides_older_layers_only(#[case] before: bool) {
+    let old = tar()
+        .file("a/configs/old", "o")
+        .file("a/configs/both", "1")
+        .end();
+    let marker = |archive: Tar| archive.file(".wh.a", "");
+    let files = |archive: Tar| {
+        archive
+            .file("a/configs/new", "n")
+            .file("a/configs/both", "2")
+    };
+    let new = if before {
+        files(marker(tar()))
+    } else {
+        marker(files(tar()))
+    };
+    let got = run(vec![old, new.end()], "a/configs", &Limits::catalog());
+    assert_eq!(
+        listed(got).unwrap(),
+        ["a/configs/both=2", "a/configs/new=n"]
+    );
+}
+
+// catalogs.md A10
+#[rstest]
+#[case::before(true, "configs/.wh..wh..opq")]
+#[case::after(false, "configs/.wh..wh..opq")]
+#[case::root(true, ".wh..wh..opq")]
+fn opaque_marker_works_wherever_it_stands(#[case] before: bool, #[case] marker: &str) {
+    let old = tar()
+        .file("configs/old", "o")
+        .file("configs/sub/old", "o")
+        .end();
+    let new = if before {
+        tar().file(marker, "").file("configs/new", "n")
+    } else {
+        tar().file("configs/new", "n").file(marker, "")
+    };
+    assert_eq!(configs(vec![old, new.end()]).unwrap(), ["configs/new=n"]);
+}
+
+#[test]
+fn plain_whiteouts_and_bookkeeping_files() {
+    let old = tar().file("configs/a", "a").file("configs/b", "b").end();
+    let new = tar()
+        .file("configs/.wh.a", "")
+        .file("configs/.wh..wh.plnk", "")
+        .end();
+    assert_eq!(configs(vec![old, new]).unwrap(), ["configs/b=b"]);
+}
+
+#[test]
+fn later_entries_replace_earlier_ones_of_any_kind() {
+    let old = tar()
+        .file("configs/a/b", "1")
+        .file("configs/c", "2")
+        .file("configs/d", "3")
+        .end();
+    let new = tar()
+        .file("configs/a", "file over directory")
+        .file("configs/c/e", "directory over file")
+        .symlink("configs/d", "a")
+        .end();
+    assert_eq!(
+        configs(vec![old, new]).unwrap(),
+        [
+            "configs/a=file over directory",
+            "configs/c/e=directory over file",
+            "configs/d=file over directory"
+        ]
+    );
+}
+
+// catalogs.md A11
+#[rstest]
+#[case::whole_image("", &["configs/a=a", "x=x"], false)]
+#[case::a_file("configs/a", &["configs/a=a"], false)]
+#[case::nothing("none", &[], true)]
+#[case::empty_directory("empty", &[], false)]
+fn label_directory(#[case] wanted: &str, #[case] files: &[&str], #[case] missing: bool) {
+    let archive = tar()
+        .file("configs/a", "a")
+        .file("x", "x")
+        .directory("empty/")
+        .end();
+    let unpacked = run(vec![archive], wanted, &Limits::catalog()).unwrap();
+    assert_eq!(!unpacked.missing.is_empty(), missing);
+    assert_eq!(listed(Ok(unpacked)).unwrap(), files);
+}
+
+// catalogs.md 5.7, last row
+#[test]
+fn label_directory_may_be_a_symlink_inside_the_image() {
+    let archive = tar()
+        .file("data/v1/p/c.yaml", "c")
+        .symlink("data/current", "v1")
+        .symlink("configs", "/data/current")
+        .file("configs/d.yaml", "d");
+    let got = configs(vec![archive.end()]).unwrap();
+    assert_eq!(got, ["configs/d.yaml=d", "configs/p/c.yaml=c"]);
+    let outside = tar().symlink("configs", "../../etc").end();
+    assert_eq!(configs(vec![outside]).unwrap(), [""; 0]);
+}
+
+// catalogs.md A12
+#[test]
+fn odd_but_valid_names_are_loaded() {
+    let long = format!("configs/{}", "n".repeat(255));
+    let gnu = tar()
+        .raw(
+            b'L',
+            b"././@LongLink",
+            b"",
+            long.len() as u64,
+            long.as_bytes(),
+        )
+        .file("configs/short", "long");
+    let pax = tar()
+        .pax(&[("path", "configs/new\nline"), ("mtime", "1.5")])
+        .file("x", "n");
+    let got = configs(vec![gnu.end(), pax.end()]).unwrap();
+    assert_eq!(
+        got,
+        ["configs/new\nline=n".to_owned(), format!("{long}=long")]
+    );
+}
+
+// catalogs.md A13, O4
+#[test]
+fn broken_last_layer_gives_nothing() {
+    let good = tar().file("configs/a", "a").end();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder
+        .write_all(&tar().file("configs/b", &"b".repeat(5000)).end())
+        .unwrap();
+    let mut broken = encoder.finish().unwrap();
+    let middle = broken.len() / 2;
+    broken[middle] ^= 0xff;
+    assert!(
+        configs(vec![good.clone(), broken])
+            .unwrap_err()
+            .starts_with("layer 2")
+    );
+    let wrong = Layer {
+        source: good,
+        diff_id: Some(Digest::sha256(b"other")),
+    };
+    let got = unpack(
+        &[wrong],
+        &["configs".into()],
+        &Limits::catalog(),
+        &StopFlag::default(),
+    );
+    assert!(
+        Chain(&got.unwrap_err())
+            .to_string()
+            .contains("the image configuration says sha256:")
+    );
+}
+
+// catalogs.md O17
+#[test]
+fn compression_is_told_by_the_first_bytes() {
+    let plain = || tar().file("configs/a", "a").end();
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let (front, back) = (plain()[..700].to_vec(), plain()[700..].to_vec());
+    let members = [gzip(&front), gzip(&back)].concat();
+    let frame = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
+    let skippable = [0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9].to_vec();
+    let frames = [skippable, frame(&front), frame(&back)].concat();
+    for layer in [plain(), gzip(&plain()), members, frame(&plain()), frames] {
+        assert_eq!(configs(vec![layer]).unwrap(), ["configs/a=a"]);
+    }
+    let refused = |magic: &[u8]| configs(vec![magic.to_vec()]).unwrap_err();
+    assert_eq!(
+        refused(b"BZh9"),
+        "layer 1: layer compression bzip2 is not supported"
+    );
+    assert_eq!(
+        refused(b"\xfd7zXZ\0"),
+        "layer 1: layer compression xz is not supported"
+    );
+    assert_eq!(configs(vec![vec![]]).unwrap(), [""; 0]);
+}
+
+#[test]
+fn stopped_work_ends() {
+    let stop = StopFlag::default();
+    stop.stop();
+    let layers = [layer(tar().file("configs/a", "a").end())];
+    let got = unpack(&layers, &["configs".into()], &Limits::catalog(), &stop);
+    assert!(
+        Chain(&got.unwrap_err())
+            .to_string()
+            .contains("unpacking was stopped")
+    );
+}
+
+fn entry() -> impl Strategy<Value = (u8, String, String)> {
+    let name = "((configs|a|b|\\.\\.|\\.|\\.wh\\.a|\\.wh\\.\\.wh\\.\\.opq)/?){1,4}";
+    (
+        proptest::sample::select(b"0125634LxgS7".to_vec()),
+        name,
+        "(/?(configs|a|b|\\.\\.)){0,4}",
+    )
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
+        let _ = configs(vec![bytes]);
+    }
+
+    #[test]
+    fn random_bytes_after_a_magic_never_panic(
+        magic in proptest::sample::select(vec![vec![0x1f, 0x8b, 8], vec![0x28, 0xb5, 0x2f, 0xfd]]),
+        bytes in proptest::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let _ = configs(vec![[magic, bytes].concat()]);
+    }
+
+    #[test]
+    fn random_entries_never_panic_and_stay_below_the_wanted_directory(
+        layers in proptest::collection::vec(proptest::collection::vec(entry(), 0..8), 0..3),
+    ) {
+        let layers = layers.into_iter().map(|entries| {
+            let archive = entries.into_iter().fold(tar(), |archive, (kind, name, link)| {
+                archive.raw(kind, name.as_bytes(), link.as_bytes(), 0, b"")
+            });
+            archive.end()
+        });
+        if let Ok(unpacked) = run(layers.collect(), "configs", &Limits::catalog()) {
+            for (path, _) in unpacked.files.paths() {
+                prop_assert!(path == "configs" || path.starts_with("configs/"), "{}", path);
+            }
+        }
+    }
+}

@@ -60,7 +60,10 @@ async fn nothing_is_doubled(scene: &Scene, extension: &Extension, revisions: usi
         .collect();
     for secret in secrets {
         let name = secret.metadata.name.unwrap_or_default();
-        assert!(named.contains(&name), "Secret {name} belongs to no revision");
+        assert!(
+            named.contains(&name),
+            "Secret {name} belongs to no revision"
+        );
     }
 }
 
@@ -68,11 +71,10 @@ async fn nothing_is_doubled(scene: &Scene, extension: &Extension, revisions: usi
 async fn a_kill_in_the_middle_of_install_and_of_upgrade_loses_and_doubles_nothing() {
     let cluster = own_cluster().await;
     let plane = cluster.plane;
-    let mut controller = tokio::task::spawn_blocking(move || {
-        Controller::start(plane, ControllerOptions::default())
-    })
-    .await
-    .expect("the controller starts");
+    let mut controller =
+        tokio::task::spawn_blocking(move || Controller::start(plane, ControllerOptions::default()))
+            .await
+            .expect("the controller starts");
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
     let mut scene = Scene::set(cluster, "crash", &bundles[..1], &chain(&["1.0.0"])).await;
     scene.grant(&bundles);
@@ -85,9 +87,7 @@ async fn a_kill_in_the_middle_of_install_and_of_upgrade_loses_and_doubles_nothin
     extension.installed("1.0.0").await;
     nothing_is_doubled(&scene, &extension, 1).await;
 
-    scene
-        .publish(&bundles, &chain(&["1.0.0", "1.1.0"]))
-        .await;
+    scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
     wait_for_revision(&client, "buoy-crash-2").await;
     controller.kill();
     controller.restart(plane);
@@ -110,7 +110,9 @@ async fn the_two_halves_work_as_two_processes() {
         tokio::task::spawn_blocking(move || Controller::start(plane, options))
     };
     let mut catalogs = start("catalogs", "catalogs").await.expect("it starts");
-    let _extensions = start("extensions", "extensions,gate").await.expect("it starts");
+    let _extensions = start("extensions", "extensions,gate")
+        .await
+        .expect("it starts");
 
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
     let scene = Scene::set(cluster, "halves", &bundles, &chain(&["1.0.0", "1.1.0"])).await;

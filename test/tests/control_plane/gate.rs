@@ -40,7 +40,10 @@ async fn set_cluster_version(client: &kube::Client, version: &str) {
 async fn wait_for_verdict(client: &kube::Client, status: &str, text: &str) -> Value {
     let operators = api(client, "ClusterOperator");
     wait::until(&format!("Upgradeable={status}"), VERDICT, || async {
-        let operator = operators.get("olm").await.map_err(|error| error.to_string())?;
+        let operator = operators
+            .get("olm")
+            .await
+            .map_err(|error| error.to_string())?;
         let conditions = operator.data["status"]["conditions"]
             .as_array()
             .cloned()

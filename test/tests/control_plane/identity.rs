@@ -88,7 +88,14 @@ async fn the_controllers_own_rights_hold_no_write_on_a_bundles_objects() {
     ] {
         for verb in ["create", "update", "patch", "delete", "deletecollection"] {
             let answer = cluster.plane.try_kubectl(
-                &["auth", "can-i", verb, resource, "--namespace=default", &account],
+                &[
+                    "auth",
+                    "can-i",
+                    verb,
+                    resource,
+                    "--namespace=default",
+                    &account,
+                ],
                 "",
             );
             assert!(

@@ -33,7 +33,10 @@ async fn installs_and_removes_with_the_rights_rbac_printed() {
     assert_eq!(owner["kind"], "ClusterObjectSet");
     assert_eq!(owner["name"], format!("{}-1", scene.name));
     assert_eq!(owner["controller"], true);
-    assert_eq!(owner["blockOwnerDeletion"].as_bool().unwrap_or(false), false);
+    assert_eq!(
+        owner["blockOwnerDeletion"].as_bool().unwrap_or(false),
+        false
+    );
 
     extension.delete().await;
     for (kind, name) in [
@@ -65,7 +68,9 @@ async fn upgrades_by_itself_when_the_catalog_moves() {
     let second = format!("{}-second", scene.package.config_map());
     assert!(scene.get("configmap", &second).is_some());
 
-    scene.publish(&[old, new], &chain(&["1.0.0", "1.1.0"])).await;
+    scene
+        .publish(&[old, new], &chain(&["1.0.0", "1.1.0"]))
+        .await;
     extension.installed("1.1.0").await;
 
     wait::until("the old revision is archived", REPAIR, || async {
@@ -147,7 +152,12 @@ async fn repairs_drift_and_keeps_what_the_bundle_does_not_declare() {
     };
     kubectl(&["label", "configmap", &name, "mine=stays"]);
     kubectl(&[
-        "patch", "configmap", &name, "--type=merge", "--patch", r#"{"data":{"depth":"3"}}"#,
+        "patch",
+        "configmap",
+        &name,
+        "--type=merge",
+        "--patch",
+        r#"{"data":{"depth":"3"}}"#,
     ]);
     kubectl(&["delete", "deployment", &scene.package.deployment()]);
 
@@ -188,7 +198,11 @@ async fn installs_as_soon_as_namespace_account_and_rights_are_there() {
 
     scene.create_namespace();
     scene.cluster.plane.kubectl(&[
-        "create", "serviceaccount", "installer", "--namespace", &scene.name,
+        "create",
+        "serviceaccount",
+        "installer",
+        "--namespace",
+        &scene.name,
     ]);
     extension
         .shows("Progressing", "True", "Retrying", "is forbidden")

@@ -1,7 +1,9 @@
 //! Tests on a real kube-apiserver, etcd and image registry, with the controller as a local
 //! process that has the rights of `config/rbac` and nothing more.
 
+mod admission;
 mod crash;
 mod gate;
 mod identity;
 mod install;
+mod registry;

@@ -19,7 +19,7 @@ pub(super) fn plain(api_version: &str, kind: &str, namespace: &str, name: &str) 
     object(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}))
 }
 
-/// A Role, or a ClusterRole when the namespace is empty.
+/// A Role, or a `ClusterRole` when the namespace is empty.
 pub(super) fn role(namespace: &str, name: &str, rules: Value) -> Object {
     let kind = if namespace.is_empty() {
         "ClusterRole"
@@ -31,7 +31,7 @@ pub(super) fn role(namespace: &str, name: &str, rules: Value) -> Object {
     role
 }
 
-/// A binding to a role of the given kind; a ClusterRoleBinding when the namespace is empty.
+/// A binding to a role of the given kind; a `ClusterRoleBinding` when the namespace is empty.
 pub(super) fn binding(namespace: &str, name: &str, role_kind: &str, role: &str) -> Object {
     let kind = if namespace.is_empty() {
         "ClusterRoleBinding"
@@ -45,7 +45,7 @@ pub(super) fn binding(namespace: &str, name: &str, role_kind: &str, role: &str) 
     binding
 }
 
-/// A CustomResourceDefinition of `example.com`.
+/// A `CustomResourceDefinition` of `example.com`.
 pub(super) fn crd(plural: &str, kind: &str, scope: &str) -> Object {
     object(json!({
         "apiVersion": "apiextensions.k8s.io/v1",

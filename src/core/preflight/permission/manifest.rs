@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use crate::object::Object;
 
 use super::required::{BundleObjects, Options, PermissionError, Warning, required};
+use super::rule::PolicyRule;
 
 const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
 
@@ -18,10 +19,10 @@ pub struct Account {
     pub name: String,
 }
 
-/// Returns the ServiceAccount, roles and bindings for installing `bundles` as `account`, and what
+/// Returns the `ServiceAccount`, roles and bindings for installing `bundles` as `account`, and what
 /// to tell the administrator.
 ///
-/// Order: the account, the ClusterRole with its binding, then per namespace, sorted, the Role with
+/// Order: the account, the `ClusterRole` with its binding, then per namespace, sorted, the Role with
 /// its binding. A role without rules is left out with its binding. The bundles must have been
 /// rendered for `account.namespace`. No Namespace is among them: namespaces belong to the user.
 /// The same input, in whatever order, gives the same output.
@@ -52,8 +53,8 @@ pub fn manifests(
     let rights = required.all();
     for namespace in rights.namespaces() {
         let rules = rights.rules(namespace);
-        let rules: Vec<Value> = rules.iter().map(|rule| rule.to_value()).collect();
-        objects.push(head.role(namespace, rules));
+        let rules: Vec<Value> = rules.iter().map(PolicyRule::to_value).collect();
+        objects.push(head.role(namespace, &rules));
         objects.push(head.binding(namespace, account));
     }
     let objects = objects.into_iter().filter_map(Object::from_value).collect();
@@ -73,8 +74,8 @@ pub fn rbac_name(account: &Account, bundle_names: &[&str]) -> String {
         [only] => (*only).to_owned(),
         several => {
             let digest = Sha256::digest(several.join("\n"));
-            let hex: String = digest.iter().take(4).map(|b| format!("{b:02x}")).collect();
-            format!("+{hex}")
+            let [a, b, c, d, ..] = digest.0;
+            format!("+{:08x}", u32::from_be_bytes([a, b, c, d]))
         }
     };
     format!("olm:{}:{}:{last}", account.namespace, account.name)
@@ -126,7 +127,7 @@ impl Head {
         metadata
     }
 
-    fn role(&self, namespace: &str, rules: Vec<Value>) -> Value {
+    fn role(&self, namespace: &str, rules: &[Value]) -> Value {
         json!({
             "apiVersion": RBAC_VERSION,
             "kind": role_kind(namespace),

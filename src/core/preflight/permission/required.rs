@@ -3,7 +3,7 @@
 //! These are the verbs the applier uses and no others: `create` when an object is absent (its name
 //! is not known to the authorizer then), `get`, `patch` and `delete` on the objects by name, and
 //! what the API server asks of somebody who writes roles and bindings. `delete` is also what the
-//! OwnerReferencesPermissionEnforcement plugin asks of somebody who changes owner references.
+//! `OwnerReferencesPermissionEnforcement` plugin asks of somebody who changes owner references.
 //!
 //! Source: applying.md 3.6, 3.9, 3.10, 5.1 and 5.4.
 
@@ -22,7 +22,7 @@ use super::rule::PolicyRule;
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// OpenShift's older API for the same objects.
 const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
-/// The API group of ClusterExtension.
+/// The API group of `ClusterExtension`.
 const OLM: &str = "olm.operatorframework.io";
 
 /// What writing and removing an object takes, by name.
@@ -47,7 +47,7 @@ pub struct BundleObjects<'a> {
 /// For which upstream installation `clusterextensions/finalizers` is granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinalizersRule {
-    /// For every ClusterExtension.
+    /// For every `ClusterExtension`.
     Any,
     /// For the one of this name.
     Named(String),
@@ -71,11 +71,11 @@ pub struct Options {
 /// Something the administrator should know before granting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Warning {
-    /// A ClusterRole of a bundle collects the rules of others.
+    /// A `ClusterRole` of a bundle collects the rules of others.
     Aggregation {
         /// Name of the bundle.
         bundle: String,
-        /// Name of the ClusterRole.
+        /// Name of the `ClusterRole`.
         role: String,
     },
     /// `escalate` was asked for.
@@ -111,7 +111,7 @@ pub enum PermissionError {
         /// Name of the bundle.
         bundle: String,
         /// The object.
-        object: Identity,
+        object: Box<Identity>,
     },
     /// An object has no name, so no right can be narrowed to it.
     #[error("bundle {}: an object of kind {}.{} has no name", quote(bundle), object.kind, object.api_version())]
@@ -119,7 +119,7 @@ pub enum PermissionError {
         /// Name of the bundle.
         bundle: String,
         /// The object.
-        object: Identity,
+        object: Box<Identity>,
     },
     /// The account is an object of the bundle it should install.
     #[error(
@@ -231,14 +231,14 @@ impl Collector<'_> {
     fn resource(&self, object: &Object) -> Result<Resource, PermissionError> {
         let bundle = self.bundle.name.to_owned();
         if object.name().is_empty() {
-            let object = object.identity();
+            let object = Box::new(object.identity());
             return Err(PermissionError::NoName { bundle, object });
         }
         self.resources
             .find(object.group(), object.kind())
             .ok_or_else(|| PermissionError::UnknownKind {
                 bundle,
-                object: object.identity(),
+                object: Box::new(object.identity()),
             })
     }
 

@@ -208,19 +208,19 @@ impl Rights {
 
     /// Returns the rights of this set that a holder of `granted` lacks, without those that others
     /// of the result contain.
+    #[must_use]
     pub fn missing(&self, granted: &Self) -> Self {
-        let lacking = self
-            .reduced()
-            .iter()
-            .filter(|(namespace, right)| !granted.covers(namespace, right))
-            .fold(Self::default(), |mut lacking, (namespace, right)| {
+        let mut lacking = Self::default();
+        for (namespace, right) in self.reduced().iter() {
+            if !granted.covers(namespace, right) {
                 lacking.insert(namespace, right.clone());
-                lacking
-            });
+            }
+        }
         lacking
     }
 
     /// Returns the smallest set that allows the same: no right is contained in another.
+    #[must_use]
     pub fn reduced(&self) -> Self {
         let mut reduced = Self::default();
         for (namespace, right) in self.iter() {

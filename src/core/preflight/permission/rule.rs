@@ -1,4 +1,4 @@
-//! One rule of a Role or ClusterRole, as RBAC writes it.
+//! One rule of a Role or `ClusterRole`, as RBAC writes it.
 
 use serde_json::{Map, Value};
 

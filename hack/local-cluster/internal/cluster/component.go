@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	serviceRange   = "10.96.0.0/16"
+	firstServiceIP = "10.96.0.1"
+	podRange       = "10.244.0.0/16"
+)
+
+// component is one process of the cluster: what to run, and how long it may take to end.
+type component struct {
+	name  string
+	args  []string
+	grace time.Duration
+}
+
+// The components in the order in which they start; they stop in the reverse one. With etcd gone
+// first the API server would hold its port for more than a minute.
+const (
+	etcd              = "etcd"
+	registry          = "registry"
+	apiServer         = "kube-apiserver"
+	controllerManager = "kube-controller-manager"
+	scheduler         = "kube-scheduler"
+	kwok              = "kwok"
+)
+
+// components returns all of them, in starting order.
+func components(d dir, p ports) []component {
+	return []component{
+		{etcd, etcdArgs(d, p), 2 * time.Second},
+		{registry, []string{d.path("config", "registry.yaml")}, time.Second},
+		{apiServer, apiServerArgs(d, p), 3 * time.Second},
+		{controllerManager, controllerManagerArgs(d), time.Second},
+		{scheduler, schedulerArgs(d), time.Second},
+		{kwok, kwokArgs(d), time.Second},
+	}
+}
+
+func etcdArgs(d dir, p ports) []string {
+	client := "https://" + loopback(p.etcd)
+	peer := "https://" + loopback(p.etcdPeer)
+	return []string{
+		"--name=local",
+		"--data-dir=" + d.path("etcd"),
+		"--listen-client-urls=" + client,
+		"--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=local=" + peer,
+		"--cert-file=" + d.pki("etcd.crt"),
+		"--key-file=" + d.pki("etcd.key"),
+		"--client-cert-auth",
+		"--trusted-ca-file=" + d.pki("ca.crt"),
+		"--peer-cert-file=" + d.pki("etcd.crt"),
+		"--peer-key-file=" + d.pki("etcd.key"),
+		"--peer-client-cert-auth",
+		"--peer-trusted-ca-file=" + d.pki("ca.crt"),
+		"--unsafe-no-fsync", // the data is thrown away
+	}
+}
+
+func apiServerArgs(d dir, p ports) []string {
+	return []string{
+		"--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", p.apiServer),
+		// An Endpoints object may not hold a loopback address.
+		"--endpoint-reconciler-type=none",
+		"--tls-cert-file=" + d.pki("apiserver.crt"),
+		"--tls-private-key-file=" + d.pki("apiserver.key"),
+		"--client-ca-file=" + d.pki("ca.crt"),
+		"--etcd-servers=https://" + loopback(p.etcd),
+		"--etcd-cafile=" + d.pki("ca.crt"),
+		"--etcd-certfile=" + d.pki("apiserver-etcd.crt"),
+		"--etcd-keyfile=" + d.pki("apiserver-etcd.key"),
+		"--service-cluster-ip-range=" + serviceRange,
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-signing-key-file=" + d.pki("accounts.key"),
+		"--service-account-key-file=" + d.pki("accounts.pub"),
+		"--authorization-mode=RBAC",
+		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+		"--allow-privileged=true",
+		"--audit-policy-file=" + d.path("config", "audit-policy.yaml"),
+		"--audit-log-path=" + d.path("audit.log"),
+		// Written before the answer is sent, so that a test can read what it has just caused.
+		"--audit-log-mode=blocking-strict",
+		"--audit-log-maxsize=2000",
+	}
+}
+
+func controllerManagerArgs(d dir) []string {
+	config := d.pki("kube-controller-manager.kubeconfig")
+	return []string{
+		"--kubeconfig=" + config,
+		"--authentication-kubeconfig=" + config,
+		"--authorization-kubeconfig=" + config,
+		"--secure-port=0",
+		"--leader-elect=false",
+		"--use-service-account-credentials=true",
+		"--service-account-private-key-file=" + d.pki("accounts.key"),
+		"--root-ca-file=" + d.pki("ca.crt"),
+		"--cluster-signing-cert-file=" + d.pki("ca.crt"),
+		"--cluster-signing-key-file=" + d.pki("ca.key"),
+		"--kube-api-qps=200",
+		"--kube-api-burst=400",
+		// A machine that is busy compiling must not make every pod unready.
+		"--node-monitor-period=2s",
+		"--node-monitor-grace-period=2m",
+	}
+}
+
+func schedulerArgs(d dir) []string {
+	config := d.pki("kube-scheduler.kubeconfig")
+	return []string{
+		"--kubeconfig=" + config,
+		"--authentication-kubeconfig=" + config,
+		"--authorization-kubeconfig=" + config,
+		"--secure-port=0",
+		"--leader-elect=false",
+	}
+}
+
+func kwokArgs(d dir) []string {
+	return []string{
+		"--kubeconfig=" + d.pki("kwok.kubeconfig"),
+		"--config=" + d.path("config", "stages.yaml"),
+		"--manage-all-nodes",
+		"--cidr=" + podRange,
+		"--node-ip=10.0.0.1",
+		// Without it nobody renews the nodes' leases, and they turn NotReady.
+		"--node-lease-duration-seconds=40",
+	}
+}

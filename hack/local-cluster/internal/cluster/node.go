@@ -1,0 +1,62 @@
+package cluster
+
+import "fmt"
+
+const nodeCount = 3
+
+type object = map[string]any
+
+// nodes returns the simulated machines. They carry every label that operators in public catalogs
+// select nodes by; with fewer some of them stay unavailable.
+func nodes() []object {
+	var all []object
+	for i := range nodeCount {
+		name := fmt.Sprintf("node-%d", i+1)
+		all = append(all, object{
+			"apiVersion": "v1",
+			"kind":       "Node",
+			"metadata": object{
+				"name": name,
+				"labels": map[string]string{
+					"kubernetes.io/arch":                    "amd64",
+					"kubernetes.io/hostname":                name,
+					"kubernetes.io/os":                      "linux",
+					"node-role.kubernetes.io/control-plane": "",
+					"node-role.kubernetes.io/master":        "",
+					"node-role.kubernetes.io/worker":        "",
+					"topology.kubernetes.io/region":         "local",
+					"topology.kubernetes.io/zone":           fmt.Sprintf("local-%c", 'a'+i),
+				},
+			},
+		})
+	}
+	return all
+}
+
+// nodeList is the part of a list of nodes that readiness depends on.
+type nodeList struct {
+	Items []struct {
+		Spec struct {
+			Taints []object `json:"taints"`
+		} `json:"spec"`
+		Status struct {
+			Conditions []struct {
+				Type   string `json:"type"`
+				Status string `json:"status"`
+			} `json:"conditions"`
+		} `json:"status"`
+	} `json:"items"`
+}
+
+// schedulable counts the nodes that are ready and that nothing keeps pods from.
+func (l nodeList) schedulable() int {
+	count := 0
+	for _, node := range l.Items {
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == "Ready" && condition.Status == "True" && len(node.Spec.Taints) == 0 {
+				count++
+			}
+		}
+	}
+	return count
+}

@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	_ "embed"
+	"strings"
+
+	"sigs.k8s.io/kwok/kustomize/stage/node/fast"
+	heartbeat "sigs.k8s.io/kwok/kustomize/stage/node/heartbeat-with-lease"
+	pod "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
+)
+
+// ourStages hold the pods that are to fail.
+//
+//go:embed stages.yaml
+var ourStages string
+
+// The pods that stages.yaml keeps from becoming ready, as jq expressions.
+const (
+	imageMissing = `any((.spec.containers + .spec.initContainers)[].image; contains("wrong/image"))` +
+		` or (.metadata.name | startswith("does-not-exist"))`
+	held = imageMissing + ` or .metadata.annotations["local-cluster/crash-loop"] == "true"`
+)
+
+const (
+	selectors = "    matchExpressions:\n"
+	next      = "  next:\n"
+
+	requireNotHeld = "    - key: '" + held + "'\n" +
+		"      operator: 'NotIn'\n" +
+		"      values:\n" +
+		"      - 'true'\n"
+)
+
+// stages returns what simulated nodes and pods do: kwok's fast stages, restricted to pods that
+// are not held, and ours.
+func stages() string {
+	notHeld := selectors + requireNotHeld
+	slow := "  delay:\n" +
+		"    durationFrom:\n" +
+		"      expressionFrom: '.metadata.annotations[\"local-cluster/ready-after\"]'\n"
+	ready := strings.Replace(pod.DefaultPodReady, selectors, notHeld, 1)
+	complete := strings.Replace(pod.DefaultPodComplete, selectors, notHeld, 1)
+	return strings.Join([]string{
+		fast.DefaultNodeInit,
+		heartbeat.DefaultNodeHeartbeatWithLease,
+		strings.Replace(ready, next, slow+next, 1),
+		complete,
+		pod.DefaultPodDelete,
+		strings.Replace(ourStages, "IMAGE_MISSING", imageMissing, 1),
+		recovered(),
+	}, "\n---\n")
+}
+
+// recovered makes a pod ready again whose crash loop was ended by removing the annotation.
+func recovered() string {
+	_, becomesReady, _ := strings.Cut(pod.DefaultPodReady, next)
+	return recoveredSelector + requireNotHeld + next + becomesReady
+}
+
+const recoveredSelector = `apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata:
+  name: pod-recovered
+spec:
+  resourceRef:
+    apiGroup: v1
+    kind: Pod
+  selector:
+    matchExpressions:
+    - key: '.metadata.deletionTimestamp'
+      operator: 'DoesNotExist'
+    - key: '.status.containerStatuses[]?.state.waiting.reason'
+      operator: 'In'
+      values:
+      - 'CrashLoopBackOff'
+`

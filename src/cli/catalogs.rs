@@ -1,0 +1,246 @@
+//! Catalogs named on the command line: directories and files of blobs, or the URL of a catalog
+//! server. Each is read once, however often it is asked for.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use olm_core::catalog::{Blob, Content, read};
+use olm_core::error::Chain;
+
+/// How long a catalog server may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a catalog server may be silent; large catalogs may take long in all.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Path of the whole content below the base URL of a catalog.
+const ALL: &str = "/api/v1/all";
+
+/// The value of `--catalog`: `[NAME=]PATH|URL[,priority=N]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CatalogFlag {
+    /// Name of the catalog; by default the last part of its place.
+    pub(crate) name: String,
+    /// Its priority, 0 by default.
+    pub(crate) priority: i32,
+    /// Path or URL.
+    pub(crate) place: String,
+}
+
+impl FromStr for CatalogFlag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (text, priority) = match text.rsplit_once(",priority=") {
+            Some((text, priority)) => {
+                let priority = priority.parse();
+                (
+                    text,
+                    priority.map_err(|error| format!("priority: {error}"))?,
+                )
+            }
+            None => (text, 0),
+        };
+        // A path may hold `=` too; a name holds no `/`.
+        let named = text.split_once('=').filter(|(name, _)| !name.contains('/'));
+        let (name, place) = match named {
+            Some((name, place)) => (name.to_owned(), place),
+            None => (default_name(text), text),
+        };
+        if name.is_empty() || place.is_empty() {
+            return Err("must be [NAME=]PATH|URL[,priority=N]".to_owned());
+        }
+        Ok(Self {
+            name,
+            priority,
+            place: place.to_owned(),
+        })
+    }
+}
+
+/// Returns the last part of a path or of the base of a URL.
+fn default_name(place: &str) -> String {
+    let place = if is_url(place) { base_of(place) } else { place };
+    let place = place.trim_end_matches('/');
+    let name = Path::new(place).file_name();
+    let name = name.map(|name| name.to_string_lossy().into_owned());
+    // `.` and `/` have no last part.
+    name.unwrap_or_else(|| "catalog".to_owned())
+}
+
+fn is_url(place: &str) -> bool {
+    place.starts_with("http://") || place.starts_with("https://")
+}
+
+fn base_of(url: &str) -> &str {
+    let url = url.trim_end_matches('/');
+    url.strip_suffix(ALL).unwrap_or(url)
+}
+
+/// Reads catalogs and keeps them, and the reasons why some could not be read.
+#[derive(Debug, Default)]
+pub(crate) struct Catalogs {
+    authorities: Option<PathBuf>,
+    client: Option<reqwest::Client>,
+    contents: BTreeMap<String, Result<Content, String>>,
+}
+
+impl Catalogs {
+    /// Starts with nothing read; servers are trusted by the CA certificates of a file, if given,
+    /// and of nobody else then.
+    pub(crate) fn new(authorities: Option<PathBuf>) -> Self {
+        Self {
+            authorities,
+            ..Self::default()
+        }
+    }
+
+    /// Reads a catalog unless that was tried before.
+    pub(crate) async fn load(&mut self, place: &str) {
+        if !self.contents.contains_key(place) {
+            let content = self.read(place).await;
+            let content = content.map_err(|error| format!("{error:#}"));
+            self.contents.insert(place.to_owned(), content);
+        }
+    }
+
+    /// Returns a catalog that was loaded, or why it could not be.
+    pub(crate) fn content(&self, place: &str) -> Result<&Content, &str> {
+        match self.contents.get(place) {
+            Some(content) => content.as_ref().map_err(String::as_str),
+            None => Err("not loaded"),
+        }
+    }
+
+    async fn read(&mut self, place: &str) -> anyhow::Result<Content> {
+        if is_url(place) {
+            let text = self.fetch(&format!("{}{ALL}", base_of(place))).await?;
+            let content = Content::from_lines(text.lines());
+            return content.map_err(|error| {
+                anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error))
+            });
+        }
+        let path = Path::new(place);
+        let mut files = Vec::new();
+        collect(path, path, &mut files)?;
+        let files = files
+            .iter()
+            .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+        let contents = read::read_catalog(files)
+            .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
+        Ok(Content::from_blobs(contents.metas.iter().map(Blob::from)))
+    }
+
+    async fn fetch(&mut self, url: &str) -> anyhow::Result<String> {
+        let client = match &self.client {
+            Some(client) => client.clone(),
+            None => self
+                .client
+                .insert(client(self.authorities.as_deref())?)
+                .clone(),
+        };
+        let response = client
+            .get(url)
+            .send()
+            .await
+            .context("error performing request")?;
+        let status = response.status();
+        if status != reqwest::StatusCode::OK {
+            anyhow::bail!(
+                "error: received unexpected response status code {}",
+                status.as_u16()
+            );
+        }
+        response.text().await.context("error performing request")
+    }
+}
+
+/// Makes the client that talks to catalog servers.
+fn client(authorities: Option<&Path>) -> anyhow::Result<reqwest::Client> {
+    let mut builder = reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(IDLE_TIMEOUT);
+    if let Some(path) = authorities {
+        let pem = std::fs::read(path).with_context(|| path.display().to_string())?;
+        let certificates = reqwest::Certificate::from_pem_bundle(&pem)
+            .with_context(|| path.display().to_string())?;
+        if certificates.is_empty() {
+            anyhow::bail!("no certificates found in `{}`", path.display());
+        }
+        builder = builder.tls_certs_only(certificates);
+    }
+    builder.build().context("error getting HTTP client")
+}
+
+/// Reads a file, or all files below a directory, with their paths relative to the root.
+///
+/// A link to a directory is not followed: it is opened as a file and fails, as it does upstream.
+fn collect(root: &Path, path: &Path, files: &mut Vec<(String, Vec<u8>)>) -> anyhow::Result<()> {
+    let shown = || path.display().to_string();
+    let is_root = root == path;
+    let metadata = if is_root {
+        path.metadata()
+    } else {
+        path.symlink_metadata()
+    };
+    if metadata.with_context(shown)?.is_dir() {
+        for entry in path.read_dir().with_context(shown)? {
+            collect(root, &entry.with_context(shown)?.path(), files)?;
+        }
+        return Ok(());
+    }
+    let bytes = std::fs::read(path).with_context(shown)?;
+    let relative = if is_root {
+        path.file_name().map(Path::new)
+    } else {
+        path.strip_prefix(root).ok()
+    };
+    let relative = relative.unwrap_or(path).to_string_lossy().into_owned();
+    files.push((relative, bytes));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::path("catalogs/v4", "v4", 0, "catalogs/v4")]
+    #[case::trailing_slash("catalogs/v4/", "v4", 0, "catalogs/v4/")]
+    #[case::current_directory(".", "catalog", 0, ".")]
+    #[case::named("red=catalogs/v4,priority=-100", "red", -100, "catalogs/v4")]
+    #[case::equals_in_a_path("./a=b", "a=b", 0, "./a=b")]
+    #[case::url("https://h:1/catalogs/red", "red", 0, "https://h:1/catalogs/red")]
+    #[case::whole_url(
+        "https://h/catalogs/red/api/v1/all",
+        "red",
+        0,
+        "https://h/catalogs/red/api/v1/all"
+    )]
+    #[case::named_url("r=https://h/x?y=z,priority=1", "r", 1, "https://h/x?y=z")]
+    fn catalog_flags(
+        #[case] text: &str,
+        #[case] name: &str,
+        #[case] priority: i32,
+        #[case] place: &str,
+    ) {
+        let want = CatalogFlag {
+            name: name.to_owned(),
+            priority,
+            place: place.to_owned(),
+        };
+        assert_eq!(text.parse(), Ok(want));
+    }
+
+    #[rstest]
+    #[case::empty("")]
+    #[case::no_place("a=")]
+    #[case::no_name("=a")]
+    #[case::priority("a,priority=high")]
+    fn wrong_catalog_flags(#[case] text: &str) {
+        assert!(text.parse::<CatalogFlag>().is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! `kubectl olm rbac`: a service account with exactly the rights that bundles need.
+//!
+//! The output is ready for `kubectl apply -f -`. No Namespace is in it: the user owns it, and it
+//! must exist, as every other namespace in which the bundles have objects.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use anyhow::Context as _;
+use clap::Args;
+use olm_core::error::quote;
+use olm_core::object::Object;
+use olm_core::preflight::permission::{Account, BundleObjects, FinalizersRule, Options, manifests};
+
+use crate::args::Global;
+use crate::bundle_source::load_bundle_source;
+use crate::commands::render::{Output, Rendering, print};
+use crate::output::{Outcome, UsageError, notice};
+
+/// Flags of `rbac`.
+#[derive(Debug, Args)]
+pub(crate) struct RbacArgs {
+    /// Directories of unpacked bundles, or references of bundle images; the account can install
+    /// each, upgrade among them and remove them
+    #[arg(value_name = "BUNDLE_DIR|IMAGE", required = true)]
+    bundles: Vec<String>,
+    /// Name of the service account
+    #[arg(long, value_name = "NAME")]
+    service_account: String,
+    /// Add `list` and `watch` on whole resources: one watch a kind instead of one an object
+    #[arg(long)]
+    with_watch: bool,
+    /// Leave roles and bindings unnamed, because their names change between versions
+    #[arg(long)]
+    stable: bool,
+    /// Grant `escalate` and `bind` instead of the rules of the bundles' roles: shorter, far
+    /// stronger
+    #[arg(long)]
+    use_bind_escalate: bool,
+    /// Add what upstream's controller needs besides, for one extension or for all
+    #[arg(
+        long,
+        value_name = "EXTENSION",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    compat_finalizers_rule: Option<String>,
+    /// How the bundles are rendered.
+    #[command(flatten)]
+    rendering: Rendering,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// One bundle, rendered.
+struct Rendered {
+    source: String,
+    name: String,
+    objects: Vec<Object>,
+}
+
+/// Renders the bundles and prints the account with its roles and bindings.
+pub(crate) async fn run(
+    args: RbacArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let account = Account {
+        namespace: global.require_namespace()?.to_owned(),
+        name: args.service_account.clone(),
+    };
+    if account.name.is_empty() {
+        let text = "a service account is required: --service-account NAME";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    let mut rendered = Vec::with_capacity(args.bundles.len());
+    for source in &args.bundles {
+        let bundle = load(source, &args, &account.namespace).await;
+        rendered.push(bundle.with_context(|| source.clone())?);
+    }
+    rendered.sort_by(|a, b| (&a.name, &a.source).cmp(&(&b.name, &b.source)));
+    let bundles: Vec<BundleObjects<'_>> = rendered
+        .iter()
+        .map(|bundle| BundleObjects {
+            name: &bundle.name,
+            objects: &bundle.objects,
+        })
+        .collect();
+    let (objects, warnings) = manifests(&bundles, &account, &options(&args))?;
+    for warning in warnings {
+        notice(&format!("warning: {warning}"));
+    }
+    if args.output == Output::Yaml {
+        out.write_all(header(&rendered, &account).as_bytes())?;
+    }
+    print(objects, args.output, out)?;
+    Ok(Outcome::Done)
+}
+
+async fn load(source: &str, args: &RbacArgs, namespace: &str) -> anyhow::Result<Rendered> {
+    let bundle = load_bundle_source(source).await?;
+    Ok(Rendered {
+        source: source.to_owned(),
+        objects: args.rendering.render(&bundle, namespace)?,
+        name: bundle.csv.name,
+    })
+}
+
+fn options(args: &RbacArgs) -> Options {
+    let finalizers = args.compat_finalizers_rule.as_deref();
+    Options {
+        collection_watch: args.with_watch,
+        stable: args.stable,
+        bind_escalate: args.use_bind_escalate,
+        compat_finalizers: finalizers.map(|name| match name {
+            "" => FinalizersRule::Any,
+            name => FinalizersRule::Named(name.to_owned()),
+        }),
+    }
+}
+
+/// Says in a YAML comment which bundles the rights are for, so that a file kept of them tells.
+fn header(bundles: &[Rendered], account: &Account) -> String {
+    let mut header = format!(
+        "# What service account {}/{} needs to install, keep, upgrade among and remove:\n",
+        account.namespace, account.name
+    );
+    for Rendered { source, name, .. } in bundles {
+        // Quoted, so that no line break of a path ends the comment.
+        let _ = writeln!(header, "#   {name} from {}", quote(source));
+    }
+    header
+}

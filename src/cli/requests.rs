@@ -1,0 +1,64 @@
+//! Many requests at once: one JSON document a line in, one answer a line out, in the same order.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+
+use anyhow::Context as _;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::output::{Outcome, write_json_line};
+
+/// Answers every line of a file, or of stdin for `-`; blank lines are no requests.
+///
+/// A line that is no request is answered with `error` and its number, the rest goes on, and the
+/// command ends as failed. Whatever the answers are, it is done otherwise.
+pub(crate) async fn answer_lines<T: DeserializeOwned>(
+    source: &str,
+    out: &mut dyn Write,
+    mut answer: impl AsyncFnMut(T) -> Value,
+) -> anyhow::Result<Outcome> {
+    let interactive = source == "-";
+    let mut reader: Box<dyn BufRead> = if interactive {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = File::open(source).with_context(|| source.to_owned())?;
+        Box::new(BufReader::new(file))
+    };
+    let mut outcome = Outcome::Done;
+    let mut line = Vec::new();
+    for number in 1u64.. {
+        line.clear();
+        if reader
+            .read_until(b'\n', &mut line)
+            .with_context(|| source.to_owned())?
+            == 0
+        {
+            break;
+        }
+        let text = line.trim_ascii();
+        if text.is_empty() {
+            continue;
+        }
+        let answer = match serde_json::from_slice(text) {
+            Ok(request) => answer(request).await,
+            Err(error) => {
+                outcome = Outcome::Failed;
+                json!({"line": number, "error": format!("line {number}: {}", reason(&error))})
+            }
+        };
+        write_json_line(out, &answer)?;
+        // Another program may wait for this answer before it asks again.
+        if interactive {
+            out.flush()?;
+        }
+    }
+    Ok(outcome)
+}
+
+/// Returns what is wrong with a line, without the place in it that only confuses beside its number.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
+}

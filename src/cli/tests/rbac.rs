@@ -1,0 +1,111 @@
+//! `kubectl olm rbac` as a user runs it, on the sample bundles of the demo.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const ONE: &str = "hack/demo/bundles/lamp-operator/1.0.0";
+const TWO: &str = "hack/demo/bundles/lamp-operator/1.1.0";
+
+fn rbac(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .arg("rbac")
+        .args(args)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .output()
+        .unwrap()
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = rbac(args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(errors, "");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn failure(args: &[&str]) -> (Option<i32>, String) {
+    let output = rbac(args);
+    assert!(output.stdout.is_empty());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), errors)
+}
+
+#[test]
+fn rights_for_a_chain_are_printed_as_yaml() {
+    let account = ["-n", "lamps", "--service-account", "installer"];
+    insta::assert_snapshot!(stdout(&[&[ONE, TWO][..], &account].concat()));
+}
+
+#[test]
+fn order_of_bundles_does_not_matter() {
+    let account = ["-n", "lamps", "--service-account", "installer"];
+    assert_eq!(
+        stdout(&[&[ONE, TWO][..], &account].concat()),
+        stdout(&[&[TWO, ONE][..], &account].concat())
+    );
+}
+
+#[test]
+fn json_is_one_list_without_namespace() {
+    let account = [
+        "-n",
+        "lamps",
+        "--service-account",
+        "installer",
+        "-o",
+        "json",
+    ];
+    let text = stdout(&[&[ONE][..], &account].concat());
+    let list: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (&list["apiVersion"], &list["kind"]),
+        (&"v1".into(), &"List".into())
+    );
+    let items = list["items"].as_array().unwrap();
+    assert_eq!(items[0]["kind"], "ServiceAccount");
+    assert!(items.iter().all(|item| item["kind"] != "Namespace"));
+}
+
+#[test]
+fn stronger_options_warn_on_stderr() {
+    let account = ["-n", "lamps", "--service-account", "installer"];
+    let output = rbac(&[&[ONE, "--use-bind-escalate"][..], &account].concat());
+    assert!(output.status.success());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        errors.starts_with("warning: `escalate` lets the account"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn missing_flags_are_wrong_usage() {
+    let (code, text) = failure(&[ONE, "--service-account", "installer"]);
+    assert_eq!(code, Some(2));
+    assert_eq!(text, "error: a namespace is required: -n NAMESPACE\n");
+    assert_eq!(failure(&[ONE, "-n", "lamps"]).0, Some(2));
+    assert_eq!(
+        failure(&["-n", "lamps", "--service-account", "a"]).0,
+        Some(2)
+    );
+    let (code, text) = failure(&[ONE, "-n", "lamps", "--service-account", ""]);
+    assert_eq!(code, Some(2));
+    assert_eq!(
+        text,
+        "error: a service account is required: --service-account NAME\n"
+    );
+}
+
+#[test]
+fn refused_bundle_is_named() {
+    let source = "hack/demo/crds";
+    let (code, text) = failure(&[source, "-n", "lamps", "--service-account", "installer"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        text,
+        "error: hack/demo/crds: open metadata/annotations.yaml: no such file or directory\n"
+    );
+}

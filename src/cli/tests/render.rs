@@ -1,0 +1,157 @@
+//! `kubectl olm render` as a user runs it: exit code, stdout, stderr.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn sample() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/testdata/bundle/sample")
+}
+
+fn olm(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs `render` on a bundle and returns exit code, stdout and stderr.
+fn render(bundle: &Path, flags: &[&str]) -> (i32, String, String) {
+    let arguments: Vec<&str> = ["render", bundle.to_str().unwrap()]
+        .iter()
+        .chain(flags)
+        .copied()
+        .collect();
+    let output = olm(&arguments);
+    let code = output.status.code().unwrap();
+    (code, text(&output.stdout), text(&output.stderr))
+}
+
+/// Writes a bundle whose ClusterServiceVersion has this spec.
+fn bundle(spec: &str) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    fs::create_dir(root.join("manifests")).unwrap();
+    fs::create_dir(root.join("metadata")).unwrap();
+    let annotations = "annotations: {operators.operatorframework.io.bundle.package.v1: pot}";
+    fs::write(root.join("metadata/annotations.yaml"), annotations).unwrap();
+    let csv = format!("kind: ClusterServiceVersion\nmetadata: {{name: pot.v1}}\nspec: {spec}\n");
+    fs::write(root.join("manifests/csv.yaml"), csv).unwrap();
+    directory
+}
+
+#[test]
+fn yaml_and_json_hold_the_same_objects() {
+    let (code, yaml, notices) = render(&sample(), &["-n", "ops"]);
+    assert_eq!(code, 0, "{notices}");
+    assert!(
+        notices.starts_with("warning: ClusterRoleBinding \"kettle-foreign\""),
+        "{notices}"
+    );
+    assert!(yaml.starts_with("---\n"), "{yaml}");
+    let documents = olm_core::yaml::to_json(&yaml).unwrap();
+
+    let (code, json, _) = render(&sample(), &["-n", "ops", "-o", "json"]);
+    assert_eq!(code, 0);
+    let list: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(list["apiVersion"], "v1");
+    assert_eq!(list["kind"], "List");
+    assert_eq!(list["items"], Value::Array(documents));
+    assert!(list["items"].as_array().unwrap().len() > 10);
+}
+
+// rendering.md section 2, 3.4
+#[test]
+fn what_is_not_supported_is_refused_with_its_text() {
+    let all = "installModes: [{type: AllNamespaces, supported: true}]";
+    let hooked = bundle(&format!(
+        "{{{all}, webhookdefinitions: [{{generateName: w}}]}}"
+    ));
+    let own = bundle("{installModes: [{type: OwnNamespace, supported: true}]}");
+    let (hooked, own) = (hooked.path(), own.path());
+    let cases: [(&Path, &[&str], &str); 5] = [
+        (
+            hooked,
+            &[],
+            "unsupported bundle: webhookDefinitions are not supported",
+        ),
+        (
+            hooked,
+            &["--webhook-certificates", "cert-manager"],
+            "unsupported bundle: webhookDefinitions are not supported",
+        ),
+        (
+            own,
+            &[],
+            "unsupported bundle: bundle does not support AllNamespaces install mode",
+        ),
+        (
+            &sample(),
+            &["--watch-namespace", "dev"],
+            "invalid ClusterExtension configuration: invalid configuration: unknown field \
+             \"watchNamespace\"",
+        ),
+        (
+            Path::new("Not A Reference"),
+            &[],
+            "\"Not A Reference\" is neither a directory nor an image reference: ",
+        ),
+    ];
+    for (bundle, flags, want) in cases {
+        let flags = [&["-n", "ops"], flags].concat();
+        let (code, out, notices) = render(bundle, &flags);
+        assert_eq!((code, out.as_str()), (1, ""), "{flags:?}");
+        assert!(notices.starts_with(&format!("error: {want}")), "{notices}");
+    }
+}
+
+#[test]
+fn the_configuration_is_read_from_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.yaml");
+    let path = file.to_str().unwrap();
+    let run = |content: &str, flags: &[&str]| {
+        fs::write(&file, content).unwrap();
+        render(
+            &sample(),
+            &[&["-n", "ops", "--config", path], flags].concat(),
+        )
+    };
+    assert_eq!(run("{}", &[]).0, 0);
+    assert_eq!(run("", &[]).0, 0);
+    let (code, _, notices) = run(
+        "deploymentConfig: {}\n",
+        &["--role-placement", "targets-only"],
+    );
+    assert_eq!(code, 1);
+    assert_eq!(
+        notices,
+        "error: invalid ClusterExtension configuration: invalid configuration: unknown field \
+         \"deploymentConfig\"\n"
+    );
+    let (code, _, notices) = run("a: [", &[]);
+    assert_eq!(code, 1);
+    let want = "error: invalid ClusterExtension configuration: invalid configuration: yaml: line";
+    assert!(notices.starts_with(want), "{notices}");
+    assert_eq!(run("watchNamespace: a", &["--watch-namespace", "b"]).0, 2);
+    assert_eq!(run("a: 1\n---\nb: 2", &[]).0, 2);
+}
+
+// style.md case 14
+#[test]
+fn wrong_usage_exits_with_two() {
+    let (code, out, notices) = render(&sample(), &[]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert_eq!(notices, "error: a namespace is required: -n NAMESPACE\n");
+    assert_eq!(render(&sample(), &["-n", "ops", "-o", "table"]).0, 2);
+    assert_eq!(
+        render(&sample(), &["-n", "ops", "--role-placement", "x"]).0,
+        2
+    );
+}

@@ -1,0 +1,76 @@
+//! What can go wrong with a ClusterCatalog, and what then.
+
+use std::time::Duration;
+
+use olm_api::conditions::reasons;
+use olm_api::keys;
+use olm_core::error::{Classify, Disposition, quote};
+use olm_core::status::catalog;
+use olm_image::{PullError, ReferenceError};
+
+use super::store::StoreError;
+
+/// Longest wait a registry may ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_mins(15);
+
+/// Why a ClusterCatalog is not as its spec wants it. The texts are upstream's.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// The source names no image, which the schema prevents.
+    #[error("{}", catalog::no_image(.0))]
+    NoImage(String),
+    /// The reference is unusable.
+    #[error("source catalog content")]
+    Reference(#[source] ReferenceError),
+    /// The image cannot be had.
+    #[error("source catalog content")]
+    Pull(#[source] Box<PullError>),
+    /// The content cannot be read or stored.
+    #[error("error storing fbc")]
+    Store(#[source] StoreError),
+    /// The content of a catalog that is switched off cannot be removed.
+    #[error("error deleting catalog content")]
+    Remove(#[source] StoreError),
+    /// The content of a catalog that is being deleted cannot be removed.
+    #[error("finalizer {} failed", quote(keys::finalizer::DELETE_SERVER_CACHE))]
+    Finalizer(#[source] StoreError),
+    /// Work on a thread of its own was cut short, as happens when the process stops.
+    #[error("catalog work was interrupted")]
+    Interrupted(#[source] tokio::task::JoinError),
+    /// The status cannot be written.
+    #[error("error updating status")]
+    Status(#[source] kube::Error),
+    /// Label or finalizers cannot be written.
+    #[error("error updating metadata")]
+    Metadata(#[source] kube::Error),
+}
+
+impl Classify for CatalogError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::NoImage(_) | Self::Reference(_) => Disposition::Terminal(reasons::BLOCKED),
+            Self::Pull(error) if error.is_terminal() => Disposition::Terminal(reasons::BLOCKED),
+            Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, |delay| {
+                Disposition::Wait(delay.min(MAX_RETRY_AFTER))
+            }),
+            Self::Store(_)
+            | Self::Remove(_)
+            | Self::Finalizer(_)
+            | Self::Interrupted(_)
+            | Self::Status(_)
+            | Self::Metadata(_) => Disposition::Retry,
+        }
+    }
+}
+
+impl CatalogError {
+    /// Says whether the object changed since it was read: its next version is already on the way.
+    pub fn is_conflict(&self) -> bool {
+        match self {
+            Self::Status(kube::Error::Api(status)) | Self::Metadata(kube::Error::Api(status)) => {
+                matches!(status.code, 404 | 409)
+            }
+            _ => false,
+        }
+    }
+}

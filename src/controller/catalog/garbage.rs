@@ -1,0 +1,49 @@
+//! Removes the content of catalogs that are gone, whose deletion nobody here saw.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams};
+use olm_api::ClusterCatalog;
+use olm_core::error::Chain;
+
+use super::reconcile::{Context, blocking};
+
+/// Collects garbage at once and then every `interval`. Never returns.
+pub(super) async fn collect_regularly(ctx: Arc<Context>, interval: Duration) {
+    let mut ticks = tokio::time::interval(interval);
+    loop {
+        ticks.tick().await;
+        collect(&ctx).await;
+    }
+}
+
+async fn collect(ctx: &Arc<Context>) {
+    // Read before the list: what is stored later belongs to an object the list may not have.
+    let stored = ctx.store.catalogs();
+    let listed = Api::<ClusterCatalog>::all(ctx.client.clone())
+        .list_metadata(&ListParams::default())
+        .await;
+    let live: BTreeSet<String> = match listed {
+        Ok(list) => list.items.iter().map(|item| item.name_any()).collect(),
+        Err(error) => {
+            tracing::warn!(error = %Chain(&error), "garbage collection could not list catalogs");
+            return;
+        }
+    };
+    for name in stored.into_iter().filter(|name| !live.contains(name)) {
+        let store = Arc::clone(&ctx.store);
+        let gone = name.clone();
+        match blocking(move || store.remove(&gone)).await {
+            Ok(Ok(())) => tracing::info!(catalog = name, "content of a deleted catalog removed"),
+            Ok(Err(error)) => {
+                tracing::warn!(catalog = name, error = %Chain(&error), "garbage collection failed");
+            }
+            Err(error) => {
+                tracing::warn!(catalog = name, error = %Chain(&error), "garbage collection failed");
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What a pass over a ClusterCatalog does, decided from what was read. Pure.
+
+use std::time::{Duration, Instant};
+
+use kube::ResourceExt as _;
+use olm_api::keys::{finalizer, label};
+use olm_api::{AvailabilityMode, ClusterCatalog};
+
+/// Part of a poll interval that is added at random, so that catalogs drift apart.
+const POLL_JITTER: f64 = 0.01;
+
+/// What is remembered of the last success, in this process only.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Memory {
+    /// Generation it was for.
+    pub(super) generation: Option<i64>,
+    /// When the registry was asked last.
+    pub(super) polled: Instant,
+    /// Fraction from 0 to 1 that stretches this poll interval.
+    pub(super) jitter: f64,
+}
+
+/// What is known before anything is done.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Observed {
+    /// Whether the store has content of this very object.
+    pub(super) stored: bool,
+    /// The last success, unless the last attempt failed.
+    pub(super) memory: Option<Memory>,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// Remove content, say so, and let go of the object.
+    SwitchOff,
+    /// Remove content, say so, and let the object go.
+    Remove,
+    /// Others still hold the object that is being deleted, or nobody does.
+    Leave,
+    /// Put our finalizer and the label with the name on the object; the next pass goes on.
+    Adopt,
+    /// Ask the registry.
+    Fetch,
+    /// Everything is here; only the status may need repair.
+    Keep,
+}
+
+/// Decides what a pass does (catalogs.md 2.2 and 2.3).
+pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) -> Plan {
+    let ours = has_finalizer(catalog);
+    let deleting = catalog.metadata.deletion_timestamp.is_some();
+    if catalog.spec.availability() == AvailabilityMode::Unavailable {
+        return Plan::SwitchOff;
+    }
+    if deleting {
+        return if ours { Plan::Remove } else { Plan::Leave };
+    }
+    if !ours || catalog.labels().get(label::METADATA_NAME) != Some(&catalog.name_any()) {
+        return Plan::Adopt;
+    }
+    match &observed.memory {
+        Some(memory)
+            if observed.stored
+                && memory.generation == catalog.metadata.generation
+                && until_poll(catalog, memory, now) != Some(Duration::ZERO) =>
+        {
+            Plan::Keep
+        }
+        _ => Plan::Fetch,
+    }
+}
+
+/// Says whether our finalizer is on the object.
+pub(super) fn has_finalizer(catalog: &ClusterCatalog) -> bool {
+    let finalizers = catalog.finalizers();
+    finalizers
+        .iter()
+        .any(|name| name == finalizer::DELETE_SERVER_CACHE)
+}
+
+/// Returns how long until the registry is asked again; nothing if it is not polled.
+pub(super) fn until_poll(
+    catalog: &ClusterCatalog,
+    memory: &Memory,
+    now: Instant,
+) -> Option<Duration> {
+    let minutes = catalog.spec.source.image.as_ref()?.poll_interval_minutes?;
+    let minutes = u64::try_from(minutes).ok()?;
+    let interval = Duration::from_secs(minutes.saturating_mul(60));
+    // An interval too long to be added is as good as none.
+    let stretched = interval.checked_add(interval.checked_div(100)?)?;
+    let wait = interval + (stretched - interval).mul_f64(memory.jitter * POLL_JITTER * 100.0);
+    let due = memory.polled.checked_add(wait)?;
+    Some(due.saturating_duration_since(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use olm_api::{CatalogSource, ClusterCatalogSpec, ImageSource};
+    use rstest::rstest;
+
+    fn catalog() -> ClusterCatalog {
+        let mut catalog = ClusterCatalog::new(
+            "acme",
+            ClusterCatalogSpec {
+                source: CatalogSource {
+                    image: Some(ImageSource {
+                        ref_: "example.com/c:1".to_owned(),
+                        poll_interval_minutes: Some(5),
+                    }),
+                    ..CatalogSource::default()
+                },
+                ..ClusterCatalogSpec::default()
+            },
+        );
+        catalog.metadata.generation = Some(1);
+        catalog
+            .finalizers_mut()
+            .push(finalizer::DELETE_SERVER_CACHE.to_owned());
+        let name = (label::METADATA_NAME.to_owned(), "acme".to_owned());
+        catalog.labels_mut().extend([name]);
+        catalog
+    }
+
+    fn remembered(now: Instant, generation: i64, age: u64) -> Observed {
+        Observed {
+            stored: true,
+            memory: Some(Memory {
+                generation: Some(generation),
+                polled: now - Duration::from_secs(age),
+                jitter: 0.0,
+            }),
+        }
+    }
+
+    // catalogs.md 2.3
+    #[rstest]
+    #[case::settled(1, 60, true, Plan::Keep)]
+    #[case::spec_changed(2, 60, true, Plan::Fetch)]
+    #[case::poll_due(1, 300, true, Plan::Fetch)]
+    #[case::content_lost(1, 60, false, Plan::Fetch)]
+    fn fetches_when_something_changed(
+        #[case] generation: i64,
+        #[case] age: u64,
+        #[case] stored: bool,
+        #[case] want: Plan,
+    ) {
+        let now = Instant::now() + Duration::from_secs(10_000);
+        let observed = Observed {
+            stored,
+            ..remembered(now, generation, age)
+        };
+        assert_eq!(plan(&catalog(), &observed, now), want);
+    }
+
+    #[test]
+    fn fetches_after_start_and_after_a_failure() {
+        let observed = Observed {
+            stored: true,
+            memory: None,
+        };
+        assert_eq!(plan(&catalog(), &observed, Instant::now()), Plan::Fetch);
+    }
+
+    // catalogs.md R6
+    #[test]
+    fn polls_after_the_rest_of_the_interval() {
+        let now = Instant::now() + Duration::from_secs(10_000);
+        let memory = |jitter| Memory {
+            jitter,
+            ..remembered(now, 1, 120).memory.unwrap()
+        };
+        let mut catalog = catalog();
+        assert_eq!(
+            until_poll(&catalog, &memory(0.0), now),
+            Some(Duration::from_secs(180))
+        );
+        let latest = until_poll(&catalog, &memory(1.0), now).unwrap();
+        assert!(latest > Duration::from_secs(180) && latest <= Duration::from_secs(183));
+        let image = catalog.spec.source.image.as_mut().unwrap();
+        image.poll_interval_minutes = Some(i64::MAX);
+        until_poll(&catalog, &memory(1.0), now);
+        catalog
+            .spec
+            .source
+            .image
+            .as_mut()
+            .unwrap()
+            .poll_interval_minutes = None;
+        assert_eq!(until_poll(&catalog, &memory(0.0), now), None);
+    }
+
+    // catalogs.md R1, R8, R9
+    #[test]
+    fn metadata_comes_first_and_deletion_ends_it() {
+        let now = Instant::now();
+        let decide = |catalog: &ClusterCatalog| plan(catalog, &Observed::default(), now);
+        let mut bare = catalog();
+        bare.metadata.finalizers = None;
+        assert_eq!(decide(&bare), Plan::Adopt);
+        let mut unlabeled = catalog();
+        unlabeled.metadata.labels = None;
+        assert_eq!(decide(&unlabeled), Plan::Adopt);
+        let mut deleted = catalog();
+        deleted.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        assert_eq!(decide(&deleted), Plan::Remove);
+        deleted.metadata.finalizers = Some(vec!["example.com/other".to_owned()]);
+        assert_eq!(decide(&deleted), Plan::Leave);
+        deleted.spec.availability_mode = Some(AvailabilityMode::Unavailable);
+        assert_eq!(decide(&deleted), Plan::SwitchOff);
+    }
+}

@@ -1,0 +1,336 @@
+//! What the status of a ClusterCatalog says after a pass. Pure.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use olm_api::conditions::types;
+use olm_api::{
+    CatalogSourceType, ClusterCatalog, ClusterCatalogStatus, ClusterCatalogUrls,
+    ResolvedCatalogSource, ResolvedImageSource,
+};
+use olm_core::error::{Chain, Classify as _, Disposition};
+use olm_core::status::{self, catalog as texts};
+
+use super::error::CatalogError;
+use super::store::Origin;
+
+/// Longest error text in a condition, in characters: enough for any cause, and far from the limit
+/// of the API (catalogs.md R11).
+const MAX_ERROR_CHARS: usize = 4096;
+
+/// How a pass ended.
+#[derive(Debug)]
+pub(super) enum Outcome<'a> {
+    /// Content is served as the spec wants it.
+    Served(&'a Origin),
+    /// The content was removed because the catalog is switched off.
+    SwitchedOff,
+    /// The content was removed because the catalog is being deleted.
+    Removed,
+    /// Something failed; content from before may still be served.
+    Failed(&'a CatalogError, Option<&'a Origin>),
+}
+
+/// Returns the status after a pass. Conditions of unknown types stay as they are.
+///
+/// `base` is the address of the catalog server without a path.
+pub(super) fn report(
+    catalog: &ClusterCatalog,
+    outcome: &Outcome<'_>,
+    base: &str,
+    now: Timestamp,
+) -> ClusterCatalogStatus {
+    let mut status = catalog.status.clone().unwrap_or_default();
+    let generation = catalog.metadata.generation;
+    let name = catalog.metadata.name.as_deref().unwrap_or_default();
+    match outcome {
+        Outcome::Served(origin) => {
+            serve(&mut status, origin, base, name);
+            texts::serving().put(&mut status.conditions, generation, now);
+            texts::unpacked().put(&mut status.conditions, generation, now);
+        }
+        Outcome::SwitchedOff => {
+            clear(&mut status);
+            for statement in texts::switched_off() {
+                statement.put(&mut status.conditions, generation, now);
+            }
+        }
+        Outcome::Removed => {
+            clear(&mut status);
+            texts::removed().put(&mut status.conditions, generation, now);
+        }
+        Outcome::Failed(error, origin) => {
+            match origin {
+                Some(origin) => {
+                    serve(&mut status, origin, base, name);
+                    still_serving(&mut status, generation, now);
+                }
+                None => nothing_served(&mut status, error, generation, now),
+            }
+            let text = shown(error);
+            match error.disposition() {
+                Disposition::Terminal(reason) => status::terminal(reason, text),
+                Disposition::Retry | Disposition::RetryWithin(_) | Disposition::Wait(_) => {
+                    status::retrying(text)
+                }
+            }
+            .put(&mut status.conditions, generation, now);
+        }
+    }
+    status::catalog_ready(&status.conditions, generation).put(
+        &mut status.conditions,
+        generation,
+        now,
+    );
+    status
+}
+
+fn serve(status: &mut ClusterCatalogStatus, origin: &Origin, base: &str, name: &str) {
+    status.resolved_source = Some(ResolvedCatalogSource {
+        type_: CatalogSourceType::Image,
+        image: ResolvedImageSource {
+            ref_: origin.reference.clone(),
+        },
+    });
+    status.urls = Some(ClusterCatalogUrls {
+        base: format!("{base}/catalogs/{name}"),
+    });
+    status.last_unpacked = Some(Time(origin.unpacked));
+}
+
+fn clear(status: &mut ClusterCatalogStatus) {
+    status.resolved_source = None;
+    status.urls = None;
+    status.last_unpacked = None;
+}
+
+/// Old content goes on being served; the condition keeps the generation it was unpacked for.
+fn still_serving(status: &mut ClusterCatalogStatus, generation: Option<i64>, now: Timestamp) {
+    let unpacked_for = status::find(&status.conditions, types::SERVING)
+        .filter(|_| status::is_true(&status.conditions, types::SERVING))
+        .map_or(generation, |serving| serving.observed_generation);
+    texts::serving().put(&mut status.conditions, unpacked_for, now);
+}
+
+/// Nothing can be served: either nothing ever was, or the content was lost with its disk.
+fn nothing_served(
+    status: &mut ClusterCatalogStatus,
+    error: &CatalogError,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    let mut statement = texts::nothing_unpacked();
+    if status.resolved_source.is_some() {
+        statement.message = shown(error);
+    }
+    statement.put(&mut status.conditions, generation, now);
+}
+
+fn shown(error: &CatalogError) -> String {
+    Chain(error)
+        .to_string()
+        .chars()
+        .take(MAX_ERROR_CHARS)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use olm_api::ClusterCatalogSpec;
+    use olm_api::conditions::{reasons, status::FALSE, status::TRUE};
+    use std::io;
+
+    use super::super::store::StoreError;
+
+    const BASE: &str = "https://catalogs.example";
+
+    fn catalog() -> ClusterCatalog {
+        let mut catalog = ClusterCatalog::new("acme", ClusterCatalogSpec::default());
+        catalog.metadata.generation = Some(3);
+        catalog
+    }
+
+    fn origin() -> Origin {
+        Origin {
+            catalog: "acme".to_owned(),
+            uid: "u".to_owned(),
+            reference: "example.com/c@sha256:1".to_owned(),
+            unpacked: Timestamp::from_second(1_700_000_000).unwrap(),
+        }
+    }
+
+    fn disk(text: &str) -> CatalogError {
+        CatalogError::Store(StoreError::Disk {
+            action: "error writing catalog content",
+            source: io::Error::other(text.to_owned()),
+        })
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + second).unwrap()
+    }
+
+    fn said<'a>(status: &'a ClusterCatalogStatus, type_: &str) -> (&'a str, &'a str, &'a str) {
+        let found = status::find(&status.conditions, type_).unwrap();
+        (&found.status, &found.reason, &found.message)
+    }
+
+    // catalogs.md R1
+    #[test]
+    fn success_names_source_address_and_time() {
+        let status = report(&catalog(), &Outcome::Served(&origin()), BASE, at(9));
+        assert_eq!(
+            status.resolved_source.as_ref().unwrap().image.ref_,
+            "example.com/c@sha256:1"
+        );
+        assert_eq!(
+            status.urls.as_ref().unwrap().base,
+            "https://catalogs.example/catalogs/acme"
+        );
+        assert_eq!(status.last_unpacked.as_ref().unwrap().0, at(0));
+        assert_eq!(
+            said(&status, types::SERVING),
+            (
+                TRUE,
+                reasons::AVAILABLE,
+                "Serving desired content from resolved source"
+            )
+        );
+        assert_eq!(
+            said(&status, types::PROGRESSING),
+            (
+                TRUE,
+                reasons::SUCCEEDED,
+                "Successfully unpacked and stored content from resolved source"
+            )
+        );
+        assert_eq!(said(&status, types::READY).0, TRUE);
+    }
+
+    #[test]
+    fn a_second_look_changes_nothing() {
+        let mut catalog = catalog();
+        let status = report(&catalog, &Outcome::Served(&origin()), BASE, at(0));
+        catalog.status = Some(status.clone());
+        assert_eq!(
+            report(&catalog, &Outcome::Served(&origin()), BASE, at(60)),
+            status
+        );
+    }
+
+    // catalogs.md R2, R13
+    #[test]
+    fn nothing_is_served_before_the_first_success() {
+        let mut catalog = catalog();
+        let error = disk("no space");
+        let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
+        assert_eq!(
+            said(&status, types::SERVING),
+            (
+                FALSE,
+                reasons::UNAVAILABLE,
+                "Catalog contents have not been unpacked yet"
+            )
+        );
+        let text = "error storing fbc: error writing catalog content: no space";
+        assert_eq!(
+            said(&status, types::PROGRESSING),
+            (TRUE, reasons::RETRYING, text)
+        );
+        assert_eq!(
+            said(&status, types::READY),
+            (FALSE, reasons::RETRYING, text)
+        );
+        // Content that was lost is another matter: the status said more before.
+        catalog.status = Some(report(&catalog, &Outcome::Served(&origin()), BASE, at(0)));
+        let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
+        assert_eq!(
+            said(&status, types::SERVING),
+            (FALSE, reasons::UNAVAILABLE, text)
+        );
+        assert!(status.resolved_source.is_some() && status.urls.is_some());
+    }
+
+    // catalogs.md R4; api.md 2.5
+    #[test]
+    fn old_content_is_served_while_a_newer_one_fails() {
+        let mut catalog = catalog();
+        catalog.status = Some(report(&catalog, &Outcome::Served(&origin()), BASE, at(0)));
+        catalog.metadata.generation = Some(4);
+        let error = disk("x");
+        let status = report(
+            &catalog,
+            &Outcome::Failed(&error, Some(&origin())),
+            BASE,
+            at(1),
+        );
+        assert_eq!(said(&status, types::SERVING).0, TRUE);
+        let generation = |type_| {
+            status::find(&status.conditions, type_)
+                .unwrap()
+                .observed_generation
+        };
+        assert_eq!(generation(types::SERVING), Some(3));
+        assert_eq!(generation(types::PROGRESSING), Some(4));
+        assert_eq!(said(&status, types::READY).0, FALSE);
+    }
+
+    #[test]
+    fn terminal_errors_block() {
+        let error = CatalogError::NoImage("acme".to_owned());
+        let status = report(&catalog(), &Outcome::Failed(&error, None), BASE, at(0));
+        assert_eq!(
+            said(&status, types::PROGRESSING),
+            (
+                FALSE,
+                reasons::BLOCKED,
+                "error parsing ClusterCatalog \"acme\", image source is nil"
+            )
+        );
+    }
+
+    // catalogs.md R10
+    #[test]
+    fn a_reference_that_is_not_canonical_blocks() {
+        let reference = "foo/bar:latest".parse::<olm_image::ImageRef>().unwrap_err();
+        let error = CatalogError::Reference(reference);
+        let status = report(&catalog(), &Outcome::Failed(&error, None), BASE, at(0));
+        let (progressing, reason, message) = said(&status, types::PROGRESSING);
+        assert_eq!((progressing, reason), (FALSE, reasons::BLOCKED));
+        assert_eq!(
+            message,
+            "source catalog content: error parsing image reference \"foo/bar:latest\": \
+             repository name must be canonical"
+        );
+    }
+
+    // catalogs.md R8
+    #[test]
+    fn switching_off_and_deleting_clear_the_status() {
+        let mut catalog = catalog();
+        catalog.status = Some(report(&catalog, &Outcome::Served(&origin()), BASE, at(0)));
+        for (outcome, reason) in [
+            (Outcome::SwitchedOff, reasons::USER_SPECIFIED_UNAVAILABLE),
+            (Outcome::Removed, reasons::UNAVAILABLE),
+        ] {
+            let status = report(&catalog, &outcome, BASE, at(0));
+            assert!(status.resolved_source.is_none());
+            assert!(status.urls.is_none() && status.last_unpacked.is_none());
+            assert_eq!(said(&status, types::SERVING).1, reason);
+            assert_eq!(said(&status, types::PROGRESSING).1, reasons::SUCCEEDED);
+        }
+    }
+
+    // catalogs.md R7, R11
+    #[test]
+    fn unknown_conditions_stay_and_long_texts_are_cut() {
+        let mut catalog = catalog();
+        let mut status = ClusterCatalogStatus::default();
+        status::Statement::yes("Theirs", "Mine", "x").put(&mut status.conditions, None, at(0));
+        catalog.status = Some(status);
+        let error = disk(&"é".repeat(100_000));
+        let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
+        assert_eq!(said(&status, "Theirs"), (TRUE, "Mine", "x"));
+        assert_eq!(said(&status, types::PROGRESSING).2.chars().count(), 4096);
+    }
+}

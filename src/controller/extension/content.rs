@@ -1,0 +1,116 @@
+//! From a bundle's image to the phases of a revision.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use olm_api::{ClusterExtension, keys};
+use olm_core::bundle::{Bundle, Files};
+use olm_core::config::Features;
+use olm_core::render::{RolePlacement, Settings, handover, render_configured};
+use olm_core::revision::{Phase, phases};
+use serde_json::Value;
+
+use super::error::ContentError;
+use super::target::Target;
+
+/// Contents kept in memory, so that the passes of one roll-out render once.
+const KEPT: usize = 8;
+
+/// What this build can configure and render.
+const FEATURES: Features = Features {
+    single_own_namespace: false,
+    webhooks: false,
+};
+
+/// What a bundle becomes in one extension.
+#[derive(Debug)]
+pub struct Content {
+    /// The objects, in phases.
+    pub phases: Vec<Phase>,
+    /// The bundle's properties, as its annotation holds them.
+    pub properties: Option<String>,
+    /// What a person should know although it stops nothing.
+    pub warnings: Vec<String>,
+}
+
+/// Everything content depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    image: String,
+    package: String,
+    version: String,
+    extension: String,
+    namespace: String,
+    inline: Option<Value>,
+}
+
+impl Request {
+    /// Returns what to render for `extension` to have `target`.
+    pub fn new(extension: &ClusterExtension, target: &Target) -> Self {
+        let spec = extension.spec.as_ref();
+        let inline = spec
+            .and_then(|spec| spec.config.as_ref())
+            .and_then(|config| config.inline.clone());
+        Self {
+            image: target.image.clone(),
+            package: target.package.clone(),
+            version: target.version.clone(),
+            extension: extension.metadata.name.clone().unwrap_or_default(),
+            namespace: spec.map(|spec| spec.namespace.clone()).unwrap_or_default(),
+            inline: inline.map(Value::Object),
+        }
+    }
+
+    /// Renders the files of the bundle.
+    pub fn render(&self, files: &Files) -> Result<Content, ContentError> {
+        let bundle = Bundle::from_files(files)?;
+        let rendered = render_configured(
+            &bundle,
+            &Settings {
+                install_namespace: &self.namespace,
+                inline: self.inline.as_ref(),
+                features: FEATURES,
+                role_placement: RolePlacement::default(),
+            },
+        )?;
+        let objects = handover::prepare_for_revision(
+            rendered.objects,
+            &self.extension,
+            &self.package,
+            &self.version,
+        );
+        Ok(Content {
+            phases: phases(objects)?,
+            properties: bundle
+                .csv
+                .annotations
+                .get(keys::annotation::PROPERTIES)
+                .cloned(),
+            warnings: rendered.warnings,
+        })
+    }
+}
+
+/// The contents rendered last.
+#[derive(Debug, Default)]
+pub struct Rendered(Mutex<VecDeque<(Request, Arc<Content>)>>);
+
+impl Rendered {
+    /// Returns what was rendered for this very request.
+    pub fn get(&self, request: &Request) -> Option<Arc<Content>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter()
+            .find(|(other, _)| other == request)
+            .map(|(_, content)| Arc::clone(content))
+    }
+
+    /// Keeps a content, in place of the oldest.
+    pub fn put(&self, request: Request, content: Arc<Content>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|(other, _)| *other != request);
+        kept.push_back((request, content));
+        if kept.len() > KEPT {
+            kept.pop_front();
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The life of a ClusterExtension: observe, plan, enact, report.
+//!
+//! In: the object, its revisions, its account, the catalogs. Out: at most one revision (a
+//! ClusterObjectSet) and the status. Applying the revision's objects is the business of
+//! [`crate::objectset`].
+
+mod content;
+mod error;
+mod observe;
+mod pass;
+mod removal;
+mod report;
+mod target;
+mod watch;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::Action;
+use kube::runtime::events::{Event, EventType, Recorder};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Client, Resource, ResourceExt};
+use olm_api::{ClusterExtension, ClusterExtensionStatus, keys};
+use olm_core::error::{Chain, Classify, Disposition};
+use olm_core::resolve::{Unavailability, UpdatePolicy};
+use olm_core::revision::Account;
+use olm_image::{BundleCache, Puller};
+use serde_json::json;
+
+pub use error::ExtensionError;
+pub use watch::run;
+
+use crate::backoff::{self, Backoff};
+use crate::fetch::Catalogs;
+use crate::objectset::Uninstall;
+use crate::telemetry::{CONTROLLER_EXTENSION, Metrics, ReconcileResult};
+use pass::Pass;
+
+/// Longest time one pass may take; a pull has its own, shorter limit.
+const PASS_LIMIT: Duration = Duration::from_secs(600);
+
+/// What the administrator of the controller decided about extensions.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Namespace of the Secrets that hold the objects of revisions.
+    pub system_namespace: String,
+    /// Account of extensions that name none.
+    pub default_account: Option<Account>,
+    /// Whether the account an extension names is used.
+    pub named_accounts: bool,
+    /// What an automatic upgrade may change, unless the extension says otherwise.
+    pub updates: UpdatePolicy,
+    /// What a catalog that cannot be read means.
+    pub unavailability: Unavailability,
+    /// Gate `BundleReleaseSupport`.
+    pub release_support: bool,
+    /// Extensions worked on at the same time.
+    pub concurrency: u16,
+}
+
+/// Everything a pass needs.
+pub struct Context {
+    /// A client with the controller's own rights.
+    pub client: Client,
+    /// What the administrator decided.
+    pub settings: Settings,
+    /// The catalogs, as far as they could be read.
+    pub catalogs: Catalogs,
+    /// Pulls bundle images.
+    pub puller: Arc<Puller>,
+    /// Bundles on disk.
+    pub bundles: BundleCache,
+    /// Tears revisions down.
+    pub uninstall: Uninstall,
+    /// Writes Events.
+    pub recorder: Recorder,
+    /// Counts passes.
+    pub metrics: Metrics,
+    /// Contents rendered last.
+    pub rendered: content::Rendered,
+    /// Delays of failing extensions.
+    pub backoff: Backoff<ObjectRef<DeserializeGuard<ClusterExtension>>>,
+}
+
+impl Context {
+    /// Writes an Event about an extension; that it cannot be written is only logged.
+    async fn tell(&self, extension: &ClusterExtension, type_: EventType, reason: &str, note: String) {
+        let event = Event {
+            type_,
+            reason: reason.to_owned(),
+            note: Some(note),
+            action: reason.to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self
+            .recorder
+            .publish(&event, &extension.object_ref(&()))
+            .await
+        {
+            tracing::debug!(error = %Chain(&error), reason, "event not written");
+        }
+    }
+}
+
+/// One pass over one extension.
+#[tracing::instrument(skip_all, fields(
+    controller = CONTROLLER_EXTENSION, name = %object.name_any(),
+    generation = object.meta().generation,
+))]
+async fn reconcile(
+    object: Arc<DeserializeGuard<ClusterExtension>>,
+    ctx: Arc<Context>,
+) -> Result<Action, ExtensionError> {
+    let Ok(extension) = &object.0 else {
+        // It is looked at again when it changes; the others go on.
+        tracing::warn!("the ClusterExtension does not follow its schema and is left alone");
+        return Ok(Action::await_change());
+    };
+    let started = Instant::now();
+    let result = match tokio::time::timeout(PASS_LIMIT, work(extension, &ctx)).await {
+        Ok(result) => result,
+        Err(_) => {
+            tracing::warn!(limit = ?PASS_LIMIT, "the pass took too long and is tried again");
+            Ok(Action::requeue(Duration::from_secs(10)))
+        }
+    };
+    let counted = match &result {
+        Ok(_) => ReconcileResult::Success,
+        Err(error) if matches!(error.disposition(), Disposition::Wait(_)) => {
+            ReconcileResult::RequeueAfter
+        }
+        Err(_) => ReconcileResult::Error,
+    };
+    ctx.metrics
+        .reconciled(CONTROLLER_EXTENSION, counted, started.elapsed());
+    tracing::info!("reconcile ending");
+    if result.is_ok() {
+        ctx.backoff.forget(&ObjectRef::from_obj(&*object));
+    }
+    result
+}
+
+/// Reads, decides, writes; the status is written on every path.
+async fn work(extension: &ClusterExtension, ctx: &Context) -> Result<Action, ExtensionError> {
+    if extension.metadata.deletion_timestamp.is_some() {
+        return removal::remove(extension, ctx).await;
+    }
+    if add_finalizer(extension, ctx).await? {
+        // The change of the object brings the next pass.
+        return Ok(Action::await_change());
+    }
+    let mut pass = Pass::default();
+    let result = pass.run(extension, ctx).await;
+    let status = report::status(extension, &pass, result.as_ref().err(), Timestamp::now());
+    write_status(ctx, extension, status).await?;
+    result?;
+    Ok(Action::requeue(
+        pass.look_again.unwrap_or_else(backoff::resync),
+    ))
+}
+
+/// What is done after a pass failed.
+fn error_policy(
+    object: Arc<DeserializeGuard<ClusterExtension>>,
+    error: &ExtensionError,
+    ctx: Arc<Context>,
+) -> Action {
+    let key = || ObjectRef::from_obj(&*object);
+    let delay = match error.disposition() {
+        Disposition::Terminal(_) => backoff::resync(),
+        Disposition::Wait(delay) => delay,
+        Disposition::Retry => ctx.backoff.next(key()),
+        Disposition::RetryWithin(limit) => ctx.backoff.next_within(key(), limit),
+    };
+    tracing::warn!(name = %object.name_any(), error = %Chain(error), ?delay, "reconcile failed");
+    Action::requeue(delay)
+}
+
+/// Adds our finalizer; says whether it was missing.
+async fn add_finalizer(extension: &ClusterExtension, ctx: &Context) -> Result<bool, ExtensionError> {
+    let finalizer = keys::finalizer::CLEANUP_UNPACK_CACHE;
+    if extension.finalizers().iter().any(|found| found == finalizer) {
+        return Ok(false);
+    }
+    let mut finalizers = extension.finalizers().to_vec();
+    finalizers.push(finalizer.to_owned());
+    set_finalizers(extension, ctx, &finalizers)
+        .await
+        .map_err(|cause| ExtensionError::Finalizer { finalizer, cause })?;
+    Ok(true)
+}
+
+/// Replaces the finalizers, unless the object changed since it was read.
+async fn set_finalizers(
+    extension: &ClusterExtension,
+    ctx: &Context,
+    finalizers: &[String],
+) -> Result<(), kube::Error> {
+    let patch = json!({"metadata": {
+        "finalizers": finalizers,
+        "resourceVersion": extension.metadata.resource_version,
+    }});
+    let params = PatchParams {
+        field_manager: Some(keys::manager::OPERATOR_CONTROLLER.to_owned()),
+        ..PatchParams::default()
+    };
+    Api::<ClusterExtension>::all(ctx.client.clone())
+        .patch_metadata(&extension.name_any(), &params, &Patch::Merge(patch))
+        .await
+        .map(drop)
+}
+
+/// Replaces the status, if it differs from the one that was read.
+async fn write_status(
+    ctx: &Context,
+    extension: &ClusterExtension,
+    status: ClusterExtensionStatus,
+) -> Result<(), ExtensionError> {
+    if extension.status.as_ref() == Some(&status) {
+        return Ok(());
+    }
+    let mut changed = extension.clone();
+    changed.status = Some(status);
+    changed.metadata.managed_fields = None;
+    let params = PostParams {
+        field_manager: Some(keys::manager::OPERATOR_CONTROLLER.to_owned()),
+        ..PostParams::default()
+    };
+    match Api::<ClusterExtension>::all(ctx.client.clone())
+        .replace_status(&extension.name_any(), &params, &changed)
+        .await
+    {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(ExtensionError::Status(error)),
+    }
+}

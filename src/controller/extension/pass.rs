@@ -1,0 +1,336 @@
+//! One pass over an extension that is to be installed: from what is on the cluster to at most one
+//! new revision.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::runtime::events::EventType;
+use olm_api::keys::{annotation, policy};
+use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet, CollisionProtection};
+use olm_core::error::Chain;
+use olm_core::resolve::{self, Decision, Dependencies, Options, UpdatePolicy, Warning};
+use olm_core::revision::{self, Account, Desired, Extension};
+use olm_core::status::Note;
+use olm_core::status::deprecation::Deprecations;
+use olm_image::{ImageRef, pull_bundle};
+
+use super::content::{Content, Request};
+use super::error::{ContentError, ExtensionError};
+use super::report;
+use super::target::{Course, Target, course};
+use super::{Context, observe};
+use crate::objectset::{self, Written};
+
+/// What a pass found and did, for its report.
+#[derive(Debug, Default)]
+pub struct Pass {
+    /// The revisions at the end of the pass, sorted; absent when they could not be read.
+    pub revisions: Option<Vec<ClusterObjectSet>>,
+    /// What the catalogs say about deprecation; absent when they were not asked.
+    pub deprecations: Option<Option<Deprecations>>,
+    /// What `Ready` explains besides.
+    pub notes: Vec<Note>,
+    /// When to look again although nothing changes.
+    pub look_again: Option<Duration>,
+}
+
+/// What a pass works towards.
+struct Goal {
+    target: Target,
+    /// Reported although the goal is pursued: the newer bundle cannot be had.
+    held: Option<ExtensionError>,
+    /// Whether no edge of the catalog allows the step.
+    forced: bool,
+}
+
+impl Goal {
+    fn keep(target: Target) -> Self {
+        Self {
+            target,
+            held: None,
+            forced: false,
+        }
+    }
+}
+
+impl Pass {
+    /// Runs the pass; what it finds stays in `self` whether it fails or not.
+    pub async fn run(
+        &mut self,
+        extension: &ClusterExtension,
+        ctx: &Context,
+    ) -> Result<(), ExtensionError> {
+        // The state comes first, so that `Installed` is truthful whatever else fails.
+        let revisions = observe::revisions(&ctx.client, &extension.name_any())
+            .await
+            .map_err(ExtensionError::Revisions)?;
+        self.revisions = Some(revisions.clone());
+
+        let filter = validated(extension, &revisions)?;
+        let account = observe::account(
+            &ctx.client,
+            extension,
+            ctx.settings.named_accounts,
+            ctx.settings.default_account.as_ref(),
+        )
+        .await?;
+        let updates = update_policy(extension, ctx.settings.updates)?;
+        let goal = match course(extension, &revisions, Timestamp::now()) {
+            Course::KeepRolling(target) => Goal::keep(target),
+            Course::Resolve(installed) => {
+                self.resolve(extension, filter, installed, updates, ctx)
+                    .await?
+            }
+        };
+        self.enact(extension, &account, &goal, &revisions, ctx)
+            .await?;
+        goal.held.map_or(Ok(()), Err)
+    }
+
+    /// Asks the catalogs what is to be installed.
+    async fn resolve(
+        &mut self,
+        extension: &ClusterExtension,
+        filter: &CatalogFilter,
+        installed: Option<Target>,
+        updates: UpdatePolicy,
+        ctx: &Context,
+    ) -> Result<Goal, ExtensionError> {
+        let listed = observe::catalogs(&ctx.client).await?;
+        let known = ctx.catalogs.known(&listed, &filter.package_name).await;
+        let catalogs: Vec<_> = known.iter().map(crate::fetch::Known::as_catalog).collect();
+        let request = resolve::Request {
+            filter: filter.clone(),
+            installed: installed.as_ref().map(Target::as_installed),
+        };
+        let options = Options {
+            release_support: ctx.settings.release_support,
+            unavailability: ctx.settings.unavailability,
+            updates,
+            dependencies: Dependencies::default(),
+        };
+        let resolution = resolve::resolve(&request, &catalogs, &options);
+        self.deprecations = Some(report::deprecations(&resolution, &known));
+        self.notes = report::notes(&resolution);
+        if let Some(note) = resolution.unavailable_note() {
+            ctx.tell(extension, EventType::Warning, "CatalogUnavailable", note)
+                .await;
+        }
+        let goal = match resolution.decision() {
+            Decision::Use(selected) => {
+                let target =
+                    Target::selected(selected, &filter.package_name, ctx.settings.release_support);
+                let forced = selected.warnings.contains(&Warning::ForcedStep);
+                match installed {
+                    Some(installed) if installed.is_same_bundle(&target) => {
+                        Goal::keep(self.same_bundle(extension, installed, target))
+                    }
+                    _ => Goal {
+                        target,
+                        held: None,
+                        forced,
+                    },
+                }
+            }
+            Decision::Keep(error) => Goal {
+                target: installed.ok_or(ExtensionError::NoContent)?,
+                held: error.cloned().map(ExtensionError::from),
+                forced: false,
+            },
+            Decision::Fail(error) => return Err(error.clone().into()),
+        };
+        Ok(goal)
+    }
+
+    /// Keeps the installed image when the catalog offers the installed bundle with other content
+    /// (README decision 29), unless the administrator accepted that content.
+    fn same_bundle(
+        &mut self,
+        extension: &ClusterExtension,
+        installed: Target,
+        offered: Target,
+    ) -> Target {
+        let digest = |image: &str| {
+            let image = image.parse::<ImageRef>().ok()?;
+            image.digest().map(ToString::to_string)
+        };
+        let (old, new) = (digest(&installed.image), digest(&offered.image));
+        let (Some(old), Some(new)) = (old, new) else {
+            return offered;
+        };
+        let accepted = extension.annotations().get(policy::ACCEPT_IMAGE);
+        if old == new || accepted == Some(&new) {
+            return offered;
+        }
+        self.notes.push(report::content_changed(&old, &new));
+        installed
+    }
+
+    /// Makes the revision of the goal, if it is not there.
+    async fn enact(
+        &mut self,
+        extension: &ClusterExtension,
+        account: &Account,
+        goal: &Goal,
+        revisions: &[ClusterObjectSet],
+        ctx: &Context,
+    ) -> Result<(), ExtensionError> {
+        let target = &goal.target;
+        let failed = |cause: ContentError| ExtensionError::Bundle {
+            name: target.name.clone(),
+            version: target.version.clone(),
+            cause,
+        };
+        let content = match content(extension, target, ctx).await {
+            Ok(content) => content,
+            // What runs does not need its image: the newest revision holds its content.
+            Err(ContentError::Pull(error)) if is_newest(target, revisions) => {
+                tracing::info!(error = %Chain(&error), "bundle unavailable, the revision is kept");
+                return Ok(());
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let desired = desired(extension, account, target, &content);
+        let written =
+            objectset::write_revision(&ctx.client, &ctx.settings.system_namespace, revisions, &desired)
+                .await
+                .map_err(|error| failed(error.into()))?;
+        if let Written::Created(name) = &written {
+            self.announce(extension, goal, name, revisions, ctx).await;
+        }
+        if !matches!(written, Written::Unchanged) {
+            let revisions = observe::revisions(&ctx.client, &extension.name_any())
+                .await
+                .map_err(ExtensionError::Revisions)?;
+            self.revisions = Some(revisions);
+        }
+        Ok(())
+    }
+
+    /// Tells of a new revision.
+    async fn announce(
+        &self,
+        extension: &ClusterExtension,
+        goal: &Goal,
+        revision: &str,
+        before: &[ClusterObjectSet],
+        ctx: &Context,
+    ) {
+        let version = &goal.target.version;
+        tracing::info!(revision, version, forced = goal.forced, "revision created");
+        let note = format!("revision {revision} of bundle {} created", goal.target.name);
+        ctx.tell(extension, EventType::Normal, "RevisionCreated", note)
+            .await;
+        let installed = revision::states(before).installed.map(Target::of);
+        if let (true, Some(installed)) = (goal.forced, installed) {
+            let reason = report::forced_step(&installed.version, version);
+            let note = format!("from {} to {version}, which no catalog edge allows", installed.version);
+            ctx.tell(extension, EventType::Warning, reason, note).await;
+        }
+    }
+}
+
+/// Says whether the newest revision was made of this bundle.
+fn is_newest(target: &Target, revisions: &[ClusterObjectSet]) -> bool {
+    revisions
+        .last()
+        .is_some_and(|newest| Target::of(newest).is_same_bundle(target))
+}
+
+/// Returns the filter of a spec that can be worked with.
+fn validated<'a>(
+    extension: &'a ClusterExtension,
+    revisions: &[ClusterObjectSet],
+) -> Result<&'a CatalogFilter, ExtensionError> {
+    let spec = extension.spec.as_ref().ok_or(ExtensionError::SpecMissing)?;
+    revision::revision_name(&extension.name_any(), revision::next_number(revisions))
+        .map_err(ExtensionError::Name)?;
+    spec.source
+        .catalog
+        .as_ref()
+        .ok_or(ExtensionError::SpecMissing)
+}
+
+/// Returns the update policy: that of the extension's annotation, else the default.
+fn update_policy(
+    extension: &ClusterExtension,
+    default: UpdatePolicy,
+) -> Result<UpdatePolicy, ExtensionError> {
+    extension
+        .annotations()
+        .get(policy::UPGRADE)
+        .map_or(Ok(default), |text| {
+            text.parse().map_err(|cause| ExtensionError::Policy {
+                annotation: policy::UPGRADE,
+                cause,
+            })
+        })
+}
+
+/// Pulls and renders a bundle, or finds what was rendered before.
+async fn content(
+    extension: &ClusterExtension,
+    target: &Target,
+    ctx: &Context,
+) -> Result<Arc<Content>, ContentError> {
+    let request = Request::new(extension, target);
+    if let Some(content) = ctx.rendered.get(&request) {
+        return Ok(content);
+    }
+    let image: ImageRef = target.image.parse().map_err(olm_image::PullError::from)?;
+    let name = extension.name_any();
+    let bundle = pull_bundle(&ctx.puller, &image, Some((&ctx.bundles, &name))).await?;
+    let (content, request) = tokio::task::spawn_blocking(move || {
+        let content = request.render(&bundle.files);
+        (content, request)
+    })
+    .await
+    .map_err(|error| olm_image::PullError::Store(std::io::Error::other(error)))?;
+    let content = Arc::new(content?);
+    for warning in &content.warnings {
+        tracing::warn!(warning, "bundle is unusual");
+    }
+    ctx.rendered.put(request, Arc::clone(&content));
+    Ok(content)
+}
+
+/// Returns the revision a bundle should have, before it has a number.
+fn desired(
+    extension: &ClusterExtension,
+    account: &Account,
+    target: &Target,
+    content: &Content,
+) -> Desired {
+    let mut annotations: BTreeMap<String, String> = target.annotations();
+    annotations.extend([
+        (annotation::SERVICE_ACCOUNT_NAME.to_owned(), account.name.clone()),
+        (
+            annotation::SERVICE_ACCOUNT_NAMESPACE.to_owned(),
+            account.namespace.clone(),
+        ),
+        (
+            annotation::EXTENSION_GENERATION.to_owned(),
+            extension.metadata.generation.unwrap_or_default().to_string(),
+        ),
+    ]);
+    if let Some(properties) = &content.properties {
+        annotations.insert(annotation::PROPERTIES.to_owned(), properties.clone());
+    }
+    Desired {
+        extension: Extension {
+            name: extension.name_any(),
+            uid: extension.metadata.uid.clone().unwrap_or_default(),
+        },
+        phases: content.phases.clone(),
+        annotations,
+        probes: revision::built_in(),
+        deadline_minutes: extension
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.progress_deadline_minutes),
+        collision_protection: CollisionProtection::Prevent,
+    }
+}

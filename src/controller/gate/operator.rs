@@ -1,0 +1,165 @@
+//! The ClusterOperator: which one, and what is written into it.
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ManagedFieldsEntry};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::core::DynamicObject;
+use olm_api::conditions::clusteroperator;
+use olm_api::keys;
+use olm_core::gate;
+use olm_core::status::Statement;
+use serde_json::{Value, json};
+
+use super::{GROUP, Gate, GateError, VERSION, openshift};
+
+/// Whether and where the verdict is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manage {
+    /// Into `olm`, or into one of our own where another operator keeps `olm`.
+    Auto,
+    /// Into `olm`.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// Upstream's operator, which keeps `olm` where it runs.
+const OTHER_NAMESPACE: &str = "openshift-cluster-olm-operator";
+const OTHER_DEPLOYMENT: &str = "cluster-olm-operator";
+
+/// Writes the conditions, if they differ from what is there.
+pub(super) async fn write(
+    gate: &Gate,
+    verdict: Statement,
+    degraded: Option<(&'static str, &str)>,
+) -> Result<(), GateError> {
+    let api = openshift(gate.client.clone(), "ClusterOperator");
+    let name = match gate.manage {
+        Manage::Never => return Ok(()),
+        Manage::Always => keys::name::CLUSTER_OPERATOR,
+        Manage::Auto => managed_name(gate, &api).await?,
+    };
+    let failed = |error| GateError::Write(name.to_owned(), error);
+    let found = api
+        .get_opt(name)
+        .await
+        .map_err(|error| GateError::Read("the ClusterOperator", error))?;
+    let found = match found {
+        Some(found) => found,
+        None => create(&api, name).await.map_err(failed)?,
+    };
+    let before = found.data.get("status").cloned().unwrap_or_default();
+    let mut conditions: Vec<Condition> =
+        serde_json::from_value(before.get("conditions").cloned().unwrap_or_default())
+            .unwrap_or_default();
+    let version = gate.payload.as_deref().unwrap_or_default();
+    let now = Timestamp::now();
+    let mut changed = false;
+    for statement in gate::operator_conditions(verdict, version, true, degraded) {
+        changed |= statement.put(&mut conditions, None, now);
+    }
+    if !changed {
+        return Ok(());
+    }
+    if let Some(upgradeable) = conditions
+        .iter()
+        .find(|condition| condition.type_ == clusteroperator::UPGRADEABLE)
+    {
+        tracing::info!(
+            operator = name,
+            status = upgradeable.status,
+            reason = upgradeable.reason,
+            "verdict changed"
+        );
+    }
+    let mut status = json!({"conditions": ours(&conditions), "relatedObjects": related()});
+    if !version.is_empty() {
+        status["versions"] = json!([{"name": "operator", "version": version}]);
+    }
+    let patch = json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"), "kind": "ClusterOperator",
+        "metadata": {"name": name}, "status": status,
+    });
+    let params = PatchParams::apply(keys::manager::UPGRADE_GATE).force();
+    api.patch_status(name, &params, &Patch::Apply(patch))
+        .await
+        .map(drop)
+        .map_err(failed)
+}
+
+async fn create(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, kube::Error> {
+    let operator = serde_json::from_value(json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"), "kind": "ClusterOperator",
+        "metadata": {"name": name}, "spec": {},
+    }))
+    .map_err(kube::Error::SerdeError)?;
+    let params = PostParams {
+        field_manager: Some(keys::manager::UPGRADE_GATE.to_owned()),
+        ..PostParams::default()
+    };
+    api.create(&params, &operator).await
+}
+
+/// Keeps the four conditions that are ours.
+fn ours(conditions: &[Condition]) -> Vec<&Condition> {
+    let types = [
+        clusteroperator::AVAILABLE,
+        clusteroperator::PROGRESSING,
+        clusteroperator::DEGRADED,
+        clusteroperator::UPGRADEABLE,
+    ];
+    conditions
+        .iter()
+        .filter(|condition| types.contains(&condition.type_.as_str()))
+        .collect()
+}
+
+/// Returns the ClusterOperator to write: `olm`, unless somebody else keeps its verdict.
+///
+/// Source: applying.md 9.7.
+async fn managed_name(gate: &Gate, api: &Api<DynamicObject>) -> Result<&'static str, GateError> {
+    let other = Api::<Deployment>::namespaced(gate.client.clone(), OTHER_NAMESPACE)
+        .get_metadata_opt(OTHER_DEPLOYMENT)
+        .await
+        .map_err(|error| GateError::Read("Deployment cluster-olm-operator", error))?;
+    if other.is_some() {
+        return Ok(keys::name::CLUSTER_OPERATOR_OURS);
+    }
+    let operator = api
+        .get_metadata_opt(keys::name::CLUSTER_OPERATOR)
+        .await
+        .map_err(|error| GateError::Read("the ClusterOperator", error))?;
+    let kept_by_another = operator
+        .iter()
+        .flat_map(|operator| operator.metadata.managed_fields.iter().flatten())
+        .any(keeps_verdict);
+    Ok(if kept_by_another {
+        keys::name::CLUSTER_OPERATOR_OURS
+    } else {
+        keys::name::CLUSTER_OPERATOR
+    })
+}
+
+/// Says whether an entry is another manager's and holds condition `Upgradeable`.
+fn keeps_verdict(entry: &ManagedFieldsEntry) -> bool {
+    let key = format!("k:{{\"type\":\"{}\"}}", clusteroperator::UPGRADEABLE);
+    entry.manager.as_deref() != Some(keys::manager::UPGRADE_GATE)
+        && entry
+            .fields_v1
+            .as_ref()
+            .and_then(|fields| fields.0.pointer("/f:status/f:conditions"))
+            .is_some_and(|conditions| conditions.get(&key).is_some())
+}
+
+/// What must-gather collects for us.
+fn related() -> Value {
+    let entry = |group: &str, resource: &str, name: &str| json!({"group": group, "resource": resource, "name": name});
+    json!([
+        entry("", "namespaces", "openshift-operator-controller"),
+        entry("", "namespaces", "openshift-catalogd"),
+        entry(olm_api::GROUP, "clusterextensions", ""),
+        entry(olm_api::GROUP, "clustercatalogs", ""),
+        entry(olm_api::GROUP, "clusterobjectsets", ""),
+    ])
+}

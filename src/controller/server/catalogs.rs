@@ -1,0 +1,381 @@
+//! The catalog endpoints: `/catalogs/<name>/api/v1/all` and `/metas`.
+//!
+//! Status codes, headers and bodies are those of catalogs.md section 3. Answers come from the
+//! store alone; an open answer keeps the content it began with.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::header::{
+    ACCEPT_RANGES, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    HOST, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, USER_AGENT, VARY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, Method, StatusCode};
+
+use super::body::{self, Part};
+use super::negotiate::{self, Ranges, Validators, Verdict};
+use super::path::{self, Endpoint, Target};
+use crate::catalog::index::BlobRef;
+use crate::catalog::store::{Content, Encoding, Store};
+use crate::telemetry::Metrics;
+
+/// Answers shorter than this are not compressed.
+const MIN_COMPRESSED_BYTES: u64 = 1024;
+const JSON_LINES: &str = "application/jsonl";
+
+/// What the endpoints need.
+#[derive(Debug, Clone)]
+pub struct Catalogs {
+    /// Where contents are.
+    pub store: Arc<Store>,
+    /// Where requests are counted.
+    pub metrics: Metrics,
+    /// Whether `/metas` is served.
+    pub metas: bool,
+}
+
+/// Returns the routes of the catalog server.
+pub fn routes(catalogs: Catalogs) -> Router {
+    Router::new()
+        .fallback(answer)
+        .with_state(Arc::new(catalogs))
+}
+
+async fn answer(State(catalogs): State<Arc<Catalogs>>, request: Request) -> Response {
+    let started = Instant::now();
+    let response = respond(&catalogs, &request);
+    let header = |name: HeaderName| {
+        let value = request.headers().get(name);
+        value
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    };
+    catalogs
+        .metrics
+        .answered(response.status().as_u16(), started.elapsed());
+    tracing::info!(
+        host = header(HOST),
+        method = %request.method(),
+        uri = %request.uri(),
+        protocol = ?request.version(),
+        user_agent = header(USER_AGENT),
+        status = response.status().as_u16(),
+        size = response.body().size_hint().exact(),
+        "catalog request answered"
+    );
+    response
+}
+
+fn respond(catalogs: &Catalogs, request: &Request) -> Response {
+    let target = match path::parse(request.uri().path()) {
+        Ok(target) => target,
+        Err(path::Refusal::NotFound) => return page_not_found(),
+        Err(path::Refusal::Unclean(clean)) => return moved(&clean, request.uri().query()),
+    };
+    if target.endpoint == Endpoint::Metas && !catalogs.metas {
+        return page_not_found();
+    }
+    let head = request.method() == Method::HEAD;
+    if !head && request.method() != Method::GET {
+        let mut response = failure(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
+        let allowed = HeaderValue::from_static("GET, HEAD");
+        response.headers_mut().insert(ALLOW, allowed);
+        return response;
+    }
+    let answer = match found(catalogs, &target, request) {
+        Ok(answer) => answer,
+        Err(response) => return *response,
+    };
+    answer.respond(request.headers(), head)
+}
+
+/// Looks up what is asked for, or says why there is nothing.
+fn found(catalogs: &Catalogs, target: &Target, request: &Request) -> Result<Answer, Box<Response>> {
+    let catalog = path::catalog_name(&target.catalog).map_err(|reason| {
+        let text = format!("invalid catalog name: {reason}\n");
+        Box::new(failure(StatusCode::BAD_REQUEST, text))
+    })?;
+    let query = match target.endpoint {
+        Endpoint::All => None,
+        Endpoint::Metas => {
+            let query = path::query(request.uri().query().unwrap_or_default());
+            let bad = || Box::new(failure(StatusCode::BAD_REQUEST, "400 Bad Request\n"));
+            Some(query.ok_or_else(bad)?)
+        }
+    };
+    let content = catalogs
+        .store
+        .content(&catalog)
+        .ok_or_else(|| Box::new(failure(StatusCode::NOT_FOUND, "404 Not Found\n")))?;
+    Ok(match query {
+        None => Answer::All(content),
+        Some(query) if query.is_empty() => Answer::Unfiltered(content),
+        Some(query) => Answer::Filtered(content.index().matching(&query), content),
+    })
+}
+
+/// What is going to be sent.
+enum Answer {
+    /// `/all`: like a static file.
+    All(Arc<Content>),
+    /// `/metas` without a filter: everything, but neither ranges nor a length.
+    Unfiltered(Arc<Content>),
+    /// `/metas` with a filter.
+    Filtered(Vec<BlobRef>, Arc<Content>),
+}
+
+impl Answer {
+    fn content(&self) -> &Arc<Content> {
+        match self {
+            Self::All(content) | Self::Unfiltered(content) | Self::Filtered(_, content) => content,
+        }
+    }
+
+    fn respond(self, request: &HeaderMap, head: bool) -> Response {
+        let validators = Validators {
+            etag: format!("W/\"{}\"", self.content().digest()),
+            modified: self.content().stored(),
+        };
+        let mut response = match negotiate::check(request, &validators) {
+            Verdict::NotModified => empty(StatusCode::NOT_MODIFIED),
+            Verdict::PreconditionFailed => empty(StatusCode::PRECONDITION_FAILED),
+            Verdict::Proceed => self.body(request, &validators, head),
+        };
+        let headers = response.headers_mut();
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+        set(headers, ETAG, &validators.etag);
+        set(
+            headers,
+            LAST_MODIFIED,
+            &negotiate::http_date(validators.modified),
+        );
+        response
+    }
+
+    fn body(self, request: &HeaderMap, validators: &Validators, head: bool) -> Response {
+        match self {
+            Self::All(content) => all(&content, request, validators, head),
+            Self::Unfiltered(content) => {
+                let encoding = chosen(request, head, content.index().bytes());
+                stored(&content, encoding, head)
+            }
+            Self::Filtered(blobs, content) => filtered(&content, &blobs, request, head),
+        }
+    }
+}
+
+/// Answers `/all`, with ranges and lengths.
+fn all(
+    content: &Arc<Content>,
+    request: &HeaderMap,
+    validators: &Validators,
+    head: bool,
+) -> Response {
+    let len = content.index().bytes();
+    match negotiate::ranges(request, validators, len) {
+        Ranges::Unsatisfiable => {
+            let mut response = failure(
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                "416 Range Not Satisfiable\n",
+            );
+            set(
+                response.headers_mut(),
+                CONTENT_RANGE,
+                &format!("bytes */{len}"),
+            );
+            response
+        }
+        Ranges::Parts(ranges) => partial(content, &ranges, len, head),
+        Ranges::Whole => {
+            let encoding = chosen(request, head, len);
+            let mut response = stored(content, encoding, head);
+            let headers = response.headers_mut();
+            if let Some(len) = content.len(encoding) {
+                headers.insert(CONTENT_LENGTH, len.into());
+            }
+            if encoding == Encoding::Identity {
+                headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+            }
+            response
+        }
+    }
+}
+
+/// Answers with one range as it is, with several as parts of one body.
+fn partial(content: &Arc<Content>, ranges: &[Range<u64>], len: u64, head: bool) -> Response {
+    let span = |range: &Range<u64>| Part::Span {
+        encoding: Encoding::Identity,
+        offset: range.start,
+        len: range.end - range.start,
+    };
+    let place = |range: &Range<u64>| format!("bytes {}-{}/{len}", range.start, range.end - 1);
+    let (parts, total, type_, range) = if let [range] = ranges {
+        let total = range.end - range.start;
+        (
+            vec![span(range)],
+            total,
+            JSON_LINES.to_owned(),
+            Some(place(range)),
+        )
+    } else {
+        let boundary = format!("{:.16}", crate::backoff::random_fraction()).replace('.', "");
+        let mut parts = Vec::new();
+        let mut total = 0;
+        for range in ranges {
+            let head = format!(
+                "\r\n--{boundary}\r\nContent-Range: {}\r\nContent-Type: {JSON_LINES}\r\n\r\n",
+                place(range)
+            );
+            total += head.len() as u64 + (range.end - range.start);
+            parts.extend([Part::Text(head), span(range)]);
+        }
+        let end = format!("\r\n--{boundary}--\r\n");
+        total += end.len() as u64;
+        parts.push(Part::Text(end));
+        (
+            parts,
+            total,
+            format!("multipart/byteranges; boundary={boundary}"),
+            None,
+        )
+    };
+    let body = if head {
+        Body::empty()
+    } else {
+        body::stream(Arc::clone(content), parts)
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    let headers = response.headers_mut();
+    set(headers, CONTENT_TYPE, &type_);
+    headers.insert(CONTENT_LENGTH, total.into());
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if let Some(range) = range {
+        set(headers, CONTENT_RANGE, &range);
+    }
+    response
+}
+
+/// Answers with everything, in one of the stored forms.
+fn stored(content: &Arc<Content>, encoding: Encoding, head: bool) -> Response {
+    let len = content.len(encoding).unwrap_or_default();
+    let part = Part::Span {
+        encoding,
+        offset: 0,
+        len,
+    };
+    lines(encoding, head, || {
+        body::stream(Arc::clone(content), vec![part])
+    })
+}
+
+/// Answers with some blobs, neighbours read together.
+fn filtered(
+    content: &Arc<Content>,
+    blobs: &[BlobRef],
+    request: &HeaderMap,
+    head: bool,
+) -> Response {
+    let mut spans: Vec<Range<u64>> = Vec::new();
+    for blob in blobs {
+        let end = blob.offset + u64::from(blob.len) + 1;
+        match spans.last_mut() {
+            Some(last) if last.end == blob.offset => last.end = end,
+            _ => spans.push(blob.offset..end),
+        }
+    }
+    let total = spans.iter().map(|span| span.end - span.start).sum();
+    let encoding = if head {
+        Encoding::Identity
+    } else {
+        worth(negotiate::encoding(request), total)
+    };
+    let parts = spans
+        .into_iter()
+        .map(|span| Part::Span {
+            encoding: Encoding::Identity,
+            offset: span.start,
+            len: span.end - span.start,
+        })
+        .collect();
+    lines(encoding, head, || match encoding {
+        _ if total == 0 => Body::empty(),
+        Encoding::Identity => body::stream(Arc::clone(content), parts),
+        Encoding::Gzip | Encoding::Zstd => body::compressed(Arc::clone(content), parts, encoding),
+    })
+}
+
+/// Returns the encoding of an answer of `len` bytes that exists in every encoding.
+fn chosen(request: &HeaderMap, head: bool, len: u64) -> Encoding {
+    if head {
+        Encoding::Identity
+    } else {
+        worth(negotiate::encoding(request), len)
+    }
+}
+
+fn worth(encoding: Encoding, len: u64) -> Encoding {
+    if len < MIN_COMPRESSED_BYTES {
+        Encoding::Identity
+    } else {
+        encoding
+    }
+}
+
+fn lines(encoding: Encoding, head: bool, body: impl FnOnce() -> Body) -> Response {
+    let mut response = Response::new(if head { Body::empty() } else { body() });
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_LINES));
+    let name = match encoding {
+        Encoding::Identity => return response,
+        Encoding::Gzip => "gzip",
+        Encoding::Zstd => "zstd",
+    };
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static(name));
+    response
+}
+
+fn page_not_found() -> Response {
+    failure(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+fn moved(clean: &str, query: Option<&str>) -> Response {
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    let mut response = empty(StatusCode::MOVED_PERMANENTLY);
+    set(response.headers_mut(), LOCATION, &format!("{clean}{query}"));
+    response
+}
+
+fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+fn failure(status: StatusCode, text: impl Into<Body>) -> Response {
+    let mut response = Response::new(text.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Sets a header whose value was built here; one that HTTP cannot carry is left out.
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests;

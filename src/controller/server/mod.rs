@@ -1,0 +1,89 @@
+//! Everything that listens: catalogs over HTTP or HTTPS, metrics, health.
+//!
+//! HTTP/1.1 only, as upstream. Addresses are bound before anything else starts, so that port 0
+//! can be resolved and written to the file of `--listen-info`.
+
+mod body;
+pub mod catalogs;
+pub mod health;
+mod negotiate;
+mod path;
+pub mod tls;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::time::Duration;
+
+use axum::Router;
+use axum_server::Handle;
+use axum_server::tls_rustls::RustlsAcceptor;
+use hyper_util::rt::TokioTimer;
+
+use tls::Certificates;
+
+/// How long a client may take to send the head of a request.
+const READ_HEAD: Duration = Duration::from_secs(5);
+/// How long running answers may go on when the process stops.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// Binds an address; port 0 lets the system choose, and [`TcpListener::local_addr`] tells.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Serves `routes` until `shutdown` is done, then lets running answers end for at most 30 s.
+///
+/// With `certificates` over TLS with ALPN `http/1.1`, else plain.
+pub async fn serve(
+    listener: TcpListener,
+    certificates: Option<&Certificates>,
+    routes: Router,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let handle = Handle::new();
+    let stop = tokio::spawn({
+        let handle = handle.clone();
+        async move {
+            shutdown.await;
+            handle.graceful_shutdown(Some(DRAIN));
+        }
+    });
+    let mut server = axum_server::from_tcp(listener)?.handle(handle);
+    server
+        .http_builder()
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(READ_HEAD);
+    let service = routes.into_make_service();
+    let served = match certificates {
+        Some(certificates) => {
+            let acceptor = RustlsAcceptor::new(certificates.config()).handshake_timeout(READ_HEAD);
+            server.acceptor(acceptor).http1_only().serve(service).await
+        }
+        None => server.http1_only().serve(service).await,
+    };
+    stop.abort();
+    served
+}
+
+/// Writes the bound addresses to `path` as one JSON object, by name.
+///
+/// The file appears complete or not at all, so that its existence can be waited for.
+pub fn write_listen_info(path: &Path, addresses: &BTreeMap<&str, SocketAddr>) -> io::Result<()> {
+    let folder = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+    let text: BTreeMap<_, _> = addresses
+        .iter()
+        .map(|(name, address)| (*name, address.to_string()))
+        .collect();
+    serde_json::to_writer(file.as_file(), &text)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! What a request's headers ask for: whether to answer at all, which bytes, in which encoding.
+//!
+//! Pure; the rules are those of RFC 9110 as upstream's file server applies them (catalogs.md 3.3).
+
+use std::ops::Range;
+
+use http::HeaderMap;
+use http::header::{
+    ACCEPT_ENCODING, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    IF_UNMODIFIED_SINCE, RANGE,
+};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::{DateTimeParser, DateTimePrinter};
+
+use crate::catalog::store::Encoding;
+
+/// Most ranges answered in one response; more of them are an attempt to make us work.
+const MAX_RANGES: usize = 32;
+
+/// What identifies one state of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Validators {
+    /// The whole weak entity tag, for example `W/"sha256:..."`.
+    pub(super) etag: String,
+    /// In whole seconds.
+    pub(super) modified: Timestamp,
+}
+
+/// What the conditions of a request come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Answer.
+    Proceed,
+    /// 304.
+    NotModified,
+    /// 412.
+    PreconditionFailed,
+}
+
+/// Which bytes are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ranges {
+    /// All.
+    Whole,
+    /// These, one or more.
+    Parts(Vec<Range<u64>>),
+    /// None that exist, or text that is no range.
+    Unsatisfiable,
+}
+
+/// Returns a time as HTTP writes it.
+pub(super) fn http_date(time: Timestamp) -> String {
+    DateTimePrinter::new()
+        .timestamp_to_rfc9110_string(&time)
+        .unwrap_or_default()
+}
+
+/// Evaluates the conditional headers in the order of RFC 9110, section 13.2.2.
+///
+/// Our tags are weak, so `If-Match` holds for `*` alone. A date that does not parse is ignored.
+pub(super) fn check(headers: &HeaderMap, validators: &Validators) -> Verdict {
+    if let Some(wanted) = text(headers, &IF_MATCH) {
+        if !tags(&wanted).any(|tag| tag == "*") {
+            return Verdict::PreconditionFailed;
+        }
+    } else if date(headers, &IF_UNMODIFIED_SINCE).is_some_and(|date| validators.modified > date) {
+        return Verdict::PreconditionFailed;
+    }
+    if let Some(held) = text(headers, &IF_NONE_MATCH) {
+        let opaque = |tag: &str| tag.trim_start_matches("W/").to_owned();
+        if tags(&held).any(|tag| tag == "*" || opaque(tag) == opaque(&validators.etag)) {
+            return Verdict::NotModified;
+        }
+    } else if date(headers, &IF_MODIFIED_SINCE).is_some_and(|date| validators.modified <= date) {
+        return Verdict::NotModified;
+    }
+    Verdict::Proceed
+}
+
+/// Returns the best encoding the client takes: zstd before gzip where it likes both equally, the
+/// plain bytes where it takes neither.
+pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
+    let Some(accepted) = text(headers, &ACCEPT_ENCODING) else {
+        return Encoding::Identity;
+    };
+    let mut other = 0;
+    let (mut gzip, mut zstd) = (None, None);
+    for item in accepted.split(',') {
+        let mut parts = item.split(';');
+        let name = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+        let weight = parts
+            .find_map(|part| part.trim().strip_prefix("q="))
+            .map_or(1000, thousandths);
+        match name.as_str() {
+            "gzip" => gzip = Some(weight),
+            "zstd" => zstd = Some(weight),
+            "*" => other = weight,
+            _ => {}
+        }
+    }
+    let (gzip, zstd) = (gzip.unwrap_or(other), zstd.unwrap_or(other));
+    match (gzip, zstd) {
+        (0, 0) => Encoding::Identity,
+        (gzip, zstd) if zstd >= gzip => Encoding::Zstd,
+        _ => Encoding::Gzip,
+    }
+}
+
+/// Returns the weight of an encoding in thousandths, 0 when it is no number from 0 to 1.
+fn thousandths(weight: &str) -> u16 {
+    let (whole, fraction) = weight.split_once('.').unwrap_or((weight, ""));
+    match whole {
+        "1" => 1000,
+        "0" => format!("{fraction:0<3}")
+            .get(..3)
+            .and_then(|digits| digits.parse().ok())
+            .unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// Returns the byte ranges a request asks for, of a resource of `len` bytes.
+///
+/// Ranges that together are longer than the resource are answered with all of it, as upstream does.
+pub(super) fn ranges(headers: &HeaderMap, validators: &Validators, len: u64) -> Ranges {
+    let Some(wanted) = text(headers, &RANGE) else {
+        return Ranges::Whole;
+    };
+    // A weak tag never allows a range; a date does if it is exactly ours.
+    if let Some(condition) = text(headers, &IF_RANGE)
+        && parse_date(&condition) != Some(validators.modified)
+    {
+        return Ranges::Whole;
+    }
+    let Some(list) = wanted.strip_prefix("bytes=") else {
+        return Ranges::Unsatisfiable;
+    };
+    let mut parts = Vec::new();
+    for item in list
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+    {
+        match range(item, len) {
+            Some(range) if range.is_empty() => {}
+            Some(range) => parts.push(range),
+            None => return Ranges::Unsatisfiable,
+        }
+    }
+    let total: u64 = parts.iter().map(|range| range.end - range.start).sum();
+    if parts.is_empty() {
+        Ranges::Unsatisfiable
+    } else if total > len || parts.len() > MAX_RANGES {
+        Ranges::Whole
+    } else {
+        Ranges::Parts(parts)
+    }
+}
+
+/// Reads one range: `a-b`, `a-` or `-n`. Empty when it lies behind the end.
+fn range(item: &str, len: u64) -> Option<Range<u64>> {
+    let number = |text: &str| {
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| text.parse().ok()).flatten()
+    };
+    let (first, last) = item.split_once('-')?;
+    let (first, last) = (first.trim(), last.trim());
+    if first.is_empty() {
+        let suffix: u64 = number(last)?;
+        return Some(len - suffix.min(len)..len);
+    }
+    let start: u64 = number(first)?;
+    let end = if last.is_empty() {
+        len
+    } else {
+        let last: u64 = number(last)?;
+        if last < start {
+            return None;
+        }
+        last.saturating_add(1).min(len)
+    };
+    Some(start.min(end)..end)
+}
+
+fn tags(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim)
+}
+
+/// Returns the values of a header, joined as HTTP says several lines are.
+fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let values: Vec<_> = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .collect();
+    (!values.is_empty()).then(|| values.join(", "))
+}
+
+fn date(headers: &HeaderMap, name: &HeaderName) -> Option<Timestamp> {
+    parse_date(&text(headers, name)?)
+}
+
+fn parse_date(text: &str) -> Option<Timestamp> {
+    DateTimeParser::new().parse_timestamp(text.trim()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    const MODIFIED: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
+
+    fn validators() -> Validators {
+        Validators {
+            etag: "W/\"sha256:1\"".to_owned(),
+            modified: Timestamp::from_second(1_700_000_000).unwrap(),
+        }
+    }
+
+    fn headers(list: &[(HeaderName, &str)]) -> HeaderMap {
+        list.iter()
+            .map(|(name, value)| (name.clone(), value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn dates_are_written_and_read() {
+        assert_eq!(http_date(validators().modified), MODIFIED);
+        assert_eq!(parse_date(MODIFIED), Some(validators().modified));
+    }
+
+    // catalogs.md H5, H6, 3.3
+    #[rstest]
+    #[case::none(&[], Verdict::Proceed)]
+    #[case::same_time(&[(IF_MODIFIED_SINCE, MODIFIED)], Verdict::NotModified)]
+    #[case::older(&[(IF_MODIFIED_SINCE, "Tue, 14 Nov 2023 22:13:19 GMT")], Verdict::Proceed)]
+    #[case::nonsense(&[(IF_MODIFIED_SINCE, "nonsense")], Verdict::Proceed)]
+    #[case::tag(&[(IF_NONE_MATCH, "\"x\", W/\"sha256:1\"")], Verdict::NotModified)]
+    #[case::strong_spelling(&[(IF_NONE_MATCH, "\"sha256:1\"")], Verdict::NotModified)]
+    #[case::any(&[(IF_NONE_MATCH, "*")], Verdict::NotModified)]
+    #[case::other_tag_disables_the_date(&[(IF_NONE_MATCH, "\"x\""), (IF_MODIFIED_SINCE, MODIFIED)], Verdict::Proceed)]
+    #[case::if_match(&[(IF_MATCH, "W/\"sha256:1\"")], Verdict::PreconditionFailed)]
+    #[case::if_match_any(&[(IF_MATCH, "*")], Verdict::Proceed)]
+    #[case::unmodified(&[(IF_UNMODIFIED_SINCE, MODIFIED)], Verdict::Proceed)]
+    #[case::modified(&[(IF_UNMODIFIED_SINCE, "Tue, 14 Nov 2023 22:13:19 GMT")], Verdict::PreconditionFailed)]
+    fn conditions(#[case] list: &[(HeaderName, &str)], #[case] verdict: Verdict) {
+        assert_eq!(check(&headers(list), &validators()), verdict);
+    }
+
+    // catalogs.md H8
+    #[rstest]
+    #[case("gzip", Encoding::Gzip)]
+    #[case("gzip, zstd", Encoding::Zstd)]
+    #[case("gzip;q=1, zstd;q=0.5", Encoding::Gzip)]
+    #[case("gzip;q=0", Encoding::Identity)]
+    #[case("br", Encoding::Identity)]
+    #[case("*", Encoding::Zstd)]
+    #[case("*;q=0.1, zstd;q=0", Encoding::Gzip)]
+    #[case("GZIP; q=0.333", Encoding::Gzip)]
+    #[case("gzip;q=x", Encoding::Identity)]
+    #[case("", Encoding::Identity)]
+    fn encodings(#[case] accepted: &str, #[case] want: Encoding) {
+        assert_eq!(encoding(&headers(&[(ACCEPT_ENCODING, accepted)])), want);
+    }
+
+    // catalogs.md 3.3, H4
+    #[rstest]
+    #[case("bytes=0-9", Ranges::Parts(vec![0..10]))]
+    #[case("bytes=90-", Ranges::Parts(vec![90..100]))]
+    #[case("bytes=-10", Ranges::Parts(vec![90..100]))]
+    #[case("bytes=-1000", Ranges::Parts(vec![0..100]))]
+    #[case("bytes=0-0,50-59", Ranges::Parts(vec![0..1, 50..60]))]
+    #[case("bytes=0-99999999999999999999", Ranges::Unsatisfiable)]
+    #[case("bytes=50-1000", Ranges::Parts(vec![50..100]))]
+    #[case("bytes=100-", Ranges::Unsatisfiable)]
+    #[case("bytes=9-5", Ranges::Unsatisfiable)]
+    #[case("bytes=x", Ranges::Unsatisfiable)]
+    #[case("lines=1-2", Ranges::Unsatisfiable)]
+    #[case("bytes=0-99,0-99", Ranges::Whole)]
+    fn byte_ranges(#[case] wanted: &str, #[case] want: Ranges) {
+        assert_eq!(
+            ranges(&headers(&[(RANGE, wanted)]), &validators(), 100),
+            want
+        );
+    }
+
+    #[rstest]
+    #[case(MODIFIED, true)]
+    #[case("Tue, 14 Nov 2023 22:13:21 GMT", false)]
+    #[case("W/\"sha256:1\"", false)]
+    fn range_conditions(#[case] condition: &str, #[case] partial: bool) {
+        let headers = headers(&[(RANGE, "bytes=0-9"), (IF_RANGE, condition)]);
+        let whole = ranges(&headers, &validators(), 100) == Ranges::Whole;
+        assert_eq!(whole, !partial);
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_stay_inside(text in "(bytes=)?[-0-9, ]{0,20}", len in 0u64..50) {
+            let headers = headers(&[(RANGE, &text)]);
+            if let Ranges::Parts(parts) = ranges(&headers, &validators(), len) {
+                prop_assert!(parts.iter().all(|part| part.start < part.end && part.end <= len));
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Reading `olm.maxOpenShiftVersion`.
+//!
+//! OpenShift's operator decides on the text of the JSON value, and so does this: `4.20` is not
+//! `4.2`. Source: applying.md 9.1.
+
+use olm_api::keys::property;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::release::MinorRelease;
+use crate::error::quote;
+
+/// What a bundle says about the OpenShift versions it supports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaxVersion {
+    /// Nothing: compatible with all.
+    NotDeclared,
+    /// The newest minor release it supports.
+    Supports(MinorRelease),
+}
+
+/// Why it cannot be said what a bundle supports.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PropertyError {
+    /// The annotation is no list of properties; the text is the JSON error in Go's words where
+    /// they are known.
+    #[error("could not convert olm.properties: failed to unmarshal properties annotation: {0}")]
+    Annotation(String),
+    /// The property is there more than once, even if both say the same.
+    #[error("more than one olm.maxOpenShiftVersion found in bundle")]
+    Repeated,
+    /// The value is no minor release.
+    #[error("error converting to semver for version {raw}")]
+    Value {
+        /// The JSON value as it is written.
+        raw: String,
+        /// What is wrong with it.
+        #[source]
+        reason: ValueError,
+    },
+}
+
+/// Why a value is no minor release.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ValueError {
+    /// A number that is not two numbers joined by a point.
+    #[error("invalid semver format {}: expected <major>.<minor>", quote(.0))]
+    Number(String),
+    /// A text without exactly two parts, or with a leading `v`.
+    #[error("invalid version format")]
+    Format,
+    /// A text with a pre-release or build.
+    #[error("Short version cannot contain PreRelease/Build meta data")]
+    NotShort,
+    /// A part that is no number: which part, and its text.
+    #[error("Invalid character(s) found in {part} number {}", quote(.text))]
+    Characters {
+        /// `major` or `minor`.
+        part: &'static str,
+        /// The part.
+        text: String,
+    },
+    /// A part that is empty or too large.
+    #[error("strconv.ParseUint: parsing {}: {problem}", quote(.text))]
+    Size {
+        /// The part.
+        text: String,
+        /// `invalid syntax` or `value out of range`.
+        problem: &'static str,
+    },
+    /// Neither text nor number.
+    // The misspelling of the property is upstream's.
+    #[error("invalid type {go_type} for olm.maxOpenshiftVersion: {raw}")]
+    Type {
+        /// The Go type JSON of this kind is read into.
+        go_type: &'static str,
+        /// The JSON value as it is written.
+        raw: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Property<'a> {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(borrow, default)]
+    value: Option<&'a RawValue>,
+}
+
+/// Returns the newest minor release a bundle supports, from annotation `olm.properties` of its
+/// revision; absent is compatible with all.
+pub fn max_openshift_version(annotation: Option<&str>) -> Result<MaxVersion, PropertyError> {
+    let Some(annotation) = annotation else {
+        return Ok(MaxVersion::NotDeclared);
+    };
+    let properties: Option<Vec<Property<'_>>> = serde_json::from_str(annotation)
+        .map_err(|error| PropertyError::Annotation(go_json_error(annotation, &error)))?;
+    let mut found = properties
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|property| property.kind == property::MAX_OPENSHIFT_VERSION);
+    let Some(first) = found.next() else {
+        return Ok(MaxVersion::NotDeclared);
+    };
+    if found.next().is_some() {
+        return Err(PropertyError::Repeated);
+    }
+    let raw = first.value.map_or("null", RawValue::get);
+    match minor_release(raw) {
+        Ok(release) => Ok(MaxVersion::Supports(release)),
+        Err(reason) => Err(PropertyError::Value {
+            raw: raw.to_owned(),
+            reason,
+        }),
+    }
+}
+
+/// Reads the JSON text of a value.
+fn minor_release(raw: &str) -> Result<MinorRelease, ValueError> {
+    let of_type = |go_type| {
+        let raw = raw.to_owned();
+        Err(ValueError::Type { go_type, raw })
+    };
+    match raw.as_bytes().first() {
+        Some(b'"') => {
+            let text: String = serde_json::from_str(raw).map_err(|_| ValueError::Format)?;
+            from_text(&text)
+        }
+        Some(b'{') => of_type("map[string]interface {}"),
+        Some(b'[') => of_type("[]interface {}"),
+        Some(b't' | b'f') => of_type("bool"),
+        Some(b'n') | None => of_type("<nil>"),
+        Some(_) => from_number(raw),
+    }
+}
+
+/// Reads a JSON number by its text: two numbers without leading zeros, the first not 0.
+fn from_number(raw: &str) -> Result<MinorRelease, ValueError> {
+    let number = || ValueError::Number(raw.to_owned());
+    let (major, minor) = raw.split_once('.').ok_or_else(number)?;
+    let plain = |text: &str| {
+        !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && (text == "0" || !text.starts_with('0'))
+    };
+    if !plain(major) || major == "0" || !plain(minor) {
+        return Err(number());
+    }
+    Ok(MinorRelease::new(
+        part("major", major)?,
+        part("minor", minor)?,
+    ))
+}
+
+/// Reads a text as upstream's tolerant parser does: blanks around it and leading zeros are dropped,
+/// and so is a `v` that does not stand at the very beginning.
+fn from_text(text: &str) -> Result<MinorRelease, ValueError> {
+    if text.starts_with('v') || text.split('.').count() != 2 {
+        return Err(ValueError::Format);
+    }
+    let short = text.trim();
+    let short = short.strip_prefix('v').unwrap_or(short);
+    let (major, minor) = short.split_once('.').ok_or(ValueError::Format)?;
+    if minor.contains(['+', '-']) {
+        return Err(ValueError::NotShort);
+    }
+    Ok(MinorRelease::new(
+        part("major", &without_zeros(major))?,
+        part("minor", &without_zeros(minor))?,
+    ))
+}
+
+fn without_zeros(text: &str) -> String {
+    if text.len() < 2 {
+        return text.to_owned();
+    }
+    let rest = text.trim_start_matches('0');
+    if rest.starts_with(|c: char| c.is_ascii_digit()) {
+        rest.to_owned()
+    } else {
+        format!("0{rest}")
+    }
+}
+
+fn part(part: &'static str, text: &str) -> Result<u64, ValueError> {
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let text = text.to_owned();
+        return Err(ValueError::Characters { part, text });
+    }
+    text.parse().map_err(|_| ValueError::Size {
+        text: text.to_owned(),
+        problem: if text.is_empty() {
+            "invalid syntax"
+        } else {
+            "value out of range"
+        },
+    })
+}
+
+/// Says a JSON error in Go's words where they can be known from ours.
+fn go_json_error(text: &str, error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    let own = error.to_string();
+    // Go refuses a document at the first character that begins no value.
+    let first = text.trim_start().chars().next();
+    match first {
+        Some(first) if error.is_syntax() && !begins_value(first) => {
+            format!(
+                "invalid character {} looking for beginning of value",
+                single_quote(first)
+            )
+        }
+        _ => own,
+    }
+}
+
+fn begins_value(character: char) -> bool {
+    character.is_ascii_digit() || matches!(character, '{' | '[' | '"' | '-' | 't' | 'f' | 'n')
+}
+
+fn single_quote(character: char) -> String {
+    match character {
+        '\'' => r"'\''".to_owned(),
+        '"' => "'\"'".to_owned(),
+        other => {
+            let quoted = quote(&other.to_string());
+            format!("'{}'", quoted.trim_matches('"'))
+        }
+    }
+}

@@ -1,0 +1,293 @@
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+fn declares(value: &str) -> String {
+    format!(r#"[{{"type":"olm.maxOpenShiftVersion","value":{value}}}]"#)
+}
+
+fn read(value: &str) -> Result<MaxVersion, String> {
+    let annotation = declares(value);
+    max_openshift_version(Some(&annotation)).map_err(|error| Chain(&error).to_string())
+}
+
+// applying.md i1, table 9.1
+#[rstest]
+#[case::number("4.18", 4, 18)]
+#[case::number_keeps_its_zero("4.20", 4, 20)]
+#[case::text(r#""4.18""#, 4, 18)]
+#[case::blanks(r#"" 4.18 ""#, 4, 18)]
+#[case::leading_zeros(r#""04.018""#, 4, 18)]
+#[case::v_after_a_blank(r#"" v4.18""#, 4, 18)]
+fn declared_versions(#[case] value: &str, #[case] major: u64, #[case] minor: u64) {
+    let want = MaxVersion::Supports(MinorRelease::new(major, minor));
+    assert_eq!(read(value), Ok(want));
+}
+
+// applying.md i1, table 9.1
+#[rstest]
+#[case("4", r#"invalid semver format "4": expected <major>.<minor>"#)]
+#[case("4.019", r#"invalid semver format "4.019": expected <major>.<minor>"#)]
+#[case(
+    "4.19e1",
+    r#"invalid semver format "4.19e1": expected <major>.<minor>"#
+)]
+#[case("0.9", r#"invalid semver format "0.9": expected <major>.<minor>"#)]
+#[case("-4.19", r#"invalid semver format "-4.19": expected <major>.<minor>"#)]
+#[case(r#""4.18.0""#, "invalid version format")]
+#[case(r#""4""#, "invalid version format")]
+#[case(r#""v4.18""#, "invalid version format")]
+#[case(r#""""#, "invalid version format")]
+#[case(
+    r#""4.18-rc1""#,
+    "Short version cannot contain PreRelease/Build meta data"
+)]
+#[case(r#""4.x""#, r#"Invalid character(s) found in minor number "x""#)]
+#[case("true", "invalid type bool for olm.maxOpenshiftVersion: true")]
+#[case("null", "invalid type <nil> for olm.maxOpenshiftVersion: null")]
+#[case(
+    r#"{"a":1}"#,
+    r#"invalid type map[string]interface {} for olm.maxOpenshiftVersion: {"a":1}"#
+)]
+#[case(
+    "[4.18]",
+    "invalid type []interface {} for olm.maxOpenshiftVersion: [4.18]"
+)]
+fn values_that_are_no_version(#[case] value: &str, #[case] reason: &str) {
+    let want = format!("error converting to semver for version {value}: {reason}");
+    assert_eq!(read(value), Err(want));
+}
+
+// applying.md i1, table 9.1
+#[rstest]
+#[case::no_annotation(None)]
+#[case::no_property(Some(r#"[{"type":"olm.package","value":{}}]"#))]
+#[case::null(Some("null"))]
+#[case::empty(Some("[]"))]
+fn absent_is_compatible(#[case] annotation: Option<&str>) {
+    assert_eq!(
+        max_openshift_version(annotation),
+        Ok(MaxVersion::NotDeclared)
+    );
+}
+
+// applying.md i1, table 9.1
+#[test]
+fn the_property_twice_is_an_error_even_if_equal() {
+    let one = r#"{"type":"olm.maxOpenShiftVersion","value":"4.18"}"#;
+    let annotation = format!("[{one},{one}]");
+    assert_eq!(
+        max_openshift_version(Some(&annotation)),
+        Err(PropertyError::Repeated)
+    );
+}
+
+// applying.md i1, table 9.2
+#[rstest]
+#[case((4, 18), "4.17.9", false, "4.18")]
+#[case((4, 18), "4.18.0", true, "4.19")]
+#[case((4, 18), "4.19.1", true, "4.20")]
+#[case((4, 23), "4.22.0", false, "4.23")]
+#[case((5, 0), "4.22.0", false, "4.23")]
+#[case((4, 23), "4.23.0", true, "5.1")]
+#[case((5, 0), "4.23.0", true, "5.1")]
+#[case((5, 1), "4.23.0", false, "5.1")]
+#[case((4, 23), "5.0.0", true, "5.1")]
+#[case((5, 0), "5.0.0", true, "5.1")]
+#[case((5, 1), "5.0.0", false, "5.1")]
+#[case((5, 1), "5.1.0", true, "5.2")]
+#[case::prerelease_counts_as_its_minor((4, 20), "4.19.0-rc.1", false, "4.20")]
+#[case::minor_is_a_number_not_text((4, 9), "4.19.3", true, "4.20")]
+fn blocks(
+    #[case] (major, minor): (u64, u64),
+    #[case] cluster: &str,
+    #[case] want: bool,
+    #[case] next: &str,
+) {
+    let current = MinorRelease::of_cluster(cluster).unwrap();
+    let max = MinorRelease::new(major, minor);
+    assert_eq!(blocks_update(current, max), want);
+    assert_eq!(current.next().to_string(), next);
+}
+
+fn bundle<'a>(extension: &'a str, name: &'a str, properties: &'a str) -> Bundle<'a> {
+    Bundle {
+        extension,
+        name,
+        properties: Some(properties),
+    }
+}
+
+// applying.md i2, the worked example of 9.4
+#[test]
+fn incompatible_bundles_and_errors_are_told_together() {
+    let (text, number) = (declares(r#""4.18""#), declares("4.17"));
+    let one = r#"{"type":"olm.maxOpenShiftVersion","value":"4.18"}"#;
+    let twice = format!("[{one},{one}]");
+    let bundles = [
+        bundle("c", "c.v1", &twice),
+        bundle("b", "b.v2", &number),
+        bundle("a", "a.v1", &text),
+    ];
+    let got = verdict(Cluster::At(Some("4.18.7")), &bundles);
+    assert_eq!(got.type_, "Upgradeable");
+    assert_eq!(got.status, "False");
+    assert_eq!(
+        got.reason,
+        "InstalledOLMOperators_IncompatibleOperatorsInstalled"
+    );
+    assert_eq!(
+        got.message,
+        "InstalledOLMOperatorsUpgradeable: Found ClusterExtensions that require upgrades prior to upgrading cluster to version 4.19: bundle \"a.v1\" for ClusterExtension \"a\",bundle \"b.v2\" for ClusterExtension \"b\".\nInstalledOLMOperatorsUpgradeable:  Additionally the following errors were encountered while getting extension metadata: error(s) with cluster extension c: error in bundle c.v1: more than one olm.maxOpenShiftVersion found in bundle"
+    );
+}
+
+// applying.md i3
+#[test]
+fn nothing_declared_is_well() {
+    let none = Bundle {
+        extension: "a",
+        name: "a.v1",
+        properties: None,
+    };
+    for bundles in [&[][..], &[none][..]] {
+        let got = verdict(Cluster::At(Some("4.18.7")), bundles);
+        assert_eq!(
+            (got.status, got.reason, got.message.as_str()),
+            ("True", "AsExpected", "All is well")
+        );
+    }
+}
+
+// applying.md i6
+#[rstest]
+#[case::during_an_update(None, json!({"status": {"desired": {"version": "4.19.0"}, "history": [
+    {"state": "Partial", "version": "4.19.0"}, {"state": "Completed", "version": "4.18.3"},
+    {"state": "Completed", "version": "4.17.1"}]}}), Some("4.18.3"))]
+#[case::first_install(None, json!({"status": {"desired": {"version": "4.19.9"}, "history": [
+    {"state": "Partial", "version": "4.19.1"}, {"state": "Partial", "version": "4.19.0"}]}}),
+    Some("4.19.0"))]
+#[case::no_history(None, json!({"status": {"desired": {"version": "4.19.9"}}}), Some("4.19.9"))]
+#[case::payload_wins(Some("4.20.0"), json!({"status": {"desired": {"version": "4.19.9"}}}),
+    Some("4.20.0"))]
+#[case::nothing(Some(""), json!({}), None)]
+fn current_versions(
+    #[case] payload: Option<&str>,
+    #[case] cluster_version: serde_json::Value,
+    #[case] want: Option<&str>,
+) {
+    assert_eq!(current_version(payload, Some(&cluster_version)), want);
+}
+
+// applying.md i8
+#[test]
+fn the_stricter_of_installed_and_rolling_decides() {
+    let (installed, rolling) = (declares("4.18"), declares("4.20"));
+    let both = [
+        bundle("a", "a.v1", &installed),
+        bundle("a", "a.v2", &rolling),
+    ];
+    let at = Cluster::At(Some("4.18.0"));
+    let got = verdict(at, &both);
+    assert_eq!(got.status, "False");
+    assert!(got.message.contains("\"a.v1\"") && !got.message.contains("\"a.v2\""));
+    assert_eq!(verdict(at, &both[1..]).status, "True");
+}
+
+// applying.md i10
+#[rstest]
+#[case("oops", "invalid character 'o' looking for beginning of value")]
+#[case("[", "unexpected end of JSON input")]
+fn an_annotation_that_is_no_json_blocks(#[case] annotation: &str, #[case] json_error: &str) {
+    let bundles = [bundle("a", "a.v1", annotation)];
+    let got = verdict(Cluster::At(Some("4.18.7")), &bundles);
+    assert_eq!(got.status, "False");
+    assert_eq!(
+        got.reason,
+        "InstalledOLMOperators_FailureGettingExtensionMetadata"
+    );
+    let chain = "InstalledOLMOperatorsUpgradeable: error with cluster extension a: error in bundle a.v1: could not convert olm.properties: failed to unmarshal properties annotation: ";
+    assert_eq!(got.message.strip_prefix(chain), Some(json_error));
+}
+
+// applying.md i11
+#[test]
+fn before_everything_is_read_nothing_is_promised() {
+    let got = verdict(Cluster::NotRead, &[]);
+    assert_eq!((got.status, got.reason), ("Unknown", "NoData"));
+}
+
+// applying.md 9.7
+#[rstest]
+#[case(None)]
+#[case(Some("v4.18.0"))]
+#[case(Some("4.18"))]
+fn an_unreadable_cluster_version_is_unknown(#[case] version: Option<&str>) {
+    let got = verdict(Cluster::At(version), &[]);
+    assert_eq!(
+        (got.status, got.reason),
+        ("Unknown", "ClusterVersionUnknown")
+    );
+}
+
+// applying.md 9.7
+#[rstest]
+#[case(
+    "4.18",
+    "False",
+    "IncompatibleWithNextVersion",
+    r#"bundle "a.v1" supports OpenShift up to 4.18; cluster is 4.18, next is 4.19"#
+)]
+#[case("4.19", "True", "Compatible", "")]
+#[case("4", "Unknown", "InvalidProperty",
+    r#"error converting to semver for version 4: invalid semver format "4": expected <major>.<minor>"#)]
+fn an_extension_says_whether_it_blocks(
+    #[case] value: &str,
+    #[case] status: &str,
+    #[case] reason: &str,
+    #[case] message: &str,
+) {
+    let properties = declares(value);
+    let got = platform_upgradeable(MinorRelease::new(4, 18), &bundle("a", "a.v1", &properties));
+    assert_eq!(
+        (got.status, got.reason, got.message.as_str()),
+        (status, reason, message)
+    );
+}
+
+// applying.md 9.5
+#[test]
+fn the_operator_reports_four_conditions() {
+    let well = verdict(Cluster::At(Some("4.18.0")), &[]);
+    let got = operator_conditions(well.clone(), "4.18.0", false, None);
+    let short: Vec<_> = got.iter().map(|c| (c.type_, c.status, c.reason)).collect();
+    assert_eq!(
+        short,
+        [
+            ("Available", "True", "AsExpected"),
+            ("Progressing", "True", "UpgradeInProgress"),
+            ("Degraded", "False", "AsExpected"),
+            ("Upgradeable", "True", "AsExpected"),
+        ]
+    );
+    let settled = operator_conditions(well, "4.18.0", true, Some(("Broken", "it is")));
+    assert_eq!((settled[1].status, settled[2].status), ("False", "True"));
+}
+
+proptest! {
+    #[test]
+    fn patch_never_matters(minor in 0u64..40, patch in 0u64..99, max in 0u64..40) {
+        let max = MinorRelease::new(4, max);
+        let at = |patch| MinorRelease::of_cluster(&format!("4.{minor}.{patch}")).unwrap();
+        prop_assert_eq!(blocks_update(at(0), max), blocks_update(at(patch), max));
+    }
+
+    // style.md case 16
+    #[test]
+    fn no_annotation_panics(annotation in ".*") {
+        let _ = max_openshift_version(Some(&annotation));
+        let _ = read(&annotation);
+    }
+}

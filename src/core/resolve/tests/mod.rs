@@ -1,0 +1,162 @@
+//! Conformance cases of resolution.md section 8, with small catalogs of our own.
+
+mod filters;
+mod laws;
+mod order;
+mod policy;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::catalog::{Blob, Content};
+use crate::error::Chain;
+
+/// A catalog of package `kettle`; bundles are called `kettle.v<version>`.
+#[derive(Debug, Clone, Default)]
+struct Fixture {
+    blobs: Vec<Value>,
+    deprecated: Vec<Value>,
+}
+
+impl Fixture {
+    fn bundles(versions: &[&str]) -> Self {
+        versions.iter().fold(Self::default(), |it, version| {
+            it.bundle(&format!("kettle.v{version}"), version)
+        })
+    }
+
+    /// Versions that each replace the one before, in channel `stable`.
+    fn chain(versions: &[&str]) -> Self {
+        let name = |version: &&str| format!("kettle.v{version}");
+        let replaces = [String::new()].into_iter().chain(versions.iter().map(name));
+        let entry = |(name, replaces)| json!({"name": name, "replaces": replaces});
+        let entries = versions.iter().map(name).zip(replaces).map(entry).collect();
+        Self::bundles(versions).channel("stable", entries)
+    }
+
+    fn bundle(mut self, name: &str, version: &str) -> Self {
+        self.blobs.push(json!({
+            "schema": "olm.bundle", "package": "kettle", "name": name, "image": name,
+            "properties": [{"type": "olm.package", "value": {"version": version}}],
+        }));
+        self
+    }
+
+    fn channel(mut self, name: &str, entries: Value) -> Self {
+        let (schema, package) = ("olm.channel", "kettle");
+        self.blobs.push(json!({
+            "schema": schema, "package": package, "name": name, "entries": entries,
+        }));
+        self
+    }
+
+    fn deprecate(mut self, version: &str) -> Self {
+        let name = format!("kettle.v{version}");
+        let reference = json!({"schema": "olm.bundle", "name": name});
+        self.deprecated
+            .push(json!({"reference": reference, "message": "old"}));
+        self
+    }
+
+    fn content(&self) -> Content {
+        let mut blobs = self.blobs.clone();
+        if !self.deprecated.is_empty() {
+            blobs.push(json!({
+                "schema": "olm.deprecations", "package": "kettle", "entries": self.deprecated,
+            }));
+        }
+        let lines: Vec<String> = blobs.iter().map(Value::to_string).collect();
+        Content::from_blobs(lines.iter().map(|line| Blob::parse(line).unwrap()))
+    }
+}
+
+fn catalog<'a>(name: &'a str, priority: i32, content: &'a Content) -> Catalog<'a> {
+    Catalog {
+        name,
+        labels: BTreeMap::from([("tier".to_owned(), name.to_owned())]),
+        priority,
+        enabled: true,
+        problem: None,
+        content: Some(content),
+    }
+}
+
+fn down(name: &str, priority: i32) -> Catalog<'_> {
+    Catalog {
+        name,
+        labels: BTreeMap::new(),
+        priority,
+        enabled: true,
+        problem: Some(CatalogProblem::NotServing),
+        content: None,
+    }
+}
+
+fn request() -> Request {
+    Request {
+        filter: CatalogFilter {
+            package_name: "kettle".to_owned(),
+            ..CatalogFilter::default()
+        },
+        installed: None,
+    }
+}
+
+fn installed(version: &str) -> Request {
+    Request {
+        installed: Some(Installed {
+            name: format!("kettle.v{version}"),
+            version: version.to_owned(),
+            release: None,
+        }),
+        ..request()
+    }
+}
+
+impl Request {
+    fn version(mut self, range: &str) -> Self {
+        self.filter.version = Some(range.to_owned());
+        self
+    }
+
+    fn channels(mut self, channels: &[&str]) -> Self {
+        self.filter.channels = channels.iter().map(|it| (*it).to_owned()).collect();
+        self
+    }
+
+    fn self_certified(mut self) -> Self {
+        self.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
+        self
+    }
+
+    fn selector(mut self, selector: Value) -> Self {
+        self.filter.selector = Some(serde_json::from_value(selector).unwrap());
+        self
+    }
+}
+
+const ANY: Options = Options {
+    release_support: false,
+    unavailability: Unavailability::Provable,
+    updates: UpdatePolicy::Any,
+    dependencies: Dependencies::Refuse,
+};
+
+/// Returns the chosen bundle, or the error text after `!`.
+fn answer(resolution: &Resolution<'_>) -> String {
+    match &resolution.result {
+        Ok(selected) => selected.bundle.name.clone(),
+        Err(error) => format!("!{}", Chain(error)),
+    }
+}
+
+fn ask(request: &Request, fixture: &Fixture) -> String {
+    let content = fixture.content();
+    answer(&resolve(request, &[catalog("a", 0, &content)], &ANY))
+}
+
+fn ask_catalogs(request: &Request, catalogs: &[Catalog<'_>]) -> String {
+    answer(&resolve(request, catalogs, &ANY))
+}

@@ -1,0 +1,164 @@
+//! Order inside and between catalogs, and catalogs that are missing: O and A of the conformance cases.
+
+use rstest::rstest;
+
+use super::*;
+
+// resolution.md O1, O2
+#[test]
+fn a_deprecated_bundle_loses_to_an_older_one() {
+    let fixture = Fixture::chain(&["1.0.0", "1.1.0"]).deprecate("1.1.0");
+    assert_eq!(ask(&request(), &fixture), "kettle.v1.0.0");
+    assert_eq!(ask(&installed("1.0.0"), &fixture), "kettle.v1.0.0");
+}
+
+// resolution.md O3
+#[test]
+fn a_bundle_without_a_version_is_last_and_an_error_when_alone() {
+    let bad = Fixture::default().bundle("bad", "v5.0.0");
+    let text = "!error getting resolved bundle version for bundle \"bad\": \
+                Invalid character(s) found in major number \"v5\"";
+    assert_eq!(ask(&request(), &bad), text);
+    assert_eq!(ask(&request(), &bad.bundle("good", "0.0.1")), "good");
+}
+
+// resolution.md O4
+#[test]
+fn ties_go_to_the_installed_name_and_then_to_the_smaller_one() {
+    let fixture = Fixture::default()
+        .bundle("kettle.b", "1.0.0")
+        .bundle("kettle.v1.0.0", "1.0.0")
+        .bundle("kettle.a", "1.0.0");
+    assert_eq!(ask(&request(), &fixture), "kettle.a");
+    assert_eq!(ask(&installed("1.0.0"), &fixture), "kettle.v1.0.0");
+}
+
+// resolution.md O5
+#[rstest]
+#[case::priority_beats_version(1, 0, false, "kettle.v1.0.0")]
+#[case::deprecation_beats_priority(1, 0, true, "kettle.v2.0.0")]
+#[case::equal_priorities(
+    0,
+    0,
+    false,
+    "!found bundles for package \"kettle\" in multiple catalogs with the same priority [a b]"
+)]
+fn between_catalogs(#[case] a: i32, #[case] b: i32, #[case] old: bool, #[case] want: &str) {
+    let mut first = Fixture::bundles(&["1.0.0"]);
+    if old {
+        first = first.deprecate("1.0.0");
+    }
+    let (first, second) = (first.content(), Fixture::bundles(&["2.0.0"]).content());
+    let catalogs = [catalog("b", b, &second), catalog("a", a, &first)];
+    assert_eq!(ask_catalogs(&request(), &catalogs), want);
+}
+
+// resolution.md O6
+#[test]
+fn deprecations_are_those_of_the_winning_catalog() {
+    let (first, second) = (
+        Fixture::bundles(&["1.0.0"]).content(),
+        Fixture::bundles(&["1.0.0", "0.9.0"])
+            .deprecate("0.9.0")
+            .content(),
+    );
+    let catalogs = [catalog("a", 1, &first), catalog("b", 0, &second)];
+    let selected = resolve(&request(), &catalogs, &ANY).result.unwrap();
+    assert_eq!((selected.catalog, selected.deprecations), ("a", None));
+}
+
+// resolution.md A1, A2, A3, A8
+#[rstest]
+#[case::lower(Unavailability::Provable, -1, false, true)]
+#[case::equal(Unavailability::Provable, 0, false, false)]
+#[case::higher(Unavailability::Provable, 1, false, false)]
+#[case::deprecated_winner(Unavailability::Provable, -1, true, false)]
+#[case::strict(Unavailability::Strict, -1, false, false)]
+#[case::best_effort_equal(Unavailability::BestEffort, 0, false, true)]
+#[case::best_effort_higher(Unavailability::BestEffort, 1, false, false)]
+fn a_catalog_is_down(
+    #[case] mode: Unavailability,
+    #[case] priority: i32,
+    #[case] deprecated: bool,
+    #[case] accepted: bool,
+) {
+    let mut fixture = Fixture::bundles(&["1.0.0"]);
+    if deprecated {
+        fixture = fixture.deprecate("1.0.0");
+    }
+    let content = fixture.content();
+    let catalogs = [catalog("a", 0, &content), down("b", priority)];
+    let options = Options {
+        unavailability: mode,
+        ..ANY
+    };
+    let request = request();
+    let resolution = resolve(&request, &catalogs, &options);
+    if accepted {
+        assert_eq!(
+            resolution.unavailable_note().as_deref(),
+            Some("resolved without catalog(s) \"b\": catalog \"b\" is not being served")
+        );
+    } else {
+        assert_eq!(
+            answer(&resolution),
+            "!error walking catalogs: error getting package \"kettle\" from catalog \"b\": \
+             catalog \"b\" is not being served"
+        );
+    }
+}
+
+// resolution.md A2, A4
+#[test]
+fn what_is_installed_is_held_or_accepted() {
+    let content = Fixture::chain(&["1.0.0", "1.1.0"]).content();
+    let catalogs = [catalog("a", 0, &content), down("b", 0)];
+    let (behind, latest) = (installed("1.0.0"), installed("1.1.0"));
+    let held = resolve(&behind, &catalogs, &ANY);
+    assert!(matches!(held.decision(), Decision::Keep(Some(_))));
+    let accepted = resolve(&latest, &catalogs, &ANY);
+    assert!(matches!(accepted.decision(), Decision::Use(_)));
+}
+
+// resolution.md A5, A9
+#[test]
+fn content_that_is_here_is_used_although_the_catalog_is_down() {
+    let content = Fixture::bundles(&["1.0.0"]).content();
+    let mut stale = catalog("a", 0, &content);
+    stale.problem = Some(CatalogProblem::NotCached);
+    let catalogs = [stale];
+    assert_eq!(ask_catalogs(&request(), &catalogs), "kettle.v1.0.0");
+    let strict = Options {
+        unavailability: Unavailability::Strict,
+        ..ANY
+    };
+    assert_eq!(
+        answer(&resolve(&request(), &catalogs, &strict)),
+        "!error walking catalogs: error getting package \"kettle\" from catalog \"a\": cache for \
+         catalog \"a\" not found"
+    );
+}
+
+// README decision 5
+#[rstest]
+#[case::any_version("", true)]
+#[case::range_that_contains_it(">=1.0", true)]
+#[case::range_that_does_not(">=2.0", false)]
+fn without_catalogs_the_installed_bundle_is_kept(#[case] range: &str, #[case] silently: bool) {
+    let request = installed("1.0.0").version(range);
+    let resolution = resolve(&request, &[], &ANY);
+    let Decision::Keep(error) = resolution.decision() else {
+        panic!("{:?}", resolution.decision());
+    };
+    assert_eq!(error.is_none(), silently);
+}
+
+#[test]
+fn a_wrong_request_is_never_held() {
+    let request = installed("1.0.0").version("foobar");
+    let resolution = resolve(&request, &[], &ANY);
+    let Decision::Fail(error) = resolution.decision() else {
+        panic!("{:?}", resolution.decision());
+    };
+    assert!(error.is_invalid_request());
+}

@@ -1,0 +1,293 @@
+//! Bundle images: the files below `manifests/` and `metadata/`, and a cache of them on disk.
+//!
+//! The cache has one directory for each owner (an extension), and in it one file for each digest.
+//! A file of ours holds all files of the bundle: no path of an image becomes a path of the
+//! machine. It appears by a rename and carries the hash of its content, so it is whole or not
+//! there.
+//!
+//! Source: catalogs.md 5.1, D2.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::pull::{PullError, Puller};
+use crate::reference::ImageRef;
+
+/// Directories of a bundle image that are read.
+pub const BUNDLE_DIRECTORIES: [&str; 2] = ["manifests", "metadata"];
+
+/// Prefix of files that are still being written.
+const UNFINISHED: &str = ".unfinished-";
+
+/// The files of a bundle by their path in the image, for example `manifests/csv.yaml`.
+pub type BundleFiles = BTreeMap<String, Vec<u8>>;
+
+/// The content of a bundle image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleImage {
+    /// The image by digest.
+    pub image: ImageRef,
+    /// Its files.
+    pub files: BundleFiles,
+}
+
+/// Pulls the files of a bundle, within the limits for bundles.
+///
+/// With a cache and its owner, a digest that is there is not pulled again.
+pub async fn pull_bundle(
+    puller: &Puller,
+    image: &ImageRef,
+    cache: Option<(&BundleCache, &str)>,
+) -> Result<BundleImage, PullError> {
+    let resolved = puller.resolve(image).await?;
+    let place = cache.map(|(cache, owner)| cache.file(owner, resolved.digest()));
+    let place = place.transpose().map_err(PullError::Store)?;
+    if let Some(path) = place.clone()
+        && let Some(files) = blocking(move || Ok(read(&path))).await?
+    {
+        return Ok(BundleImage {
+            image: resolved.image().clone(),
+            files,
+        });
+    }
+    let wanted = BUNDLE_DIRECTORIES.map(str::to_owned);
+    let (_, unpacked) = puller
+        .pull(&resolved, &wanted, &puller.config().bundle)
+        .await?;
+    let files = blocking(move || {
+        let files = unpacked.files.to_map()?;
+        if let Some(path) = place {
+            write(&path, &files)?;
+        }
+        Ok(files)
+    })
+    .await?;
+    Ok(BundleImage {
+        image: resolved.image().clone(),
+        files,
+    })
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, PullError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(io::Error::other)
+        .and_then(|it| it)
+        .map_err(PullError::Store)
+}
+
+/// Bundles on disk, by owner and digest. Its calls block shortly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleCache {
+    base: PathBuf,
+}
+
+impl BundleCache {
+    /// Uses the directory `base`, which is made if it is not there; files that a killed process
+    /// left unfinished are removed.
+    pub fn open(base: impl Into<PathBuf>) -> io::Result<Self> {
+        let cache = Self { base: base.into() };
+        fs::create_dir_all(&cache.base)?;
+        for owner in names(&cache.base)? {
+            for file in names(&cache.base.join(&owner))? {
+                if file.starts_with(UNFINISHED) {
+                    fs::remove_file(cache.base.join(&owner).join(file))?;
+                }
+            }
+        }
+        Ok(cache)
+    }
+
+    /// Returns the bundle if it is there and whole.
+    pub fn load(&self, owner: &str, digest: &Digest) -> io::Result<Option<BundleFiles>> {
+        Ok(read(&self.file(owner, digest)?))
+    }
+
+    /// Puts a bundle there.
+    pub fn store(&self, owner: &str, digest: &Digest, files: &BundleFiles) -> io::Result<()> {
+        write(&self.file(owner, digest)?, files)
+    }
+
+    /// Removes the owner's bundles but those of `keep`.
+    pub fn retain(&self, owner: &str, keep: &[Digest]) -> io::Result<()> {
+        let keep: Vec<String> = keep.iter().map(file_name).collect();
+        let directory = self.owner(owner)?;
+        for file in names(&directory)? {
+            if !keep.contains(&file) && !file.starts_with(UNFINISHED) {
+                gone(fs::remove_file(directory.join(file)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all of an owner.
+    pub fn remove_owner(&self, owner: &str) -> io::Result<()> {
+        gone(fs::remove_dir_all(self.owner(owner)?))
+    }
+
+    /// Removes all owners but those of `keep`.
+    pub fn retain_owners(&self, keep: &BTreeSet<String>) -> io::Result<()> {
+        for owner in names(&self.base)? {
+            if !keep.contains(&owner) {
+                gone(fs::remove_dir_all(self.base.join(owner)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn owner(&self, owner: &str) -> io::Result<PathBuf> {
+        // An owner is the name of an object, so this holds unless the caller is wrong.
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+        if owner.is_empty() || owner.starts_with('.') || !owner.bytes().all(plain) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "owner is no object name",
+            ));
+        }
+        Ok(self.base.join(owner))
+    }
+
+    fn file(&self, owner: &str, digest: &Digest) -> io::Result<PathBuf> {
+        Ok(self.owner(owner)?.join(file_name(digest)))
+    }
+}
+
+fn file_name(digest: &Digest) -> String {
+    format!("{}-{}", digest.algorithm().name(), digest.hex())
+}
+
+/// First line of a cached file; the contents follow it in the same order.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    sha256: String,
+    files: Vec<(String, usize)>,
+}
+
+/// Reads a cached file; one that is not whole counts as absent and is replaced by the next pull.
+fn read(path: &Path) -> Option<BundleFiles> {
+    let bytes = fs::read(path).ok()?;
+    let end = bytes.iter().position(|b| *b == b'\n')?;
+    let head: Head = serde_json::from_slice(&bytes[..end]).ok()?;
+    let mut rest = &bytes[end + 1..];
+    if Digest::sha256(rest).hex() != head.sha256 {
+        return None;
+    }
+    let mut files = BundleFiles::new();
+    for (path, len) in head.files {
+        let (content, after) = rest.split_at_checked(len)?;
+        files.insert(path, content.to_vec());
+        rest = after;
+    }
+    rest.is_empty().then_some(files)
+}
+
+fn write(path: &Path, files: &BundleFiles) -> io::Result<()> {
+    let content: Vec<u8> = files.values().flatten().copied().collect();
+    let head = Head {
+        sha256: Digest::sha256(&content).hex().to_owned(),
+        files: files
+            .iter()
+            .map(|(path, content)| (path.clone(), content.len()))
+            .collect(),
+    };
+    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    fs::create_dir_all(directory)?;
+    let mut file = tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .tempfile_in(directory)?;
+    serde_json::to_writer(&mut file, &head)?;
+    file.write_all(b"\n")?;
+    file.write_all(&content)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map(drop).map_err(|err| err.error)
+}
+
+/// Returns the names in a directory, none if it is absent.
+fn names(directory: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        Err(err) => return Err(err),
+    };
+    let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().into_string().ok());
+    entries
+        .filter_map(|entry| name(entry).transpose())
+        .collect()
+}
+
+fn gone(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bundle() -> BundleFiles {
+        BundleFiles::from([
+            ("manifests/a\n.yaml".into(), b"one\n".to_vec()),
+            ("metadata/../x".into(), vec![]),
+            ("metadata/b".into(), vec![0, 255]),
+        ])
+    }
+
+    #[test]
+    fn bundles_survive_a_restart_and_go_with_their_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two) = (Digest::sha256(b"1"), Digest::sha256(b"2"));
+        let cache = BundleCache::open(dir.path().join("c")).unwrap();
+        cache.store("ext", &one, &bundle()).unwrap();
+        cache.store("ext", &two, &BundleFiles::new()).unwrap();
+        cache.store("other", &one, &bundle()).unwrap();
+        let cache = BundleCache::open(dir.path().join("c")).unwrap();
+        assert_eq!(cache.load("ext", &one).unwrap(), Some(bundle()));
+        assert_eq!(cache.load("ext", &two).unwrap(), Some(BundleFiles::new()));
+        cache.retain("ext", std::slice::from_ref(&two)).unwrap();
+        assert_eq!(cache.load("ext", &one).unwrap(), None);
+        cache.remove_owner("ext").unwrap();
+        cache.remove_owner("ext").unwrap();
+        assert_eq!(cache.load("ext", &two).unwrap(), None);
+        assert_eq!(cache.load("other", &one).unwrap(), Some(bundle()));
+        cache.retain_owners(&BTreeSet::new()).unwrap();
+        assert_eq!(names(&dir.path().join("c")).unwrap(), [""; 0]);
+    }
+
+    // catalogs.md D2, C7
+    #[test]
+    fn names_of_an_image_never_become_paths() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = BundleCache::open(dir.path().join("c")).unwrap();
+        cache
+            .store("ext", &Digest::sha256(b"1"), &bundle())
+            .unwrap();
+        assert_eq!(names(dir.path()).unwrap(), ["c"]);
+        assert_eq!(names(&dir.path().join("c/ext")).unwrap().len(), 1);
+        for owner in ["", "..", ".x", "a/b", "A"] {
+            assert!(cache.remove_owner(owner).is_err(), "{owner}");
+        }
+    }
+
+    #[test]
+    fn damaged_and_unfinished_files_are_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = BundleCache::open(dir.path()).unwrap();
+        let digest = Digest::sha256(b"1");
+        cache.store("ext", &digest, &bundle()).unwrap();
+        let path = cache.file("ext", &digest).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        assert_eq!(cache.load("ext", &digest).unwrap(), None);
+        fs::write(dir.path().join("ext").join(".unfinished-x"), "").unwrap();
+        BundleCache::open(dir.path()).unwrap();
+        assert_eq!(names(&dir.path().join("ext")).unwrap().len(), 1);
+    }
+}

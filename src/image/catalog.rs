@@ -1,0 +1,93 @@
+//! Catalog images: a directory of file-based catalog documents, named by a label.
+//!
+//! Source: catalogs.md 5.7, A11.
+
+use std::collections::BTreeMap;
+
+use crate::files::Files;
+use crate::pull::{PullError, Puller, Resolved, within};
+use crate::reference::ImageRef;
+
+/// Label whose value is the directory of the catalog's content.
+pub const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
+/// Label of the catalogs before, which hold an `SQLite` database.
+const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
+
+/// The content of a catalog image.
+#[derive(Debug)]
+pub struct CatalogImage {
+    /// The image by digest.
+    pub image: ImageRef,
+    /// Labels of the image configuration.
+    pub labels: BTreeMap<String, String>,
+    /// Directory that the label names, without slashes at its ends; empty for the whole image.
+    pub directory: String,
+    /// The files below it, by their path from the root of the image (`configs/pkg/catalog.yaml`).
+    pub files: Files,
+    /// Whether no layer has the directory: the catalog is empty, and somebody should be told.
+    pub directory_missing: bool,
+}
+
+/// Pulls the content of a catalog, within the limits for catalogs.
+pub async fn pull_catalog(puller: &Puller, resolved: &Resolved) -> Result<CatalogImage, PullError> {
+    let limits = &puller.config().catalog;
+    within(limits.pull, async {
+        let image = puller.image(resolved).await?;
+        let labels = image.labels().clone();
+        let Some(value) = labels.get(CONFIGS_LABEL) else {
+            return Err(PullError::MissingLabel {
+                label: CONFIGS_LABEL,
+                by_digest: resolved.requested().digest().is_some(),
+                sqlite: labels.contains_key(DATABASE_LABEL),
+            });
+        };
+        let directory = clean(value).ok_or_else(|| PullError::LabelDirectory {
+            label: CONFIGS_LABEL,
+            value: value.clone(),
+        })?;
+        let unpacked = image
+            .unpack(std::slice::from_ref(&directory), limits)
+            .await?;
+        Ok(CatalogImage {
+            image: resolved.image().clone(),
+            labels,
+            directory_missing: !unpacked.missing.is_empty(),
+            directory,
+            files: unpacked.files,
+        })
+    })
+    .await
+}
+
+/// Cleans the label's value into a path from the root of the image; `None` if it leaves it.
+fn clean(value: &str) -> Option<String> {
+    let mut components: Vec<&str> = Vec::new();
+    for component in value.split('/') {
+        match component {
+            "" | "." => {}
+            ".." => drop(components.pop()?),
+            other if other.contains('\0') => return None,
+            other => components.push(other),
+        }
+    }
+    Some(components.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    // catalogs.md A11
+    #[rstest]
+    #[case("/configs", Some("configs"))]
+    #[case("configs/", Some("configs"))]
+    #[case("./a//b/../c", Some("a/c"))]
+    #[case("/", Some(""))]
+    #[case("../x", None)]
+    #[case("a/../../x", None)]
+    fn label_is_cleaned(#[case] value: &str, #[case] want: Option<&str>) {
+        assert_eq!(clean(value).as_deref(), want);
+    }
+}

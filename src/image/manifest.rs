@@ -1,0 +1,351 @@
+//! Manifests, indexes and image configurations, and the choice of a platform.
+//!
+//! Source: OCI image specification 1.1, catalogs.md 5.3, 5.6.
+
+use std::collections::BTreeMap;
+
+use oci_client::manifest::{
+    IMAGE_CONFIG_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE, IMAGE_MANIFEST_LIST_MEDIA_TYPE,
+    IMAGE_MANIFEST_MEDIA_TYPE, OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE,
+};
+use olm_core::error::quote;
+use serde::Deserialize;
+
+use crate::digest::{Digest, DigestError};
+use crate::limits::Limits;
+use crate::shown::shown;
+
+/// What a registry is told we understand.
+pub(crate) const ACCEPT: [&str; 4] = [
+    OCI_IMAGE_MEDIA_TYPE,
+    OCI_IMAGE_INDEX_MEDIA_TYPE,
+    IMAGE_MANIFEST_MEDIA_TYPE,
+    IMAGE_MANIFEST_LIST_MEDIA_TYPE,
+];
+
+/// Why a manifest cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// Not JSON of the expected shape.
+    #[error("invalid {what}: {reason}")]
+    Shape {
+        /// `manifest`, `image index` or `image configuration`.
+        what: &'static str,
+        /// Position and reason, without content.
+        reason: String,
+    },
+    /// Both an index and an image: two readers would see two things.
+    #[error("manifest is both an image and an image index")]
+    Ambiguous,
+    /// The form before 2016, which has no trustworthy digests.
+    #[error("manifest schema 1 is not supported")]
+    Schema1,
+    /// A media type that is no image.
+    #[error("unsupported manifest media type {}", shown(.0))]
+    MediaType(String),
+    /// A Helm chart or another artifact.
+    #[error("not a container image: configuration has media type {}", shown(.0))]
+    NotAnImage(String),
+    /// The index has nothing for any Linux.
+    #[error("no image found in image index for architecture {}, variant {}, OS {}", quote(.0.architecture.as_str()), quote(.0.variant.as_deref().unwrap_or_default()), quote(.0.os.as_str()))]
+    Platform(Platform),
+    /// An index in an index in an index.
+    #[error("image index inside an image index")]
+    Nested,
+    /// A descriptor's digest is none.
+    #[error("digest {} of a descriptor", shown(text))]
+    Digest {
+        /// The text.
+        text: String,
+        /// Why.
+        #[source]
+        source: DigestError,
+    },
+    /// A descriptor's size is negative.
+    #[error("negative size of {0}")]
+    Size(Digest),
+    /// Too many layers.
+    #[error("image has more than {0} layers")]
+    Layers(usize),
+    /// A layer is too large.
+    #[error("layer is larger than {0} bytes")]
+    LayerBytes(u64),
+    /// All layers together are too large.
+    #[error("image is larger than {0} bytes")]
+    ImageBytes(u64),
+    /// The configuration does not describe these layers.
+    #[error("image configuration lists {diff_ids} layers, the manifest {layers}")]
+    DiffIds {
+        /// Layers of the configuration.
+        diff_ids: usize,
+        /// Layers of the manifest.
+        layers: usize,
+    },
+}
+
+/// An operating system and processor.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Platform {
+    /// For example `linux`.
+    pub os: String,
+    /// For example `amd64`.
+    pub architecture: String,
+    /// For example `v8`; only of arm.
+    #[serde(default)]
+    pub variant: Option<String>,
+}
+
+impl Platform {
+    /// Returns Linux on `architecture`, in Go's spelling.
+    pub fn linux(architecture: &str) -> Self {
+        Self {
+            os: "linux".into(),
+            architecture: architecture.into(),
+            variant: None,
+        }
+    }
+
+    /// Returns Linux on the processor this program was built for.
+    pub fn host() -> Self {
+        Self::linux(match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            "x86" => "386",
+            "powerpc64" => "ppc64le",
+            other => other,
+        })
+    }
+}
+
+/// Named content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Descriptor {
+    pub(crate) digest: Digest,
+    pub(crate) size: u64,
+}
+
+/// The parts of a manifest that matter here. `urls` of descriptors are deliberately not read:
+/// content comes from the registry that was asked, or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Manifest {
+    Image {
+        config: Descriptor,
+        layers: Vec<Descriptor>,
+    },
+    Index(Vec<IndexEntry>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IndexEntry {
+    pub(crate) descriptor: Descriptor,
+    platform: Option<Platform>,
+    zstd: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawManifest {
+    schema_version: Option<i64>,
+    media_type: Option<String>,
+    config: Option<RawDescriptor>,
+    layers: Option<Vec<RawDescriptor>>,
+    manifests: Option<Vec<RawDescriptor>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawDescriptor {
+    #[serde(default)]
+    media_type: String,
+    digest: String,
+    size: i64,
+    platform: Option<Platform>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+impl RawDescriptor {
+    fn checked(&self) -> Result<Descriptor, ManifestError> {
+        let digest: Digest = self
+            .digest
+            .parse()
+            .map_err(|source| ManifestError::Digest {
+                text: self.digest.clone(),
+                source,
+            })?;
+        match u64::try_from(self.size) {
+            Ok(size) => Ok(Descriptor { digest, size }),
+            Err(_) => Err(ManifestError::Size(digest)),
+        }
+    }
+
+    fn index_entry(&self) -> Result<IndexEntry, ManifestError> {
+        let annotations = self.annotations.iter().flatten();
+        // Written by buildah and podman beside a gzip instance of the same platform.
+        let zstd = annotations
+            .filter(|(key, _)| *key == "io.github.containers.compression.zstd")
+            .any(|(_, value)| value == "true");
+        Ok(IndexEntry {
+            descriptor: self.checked()?,
+            platform: self.platform.clone(),
+            zstd,
+        })
+    }
+}
+
+/// Parses a manifest or index; `content_type` decides only where the document names no type.
+pub(crate) fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Manifest, ManifestError> {
+    let raw: RawManifest = json("manifest", bytes)?;
+    if raw.schema_version == Some(1) {
+        return Err(ManifestError::Schema1);
+    }
+    let image_like = raw.config.is_some() || raw.layers.is_some();
+    if image_like && raw.manifests.is_some() {
+        return Err(ManifestError::Ambiguous);
+    }
+    let media_type = raw.media_type.as_deref().or(content_type);
+    if let Some(other) = media_type.filter(|it| it.contains("manifest") && !ACCEPT.contains(it)) {
+        return Err(ManifestError::MediaType(other.to_owned()));
+    }
+    if let Some(entries) = &raw.manifests {
+        let entries = entries.iter().map(RawDescriptor::index_entry);
+        return entries.collect::<Result<_, _>>().map(Manifest::Index);
+    }
+    let Some(config) = &raw.config else {
+        let other = media_type.unwrap_or_default().to_owned();
+        return Err(ManifestError::MediaType(other));
+    };
+    let known = [IMAGE_CONFIG_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE];
+    if !known.contains(&config.media_type.as_str()) {
+        return Err(ManifestError::NotAnImage(config.media_type.clone()));
+    }
+    let layers = raw.layers.iter().flatten().map(RawDescriptor::checked);
+    Ok(Manifest::Image {
+        config: config.checked()?,
+        layers: layers.collect::<Result<_, _>>()?,
+    })
+}
+
+/// Returns the entry of an index that suits `platform` best, and whether it really does.
+///
+/// Entries without a platform come after those that match. Catalogs and bundles are data, so if
+/// nothing matches the first Linux entry is as good (catalogs.md 5.3).
+pub(crate) fn choose<'e>(
+    entries: &'e [IndexEntry],
+    platform: &Platform,
+) -> Result<(&'e IndexEntry, bool), ManifestError> {
+    let rank = |entry: &IndexEntry| match &entry.platform {
+        Some(it) if it.os == platform.os && it.architecture == platform.architecture => {
+            Some(variant_rank(it.variant.as_deref()))
+        }
+        None => Some(usize::MAX),
+        Some(_) => None,
+    };
+    let best = entries
+        .iter()
+        .filter_map(|entry| Some((rank(entry)?, !entry.zstd, entry)))
+        .min_by_key(|(rank, gzip, _)| (*rank, *gzip));
+    if let Some((_, _, entry)) = best {
+        return Ok((entry, true));
+    }
+    let linux = |entry: &&IndexEntry| entry.platform.as_ref().is_some_and(|it| it.os == "linux");
+    let fallback = entries.iter().find(linux);
+    fallback
+        .map(|entry| (entry, false))
+        .ok_or_else(|| ManifestError::Platform(platform.clone()))
+}
+
+/// Newer variants of arm first; on other processors all are alike.
+fn variant_rank(variant: Option<&str>) -> usize {
+    let order = ["v8", "v7", "v6", "v5", ""];
+    let variant = variant.unwrap_or_default();
+    let rank = order.iter().position(|known| *known == variant);
+    rank.unwrap_or(order.len())
+}
+
+/// Checks layers against the limits before any is downloaded.
+pub(crate) fn check_layers(layers: &[Descriptor], limits: &Limits) -> Result<(), ManifestError> {
+    if layers.len() > limits.layers {
+        return Err(ManifestError::Layers(limits.layers));
+    }
+    if layers
+        .iter()
+        .any(|layer| layer.size > limits.compressed_layer)
+    {
+        return Err(ManifestError::LayerBytes(limits.compressed_layer));
+    }
+    let total = layers
+        .iter()
+        .fold(0_u64, |sum, layer| sum.saturating_add(layer.size));
+    if total > limits.compressed_image {
+        return Err(ManifestError::ImageBytes(limits.compressed_image));
+    }
+    Ok(())
+}
+
+/// The parts of an image configuration that matter here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ImageConfig {
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) diff_ids: Vec<Digest>,
+}
+
+#[derive(Deserialize)]
+struct RawConfig {
+    config: Option<RawRuntime>,
+    rootfs: Option<RawRootFs>,
+}
+
+#[derive(Deserialize)]
+struct RawRuntime {
+    #[serde(rename = "Labels")]
+    labels: Option<BTreeMap<String, Option<String>>>,
+}
+
+#[derive(Deserialize)]
+struct RawRootFs {
+    diff_ids: Option<Vec<String>>,
+}
+
+/// Parses an image configuration and checks that it describes `layers` layers.
+pub(crate) fn parse_config(bytes: &[u8], layers: usize) -> Result<ImageConfig, ManifestError> {
+    let raw: RawConfig = json("image configuration", bytes)?;
+    let labels = raw
+        .config
+        .and_then(|config| config.labels)
+        .unwrap_or_default();
+    let ids = raw
+        .rootfs
+        .and_then(|rootfs| rootfs.diff_ids)
+        .unwrap_or_default();
+    if ids.len() != layers {
+        return Err(ManifestError::DiffIds {
+            diff_ids: ids.len(),
+            layers,
+        });
+    }
+    let digest = |text: String| match text.parse() {
+        Ok(digest) => Ok(digest),
+        Err(source) => Err(ManifestError::Digest { text, source }),
+    };
+    Ok(ImageConfig {
+        labels: labels
+            .into_iter()
+            .map(|(key, value)| (key, value.unwrap_or_default()))
+            .collect(),
+        diff_ids: ids.into_iter().map(digest).collect::<Result<_, _>>()?,
+    })
+}
+
+fn json<'de, T: Deserialize<'de>>(
+    what: &'static str,
+    bytes: &'de [u8],
+) -> Result<T, ManifestError> {
+    serde_json::from_slice(bytes).map_err(|err| ManifestError::Shape {
+        what,
+        // The crate's own text may quote the document.
+        reason: format!("line {} column {}", err.line(), err.column()),
+    })
+}
+
+#[cfg(test)]
+mod tests;

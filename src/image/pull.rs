@@ -1,0 +1,391 @@
+//! Pulling: from a reference to the files of an image.
+//!
+//! [`Puller::resolve`] turns a reference into a digest, [`Puller::image`] reads what the manifest
+//! and the configuration say, [`Image::unpack`] fetches the layers. Configuration files are read
+//! anew by each `resolve`. The endpoint that resolved a tag serves the rest of the pull, by
+//! digest: the tag may move meanwhile, and a mirror for tags may be the only one that answers.
+//!
+//! Source: catalogs.md 5.1 to 5.6.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::future::Future;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use olm_core::error::Chain;
+use tokio::sync::mpsc;
+
+use crate::auth::Credentials;
+use crate::digest::{Digest, Hasher};
+use crate::layer::StopFlag;
+use crate::limits::{Limits, PARALLEL_DOWNLOADS};
+use crate::manifest::{self, Descriptor, ImageConfig, Manifest, ManifestError, Platform};
+use crate::policy::{self, Policy};
+use crate::reference::{ImageRef, ReferenceError};
+use crate::registries::{Endpoint, Registries, RegistriesPaths};
+use crate::registry::{self, RawManifest, RequestError, Session};
+use crate::trust::{self, CertificateDirs};
+use crate::unpack::{Layer, Unpacked, unpack};
+
+mod error;
+
+pub use error::{CopyError, EndpointError, PullError, SourceError};
+
+/// Chunks of a layer on their way to the disk.
+const CHUNKS_IN_FLIGHT: usize = 16;
+
+/// Where a [`Puller`] finds its configuration, and what it asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullConfig {
+    /// Mirrors, blocked and insecure registries.
+    pub registries: RegistriesPaths,
+    /// The signature policy; a missing file accepts everything.
+    pub policy: PathBuf,
+    /// Certificates of registries and our own.
+    pub certificates: CertificateDirs,
+    /// Which image of an index to take.
+    pub platform: Platform,
+    /// Bounds of catalog images.
+    pub catalog: Limits,
+    /// Bounds of bundle images.
+    pub bundle: Limits,
+}
+
+impl Default for PullConfig {
+    fn default() -> Self {
+        Self {
+            registries: RegistriesPaths::default(),
+            policy: policy::SYSTEM_FILE.into(),
+            certificates: CertificateDirs::default(),
+            platform: Platform::host(),
+            catalog: Limits::catalog(),
+            bundle: Limits::bundle(),
+        }
+    }
+}
+
+/// Pulls images. Cheap to share behind an `Arc`; keeps no connection between pulls.
+#[derive(Debug)]
+pub struct Puller {
+    config: PullConfig,
+    credentials: RwLock<Arc<Credentials>>,
+}
+
+/// A reference whose digest is known.
+#[derive(Clone)]
+pub struct Resolved {
+    requested: ImageRef,
+    image: ImageRef,
+    digest: Digest,
+    found: Option<Found>,
+}
+
+/// Who answered, and what.
+#[derive(Clone)]
+struct Found {
+    session: Arc<Session>,
+    manifest: RawManifest,
+}
+
+impl Resolved {
+    /// Returns the reference that was asked for.
+    pub fn requested(&self) -> &ImageRef {
+        &self.requested
+    }
+
+    /// Returns the reference by digest, without a tag: what `resolvedSource` shows.
+    pub fn image(&self) -> &ImageRef {
+        &self.image
+    }
+
+    /// Returns the digest; of a multi-platform image that of its index.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+}
+
+impl std::fmt::Debug for Resolved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Resolved({} -> {})", self.requested, self.image)
+    }
+}
+
+impl Puller {
+    /// Makes a puller without credentials.
+    pub fn new(config: PullConfig) -> Self {
+        Self {
+            config,
+            credentials: RwLock::default(),
+        }
+    }
+
+    /// Replaces the credentials for all pulls that start from now on.
+    pub fn set_credentials(&self, credentials: Credentials) {
+        let mut held = self
+            .credentials
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *held = Arc::new(credentials);
+    }
+
+    /// Returns the configuration.
+    pub fn config(&self) -> &PullConfig {
+        &self.config
+    }
+
+    /// Turns a tag into the digest it has now, with one request for the manifest; a digest is
+    /// returned as it is without any request. The signature policy is asked here.
+    pub async fn resolve(&self, image: &ImageRef) -> Result<Resolved, PullError> {
+        let copy = |err| PullError::Copy(CopyError::Policy(err));
+        if let Some(policy) = Policy::load(&self.config.policy).map_err(copy)? {
+            policy.check(image).map_err(copy)?;
+        }
+        let found = if image.digest().is_none() {
+            let found = within(self.config.catalog.pull, self.find(image)).await?;
+            Some(found.map_err(PullError::Resolve)?)
+        } else {
+            None
+        };
+        let answered = found.as_ref().map(|found| &found.manifest.digest);
+        let Some(digest) = image.digest().or(answered).cloned() else {
+            let err = ReferenceError::NoVersion(image.name());
+            return Err(err.into());
+        };
+        Ok(Resolved {
+            requested: image.clone(),
+            image: image.with_digest(digest.clone()),
+            digest,
+            found,
+        })
+    }
+
+    /// Reads the manifest for our platform and the image configuration.
+    pub async fn image(&self, resolved: &Resolved) -> Result<Image, PullError> {
+        let found = match &resolved.found {
+            Some(found) => found.clone(),
+            None => self.find(&resolved.image).await?.map_err(|source| {
+                PullError::Copy(CopyError::Source {
+                    image: resolved.image.to_string(),
+                    source,
+                })
+            })?,
+        };
+        self.read(found).await.map_err(PullError::Copy)
+    }
+
+    /// Pulls the files below the `wanted` directories (see [`unpack`]) within `limits`.
+    pub async fn pull(
+        &self,
+        resolved: &Resolved,
+        wanted: &[String],
+        limits: &Limits,
+    ) -> Result<(Image, Unpacked), PullError> {
+        within(limits.pull, async {
+            let image = self.image(resolved).await?;
+            let unpacked = image.unpack(wanted, limits).await?;
+            Ok((image, unpacked))
+        })
+        .await
+    }
+
+    async fn find(&self, image: &ImageRef) -> Result<Result<Found, SourceError>, PullError> {
+        let endpoints = Registries::load(&self.config.registries)?.endpoints(image)?;
+        let mut failed = Vec::new();
+        for endpoint in endpoints {
+            match self.ask(&endpoint).await {
+                Ok(found) => return Ok(Ok(found)),
+                Err(err) => failed.push((endpoint.image.to_string(), err)),
+            }
+        }
+        #[expect(
+            clippy::expect_used,
+            reason = "the place a reference names is always tried"
+        )]
+        let (origin, source) = failed.pop().expect("the origin was tried");
+        if failed.is_empty() {
+            return Ok(Err(source.into()));
+        }
+        let mirrors = failed
+            .iter()
+            .map(|(at, err)| format!("[{at}: {}]", Chain(err)));
+        Ok(Err(SourceError::All {
+            mirrors: mirrors.collect::<Vec<_>>().join("\n"),
+            origin,
+            source,
+        }))
+    }
+
+    async fn ask(&self, endpoint: &Endpoint) -> Result<Found, EndpointError> {
+        if let Some(prefix) = &endpoint.blocked {
+            return Err(EndpointError::Blocked(prefix.clone()));
+        }
+        let image = &endpoint.image;
+        let http = trust::client(
+            &self.config.certificates,
+            image.registry(),
+            endpoint.insecure,
+        )?;
+        let credentials = {
+            let held = self
+                .credentials
+                .read()
+                .unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(&held)
+        };
+        let credential = credentials
+            .lookup(image.registry(), image.repository())
+            .cloned();
+        let session = Session::open(http, endpoint, credential).await;
+        let session = session.map_err(|source| EndpointError::Ping {
+            registry: image.registry().to_owned(),
+            source,
+        })?;
+        let version = image.version();
+        let manifest = session.manifest(&version, image.digest()).await;
+        Ok(Found {
+            manifest: manifest.map_err(|source| EndpointError::Manifest {
+                version,
+                name: image.name(),
+                source,
+            })?,
+            session: Arc::new(session),
+        })
+    }
+
+    async fn read(&self, found: Found) -> Result<Image, CopyError> {
+        let Found { session, manifest } = found;
+        let mut parsed = parse(&manifest)?;
+        if let Manifest::Index(entries) = &parsed {
+            let (entry, suits) = manifest::choose(entries, &self.config.platform)?;
+            let digest = &entry.descriptor.digest;
+            if !suits {
+                tracing::info!(%digest, "no image for this platform, taking the first for Linux");
+            }
+            let instance = session.manifest(&digest.to_string(), Some(digest)).await;
+            parsed = parse(&instance.map_err(|source| CopyError::Instance {
+                digest: digest.clone(),
+                source,
+            })?)?;
+        }
+        let Manifest::Image { config, layers } = parsed else {
+            return Err(ManifestError::Nested.into());
+        };
+        let bytes = session.small_blob(&config).await;
+        let bytes = bytes.map_err(|source| CopyError::Blob {
+            digest: config.digest,
+            source,
+        })?;
+        Ok(Image {
+            config: manifest::parse_config(&bytes, layers.len())?,
+            layers,
+            session,
+        })
+    }
+}
+
+fn parse(manifest: &RawManifest) -> Result<Manifest, ManifestError> {
+    manifest::parse(&manifest.bytes, manifest.content_type.as_deref())
+}
+
+/// An image whose layers have not been fetched yet.
+pub struct Image {
+    config: ImageConfig,
+    layers: Vec<Descriptor>,
+    session: Arc<Session>,
+}
+
+impl Image {
+    /// Returns the labels of the image configuration.
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.config.labels
+    }
+
+    /// Fetches the layers and returns the files below the `wanted` directories.
+    pub async fn unpack(&self, wanted: &[String], limits: &Limits) -> Result<Unpacked, PullError> {
+        let copy = |err| PullError::Copy(CopyError::Manifest(err));
+        manifest::check_layers(&self.layers, limits).map_err(copy)?;
+        // Collected first: a lazy iterator of futures hides from the compiler that they may change
+        // threads.
+        let downloads: Vec<_> = self.layers.iter().map(|blob| self.download(blob)).collect();
+        let files: Vec<File> = futures::stream::iter(downloads)
+            .buffered(PARALLEL_DOWNLOADS)
+            .try_collect()
+            .await
+            .map_err(PullError::Copy)?;
+        let layers: Vec<_> = files
+            .into_iter()
+            .zip(&self.config.diff_ids)
+            .map(|(source, diff_id)| Layer {
+                source,
+                diff_id: Some(diff_id.clone()),
+            })
+            .collect();
+        let stop = StopOnDrop::default();
+        let (flag, wanted, limits) = (stop.0.clone(), wanted.to_vec(), limits.clone());
+        let work = move || unpack(&layers, &wanted, &limits, &flag);
+        let unpacked = tokio::task::spawn_blocking(work).await;
+        Ok(unpacked.map_err(|err| PullError::Store(io::Error::other(err)))??)
+    }
+
+    /// Streams a layer to a temporary file without a name, hashing it on the way.
+    async fn download(&self, blob: &Descriptor) -> Result<File, CopyError> {
+        let (sink, chunks) = mpsc::channel(CHUNKS_IN_FLIGHT);
+        let algorithm = blob.digest.algorithm();
+        let writer = tokio::task::spawn_blocking(move || spool(chunks, Hasher::new(algorithm)));
+        let streamed = self.session.stream(blob, sink).await;
+        let written = writer.await.map_err(io::Error::other).and_then(|it| it);
+        let failed = |source| CopyError::Blob {
+            digest: blob.digest.clone(),
+            source,
+        };
+        match (streamed, written) {
+            // A receiver that stopped has the better reason.
+            (Ok(()) | Err(RequestError::Stopped), Err(err)) => Err(CopyError::Spool(err)),
+            (Err(err), _) => Err(failed(err)),
+            (Ok(()), Ok((file, size, digest))) => {
+                registry::check(blob, size, &digest).map_err(failed)?;
+                Ok(file)
+            }
+        }
+    }
+}
+
+fn spool(
+    mut chunks: mpsc::Receiver<Vec<u8>>,
+    mut hasher: Hasher,
+) -> io::Result<(File, u64, Digest)> {
+    let mut file = tempfile::tempfile()?;
+    let mut size = 0;
+    while let Some(chunk) = chunks.blocking_recv() {
+        hasher.update(&chunk);
+        file.write_all(&chunk)?;
+        size += chunk.len() as u64;
+    }
+    Ok((file, size, hasher.finish()))
+}
+
+/// Ends the blocking work of a pull that nobody waits for any more.
+#[derive(Default)]
+struct StopOnDrop(StopFlag);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Runs `work` for at most `limit`.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, PullError>>,
+) -> Result<T, PullError> {
+    let timed = tokio::time::timeout(limit, work).await;
+    timed.unwrap_or(Err(PullError::Timeout(limit)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,471 @@
+//! A registry that misbehaves on purpose, in this process.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Mutex;
+
+use rstest::rstest;
+
+use super::*;
+use crate::auth::{Credential, SecretString};
+use crate::push::{BuiltImage, Compression, ImageBuilder, tar_of};
+
+struct Request {
+    path: String,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+impl Request {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
+    }
+}
+
+#[derive(Default)]
+struct Answer {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+    /// Bytes of the body after which the connection breaks.
+    cut: Option<usize>,
+}
+
+fn answer(status: u16, body: impl Into<Vec<u8>>) -> Answer {
+    Answer {
+        status,
+        body: body.into(),
+        ..Answer::default()
+    }
+}
+
+impl Answer {
+    fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+}
+
+/// Serves until the test ends and returns `127.0.0.1:<port>`.
+fn serve(handler: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> String {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let handler = Arc::new(handler);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let handler = Arc::clone(&handler);
+            std::thread::spawn(move || {
+                let _ = respond(stream.unwrap(), &*handler);
+            });
+        }
+    });
+    address
+}
+
+fn respond(mut stream: TcpStream, handler: &dyn Fn(&Request) -> Answer) -> io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.split_once(':') else {
+            break;
+        };
+        headers.insert(name.to_lowercase(), value.trim().to_owned());
+    }
+    let length = headers
+        .get("content-length")
+        .map_or(0, |it| it.parse().unwrap());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let answer = handler(&Request {
+        path,
+        headers,
+        body: String::from_utf8(body).unwrap(),
+    });
+    write!(
+        stream,
+        "HTTP/1.1 {} X\r\nConnection: close\r\n",
+        answer.status
+    )?;
+    write!(stream, "Content-Length: {}\r\n", answer.body.len())?;
+    for (name, value) in &answer.headers {
+        write!(stream, "{name}: {value}\r\n")?;
+    }
+    let end = answer.cut.unwrap_or(answer.body.len());
+    stream.write_all(b"\r\n")?;
+    stream.write_all(&answer.body[..end])
+}
+
+fn image() -> BuiltImage {
+    let content = [("configs/a.yaml", b"content".as_slice())];
+    ImageBuilder::new().layer(content).unwrap().build().unwrap()
+}
+
+/// What an honest registry answers for `image` in repository `r`, tagged `t`.
+fn honest(image: &BuiltImage, request: &Request) -> Answer {
+    let path = request.path.as_str();
+    let manifest = [
+        format!("/v2/r/manifests/{}", image.digest()),
+        "/v2/r/manifests/t".into(),
+    ];
+    if path == "/v2/" {
+        return answer(200, "");
+    }
+    if manifest.iter().any(|it| it == path) {
+        return answer(200, image.manifest.clone());
+    }
+    let blobs = image.layers.iter().chain([&image.config]);
+    let mut found = blobs.filter(|it| path == format!("/v2/r/blobs/{}", Digest::sha256(it)));
+    found
+        .next()
+        .map_or(answer(404, ""), |blob| answer(200, blob.clone()))
+}
+
+struct Scene {
+    puller: Puller,
+    image: ImageRef,
+    _dir: tempfile::TempDir,
+}
+
+fn scene(registry: &str) -> Scene {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("registries.conf");
+    let text = format!("[[registry]]\nlocation = \"{registry}\"\ninsecure = true\n");
+    std::fs::write(&file, text).unwrap();
+    let puller = Puller::new(PullConfig {
+        registries: RegistriesPaths::new(Some(file)),
+        policy: dir.path().join("policy.json"),
+        certificates: CertificateDirs {
+            only: Some(dir.path().join("certs")),
+            by_host: vec![],
+        },
+        ..PullConfig::default()
+    });
+    Scene {
+        puller,
+        image: format!("{registry}/r:t").parse().unwrap(),
+        _dir: dir,
+    }
+}
+
+impl Scene {
+    async fn pull(&self) -> Result<Vec<u8>, PullError> {
+        let resolved = self.puller.resolve(&self.image).await?;
+        let wanted = ["configs".to_owned()];
+        let (_, unpacked) = self
+            .puller
+            .pull(&resolved, &wanted, &Limits::catalog())
+            .await?;
+        Ok(unpacked.files.read("configs/a.yaml").unwrap().unwrap())
+    }
+
+    async fn text(&self) -> String {
+        Chain(&self.pull().await.unwrap_err()).to_string()
+    }
+
+    fn credential(&self, credential: Credential) {
+        let mut credentials = Credentials::default();
+        credentials.insert(self.image.registry(), credential);
+        self.puller.set_credentials(credentials);
+    }
+}
+
+#[tokio::test]
+async fn honest_registry_delivers() {
+    let built = image();
+    let registry = serve(move |request| honest(&built, request));
+    assert_eq!(scene(&registry).pull().await.unwrap(), b"content");
+}
+
+// catalogs.md O4
+#[rstest]
+#[case::layer_digest("blobs", |body: &mut Vec<u8>| body[20] ^= 1, "content has digest")]
+#[case::layer_short("blobs", |body: &mut Vec<u8>| body.truncate(30), "content has 30 bytes")]
+#[case::layer_long("blobs", |body: &mut Vec<u8>| body.push(0), "content has")]
+#[case::manifest("manifests/sha256", |body: &mut Vec<u8>| body.push(b' '), "content has digest")]
+#[tokio::test]
+async fn content_that_is_not_what_was_promised_is_refused(
+    #[case] path: &'static str,
+    #[case] change: fn(&mut Vec<u8>),
+    #[case] want: &str,
+) {
+    let built = image();
+    let (layer, by_digest) = (built.layers[0].clone(), built.digest());
+    let registry = serve(move |request| {
+        let mut answer = honest(&built, request);
+        if request.path.contains(path) && (path != "blobs" || answer.body == layer) {
+            change(&mut answer.body);
+        }
+        answer
+    });
+    let mut scene = scene(&registry);
+    if path != "blobs" {
+        scene.image = scene.image.with_digest(by_digest);
+    }
+    let text = scene.text().await;
+    assert!(
+        text.starts_with("error copying image: ") && text.contains(want),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn announced_digest_must_agree() {
+    let built = image();
+    let registry = serve(move |request| {
+        let other = Digest::sha256(b"other").to_string();
+        honest(&built, request).with("Docker-Content-Digest", other)
+    });
+    assert!(scene(&registry).text().await.contains("content has digest"));
+}
+
+// catalogs.md O5
+#[tokio::test]
+async fn bodies_are_read_within_their_limits() {
+    let registry = serve(|request| match request.path.as_str() {
+        "/v2/" => answer(200, ""),
+        _ => answer(200, vec![b' '; (4 << 20) + 1]),
+    });
+    assert!(
+        scene(&registry)
+            .text()
+            .await
+            .ends_with("answer is larger than 4194304 bytes")
+    );
+    let registry = serve(|request| match request.path.as_str() {
+        "/v2/" => {
+            let realm = format!("Bearer realm=\"http://{}/token\"", request.headers["host"]);
+            answer(401, "").with("WWW-Authenticate", realm)
+        }
+        _ => answer(200, vec![b' '; (1 << 20) + 1]),
+    });
+    let text = scene(&registry).text().await;
+    let want = "unable to retrieve auth token: answer is larger than 1048576 bytes";
+    assert!(text.ends_with(want), "{text}");
+}
+
+/// A registry that wants the token its service last gave out for `authorization`.
+fn guarded(
+    built: BuiltImage,
+    most: usize,
+    grant: impl Fn(&Request) -> bool + Send + Sync + 'static,
+) -> String {
+    let state = Mutex::new((0, 0));
+    serve(move |request| {
+        let (given, used) = &mut *state.lock().unwrap();
+        if request.path.starts_with("/token") {
+            if !grant(request) {
+                let body = r#"{"errors":[{"code":"UNAUTHORIZED","message":"bad password"}]}"#;
+                return answer(401, body);
+            }
+            (*given, *used) = (*given + 1, 0);
+            return answer(200, format!(r#"{{"token":"t{given}","expires_in":300}}"#));
+        }
+        let wanted = format!("Bearer t{given}");
+        if request.header("authorization") == Some(&wanted) && *used < most {
+            *used += 1;
+            return honest(&built, request);
+        }
+        let host = &request.headers["host"];
+        let challenge = format!("Bearer realm=\"http://{host}/token\",service=\"s\"");
+        answer(401, "").with("WWW-Authenticate", challenge)
+    })
+}
+
+// catalogs.md O6
+#[tokio::test]
+async fn token_that_expires_during_the_pull_is_renewed() {
+    let registry = guarded(image(), 1, |request| {
+        request.path == "/token?service=s&scope=repository%3Ar%3Apull"
+    });
+    assert_eq!(scene(&registry).pull().await.unwrap(), b"content");
+}
+
+// catalogs.md O7
+#[tokio::test]
+async fn credentials_reach_the_token_service() {
+    let registry = guarded(image(), 99, |request| {
+        request.path.contains("account=u") && request.header("authorization") == Some("Basic dTpw")
+    });
+    let scene = scene(&registry);
+    let text = scene.text().await;
+    assert!(
+        text.ends_with("unable to retrieve auth token: unauthorized: bad password"),
+        "{text}"
+    );
+    scene.credential(Credential::Basic {
+        username: "u".into(),
+        password: SecretString::new("p"),
+    });
+    assert_eq!(scene.pull().await.unwrap(), b"content");
+}
+
+// catalogs.md O7
+#[tokio::test]
+async fn identity_token_is_traded() {
+    let registry = guarded(image(), 99, |request| {
+        request.body
+            == "grant_type=refresh_token&service=s&client_id=olm-controller&scope=repository%3Ar%3Apull&refresh_token=secret"
+    });
+    let scene = scene(&registry);
+    scene.credential(Credential::IdentityToken(SecretString::new("secret")));
+    assert_eq!(scene.pull().await.unwrap(), b"content");
+}
+
+#[tokio::test]
+async fn basic_credentials_are_sent_only_when_asked_for() {
+    let built = image();
+    let registry = serve(move |request| match request.header("authorization") {
+        Some("Basic dTpw") => honest(&built, request),
+        Some(other) => answer(500, other.to_owned()),
+        None => answer(401, "").with("WWW-Authenticate", "Basic realm=\"x\""),
+    });
+    let scene = scene(&registry);
+    assert!(
+        scene
+            .text()
+            .await
+            .ends_with("registry answered 401 Unauthorized")
+    );
+    scene.credential(Credential::Basic {
+        username: "u".into(),
+        password: SecretString::new("p"),
+    });
+    assert_eq!(scene.pull().await.unwrap(), b"content");
+}
+
+// catalogs.md O8
+#[tokio::test]
+async fn credentials_do_not_follow_a_redirect_to_another_host() {
+    let built = image();
+    let store = built.clone();
+    let storage = serve(move |request| match request.header("authorization") {
+        None => honest(&store, request),
+        Some(_) => answer(500, "leaked"),
+    });
+    let registry = serve(move |request| {
+        if request.header("authorization").is_none() {
+            return answer(401, "").with("WWW-Authenticate", "Basic realm=\"x\"");
+        }
+        if request.path.contains("/blobs/") {
+            return answer(307, "").with("Location", format!("http://{storage}{}", request.path));
+        }
+        honest(&built, request)
+    });
+    let scene = scene(&registry);
+    scene.credential(Credential::Basic {
+        username: "u".into(),
+        password: SecretString::new("p"),
+    });
+    assert_eq!(scene.pull().await.unwrap(), b"content");
+}
+
+// catalogs.md O9
+#[rstest]
+#[case::busy(429, 4)]
+#[case::failing(503, 2)]
+#[tokio::test]
+async fn busy_registry_is_asked_again(#[case] status: u16, #[case] refusals: usize) {
+    let left = Mutex::new(refusals);
+    let built = image();
+    let registry = serve(move |request| {
+        let mut left = left.lock().unwrap();
+        if request.path.contains("manifests") && *left > 0 {
+            *left -= 1;
+            return answer(status, "").with("Retry-After", "0");
+        }
+        honest(&built, request)
+    });
+    assert_eq!(scene(&registry).pull().await.unwrap(), b"content");
+}
+
+// catalogs.md O9
+#[tokio::test]
+async fn registry_that_stays_busy_is_left_alone() {
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let registry = serve(move |request| {
+        if request.path == "/v2/" {
+            return answer(200, "");
+        }
+        *count.lock().unwrap() += 1;
+        answer(429, "").with("Retry-After", "0")
+    });
+    let err = scene(&registry).pull().await.unwrap_err();
+    assert_eq!(*asked.lock().unwrap(), 5);
+    assert_eq!(err.retry_after(), Some(Duration::ZERO));
+    assert!(!err.is_terminal());
+}
+
+// catalogs.md O10
+#[rstest]
+#[case::resumed(true)]
+#[case::ignored(false)]
+#[tokio::test]
+async fn broken_download_is_taken_up_again(#[case] honors_range: bool) {
+    // Incompressible enough: a plain layer of three megabytes.
+    let large = vec![b'x'; 3 << 20];
+    let content = [("configs/a.yaml", b"content".as_slice()), ("large", &large)];
+    let tar = tar_of(content).unwrap();
+    let built = ImageBuilder::new()
+        .tar(tar.clone(), Compression::None)
+        .build()
+        .unwrap();
+    let registry = serve(move |request| {
+        let mut answer = honest(&built, request);
+        let Some(range) = request.header("range") else {
+            if answer.body.len() > 1 << 20 {
+                answer.cut = Some(2 << 20);
+            }
+            return answer;
+        };
+        if honors_range {
+            let from: usize = range["bytes=".len()..range.len() - 1].parse().unwrap();
+            let all = answer.body.len();
+            answer.body.drain(..from);
+            answer.status = 206;
+            return answer.with("Content-Range", format!("bytes {from}-{}/{all}", all - 1));
+        }
+        answer
+    });
+    let scene = scene(&registry);
+    if honors_range {
+        assert_eq!(scene.pull().await.unwrap(), b"content");
+    } else {
+        assert!(
+            scene
+                .text()
+                .await
+                .ends_with("did not continue the download where it broke")
+        );
+    }
+}
+
+#[tokio::test]
+async fn silence_ends_with_the_pulls_time() {
+    let registry = serve(|_| {
+        std::thread::park();
+        answer(200, "")
+    });
+    let mut scene = scene(&registry);
+    scene.puller.config.catalog.pull = Duration::from_millis(50);
+    let err = scene.pull().await.unwrap_err();
+    assert_eq!(err.to_string(), "pulling took longer than 50ms");
+}
+
+// catalogs.md 8.3
+#[tokio::test]
+async fn token_realm_must_be_https() {
+    let registry = serve(|_| answer(401, "").with("WWW-Authenticate", "Bearer realm=\"ftp://x/\""));
+    let text = scene(&registry).text().await;
+    assert!(
+        text.ends_with("token realm \"ftp://x/\" is not https"),
+        "{text}"
+    );
+}

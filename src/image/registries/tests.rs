@@ -1,0 +1,172 @@
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::*;
+
+const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+fn parse(text: &str) -> Result<Registries, RegistriesError> {
+    let mut registries = Registries::default();
+    registries.add(Path::new("registries.conf"), text)?;
+    Ok(registries)
+}
+
+fn images(registries: &Registries, image: &str) -> Vec<String> {
+    let endpoints = registries.endpoints(&image.parse().unwrap()).unwrap();
+    endpoints.iter().map(|e| e.image.to_string()).collect()
+}
+
+const MIRRORED: &str = r#"
+    [[registry]]
+    prefix = "quay.io/ns"
+    location = "quay.io/ns"
+    [[registry.mirror]]
+    location = "digests.example.com/m"
+    pull-from-mirror = "digest-only"
+    [[registry.mirror]]
+    location = "tags.example.com:5000/m/"
+    insecure = true
+    pull-from-mirror = "tag-only"
+    [[registry.mirror]]
+    location = "all.example.com"
+"#;
+
+// catalogs.md 5.4, O11
+#[test]
+fn mirrors_are_tried_in_order_and_the_origin_last() {
+    let registries = parse(MIRRORED).unwrap();
+    assert_eq!(
+        images(&registries, "quay.io/ns/cat:v1"),
+        [
+            "tags.example.com:5000/m/cat:v1",
+            "all.example.com/cat:v1",
+            "quay.io/ns/cat:v1"
+        ]
+    );
+    assert_eq!(
+        images(&registries, &format!("quay.io/ns/cat@{DIGEST}")),
+        [
+            format!("digests.example.com/m/cat@{DIGEST}"),
+            format!("all.example.com/cat@{DIGEST}"),
+            format!("quay.io/ns/cat@{DIGEST}"),
+        ]
+    );
+    let tagged = registries
+        .endpoints(&"quay.io/ns/cat:v1".parse().unwrap())
+        .unwrap();
+    assert_eq!(
+        tagged.iter().map(|e| e.insecure).collect::<Vec<_>>(),
+        [true, false, false]
+    );
+}
+
+#[rstest]
+#[case::no_entry("other.io/ns/cat:v1")]
+#[case::not_a_component("quay.io/nsx/cat:v1")]
+fn other_references_go_to_their_own_registry(#[case] image: &str) {
+    assert_eq!(images(&parse(MIRRORED).unwrap(), image), [image]);
+}
+
+#[test]
+fn longest_prefix_wins_and_wildcards_match_subdomains() {
+    let registries = parse(
+        r#"
+        [[registry]]
+        prefix = "*.example.com"
+        insecure = true
+        [[registry]]
+        location = "a.example.com/ns"
+        blocked = true
+        [[registry]]
+        prefix = "old.io"
+        location = "new.io/x"
+        "#,
+    )
+    .unwrap();
+    let endpoint = |image: &str| {
+        registries
+            .endpoints(&image.parse().unwrap())
+            .unwrap()
+            .remove(0)
+    };
+    assert!(endpoint("a.example.com:5000/b:1").insecure);
+    assert!(endpoint("b.a.example.com/b:1").insecure);
+    assert!(!endpoint("example.com/b:1").insecure);
+    assert_eq!(
+        endpoint("a.example.com/ns/b:1").blocked.as_deref(),
+        Some("a.example.com/ns")
+    );
+    assert_eq!(endpoint("old.io/b:1").image.to_string(), "new.io/x/b:1");
+}
+
+#[test]
+fn mirror_by_digest_only_leaves_tags_alone() {
+    let registries = parse(
+        r#"
+        [[registry]]
+        location = "quay.io"
+        mirror-by-digest-only = true
+        [[registry.mirror]]
+        location = "m.io"
+        "#,
+    )
+    .unwrap();
+    assert_eq!(images(&registries, "quay.io/a:1"), ["quay.io/a:1"]);
+    assert_eq!(images(&registries, &format!("quay.io/a@{DIGEST}")).len(), 2);
+}
+
+#[rstest]
+#[case::version_1("[registries.search]\nregistries = ['a']")]
+#[case::scheme("[[registry]]\nlocation = 'http://a.io'")]
+#[case::nothing("[[registry]]\ninsecure = true")]
+#[case::prefix_only("[[registry]]\nprefix = 'a.io'")]
+#[case::inner_star("[[registry]]\nprefix = 'a.*.io'\nlocation = 'b.io'")]
+#[case::no_toml("[[registry")]
+#[case::both(
+    "[[registry]]\nlocation='a.io'\nmirror-by-digest-only=true\n[[registry.mirror]]\nlocation='b.io'\npull-from-mirror='all'"
+)]
+fn malformed_configuration_is_an_error_naming_the_file(#[case] text: &str) {
+    let err = parse(text).unwrap_err();
+    assert!(err.to_string().contains("registries.conf"), "{err}");
+}
+
+// catalogs.md O15
+#[test]
+fn drop_ins_replace_entries_in_name_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let drop_ins = dir.path().join("registries.conf.d");
+    std::fs::create_dir(&drop_ins).unwrap();
+    let entry = |to: &str| format!("[[registry]]\nprefix = 'a.io'\nlocation = '{to}'");
+    std::fs::write(dir.path().join("registries.conf"), entry("one.io")).unwrap();
+    std::fs::write(drop_ins.join("20.conf"), entry("three.io")).unwrap();
+    std::fs::write(drop_ins.join("10.conf"), entry("two.io")).unwrap();
+    std::fs::write(drop_ins.join("30.txt"), "not read").unwrap();
+    let paths = RegistriesPaths {
+        file: dir.path().join("registries.conf"),
+        drop_ins: Some(drop_ins),
+        required: true,
+    };
+    assert_eq!(
+        images(&Registries::load(&paths).unwrap(), "a.io/x:1"),
+        ["three.io/x:1"]
+    );
+}
+
+#[test]
+fn missing_file_matters_only_when_it_was_named() {
+    let missing = PathBuf::from("/nonexistent/registries.conf");
+    assert!(Registries::load(&RegistriesPaths::new(Some(missing.clone()))).is_err());
+    let system = RegistriesPaths {
+        file: missing,
+        drop_ins: Some("/nonexistent/d".into()),
+        required: false,
+    };
+    assert_eq!(Registries::load(&system).unwrap(), Registries::default());
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_parsed_or_refused(text in "\\PC{0,200}") {
+        let _ = parse(&text);
+    }
+}

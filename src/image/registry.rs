@@ -1,0 +1,265 @@
+//! Asking one registry for manifests and blobs.
+//!
+//! The requests that read are written here on `reqwest` and not left to `oci-client`, because
+//! that crate reads manifests, tokens and error answers without a bound, follows redirects from
+//! `https` to `http`, hides `Retry-After` and the registry's own error code, turns a failed token
+//! request into an anonymous one, and knows neither identity tokens nor client certificates.
+//! The names of media types come from it, and pushing is left to it (see `push`).
+//!
+//! Source: OCI distribution specification 1.1, catalogs.md 5.3, 8.3.
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_RANGE, CONTENT_TYPE, HeaderName, RANGE};
+use reqwest::{Client, Response, StatusCode};
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::Instant;
+
+use crate::auth::Credential;
+use crate::challenge::Challenge;
+use crate::digest::Digest;
+use crate::limits::MAX_MANIFEST_BYTES;
+use crate::manifest::{self, Descriptor};
+use crate::registries::Endpoint;
+
+mod request;
+mod token;
+
+pub use request::RequestError;
+use request::{answer, body, send, transport, url};
+
+/// A broken download is taken up again if at least this much arrived since the last time ...
+const RESUME_BYTES: u64 = 1 << 20;
+/// ... or if it lasted at least this long.
+const RESUME_TIME: Duration = Duration::from_mins(1);
+
+/// A manifest as the registry sent it.
+#[derive(Debug, Clone)]
+pub(crate) struct RawManifest {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) digest: Digest,
+}
+
+/// One repository of one registry, and what is needed to be let in.
+pub(crate) struct Session {
+    http: Client,
+    /// Scheme and host.
+    base: String,
+    repository: String,
+    insecure: bool,
+    credential: Option<Credential>,
+    challenge: Challenge,
+    token: Mutex<Option<token::Token>>,
+}
+
+impl Session {
+    /// Finds out how the registry of `endpoint` is reached and what it asks for.
+    ///
+    /// HTTPS comes first; plain HTTP is tried only where the endpoint is configured insecure.
+    pub(crate) async fn open(
+        http: Client,
+        endpoint: &Endpoint,
+        credential: Option<Credential>,
+    ) -> Result<Self, RequestError> {
+        let host = match endpoint.image.registry() {
+            // The name of Docker Hub is not the name of its registry.
+            "docker.io" => "registry-1.docker.io",
+            other => other,
+        };
+        let mut answer = ping(&http, &format!("https://{host}")).await;
+        let mut base = format!("https://{host}");
+        if answer.is_err() && endpoint.insecure {
+            base = format!("http://{host}");
+            answer = ping(&http, &base).await;
+        }
+        Ok(Self {
+            http,
+            base,
+            repository: endpoint.image.repository().to_owned(),
+            insecure: endpoint.insecure,
+            credential,
+            challenge: answer?,
+            token: Mutex::new(None),
+        })
+    }
+
+    /// Returns the manifest that `version`, a tag or a digest, names.
+    pub(crate) async fn manifest(
+        &self,
+        version: &str,
+        expected: Option<&Digest>,
+    ) -> Result<RawManifest, RequestError> {
+        let path = format!("manifests/{version}");
+        let accept = manifest::ACCEPT.join(", ");
+        let response = self.get(&path, &[(ACCEPT, accept)]).await?;
+        let header = |name: &str| {
+            let value = response.headers().get(name)?;
+            value.to_str().ok().map(str::to_owned)
+        };
+        let announced = header("docker-content-digest");
+        let content_type = header(CONTENT_TYPE.as_str());
+        let bytes = body(response, MAX_MANIFEST_BYTES).await?;
+        let digest = match expected {
+            Some(expected) => Digest::of(expected.algorithm(), &bytes),
+            None => Digest::sha256(&bytes),
+        };
+        let wants = expected.map(ToString::to_string).into_iter();
+        // A registry may announce a digest with another algorithm; only equal ones are compared.
+        let prefix = format!("{}:", digest.algorithm().name());
+        let announced = announced.filter(|it| it.starts_with(&prefix));
+        for want in wants.chain(announced) {
+            if want != digest.to_string() {
+                let got = digest.to_string();
+                return Err(RequestError::Digest { got, want });
+            }
+        }
+        Ok(RawManifest {
+            bytes,
+            content_type,
+            digest,
+        })
+    }
+
+    /// Returns a small blob, with its digest and size checked.
+    pub(crate) async fn small_blob(&self, blob: &Descriptor) -> Result<Vec<u8>, RequestError> {
+        if blob.size > MAX_MANIFEST_BYTES {
+            return Err(RequestError::TooLarge(MAX_MANIFEST_BYTES));
+        }
+        let response = self.get(&format!("blobs/{}", blob.digest), &[]).await?;
+        let bytes = body(response, blob.size).await?;
+        check(
+            blob,
+            bytes.len() as u64,
+            &Digest::of(blob.digest.algorithm(), &bytes),
+        )?;
+        Ok(bytes)
+    }
+
+    /// Sends the bytes of a blob into `sink`, at most as many as its descriptor says, and takes
+    /// broken downloads up again. The receiver checks size and digest with [`check`].
+    pub(crate) async fn stream(
+        &self,
+        blob: &Descriptor,
+        sink: mpsc::Sender<Vec<u8>>,
+    ) -> Result<(), RequestError> {
+        let path = format!("blobs/{}", blob.digest);
+        let mut received = 0;
+        loop {
+            let (since, began) = (received, Instant::now());
+            let range = format!("bytes={received}-");
+            let headers: &[_] = if received == 0 {
+                &[]
+            } else {
+                &[(RANGE, range)]
+            };
+            let response = self.get(&path, headers).await?;
+            if received > 0 && !continues(&response, received) {
+                return Err(RequestError::Range);
+            }
+            let broken = match self.pump(response, blob, &mut received, &sink).await {
+                Err(broken @ RequestError::Transport { .. }) => broken,
+                Ok(()) if received < blob.size => RequestError::Size {
+                    got: received,
+                    want: blob.size,
+                },
+                other => return other,
+            };
+            if received - since < RESUME_BYTES && began.elapsed() < RESUME_TIME {
+                return Err(broken);
+            }
+            tracing::debug!(digest = %blob.digest, received, "taking up a broken download");
+        }
+    }
+
+    async fn pump(
+        &self,
+        mut response: Response,
+        blob: &Descriptor,
+        received: &mut u64,
+        sink: &mpsc::Sender<Vec<u8>>,
+    ) -> Result<(), RequestError> {
+        let url = response.url().clone();
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|err| transport("Get", &url, &err))?
+        {
+            *received += chunk.len() as u64;
+            if *received > blob.size {
+                return Err(RequestError::Size {
+                    got: *received,
+                    want: blob.size,
+                });
+            }
+            sink.send(chunk.to_vec())
+                .await
+                .map_err(|_| RequestError::Stopped)?;
+        }
+        Ok(())
+    }
+
+    async fn get(
+        &self,
+        path: &str,
+        headers: &[(HeaderName, String)],
+    ) -> Result<Response, RequestError> {
+        let url = url(&format!("{}/v2/{}/{path}", self.base, self.repository))?;
+        let mut scope = None;
+        loop {
+            let token = self.authorization(scope.as_deref()).await?;
+            let response = send(&self.http, &url, headers, token.as_ref()).await?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            // The token may have expired, or the registry wants a wider one; once is enough.
+            if response.status() == StatusCode::UNAUTHORIZED
+                && scope.is_none()
+                && let Challenge::Bearer { scope: wanted, .. } = Challenge::read(response.headers())
+            {
+                self.token.lock().await.take();
+                scope = Some(wanted.unwrap_or_else(|| self.scope()));
+                continue;
+            }
+            return Err(answer(response).await);
+        }
+    }
+
+    fn scope(&self) -> String {
+        format!("repository:{}:pull", self.repository)
+    }
+}
+
+/// Compares what arrived with what was promised.
+pub(crate) fn check(blob: &Descriptor, size: u64, digest: &Digest) -> Result<(), RequestError> {
+    if size != blob.size {
+        return Err(RequestError::Size {
+            got: size,
+            want: blob.size,
+        });
+    }
+    if *digest != blob.digest {
+        return Err(RequestError::Digest {
+            got: digest.to_string(),
+            want: blob.digest.to_string(),
+        });
+    }
+    Ok(())
+}
+
+/// Says whether a registry is there, and what it asks for.
+async fn ping(http: &Client, base: &str) -> Result<Challenge, RequestError> {
+    let url = url(&format!("{base}/v2/"))?;
+    let response = send(http, &url, &[], None).await?;
+    match response.status() {
+        StatusCode::OK | StatusCode::UNAUTHORIZED => Ok(Challenge::read(response.headers())),
+        _ => Err(answer(response).await),
+    }
+}
+
+fn continues(response: &Response, offset: u64) -> bool {
+    let range = response.headers().get(CONTENT_RANGE);
+    let range = range.and_then(|value| value.to_str().ok());
+    response.status() == StatusCode::PARTIAL_CONTENT
+        && range.is_some_and(|it| it.starts_with(&format!("bytes {offset}-")))
+}

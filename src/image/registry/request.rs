@@ -1,0 +1,289 @@
+//! One request: sent again while that makes sense, read within a bound, its failure in words.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use olm_core::error::quote;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::{Client, Method, Response, StatusCode, Url};
+
+use crate::auth::SecretString;
+use crate::limits::MAX_ERROR_BODY_BYTES;
+use crate::shown::said;
+
+/// How often a request is sent while the registry answers 429.
+const MAX_BUSY_TRIES: u32 = 5;
+/// How often a request is sent while the registry fails or the connection breaks.
+const MAX_FAILED_TRIES: u32 = 3;
+/// Longest wait before a request is sent again.
+const MAX_WAIT: Duration = Duration::from_mins(1);
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// No answer: no connection, no valid certificate, or a break in the middle.
+    #[error("{method} {}: {text}", quote(url))]
+    Transport {
+        /// `Get` or `Post`.
+        method: &'static str,
+        /// The URL asked for, without query.
+        url: String,
+        /// The innermost cause.
+        text: String,
+    },
+    /// The registry answered with an error.
+    #[error("{text}")]
+    Answer {
+        /// HTTP status.
+        status: u16,
+        /// The registry's code and message, or the status.
+        text: String,
+        /// When it wants to be asked again.
+        retry_after: Option<Duration>,
+    },
+    /// The token service refused or failed.
+    #[error("unable to retrieve auth token")]
+    Token(#[source] Box<Self>),
+    /// The token service's answer is no token.
+    #[error("the token service's answer holds no token")]
+    NoToken,
+    /// Credentials would have gone over plain HTTP.
+    #[error("token realm {} is not https", quote(.0))]
+    Realm(String),
+    /// An answer larger than its limit.
+    #[error("answer is larger than {0} bytes")]
+    TooLarge(u64),
+    /// A blob with another size than the manifest says.
+    #[error("content has {got} bytes, expected {want}")]
+    Size {
+        /// Bytes received, at least.
+        got: u64,
+        /// Bytes promised.
+        want: u64,
+    },
+    /// Content with another digest than the one asked for.
+    #[error("content has digest {got}, expected {want}")]
+    Digest {
+        /// Digest of what arrived.
+        got: String,
+        /// Digest asked for.
+        want: String,
+    },
+    /// The answer to a range request is not that range.
+    #[error("registry did not continue the download where it broke")]
+    Range,
+    /// The receiver of a download is gone; its own error says why.
+    #[error("download was stopped")]
+    Stopped,
+}
+
+impl RequestError {
+    /// Returns how long the registry asked us to stay away.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Answer { retry_after, .. } => *retry_after,
+            Self::Token(source) => source.retry_after(),
+            _ => None,
+        }
+    }
+}
+
+/// Sends a GET request, again and again while that makes sense.
+pub(super) async fn send(
+    http: &Client,
+    url: &Url,
+    headers: &[(HeaderName, String)],
+    authorization: Option<&SecretString>,
+) -> Result<Response, RequestError> {
+    let mut tries = 0;
+    loop {
+        let mut request = http.request(Method::GET, url.clone());
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        if let Some(secret) = authorization {
+            request = request.header(AUTHORIZATION, secret.expose());
+        }
+        let result = request.send().await;
+        tries += 1;
+        let Some(wait) = wait(&result, tries) else {
+            return result.map_err(|err| transport("Get", url, &err));
+        };
+        tracing::debug!(%url, tries, ?wait, "registry is busy or failing, asking again");
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Returns how long to wait before the request is sent again, `None` if it is not.
+fn wait(result: &reqwest::Result<Response>, tries: u32) -> Option<Duration> {
+    let (most, first) = match result {
+        Ok(response) => match response.status().as_u16() {
+            429 => (MAX_BUSY_TRIES, Duration::from_secs(2)),
+            502..=504 => (MAX_FAILED_TRIES, Duration::from_secs(1)),
+            _ => return None,
+        },
+        // A connection that cannot be made is not made by trying at once again.
+        Err(err) if err.is_connect() || err.is_redirect() || err.is_timeout() => return None,
+        Err(_) => (MAX_FAILED_TRIES, Duration::from_secs(1)),
+    };
+    let asked = result
+        .as_ref()
+        .ok()
+        .and_then(|it| retry_after(it.headers()));
+    let wait = asked.unwrap_or(first * 2_u32.pow(tries - 1));
+    // A longer wait is the caller's business, which learns of it from the error.
+    (tries < most && wait <= MAX_WAIT).then_some(wait)
+}
+
+/// Reads `Retry-After`, given in seconds or as a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
+    let seconds = date.duration_since(jiff::Timestamp::now()).as_secs();
+    Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+}
+
+pub(super) async fn body(mut response: Response, limit: u64) -> Result<Vec<u8>, RequestError> {
+    let url = response.url().clone();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|err| transport("Get", &url, &err))?
+    {
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() as u64 > limit {
+            return Err(RequestError::TooLarge(limit));
+        }
+    }
+    Ok(bytes)
+}
+
+#[derive(serde::Deserialize)]
+struct Errors {
+    errors: Vec<ErrorEntry>,
+}
+
+#[derive(serde::Deserialize)]
+struct ErrorEntry {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// Turns an error answer into an error that says what the registry said.
+pub(super) async fn answer(response: Response) -> RequestError {
+    let status = response.status();
+    let retry_after = retry_after(response.headers());
+    let bytes = body(response, MAX_ERROR_BODY_BYTES)
+        .await
+        .unwrap_or_default();
+    RequestError::Answer {
+        status: status.as_u16(),
+        text: error_text(status, &bytes),
+        retry_after,
+    }
+}
+
+/// `MANIFEST_UNKNOWN: manifest unknown` becomes `manifest unknown`, other messages follow their
+/// code: `unauthorized: authentication required`.
+fn error_text(status: StatusCode, body: &[u8]) -> String {
+    let known: Option<Errors> = serde_json::from_slice(body).ok();
+    let mut texts = Vec::new();
+    for entry in known.into_iter().flat_map(|it| it.errors) {
+        let code = entry.code.to_lowercase().replace('_', " ");
+        texts.push(match (code.as_str(), entry.message.as_str()) {
+            ("", message) => message.to_owned(),
+            (code, message) if message.is_empty() || message == code => code.to_owned(),
+            (code, message) => format!("{code}: {message}"),
+        });
+    }
+    if texts.is_empty() {
+        return format!("registry answered {status}");
+    }
+    said(&texts.join(", "))
+}
+
+pub(super) fn url(text: &str) -> Result<Url, RequestError> {
+    Url::parse(text).map_err(|err| RequestError::Transport {
+        method: "Get",
+        url: said(text),
+        text: err.to_string(),
+    })
+}
+
+/// Keeps the innermost cause, which alone is the same on every attempt.
+pub(super) fn transport(method: &'static str, url: &Url, err: &reqwest::Error) -> RequestError {
+    let mut text = err.to_string();
+    let mut cause = err.source();
+    while let Some(inner) = cause {
+        text = inner.to_string();
+        cause = inner.source();
+    }
+    if text.contains("InvalidContentType") {
+        text = "http: server gave HTTP response to HTTPS client".into();
+    }
+    // The system's number repeats its text.
+    if let Some(at) = text.find(" (os error ") {
+        text.truncate(at);
+    }
+    let mut shown = url.clone();
+    shown.set_query(None);
+    RequestError::Transport {
+        method,
+        url: said(shown.as_str()),
+        text: said(&text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    // catalogs.md 5.3 Errors
+    #[rstest]
+    #[case(
+        r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown","detail":{}}]}"#,
+        "manifest unknown"
+    )]
+    #[case(
+        r#"{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}"#,
+        "unauthorized: authentication required"
+    )]
+    #[case(
+        r#"{"errors":[{"code":"DENIED"},{"message":"no\nway"}]}"#,
+        "denied, no\u{fffd}way"
+    )]
+    #[case("<html>", "registry answered 404 Not Found")]
+    #[case(r#"{"errors":[]}"#, "registry answered 404 Not Found")]
+    fn registries_are_quoted(#[case] body: &str, #[case] want: &str) {
+        assert_eq!(error_text(StatusCode::NOT_FOUND, body.as_bytes()), want);
+    }
+
+    #[test]
+    fn long_messages_are_cut() {
+        let body = format!(
+            r#"{{"errors":[{{"code":"X","message":"{}"}}]}}"#,
+            "é".repeat(1000)
+        );
+        assert!(error_text(StatusCode::NOT_FOUND, body.as_bytes()).len() <= 512);
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let headers = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, value.parse().unwrap());
+            headers
+        };
+        assert_eq!(retry_after(&headers("3")), Some(Duration::from_secs(3)));
+        let past = retry_after(&headers("Wed, 21 Oct 2015 07:28:00 GMT"));
+        assert_eq!(past, Some(Duration::ZERO));
+        assert_eq!(retry_after(&headers("soon")), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! The token a registry's own service gives out.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Response, Url};
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::Session;
+use super::request::{RequestError, answer, body, send, transport, url};
+use crate::auth::{Credential, SecretString};
+use crate::challenge::Challenge;
+use crate::limits::MAX_TOKEN_BYTES;
+
+/// Shortest life of a token, whatever its service says.
+const MIN_TOKEN_LIFE: Duration = Duration::from_mins(1);
+
+/// What is sent as `Authorization`, until when.
+pub(super) struct Token {
+    header: SecretString,
+    expires: Instant,
+}
+
+#[derive(Deserialize)]
+struct Grant {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    access_token: String,
+    #[serde(default)]
+    expires_in: u64,
+}
+
+impl Session {
+    /// Returns the `Authorization` header for a request, or none for an anonymous one.
+    pub(super) async fn authorization(
+        &self,
+        scope: Option<&str>,
+    ) -> Result<Option<SecretString>, RequestError> {
+        if let Some(Credential::RegistryToken(token)) = &self.credential {
+            return Ok(Some(bearer(token.expose())));
+        }
+        match (&self.challenge, &self.credential) {
+            (Challenge::Basic, Some(Credential::Basic { username, password })) => {
+                Ok(Some(basic(username, password)))
+            }
+            (Challenge::Anonymous | Challenge::Basic, _) => Ok(None),
+            (Challenge::Bearer { realm, service, .. }, _) => {
+                // The lock is held across the request on purpose: layers that are fetched side
+                // by side then ask for one token, not for one each.
+                let mut held = self.token.lock().await;
+                if let Some(token) = held.as_ref().filter(|it| it.expires > Instant::now()) {
+                    return Ok(Some(token.header.clone()));
+                }
+                let default = self.scope();
+                let scope = scope.unwrap_or(&default);
+                let grant = self.grant(realm, service.as_deref(), scope).await;
+                let token = grant.map_err(|err| RequestError::Token(Box::new(err)))?;
+                let header = token.header.clone();
+                *held = Some(token);
+                Ok(Some(header))
+            }
+        }
+    }
+
+    async fn grant(
+        &self,
+        realm: &str,
+        service: Option<&str>,
+        scope: &str,
+    ) -> Result<Token, RequestError> {
+        let mut realm = url(realm)?;
+        let plain = realm.scheme() == "http" && self.insecure;
+        if realm.scheme() != "https" && !plain {
+            return Err(RequestError::Realm(realm.to_string()));
+        }
+        let response = match &self.credential {
+            Some(Credential::IdentityToken(token)) => {
+                self.refresh(&realm, service, scope, token).await?
+            }
+            credential => {
+                // A block, because the writer cannot be sent between threads and must not seem to
+                // live on while the answer is awaited.
+                {
+                    let mut query = realm.query_pairs_mut();
+                    if let Some(Credential::Basic { username, .. }) = credential {
+                        query.append_pair("account", username);
+                    }
+                    if let Some(service) = service {
+                        query.append_pair("service", service);
+                    }
+                    query.append_pair("scope", scope);
+                }
+                let secret = match credential {
+                    Some(Credential::Basic { username, password }) => {
+                        Some(basic(username, password))
+                    }
+                    _ => None,
+                };
+                send(&self.http, &realm, &[], secret.as_ref()).await?
+            }
+        };
+        if !response.status().is_success() {
+            return Err(answer(response).await);
+        }
+        let bytes = body(response, MAX_TOKEN_BYTES).await?;
+        let grant: Grant = serde_json::from_slice(&bytes).map_err(|_| RequestError::NoToken)?;
+        let token = [grant.token, grant.access_token]
+            .into_iter()
+            .find(|it| !it.is_empty());
+        let life = Duration::from_secs(grant.expires_in).max(MIN_TOKEN_LIFE);
+        Ok(Token {
+            header: bearer(&token.ok_or(RequestError::NoToken)?),
+            expires: Instant::now()
+                .checked_add(life)
+                .ok_or(RequestError::NoToken)?,
+        })
+    }
+
+    async fn refresh(
+        &self,
+        realm: &Url,
+        service: Option<&str>,
+        scope: &str,
+        token: &SecretString,
+    ) -> Result<Response, RequestError> {
+        let mut form = realm.clone();
+        form.query_pairs_mut()
+            .clear()
+            .append_pair("grant_type", "refresh_token")
+            .append_pair("service", service.unwrap_or_default())
+            .append_pair("client_id", "olm-controller")
+            .append_pair("scope", scope)
+            .append_pair("refresh_token", token.expose());
+        let body = form.query().unwrap_or_default().to_owned();
+        let request = self
+            .http
+            .post(realm.clone())
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(body);
+        let response = request.send().await;
+        response.map_err(|err| transport("Post", realm, &err))
+    }
+}
+
+fn bearer(token: &str) -> SecretString {
+    SecretString::new(format!("Bearer {token}"))
+}
+
+fn basic(username: &str, password: &SecretString) -> SecretString {
+    let pair = STANDARD.encode(format!("{username}:{}", password.expose()));
+    SecretString::new(format!("Basic {pair}"))
+}

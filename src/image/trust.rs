@@ -1,0 +1,200 @@
+//! Which certificates a registry is believed with, and the HTTP client made of them.
+//!
+//! Source: catalogs.md 5.4 (CA certificates), 8.3.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use olm_core::error::quote;
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::{Certificate, Client, Identity};
+
+use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT, MAX_REDIRECTS};
+
+/// Directories with certificates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateDirs {
+    /// If set, this directory alone is read, for every registry.
+    pub only: Option<PathBuf>,
+    /// Otherwise `<directory>/<host[:port]>` of each of these, on top of the system's roots.
+    pub by_host: Vec<PathBuf>,
+}
+
+impl Default for CertificateDirs {
+    fn default() -> Self {
+        Self {
+            only: None,
+            by_host: vec![
+                "/etc/containers/certs.d".into(),
+                "/etc/docker/certs.d".into(),
+            ],
+        }
+    }
+}
+
+/// Why no client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// A file or directory cannot be read.
+    #[error("reading certificates in {}", quote(&path.display().to_string()))]
+    Read {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file holds no certificate or key.
+    #[error("invalid certificate {}", quote(&path.display().to_string()))]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// A client certificate without its key, or the other way round.
+    #[error("missing {} for {}", quote(&missing.display().to_string()), quote(&present.display().to_string()))]
+    Pair {
+        /// What is there.
+        present: PathBuf,
+        /// What is not.
+        missing: PathBuf,
+    },
+    /// The parts do not make a client.
+    #[error("creating the HTTP client")]
+    Client(#[source] reqwest::Error),
+}
+
+/// Makes a client for `host`. Redirects are followed ten times at most and never from `https` to
+/// `http`; bodies arrive as they were sent, so that their digests are those of the registry.
+pub(crate) fn client(
+    dirs: &CertificateDirs,
+    host: &str,
+    insecure: bool,
+) -> Result<Client, TrustError> {
+    let mut builder = Client::builder()
+        .user_agent(concat!("olm-controller/", env!("CARGO_PKG_VERSION")))
+        .no_gzip()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(IDLE_TIMEOUT)
+        .redirect(Policy::custom(redirect))
+        .danger_accept_invalid_certs(insecure);
+    let places = match &dirs.only {
+        Some(only) => vec![only.clone()],
+        None => dirs.by_host.iter().map(|dir| dir.join(host)).collect(),
+    };
+    for place in places {
+        let found = read(&place)?;
+        builder = builder.tls_certs_merge(found.roots);
+        if let Some(identity) = found.identity {
+            builder = builder.identity(identity);
+        }
+    }
+    builder.build().map_err(TrustError::Client)
+}
+
+fn redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let from_https = attempt
+        .previous()
+        .last()
+        .is_some_and(|url| url.scheme() == "https");
+    if attempt.previous().len() > MAX_REDIRECTS {
+        attempt.error("stopped after 10 redirects")
+    } else if from_https && attempt.url().scheme() != "https" {
+        attempt.error("redirect from https to http refused")
+    } else {
+        attempt.follow()
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    roots: Vec<Certificate>,
+    identity: Option<Identity>,
+}
+
+/// Reads `*.crt` and `*.pem` as roots, and one pair of `*.cert` and `*.key` as our own.
+fn read(directory: &Path) -> Result<Found, TrustError> {
+    let failed = |path: &Path, source| TrustError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let mut found = Found::default();
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(found),
+        Err(err) => return Err(failed(directory, err)),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        paths.push(entry.map_err(|err| failed(directory, err))?.path());
+    }
+    paths.sort();
+    for path in &paths {
+        let invalid = |source| TrustError::Invalid {
+            path: path.clone(),
+            source,
+        };
+        let contents = |path: &Path| std::fs::read(path).map_err(|err| failed(path, err));
+        let twin = |extension| {
+            let other = path.with_extension(extension);
+            let present = path.clone();
+            paths
+                .contains(&other)
+                .then_some(other.clone())
+                .ok_or(TrustError::Pair {
+                    present,
+                    missing: other,
+                })
+        };
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("crt" | "pem") => {
+                let bundle = contents(path)?;
+                found
+                    .roots
+                    .extend(Certificate::from_pem_bundle(&bundle).map_err(invalid)?);
+            }
+            Some("cert") => {
+                let mut pair = contents(&twin("key")?)?;
+                pair.push(b'\n');
+                pair.extend(contents(path)?);
+                found.identity = Some(Identity::from_pem(&pair).map_err(invalid)?);
+            }
+            Some("key") => {
+                twin("cert")?;
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // catalogs.md O14
+    #[test]
+    fn half_a_client_certificate_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("x.cert"), "").unwrap();
+        let err = read(dir.path()).err().unwrap().to_string();
+        assert!(err.starts_with("missing") && err.contains("x.key"), "{err}");
+    }
+
+    #[test]
+    fn absent_directory_adds_nothing_and_bad_roots_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(read(&dir.path().join("none")).unwrap().roots.is_empty());
+        let bad = "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n";
+        std::fs::write(dir.path().join("bad.crt"), bad).unwrap();
+        assert!(
+            read(dir.path())
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("bad.crt")
+        );
+    }
+}

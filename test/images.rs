@@ -1,0 +1,41 @@
+//! Pushing bundles and catalogs to the registry of a control plane.
+
+use olm_api::keys;
+use olm_image::ImageRef;
+use olm_image::push::{ImageBuilder, PushOptions, push};
+
+use crate::package::Files;
+
+/// Pushes a bundle image and returns it by digest.
+pub async fn push_bundle(image: &str, files: Files) -> String {
+    send(image, files, &[]).await
+}
+
+/// Pushes a catalog image whose files stand below `configs/`, and returns it by digest.
+pub async fn push_catalog(image: &str, files: Files) -> String {
+    let label = (keys::name::CATALOG_CONFIGS_LABEL, "/configs");
+    send(image, files, &[label]).await
+}
+
+/// Pushes an image of one layer with these labels, and returns it by digest.
+pub async fn send(image: &str, files: Files, labels: &[(&str, &str)]) -> String {
+    // Several tests may install it; the first wins.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let layer = files
+        .iter()
+        .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+    let mut builder = ImageBuilder::new().layer(layer).expect("a layer");
+    for (key, value) in labels {
+        builder = builder.label(*key, *value);
+    }
+    let built = builder.build().expect("an image");
+    let reference: ImageRef = image.parse().expect("a reference");
+    let options = PushOptions {
+        plain_http: true,
+        ..PushOptions::default()
+    };
+    let digest = push(&built, &reference, &options)
+        .await
+        .expect("the registry takes the image");
+    reference.with_digest(digest).to_string()
+}

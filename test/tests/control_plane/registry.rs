@@ -1,0 +1,367 @@
+//! Pulling from the real registry of the local control plane.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use olm_core::error::Chain;
+use olm_image::catalog::CONFIGS_LABEL;
+use olm_image::push::{
+    BuiltImage, Compression, Format, ImageBuilder, PushOptions, push, push_index, tar_of,
+};
+use olm_image::{
+    BundleCache, ImageRef, Platform, PullConfig, PullError, Puller, RegistriesPaths, pull_bundle,
+    pull_catalog,
+};
+use olm_test::cluster;
+
+/// A repository of the registry for one test, and a puller that may use plain HTTP there.
+struct Scene {
+    registry: String,
+    repository: String,
+    dir: tempfile::TempDir,
+    puller: Puller,
+}
+
+const PLAIN_HTTP: PushOptions = PushOptions {
+    plain_http: true,
+    credential: None,
+};
+
+async fn scene(repository: &str) -> Scene {
+    // Several tests may install it; the first wins.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let registry = cluster::shared().await.registry;
+    let dir = tempfile::tempdir().unwrap();
+    let registries = format!("[[registry]]\nlocation = \"{registry}\"\ninsecure = true\n");
+    let puller = Puller::new(config(dir.path(), &registries));
+    Scene {
+        registry,
+        repository: repository.to_owned(),
+        dir,
+        puller,
+    }
+}
+
+fn config(dir: &Path, registries: &str) -> PullConfig {
+    let file = dir.join("registries.conf");
+    std::fs::write(&file, registries).unwrap();
+    PullConfig {
+        registries: RegistriesPaths::new(Some(file)),
+        policy: dir.join("policy.json"),
+        platform: Platform::linux("amd64"),
+        ..PullConfig::default()
+    }
+}
+
+impl Scene {
+    fn tag(&self, tag: &str) -> ImageRef {
+        format!("{}/{}:{tag}", self.registry, self.repository)
+            .parse()
+            .unwrap()
+    }
+
+    async fn push(&self, tag: &str, image: &BuiltImage) -> ImageRef {
+        let to = self.tag(tag);
+        push(image, &to, &PLAIN_HTTP).await.unwrap();
+        to
+    }
+
+    async fn catalog(&self, image: &ImageRef) -> Result<BTreeMap<String, Vec<u8>>, PullError> {
+        let resolved = self.puller.resolve(image).await?;
+        Ok(pull_catalog(&self.puller, &resolved)
+            .await?
+            .files
+            .to_map()
+            .unwrap())
+    }
+}
+
+fn catalog(content: &str) -> ImageBuilder {
+    let files = [
+        ("configs/p/catalog.yaml", content.as_bytes()),
+        ("bin/opm", b"elf"),
+    ];
+    ImageBuilder::new()
+        .label(CONFIGS_LABEL, "/configs")
+        .layer(files)
+        .unwrap()
+}
+
+fn files(content: &str) -> BTreeMap<String, Vec<u8>> {
+    BTreeMap::from([("configs/p/catalog.yaml".into(), content.as_bytes().to_vec())])
+}
+
+// catalogs.md O1, O17
+#[tokio::test(flavor = "multi_thread")]
+async fn every_form_of_image_is_pulled_and_named_by_its_top_digest() {
+    let scene = scene("registry-test/forms").await;
+    let layer = || tar_of([("configs/p/catalog.yaml", b"data".as_slice())]).unwrap();
+    let image = |format, compression| {
+        let builder = ImageBuilder::new()
+            .label(CONFIGS_LABEL, "configs/")
+            .format(format);
+        builder.tar(layer(), compression).build().unwrap()
+    };
+    for (tag, format, compression) in [
+        ("oci-gzip", Format::Oci, Compression::Gzip),
+        ("oci-zstd", Format::Oci, Compression::Zstd),
+        ("oci-plain", Format::Oci, Compression::None),
+        ("docker-gzip", Format::Docker, Compression::Gzip),
+    ] {
+        let built = image(format, compression);
+        let pushed = scene.push(tag, &built).await;
+        let resolved = scene.puller.resolve(&pushed).await.unwrap();
+        assert_eq!(resolved.digest(), &built.digest(), "{tag}");
+        let pulled = pull_catalog(&scene.puller, &resolved).await.unwrap();
+        assert_eq!(
+            pulled.image.to_string(),
+            format!("{}/registry-test/forms@{}", scene.registry, built.digest())
+        );
+        assert_eq!(pulled.files.to_map().unwrap(), files("data"), "{tag}");
+    }
+    for (tag, format) in [("oci-index", Format::Oci), ("docker-list", Format::Docker)] {
+        let other = catalog("other")
+            .format(format)
+            .platform(Platform::linux("s390x"));
+        let images = [other.build().unwrap(), image(format, Compression::Gzip)];
+        let digest = push_index(&images, &scene.tag(tag), &PLAIN_HTTP)
+            .await
+            .unwrap();
+        let resolved = scene.puller.resolve(&scene.tag(tag)).await.unwrap();
+        assert_eq!(resolved.digest(), &digest, "{tag}");
+        let by_digest = resolved.image().clone();
+        assert_eq!(
+            scene.catalog(&scene.tag(tag)).await.unwrap(),
+            files("data"),
+            "{tag}"
+        );
+        assert_eq!(
+            scene.catalog(&by_digest).await.unwrap(),
+            files("data"),
+            "{tag}"
+        );
+    }
+}
+
+// catalogs.md O2
+#[tokio::test(flavor = "multi_thread")]
+async fn index_without_our_platform_gives_its_first_linux_image() {
+    let scene = scene("registry-test/platforms").await;
+    let built = catalog("s390x")
+        .platform(Platform::linux("s390x"))
+        .build()
+        .unwrap();
+    push_index(&[built], &scene.tag("v1"), &PLAIN_HTTP)
+        .await
+        .unwrap();
+    assert_eq!(
+        scene.catalog(&scene.tag("v1")).await.unwrap(),
+        files("s390x")
+    );
+}
+
+// catalogs.md O13, D6
+#[tokio::test(flavor = "multi_thread")]
+async fn tag_that_moves_during_a_pull_changes_nothing() {
+    let scene = scene("registry-test/moving").await;
+    let tag = scene.push("latest", &catalog("one").build().unwrap()).await;
+    let resolved = scene.puller.resolve(&tag).await.unwrap();
+    scene.push("latest", &catalog("two").build().unwrap()).await;
+    let pulled = pull_catalog(&scene.puller, &resolved).await.unwrap();
+    assert_eq!(pulled.files.to_map().unwrap(), files("one"));
+    assert_eq!(scene.catalog(&tag).await.unwrap(), files("two"));
+}
+
+// api.md row 23, catalogs.md 5.3 Errors
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_images_are_reported_in_the_registrys_words() {
+    let scene = scene("registry-test/unknown").await;
+    let name = format!("{}/registry-test/unknown", scene.registry);
+    let err = scene.catalog(&scene.tag("nope")).await.unwrap_err();
+    assert!(!err.is_terminal());
+    let want =
+        format!("error creating image source: reading manifest nope in {name}: manifest unknown");
+    assert_eq!(Chain(&err).to_string(), want);
+
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let image: ImageRef = format!("{name}@{digest}").parse().unwrap();
+    let err = scene.catalog(&image).await.unwrap_err();
+    let want = format!(
+        "error copying image: initializing source docker://{image}: reading manifest {digest} in {name}: manifest unknown"
+    );
+    assert_eq!(Chain(&err).to_string(), want);
+}
+
+// catalogs.md 5.3 Ping, R2
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_http_needs_a_word_and_nobody_answers_at_a_closed_port() {
+    let scene = scene("registry-test/plain").await;
+    let tag = scene.push("v1", &catalog("x").build().unwrap()).await;
+    let strict = Puller::new(config(scene.dir.path(), ""));
+    let err = strict.resolve(&tag).await.unwrap_err();
+    let registry = &scene.registry;
+    assert_eq!(
+        Chain(&err).to_string(),
+        format!(
+            "error creating image source: pinging container registry {registry}: Get \"https://{registry}/v2/\": http: server gave HTTP response to HTTPS client"
+        )
+    );
+    let closed: ImageRef = "127.0.0.1:1/a/b:c".parse().unwrap();
+    let err = strict.resolve(&closed).await.unwrap_err();
+    assert_eq!(
+        Chain(&err).to_string(),
+        "error creating image source: pinging container registry 127.0.0.1:1: Get \"https://127.0.0.1:1/v2/\": Connection refused"
+    );
+}
+
+// catalogs.md R3
+#[tokio::test(flavor = "multi_thread")]
+async fn catalog_without_its_label_is_terminal_only_by_digest() {
+    let scene = scene("registry-test/label").await;
+    let label = "operators.operatorframework.io.index.configs.v1";
+    let bare = ImageBuilder::new().build().unwrap();
+    let tag = scene.push("bare", &bare).await;
+    let err = scene.catalog(&tag).await.unwrap_err();
+    let want = format!("catalog image is missing the required label \"{label}\"");
+    assert_eq!(
+        (Chain(&err).to_string(), err.is_terminal()),
+        (want.clone(), false)
+    );
+    let err = scene
+        .catalog(&tag.with_digest(bare.digest()))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (Chain(&err).to_string(), err.is_terminal()),
+        (want.clone(), true)
+    );
+
+    let database = "operators.operatorframework.io.index.database.v1";
+    let old = ImageBuilder::new()
+        .label(database, "/database/index.db")
+        .build()
+        .unwrap();
+    let tag = scene.push("sqlite", &old).await;
+    let err = scene.catalog(&tag).await.unwrap_err();
+    let hint = "it is an SQLite catalog image, convert it with opm migrate";
+    assert_eq!(Chain(&err).to_string(), format!("{want}: {hint}"));
+}
+
+// catalogs.md 5.1, 5.2
+#[tokio::test(flavor = "multi_thread")]
+async fn cached_bundle_needs_no_registry() {
+    let scene = scene("registry-test/bundle").await;
+    let content = [
+        ("manifests/csv.yaml", b"csv".as_slice()),
+        ("metadata/annotations.yaml", b"annotations"),
+        ("tests/scorecard/config.yaml", b"not kept"),
+    ];
+    let built = ImageBuilder::new().layer(content).unwrap().build().unwrap();
+    let tag = scene.push("v1", &built).await;
+    let cache = BundleCache::open(scene.dir.path().join("cache")).unwrap();
+    let one = pull_bundle(&scene.puller, &tag, Some((&cache, "ext")))
+        .await
+        .unwrap();
+    assert_eq!(
+        one.files.keys().collect::<Vec<_>>(),
+        ["manifests/csv.yaml", "metadata/annotations.yaml"]
+    );
+    let blocked = format!(
+        "[[registry]]\nlocation = \"{}\"\nblocked = true\n",
+        scene.registry
+    );
+    let offline = Puller::new(config(scene.dir.path(), &blocked));
+    let two = pull_bundle(&offline, &one.image, Some((&cache, "ext")))
+        .await
+        .unwrap();
+    assert_eq!(one, two);
+    let err = pull_bundle(&offline, &one.image, Some((&cache, "other")))
+        .await
+        .unwrap_err();
+    assert!(
+        Chain(&err)
+            .to_string()
+            .ends_with("is blocked by the registries configuration")
+    );
+}
+
+// catalogs.md O11, O12
+#[tokio::test(flavor = "multi_thread")]
+async fn mirrors_serve_what_an_unreachable_origin_cannot() {
+    let scene = scene("registry-test/mirror").await;
+    scene
+        .push("v1", &catalog("mirrored").build().unwrap())
+        .await;
+    let mirrored = format!(
+        "[[registry]]\nlocation = \"127.0.0.1:1\"\n\
+         [[registry.mirror]]\nlocation = \"{}/registry-test\"\ninsecure = true\n\
+         pull-from-mirror = \"tag-only\"\n",
+        scene.registry
+    );
+    let puller = Puller::new(config(scene.dir.path(), &mirrored));
+    let image: ImageRef = "127.0.0.1:1/mirror:v1".parse().unwrap();
+    let resolved = puller.resolve(&image).await.unwrap();
+    assert!(
+        resolved
+            .image()
+            .to_string()
+            .starts_with("127.0.0.1:1/mirror@sha256:")
+    );
+    // The mirror is for tags only, yet it delivers the content of the tag it resolved.
+    let pulled = pull_catalog(&puller, &resolved).await.unwrap();
+    assert_eq!(pulled.files.to_map().unwrap(), files("mirrored"));
+
+    let missing: ImageRef = "127.0.0.1:1/mirror:v2".parse().unwrap();
+    let err = puller.resolve(&missing).await.unwrap_err();
+    let at = format!("{}/registry-test/mirror", scene.registry);
+    assert_eq!(
+        Chain(&err).to_string(),
+        format!(
+            "error creating image source: (Mirrors also failed: [{at}:v2: reading manifest v2 in {at}: manifest unknown]): 127.0.0.1:1/mirror:v2: pinging container registry 127.0.0.1:1: Get \"https://127.0.0.1:1/v2/\": Connection refused"
+        )
+    );
+}
+
+// catalogs.md O15
+#[tokio::test(flavor = "multi_thread")]
+async fn edited_policy_decides_the_next_pull() {
+    let scene = scene("registry-test/policy").await;
+    let tag = scene.push("v1", &catalog("x").build().unwrap()).await;
+    scene.catalog(&tag).await.unwrap();
+    let policy = scene.dir.path().join("policy.json");
+    std::fs::write(&policy, r#"{"default": [{"type": "reject"}]}"#).unwrap();
+    let err = scene.catalog(&tag).await.unwrap_err();
+    assert!(err.is_terminal());
+    assert_eq!(
+        Chain(&err).to_string(),
+        format!(
+            "error copying image: Source image rejected: Running image docker://{tag} is rejected by policy."
+        )
+    );
+    std::fs::write(&policy, "{").unwrap();
+    let err = scene.catalog(&tag).await.unwrap_err();
+    assert!(!err.is_terminal() && Chain(&err).to_string().contains("policy.json"));
+}
+
+// catalogs.md A1, A13
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_image_is_refused_with_the_entrys_name() {
+    let scene = scene("registry-test/hostile").await;
+    let mut tar = tar_of([("configs/a.yaml", b"a".as_slice()), ("xx/b", b"b")]).unwrap();
+    // The header of `xx/b` becomes that of `../b`.
+    let at = tar.windows(5).rposition(|it| it == b"xx/b\0").unwrap();
+    tar[at..at + 2].copy_from_slice(b"..");
+    let mut header = tar::Header::new_gnu();
+    header.as_mut_bytes().copy_from_slice(&tar[at..at + 512]);
+    header.set_cksum();
+    tar[at..at + 512].copy_from_slice(header.as_bytes());
+    let image = ImageBuilder::new()
+        .label(CONFIGS_LABEL, "configs")
+        .tar(tar, Compression::Gzip);
+    let tag = scene.push("v1", &image.build().unwrap()).await;
+    let err = scene.catalog(&tag).await.unwrap_err();
+    assert_eq!(
+        Chain(&err).to_string(),
+        "error unpacking image: layer 1, entry \"../b\": path leaves its directory with \"..\""
+    );
+}
