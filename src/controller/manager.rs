@@ -196,9 +196,17 @@ impl Manager {
     fn start_extensions(&mut self, store: Option<Arc<Store>>) -> anyhow::Result<()> {
         let bundles = BundleCache::open(self.args.cache_path.join("bundles"))
             .with_context(|| format!("opening --cache-path {}", self.args.cache_path.display()))?;
-        let (refilled, refills) = extension::refills();
-        let catalogs = Catalogs::new(store.context("--components=extensions needs catalogs")?);
-        drop(refilled);
+        let (mut refilled, refills) = extension::refills();
+        let catalogs = match store {
+            Some(store) => Catalogs::own(store),
+            None => Catalogs::remote(
+                &self.args.cache_path,
+                self.args.catalogd_cas_dir.as_deref(),
+                self.metrics.clone(),
+            )?,
+        };
+        // A full channel already says all there is to say.
+        tokio::spawn(catalogs.clone().tell(move || drop(refilled.try_send(()))));
         let client = self.client.clone();
         let reporter = Reporter::from("olm-controller");
         let ctx = extension::Context {
