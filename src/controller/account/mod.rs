@@ -15,7 +15,7 @@ use kube::{Api, Client};
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::Account;
 
-use crate::apply::{MAX_RIGHTS_DELAY, message};
+use crate::apply::{Answer, MAX_RIGHTS_DELAY};
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
@@ -29,8 +29,8 @@ pub enum AccountError {
     #[error("service account {:?} not found in namespace {:?}", .0.name, .0.namespace)]
     NotFound(Account),
     /// The account could not be looked up.
-    #[error("error getting service account: {}", message(.0))]
-    Lookup(#[source] kube::Error),
+    #[error("error getting service account")]
+    Lookup(#[source] Answer),
     /// The account's name cannot be sent.
     #[error("service account {0} cannot be impersonated")]
     Name(Account),
@@ -86,7 +86,7 @@ impl Accounts {
         match api.get_metadata_opt(&account.name).await {
             Ok(Some(_)) => Ok(()),
             Ok(None) => Err(AccountError::NotFound(account.clone())),
-            Err(err) => Err(AccountError::Lookup(err)),
+            Err(err) => Err(AccountError::Lookup(Answer(err))),
         }
     }
 }

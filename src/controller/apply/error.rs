@@ -1,5 +1,6 @@
 //! What can go wrong while objects are applied.
 
+use std::fmt;
 use std::time::Duration;
 
 use olm_core::error::{Classify, Disposition};
@@ -85,6 +86,26 @@ impl Classify for ApplyError {
 impl From<kube::Error> for ApplyError {
     fn from(err: kube::Error) -> Self {
         Self::from_answers(std::slice::from_ref(&err))
+    }
+}
+
+/// A failed request that prints what the API server said and nothing else: the client's own text
+/// repeats it several times.
+#[derive(Debug)]
+pub struct Answer(pub kube::Error);
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&message(&self.0))
+    }
+}
+
+impl std::error::Error for Answer {}
+
+impl Answer {
+    /// Returns the HTTP status, 0 when there was no answer.
+    pub fn code(&self) -> u16 {
+        code(&self.0)
     }
 }
 

@@ -14,7 +14,7 @@ mod phase;
 mod remove;
 mod watch;
 
-pub use error::{ApplyError, MAX_RIGHTS_DELAY, message};
+pub use error::{Answer, ApplyError, MAX_RIGHTS_DELAY, message};
 pub use kinds::{Kind, Kinds};
 pub use memo::Memo;
 pub(crate) use phase::check_content;

@@ -162,7 +162,10 @@ impl Remover {
     /// finalizers, as far as the account may list them.
     pub async fn instances(&self, crd: &Object) -> String {
         let name = crd.name();
-        let unknown = format!("waiting for {name}");
+        let unknown = match terminating(crd) {
+            Some(text) => format!("waiting for {name}: {text}"),
+            None => format!("waiting for {name}"),
+        };
         let Some(instance) = instance_of(crd) else {
             return unknown;
         };
@@ -184,17 +187,26 @@ fn is_marked(live: &Object) -> bool {
 }
 
 fn is_stuck(crd: &Object, now: Timestamp) -> bool {
-    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
-    let text = |condition: &Value, key: &str| {
-        let value = condition.get(key).and_then(Value::as_str);
-        value.unwrap_or_default().to_owned()
+    let Some(condition) = terminating_condition(crd) else {
+        return false;
     };
-    conditions.into_iter().flatten().any(|condition| {
-        let since: Option<Timestamp> = text(condition, "lastTransitionTime").parse().ok();
-        text(condition, "type") == "Terminating"
-            && text(condition, "reason") == "InstanceDeletionFailed"
-            && since.is_some_and(|since| now.duration_since(since) >= STUCK_AFTER)
-    })
+    let text = |key: &str| condition.get(key).and_then(Value::as_str);
+    let since = text("lastTransitionTime").and_then(|since| since.parse::<Timestamp>().ok());
+    text("reason") == Some("InstanceDeletionFailed")
+        && since.is_some_and(|since| now.duration_since(since) >= STUCK_AFTER)
+}
+
+/// What the API server says about the clean-up of a CRD's instances.
+fn terminating(crd: &Object) -> Option<&str> {
+    let message = terminating_condition(crd)?.get("message")?.as_str()?;
+    (!message.is_empty()).then_some(message)
+}
+
+fn terminating_condition(crd: &Object) -> Option<&Value> {
+    let conditions = crd.pointer("/status/conditions")?.as_array()?;
+    conditions
+        .iter()
+        .find(|condition| condition.get("type").and_then(Value::as_str) == Some("Terminating"))
 }
 
 /// An empty instance of the first served version of a CRD, to look its kind up with.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures::SinkExt as _;
 use futures::channel::mpsc;
 use futures::stream::{self, Stream, StreamExt as _};
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
@@ -281,9 +281,12 @@ impl Watching {
     async fn run(mut self) {
         loop {
             self.set(Mode::Collection);
-            let labels = watcher::Config::default().labels(&self.selector);
-            let collection = events(self.api.clone(), labels);
-            self.follow(collection, false).await;
+            let probe = ListParams::default().labels(&self.selector);
+            if self.may_list(probe).await {
+                let labels = watcher::Config::default().labels(&self.selector);
+                let collection = events(self.api.clone(), labels);
+                self.follow(collection, false).await;
+            }
             self.set(Mode::Named);
             let _ = tokio::time::timeout(CLIMB_AFTER, self.follow_names()).await;
             if mode(&self.mode) == Mode::Poll {
@@ -302,6 +305,14 @@ impl Watching {
         self.mode.store(number, Ordering::Relaxed);
     }
 
+    /// Asks for one object, because the watcher would log each refusal as a warning.
+    async fn may_list(&self, what: ListParams) -> bool {
+        match self.api.list(&what.limit(1)).await {
+            Err(err) => !matches!(code(&err), 401 | 403 | 405),
+            Ok(_) => true,
+        }
+    }
+
     /// Watches each object by name until that is refused.
     async fn follow_names(&mut self) {
         loop {
@@ -312,6 +323,11 @@ impl Watching {
                 .flatten()
                 .cloned()
                 .collect();
+            let mut refused = false;
+            for name in &names {
+                let probe = ListParams::default().fields(&format!("metadata.name={name}"));
+                refused |= !self.may_list(probe).await;
+            }
             let watches = names.iter().map(|name| {
                 let by_name = format!("metadata.name={name}");
                 events(
@@ -320,7 +336,7 @@ impl Watching {
                 )
             });
             let all: Events = Box::pin(stream::select_all(watches));
-            if self.follow(all, true).await {
+            if refused || self.follow(all, true).await {
                 self.set(Mode::Poll);
                 // The revisions learn that they have to look themselves.
                 self.wake.all(self.subscribers.borrow().keys().cloned());

@@ -22,6 +22,7 @@ use super::error::{ContentError, ExtensionError};
 use super::report;
 use super::target::{Course, Target, course};
 use super::{Context, observe};
+use crate::fetch::Known;
 use crate::objectset::{list_revisions, plan_revision, write_revision};
 
 /// What a pass found and did, for its report.
@@ -101,7 +102,7 @@ impl Pass {
     ) -> Result<Goal, ExtensionError> {
         let listed = observe::catalogs(&ctx.client).await?;
         let known = ctx.catalogs.known(&listed, &filter.package_name).await;
-        let catalogs: Vec<_> = known.iter().map(crate::fetch::Known::as_catalog).collect();
+        let catalogs: Vec<_> = known.iter().map(Known::as_catalog).collect();
         let request = resolve::Request {
             filter: filter.clone(),
             installed: installed.as_ref().map(Target::as_installed),

@@ -12,7 +12,7 @@ use olm_core::revision::{
 use olm_core::status::object_set::mutable_secrets;
 use serde_json::Value;
 
-use crate::apply::{ResolvedObject, ResolvedPhase, at_once, message};
+use crate::apply::{ApplyError, ResolvedObject, ResolvedPhase, at_once, message};
 
 use super::ObjectSetError;
 
@@ -40,7 +40,8 @@ impl Content {
 
     /// Fails on content that no revision may have.
     pub(super) fn check(&self) -> Result<(), ObjectSetError> {
-        reject_duplicates(&self.plain()).map_err(ObjectSetError::Content)?;
+        reject_duplicates(&self.plain())
+            .map_err(|err| ApplyError::InvalidRevision(err.to_string()))?;
         crate::apply::check_content(&self.phases)?;
         Ok(())
     }

@@ -130,7 +130,7 @@ impl Context {
         let found = api
             .get_opt(name)
             .await
-            .map_err(|err| ObjectSetError::Own("getting ClusterExtension", err))?;
+            .map_err(|err| ObjectSetError::own("getting ClusterExtension", err))?;
         let Some(DeserializeGuard(Ok(extension))) = found else {
             return Ok(ExtensionState::Gone);
         };

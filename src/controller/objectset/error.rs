@@ -2,10 +2,10 @@
 
 use olm_api::conditions::reasons;
 use olm_core::error::{Classify, Disposition};
-use olm_core::revision::{IdentityError, RevisionError};
+use olm_core::revision::IdentityError;
 
 use crate::account::AccountError;
-use crate::apply::{ApplyError, message};
+use crate::apply::{Answer, ApplyError};
 
 /// Why a pass over a ClusterObjectSet ended early.
 #[derive(Debug, thiserror::Error)]
@@ -27,15 +27,24 @@ pub enum ObjectSetError {
         /// What is wrong.
         cause: String,
     },
-    /// Its content is not what a revision may have.
-    #[error("revision validation error: {0}")]
-    Content(#[source] RevisionError),
     /// Referenced Secrets can be changed, or were.
     #[error("{0}")]
     Blocked(String),
     /// OLM's own objects cannot be read or written; what was tried.
-    #[error("{0}: {text}", text = message(.1))]
-    Own(&'static str, #[source] kube::Error),
+    #[error("{0}")]
+    Own(&'static str, #[source] Answer),
+}
+
+impl ObjectSetError {
+    /// Makes the error of a request for OLM's own objects.
+    pub(super) fn own(what: &'static str, err: kube::Error) -> Self {
+        Self::Own(what, Answer(err))
+    }
+
+    /// Says whether somebody else wrote first, which the next attempt sees.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Own(_, answer) if answer.code() == 409)
+    }
 }
 
 impl Classify for ObjectSetError {
@@ -45,7 +54,7 @@ impl Classify for ObjectSetError {
             Self::Identity(_) => Disposition::Terminal(reasons::RETRYING),
             Self::Account(err) => err.disposition(),
             Self::Apply(err) => err.disposition(),
-            Self::Ref { .. } | Self::Own(..) | Self::Content(_) => Disposition::Retry,
+            Self::Ref { .. } | Self::Own(..) => Disposition::Retry,
             Self::Blocked(_) => Disposition::Terminal(reasons::BLOCKED),
         }
     }

@@ -135,7 +135,11 @@ pub fn error_policy(guarded: Arc<Guarded>, err: &ObjectSetError, ctx: Arc<Contex
         Some(left) => delay.min(left),
         None => delay,
     };
-    tracing::warn!(name, error = %Chain(err), ?delay, "reconcile failed");
+    if err.is_conflict() {
+        tracing::debug!(name, error = %Chain(err), ?delay, "reconcile met a concurrent write");
+    } else {
+        tracing::warn!(name, error = %Chain(err), ?delay, "reconcile failed");
+    }
     Action::requeue(delay)
 }
 
@@ -147,7 +151,7 @@ async fn pass(ctx: &Context, set: &ClusterObjectSet) -> Result<Action, ObjectSet
     let answer = tokio::time::timeout(PASS_LIMIT, converge(ctx, &mut pass)).await;
     let answer = answer.unwrap_or_else(|_| {
         let text = format!("pass took longer than {} seconds", PASS_LIMIT.as_secs());
-        Err(ObjectSetError::Own(
+        Err(ObjectSetError::own(
             "applying",
             kube::Error::Service(text.into()),
         ))
@@ -266,7 +270,7 @@ async fn roll_out(
     }
     let mut next = ctx.next_look(&pass.set, ctx.settings.managed_resync);
     if !deferred.is_empty() {
-        tracing::info!(
+        tracing::debug!(
             ?deferred,
             "objects of kinds the cluster does not serve are left out"
         );
@@ -306,7 +310,7 @@ impl Context {
         };
         let all = super::list_revisions(&self.client, owner)
             .await
-            .map_err(|err| ObjectSetError::Own("listing revisions", err))?;
+            .map_err(|err| ObjectSetError::own("listing revisions", err))?;
         Ok(all
             .into_iter()
             .filter(|other| {
@@ -431,7 +435,7 @@ async fn archive_sibling(ctx: &Context, set: &ClusterObjectSet) -> Result<(), Ob
         .await;
     match answer {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(err) => Err(ObjectSetError::Own("archiving previous revision", err)),
+        Err(err) => Err(ObjectSetError::own("archiving previous revision", err)),
         Ok(_) => {
             tracing::info!(revision = set.name_any(), "previous revision archived");
             Ok(())
@@ -467,7 +471,7 @@ async fn remove_finalizer(ctx: &Context, set: &ClusterObjectSet) -> Result<(), O
     let mut finalizers = set.metadata.finalizers.clone().unwrap_or_default();
     finalizers.retain(|name| name != finalizer::TEARDOWN);
     match patch_finalizers(ctx, set, &finalizers).await {
-        Err(ObjectSetError::Own(_, kube::Error::Api(status))) if status.code == 404 => Ok(()),
+        Err(ObjectSetError::Own(_, answer)) if answer.code() == 404 => Ok(()),
         answer => answer.map(|_| ()),
     }
 }
@@ -493,7 +497,7 @@ async fn patch_finalizers(
     }});
     api.patch(&set.name_any(), &own_params(), &Patch::Merge(patch))
         .await
-        .map_err(|err| ObjectSetError::Own("updating finalizers", err))
+        .map_err(|err| ObjectSetError::own("updating finalizers", err))
 }
 
 /// Writes the status, if it says anything new.
@@ -533,7 +537,7 @@ async fn write_status(
         }
         // It is gone, and with it the reason to report.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(err) => Err(ObjectSetError::Own("error updating status", err)),
+        Err(err) => Err(ObjectSetError::own("error updating status", err)),
     }
 }
 

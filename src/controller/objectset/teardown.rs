@@ -304,7 +304,7 @@ async fn predecessor(
     };
     let all = list_revisions(&ctx.client, owner)
         .await
-        .map_err(|err| ObjectSetError::Own("listing revisions", err))?;
+        .map_err(|err| ObjectSetError::own("listing revisions", err))?;
     let installed = states(&all)
         .installed
         .and_then(|found| found.metadata.uid.clone());
@@ -329,10 +329,7 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
             AccountError::Lookup(_) => false,
         },
         ObjectSetError::Apply(err) => err.is_forbidden(),
-        ObjectSetError::Ref { .. }
-        | ObjectSetError::Content(_)
-        | ObjectSetError::Blocked(_)
-        | ObjectSetError::Own(..) => false,
+        ObjectSetError::Ref { .. } | ObjectSetError::Blocked(_) | ObjectSetError::Own(..) => false,
     }
 }
 

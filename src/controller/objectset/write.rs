@@ -16,7 +16,7 @@ use olm_core::revision::{
 };
 use serde_json::json;
 
-use crate::apply::message;
+use crate::apply::Answer;
 
 use super::content::{read_secrets, resolve};
 use super::reconcile::{delete_revision, own_params};
@@ -28,8 +28,8 @@ pub enum WriteError {
     #[error(transparent)]
     Revision(#[from] RevisionError),
     /// The cluster refused; what was tried.
-    #[error("{0}: {text}", text = message(.1))]
-    Kube(&'static str, #[source] kube::Error),
+    #[error("{0}")]
+    Kube(&'static str, #[source] Answer),
 }
 
 impl Classify for WriteError {
@@ -159,7 +159,7 @@ async fn create(
     for old in outdated(revisions) {
         delete_revision(client, old)
             .await
-            .map_err(|err| WriteError::Kube("deleting archived revision", err))?;
+            .map_err(|err| WriteError::Kube("deleting archived revision", Answer(err)))?;
         tracing::info!(revision = old.name_any(), "archived revision deleted");
     }
     let owner = &desired.extension.name;
@@ -211,7 +211,7 @@ async fn complete_secrets(
     let list = api
         .list_metadata(&labels)
         .await
-        .map_err(|err| WriteError::Kube("listing content Secrets", err))?;
+        .map_err(|err| WriteError::Kube("listing content Secrets", Answer(err)))?;
     let mut there = Vec::new();
     for secret in list.items {
         let owned = secret.metadata.owner_references.iter().flatten();
@@ -252,7 +252,7 @@ async fn apply(client: &Client, set: &ClusterObjectSet) -> Result<ClusterObjectS
     let params = PatchParams::apply(manager::EXTENSION).force();
     api.patch(&set.name_any(), &params, &Patch::Apply(set))
         .await
-        .map_err(|err| WriteError::Kube("creating new Revision", err))
+        .map_err(|err| WriteError::Kube("creating new Revision", Answer(err)))
 }
 
 async fn create_secret(
@@ -290,7 +290,7 @@ async fn create_secret(
         Ok(_) => Ok(()),
         // Its name is a hash of its content, so what is there is what we want.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        Err(err) => Err(WriteError::Kube("creating content Secret", err)),
+        Err(err) => Err(WriteError::Kube("creating content Secret", Answer(err))),
     }
 }
 
@@ -312,5 +312,5 @@ async fn own_secret(
     api.patch(secret, &own_params(), &Patch::Merge(patch))
         .await
         .map(|_| ())
-        .map_err(|err| WriteError::Kube("setting owner of content Secret", err))
+        .map_err(|err| WriteError::Kube("setting owner of content Secret", Answer(err)))
 }

@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::object::Object;
 
+use super::adopt::controller;
 use super::{gojson, hex};
 
 /// Metadata that the content of a revision must not carry, because the API server or we own it.
@@ -89,7 +90,7 @@ pub fn desired_object(content: &Object, mark: &Mark, live: Option<&Object>) -> O
 /// Returns a hash of everything in a live object that we could have to put right.
 ///
 /// Kinds that count generations change theirs with the spec, so there the generation, labels,
-/// annotations and owner references are enough and a change of status does not count. Elsewhere
+/// annotations and the controller are enough and a change of status does not count. Elsewhere
 /// the resource version is used.
 ///
 /// Source: applying.md 3.6.
@@ -110,7 +111,8 @@ pub fn fingerprint(live: &Object) -> String {
             generation,
             metadata("labels"),
             metadata("annotations"),
-            metadata("ownerReferences"),
+            // The references of superseded revisions come and go without concern to us.
+            controller(live).map(|owner| owner.uid),
         ])
     };
     hex(&Sha256::digest(gojson::to_string(&state)))

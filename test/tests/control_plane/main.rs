@@ -8,3 +8,4 @@ mod gate;
 mod identity;
 mod install;
 mod registry;
+mod render;
