@@ -1,6 +1,6 @@
 //! What passes over ClusterObjectSets share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use olm_core::revision::Account;
 use tokio::time::Instant;
 
 use crate::account::Accounts;
-use crate::apply::{Kinds, Memo, Watches};
+use crate::apply::{Kinds, Memo, Mode, Watches};
 use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
 use crate::telemetry::Metrics;
 
@@ -55,7 +55,7 @@ pub struct Context {
     pub(super) memo: Arc<Memo>,
     pub(super) watches: Watches,
     pub(super) backoff: Backoff<String>,
-    pub(super) metrics: Arc<Metrics>,
+    pub(super) metrics: Metrics,
     /// Uninstalls whose account fails, by UID: attempts and the first one's time. Entries go with
     /// their revision.
     pub(super) failing: Mutex<HashMap<String, (u32, Instant)>>,
@@ -83,7 +83,7 @@ impl Context {
     pub fn new(
         client: Client,
         settings: Settings,
-        metrics: Arc<Metrics>,
+        metrics: Metrics,
     ) -> (Self, mpsc::Receiver<String>) {
         let (watches, woken) = Watches::new();
         let reporter = Reporter::from("olm-controller");
@@ -100,6 +100,16 @@ impl Context {
             settings,
         };
         (context, woken)
+    }
+
+    /// Has revisions looked at soon, for example when rights of their account changed.
+    pub fn wake(&self, revisions: impl IntoIterator<Item = String>) {
+        self.watches.wake(revisions);
+    }
+
+    /// Returns how many watches of managed objects are in each mode.
+    pub fn watch_modes(&self) -> BTreeMap<Mode, usize> {
+        self.watches.modes()
     }
 
     /// Returns the account an extension asks for.

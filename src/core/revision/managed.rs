@@ -181,6 +181,7 @@ fn is_aggregated(object: &Object) -> bool {
 }
 
 /// The string map at `key` of `metadata`, created when absent.
+#[expect(clippy::expect_used, reason = "the line before makes it an object")]
 fn entries<'a>(metadata: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     let value = metadata
         .entry(key)

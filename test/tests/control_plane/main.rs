@@ -6,4 +6,5 @@ mod crash;
 mod gate;
 mod identity;
 mod install;
+mod objectset;
 mod registry;
