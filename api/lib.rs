@@ -5,6 +5,14 @@
 //! stay JSON values, so that no field newer than our structs is lost.
 
 #![expect(
+    clippy::doc_markdown,
+    reason = "comments become descriptions in the CRDs, where backticks are noise"
+)]
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "printer columns of equal types look like one attribute given twice"
+)]
+#![expect(
     unreachable_pub,
     reason = "KubeSchema repeats each struct, `pub` included, inside a function"
 )]

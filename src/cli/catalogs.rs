@@ -13,7 +13,7 @@ use olm_core::error::Chain;
 /// How long a catalog server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a catalog server may be silent; large catalogs may take long in all.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Path of the whole content below the base URL of a catalog.
 const ALL: &str = "/api/v1/all";
 

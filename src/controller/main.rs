@@ -1,3 +1,42 @@
-//! Entry point.
+//! Entry point of the controller.
 
-fn main() {}
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use olm_controller::args::{Args, LogFormat};
+use olm_controller::{manager, telemetry};
+
+fn main() -> ExitCode {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let program = Path::new(&program)
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    match start(Args::parse(), &program) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(error = format!("{error:#}"), "the controller ends");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(args: Args, program: &str) -> anyhow::Result<()> {
+    let format = match args.log_format {
+        LogFormat::Text => telemetry::LogFormat::Text,
+        LogFormat::Json => telemetry::LogFormat::Json,
+    };
+    let level = match args.v {
+        0 => "info",
+        1..=3 => "info,olm_controller=debug,olm_image=debug",
+        _ => "debug,olm_controller=trace,olm_image=trace",
+    };
+    telemetry::init_logging(format, level).context("starting the log")?;
+    // It fails only when there is one already.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    tokio::runtime::Runtime::new()
+        .context("starting the runtime")?
+        .block_on(manager::run(args, program))
+}

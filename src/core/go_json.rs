@@ -31,9 +31,7 @@ pub fn push_value(out: &mut String, value: &Value) {
         },
         Value::String(text) => push_string(out, text),
         Value::Array(items) => {
-            push_joined(out, ('[', ']'), items.iter(), |out, item| {
-                push_value(out, item)
-            });
+            push_joined(out, ('[', ']'), items.iter(), push_value);
         }
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();

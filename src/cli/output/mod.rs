@@ -87,7 +87,7 @@ pub(crate) fn write_json_line(out: &mut dyn Write, value: &Value) -> anyhow::Res
 
 /// Writes a value as one YAML document.
 pub(crate) fn write_yaml(out: &mut dyn Write, value: &Value) -> anyhow::Result<()> {
-    let text = serde_saphyr::to_string(value)?;
+    let text = olm_core::yaml::to_yaml(value);
     out.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {
         writeln!(out)?;

@@ -1,5 +1,7 @@
 //! `kubectl olm render` as a user runs it: exit code, stdout, stderr.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,5 +1,7 @@
 //! `resolve` and `range`, as the built program answers: exit code, stdout, stderr.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};

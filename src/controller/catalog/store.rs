@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use olm_core::catalog::read::{Meta, ReadError};
+use olm_core::catalog::read::{Meta, ReadError, Reason};
 use sha2::{Digest as _, Sha256};
 
 use super::index::{BlobIndex, Record};
@@ -52,7 +52,7 @@ pub enum StoreError {
         line: usize,
         /// What is wrong with it.
         #[source]
-        source: serde_json::Error,
+        source: Reason,
     },
     /// A disk operation failed.
     #[error("{action}")]

@@ -68,7 +68,11 @@ pub enum ExtensionError {
     #[error("catalog content unavailable and no revision installed")]
     NoContent,
     /// The chosen bundle cannot be installed.
-    #[error("error for resolved bundle {} with version {}", quote(name), quote(version))]
+    #[error(
+        "error for resolved bundle {} with version {}",
+        quote(name),
+        quote(version)
+    )]
     Bundle {
         /// Name of the bundle.
         name: String,
@@ -141,7 +145,9 @@ impl Classify for ContentError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Pull(error) if error.is_terminal() => Disposition::Terminal(reasons::BLOCKED),
-            Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, Disposition::Wait),
+            Self::Pull(error) => error
+                .retry_after()
+                .map_or(Disposition::Retry, Disposition::Wait),
             // As upstream: the catalog may offer another bundle tomorrow (README decision 20).
             Self::Bundle(_) => Disposition::Retry,
             Self::Render(error) => error.disposition(),

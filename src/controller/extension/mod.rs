@@ -30,12 +30,12 @@ use olm_core::revision::Account;
 use olm_image::{BundleCache, Puller};
 use serde_json::json;
 
+pub use content::Rendered;
 pub use error::ExtensionError;
-pub use watch::run;
+pub use watch::{refills, run};
 
 use crate::backoff::{self, Backoff};
 use crate::fetch::Catalogs;
-use crate::objectset::Uninstall;
 use crate::telemetry::{CONTROLLER_EXTENSION, Metrics, ReconcileResult};
 use pass::Pass;
 
@@ -73,21 +73,25 @@ pub struct Context {
     pub puller: Arc<Puller>,
     /// Bundles on disk.
     pub bundles: BundleCache,
-    /// Tears revisions down.
-    pub uninstall: Uninstall,
     /// Writes Events.
     pub recorder: Recorder,
     /// Counts passes.
-    pub metrics: Metrics,
+    pub metrics: Arc<Metrics>,
     /// Contents rendered last.
-    pub rendered: content::Rendered,
+    pub rendered: Rendered,
     /// Delays of failing extensions.
     pub backoff: Backoff<ObjectRef<DeserializeGuard<ClusterExtension>>>,
 }
 
 impl Context {
     /// Writes an Event about an extension; that it cannot be written is only logged.
-    async fn tell(&self, extension: &ClusterExtension, type_: EventType, reason: &str, note: String) {
+    async fn tell(
+        &self,
+        extension: &ClusterExtension,
+        type_: EventType,
+        reason: &str,
+        note: String,
+    ) {
         let event = Event {
             type_,
             reason: reason.to_owned(),
@@ -180,9 +184,16 @@ fn error_policy(
 }
 
 /// Adds our finalizer; says whether it was missing.
-async fn add_finalizer(extension: &ClusterExtension, ctx: &Context) -> Result<bool, ExtensionError> {
+async fn add_finalizer(
+    extension: &ClusterExtension,
+    ctx: &Context,
+) -> Result<bool, ExtensionError> {
     let finalizer = keys::finalizer::CLEANUP_UNPACK_CACHE;
-    if extension.finalizers().iter().any(|found| found == finalizer) {
+    if extension
+        .finalizers()
+        .iter()
+        .any(|found| found == finalizer)
+    {
         return Ok(false);
     }
     let mut finalizers = extension.finalizers().to_vec();

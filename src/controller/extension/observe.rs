@@ -3,31 +3,29 @@
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::Client;
 use kube::api::{Api, ListParams};
-use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
-use olm_core::revision::{self, Account};
+use kube::core::DeserializeGuard;
+use olm_api::{ClusterCatalog, ClusterExtension};
+use olm_core::revision::Account;
 
 use super::error::ExtensionError;
 
-/// Returns the revisions of an extension, sorted by number.
-pub async fn revisions(client: &Client, name: &str) -> Result<Vec<ClusterObjectSet>, kube::Error> {
-    let owned = ListParams::default().labels(&format!("{}={name}", keys::label::OWNER_NAME));
-    let mut revisions = Api::all(client.clone()).list(&owned).await?.items;
-    revision::sort(&mut revisions);
-    Ok(revisions)
-}
-
 /// Returns all catalogs.
-pub async fn catalogs(client: &Client) -> Result<Vec<ClusterCatalog>, ExtensionError> {
-    Api::all(client.clone())
+pub(super) async fn catalogs(client: &Client) -> Result<Vec<ClusterCatalog>, ExtensionError> {
+    let list = Api::<DeserializeGuard<ClusterCatalog>>::all(client.clone())
         .list(&ListParams::default())
         .await
-        .map(|list| list.items)
-        .map_err(ExtensionError::Catalogs)
+        .map_err(ExtensionError::Catalogs)?;
+    // A catalog that does not follow its schema must not stop the others.
+    Ok(list
+        .items
+        .into_iter()
+        .filter_map(|guarded| guarded.0.ok())
+        .collect())
 }
 
 /// Returns the account an extension is installed with: the one it names, unless names are ignored,
 /// else the default. It exists when this returns.
-pub async fn account(
+pub(super) async fn account(
     client: &Client,
     extension: &ClusterExtension,
     names_count: bool,
@@ -55,7 +53,7 @@ pub async fn account(
 }
 
 /// Returns the account the spec names.
-pub fn named(extension: &ClusterExtension) -> Option<Account> {
+pub(super) fn named(extension: &ClusterExtension) -> Option<Account> {
     let spec = extension.spec.as_ref()?;
     let name = spec.service_account.as_ref()?.name.clone()?;
     Some(Account {

@@ -12,7 +12,7 @@ use olm_api::keys::{annotation, policy};
 use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet, CollisionProtection};
 use olm_core::error::Chain;
 use olm_core::resolve::{self, Decision, Dependencies, Options, UpdatePolicy, Warning};
-use olm_core::revision::{self, Account, Desired, Extension};
+use olm_core::revision::{self, Account, Change, Desired, Extension};
 use olm_core::status::Note;
 use olm_core::status::deprecation::Deprecations;
 use olm_image::{ImageRef, pull_bundle};
@@ -22,19 +22,19 @@ use super::error::{ContentError, ExtensionError};
 use super::report;
 use super::target::{Course, Target, course};
 use super::{Context, observe};
-use crate::objectset::{self, Written};
+use crate::objectset::{list_revisions, plan_revision, write_revision};
 
 /// What a pass found and did, for its report.
 #[derive(Debug, Default)]
-pub struct Pass {
+pub(super) struct Pass {
     /// The revisions at the end of the pass, sorted; absent when they could not be read.
-    pub revisions: Option<Vec<ClusterObjectSet>>,
+    pub(super) revisions: Option<Vec<ClusterObjectSet>>,
     /// What the catalogs say about deprecation; absent when they were not asked.
-    pub deprecations: Option<Option<Deprecations>>,
+    pub(super) deprecations: Option<Option<Deprecations>>,
     /// What `Ready` explains besides.
-    pub notes: Vec<Note>,
+    pub(super) notes: Vec<Note>,
     /// When to look again although nothing changes.
-    pub look_again: Option<Duration>,
+    pub(super) look_again: Option<Duration>,
 }
 
 /// What a pass works towards.
@@ -58,13 +58,13 @@ impl Goal {
 
 impl Pass {
     /// Runs the pass; what it finds stays in `self` whether it fails or not.
-    pub async fn run(
+    pub(super) async fn run(
         &mut self,
         extension: &ClusterExtension,
         ctx: &Context,
     ) -> Result<(), ExtensionError> {
         // The state comes first, so that `Installed` is truthful whatever else fails.
-        let revisions = observe::revisions(&ctx.client, &extension.name_any())
+        let revisions = list_revisions(&ctx.client, &extension.name_any())
             .await
             .map_err(ExtensionError::Revisions)?;
         self.revisions = Some(revisions.clone());
@@ -194,15 +194,16 @@ impl Pass {
             Err(error) => return Err(failed(error)),
         };
         let desired = desired(extension, account, target, &content);
-        let written =
-            objectset::write_revision(&ctx.client, &ctx.settings.system_namespace, revisions, &desired)
-                .await
-                .map_err(|error| failed(error.into()))?;
-        if let Written::Created(name) = &written {
-            self.announce(extension, goal, name, revisions, ctx).await;
-        }
-        if !matches!(written, Written::Unchanged) {
-            let revisions = observe::revisions(&ctx.client, &extension.name_any())
+        let namespace = &ctx.settings.system_namespace;
+        let write = async {
+            let change = plan_revision(&ctx.client, namespace, &desired, revisions).await?;
+            write_revision(&ctx.client, namespace, &desired, revisions, change).await
+        };
+        let written = write.await.map_err(|error| failed(error.into()))?;
+        if written.change != Change::Unchanged {
+            self.announce(extension, goal, &written.name, revisions, ctx)
+                .await;
+            let revisions = list_revisions(&ctx.client, &extension.name_any())
                 .await
                 .map_err(ExtensionError::Revisions)?;
             self.revisions = Some(revisions);
@@ -227,7 +228,10 @@ impl Pass {
         let installed = revision::states(before).installed.map(Target::of);
         if let (true, Some(installed)) = (goal.forced, installed) {
             let reason = report::forced_step(&installed.version, version);
-            let note = format!("from {} to {version}, which no catalog edge allows", installed.version);
+            let note = format!(
+                "from {} to {version}, which no catalog edge allows",
+                installed.version
+            );
             ctx.tell(extension, EventType::Warning, reason, note).await;
         }
     }
@@ -306,14 +310,21 @@ fn desired(
 ) -> Desired {
     let mut annotations: BTreeMap<String, String> = target.annotations();
     annotations.extend([
-        (annotation::SERVICE_ACCOUNT_NAME.to_owned(), account.name.clone()),
+        (
+            annotation::SERVICE_ACCOUNT_NAME.to_owned(),
+            account.name.clone(),
+        ),
         (
             annotation::SERVICE_ACCOUNT_NAMESPACE.to_owned(),
             account.namespace.clone(),
         ),
         (
             annotation::EXTENSION_GENERATION.to_owned(),
-            extension.metadata.generation.unwrap_or_default().to_string(),
+            extension
+                .metadata
+                .generation
+                .unwrap_or_default()
+                .to_string(),
         ),
     ]);
     if let Some(properties) = &content.properties {

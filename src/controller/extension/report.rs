@@ -17,7 +17,7 @@ use super::target::Target;
 use crate::fetch::Known;
 
 /// Returns the status after a pass that ended with `error`, or well.
-pub fn status(
+pub(super) fn status(
     extension: &ClusterExtension,
     pass: &Pass,
     error: Option<&ExtensionError>,
@@ -108,7 +108,7 @@ fn of(revision: &ClusterObjectSet) -> Revision<'_> {
 /// highest priority.
 ///
 /// Source: api.md 4.5.
-pub fn deprecations(resolution: &Resolution<'_>, known: &[Known]) -> Option<Deprecations> {
+pub(super) fn deprecations(resolution: &Resolution<'_>, known: &[Known]) -> Option<Deprecations> {
     if let Ok(selected) = &resolution.result {
         return Some(converted(selected.deprecations));
     }
@@ -144,7 +144,7 @@ fn converted(found: Option<&catalog::Deprecations>) -> Deprecations {
 
 /// Returns what is worth knowing about a resolution beside its result: newer bundles that the
 /// update policy keeps back, and, when nothing was found, what is there and cannot be reached.
-pub fn notes(resolution: &Resolution<'_>) -> Vec<Note> {
+pub(super) fn notes(resolution: &Resolution<'_>) -> Vec<Note> {
     let held = resolution.held.first().map(|held| {
         let (reason, why) = match held.reason {
             HeldReason::LowerVersion => (
@@ -180,7 +180,7 @@ pub fn notes(resolution: &Resolution<'_>) -> Vec<Note> {
 }
 
 /// Returns the note about content that changed under the same version.
-pub fn content_changed(installed: &str, offered: &str) -> Note {
+pub(super) fn content_changed(installed: &str, offered: &str) -> Note {
     Note {
         reason: reasons::CONTENT_CHANGED,
         message: format!(
@@ -192,7 +192,7 @@ pub fn content_changed(installed: &str, offered: &str) -> Note {
 }
 
 /// Returns the reason of the Event about a step that no catalog edge allows.
-pub fn forced_step(from: &str, to: &str) -> &'static str {
+pub(super) fn forced_step(from: &str, to: &str) -> &'static str {
     use olm_core::version::Version;
     let parsed = (from.parse::<Version>(), to.parse::<Version>());
     match parsed {

@@ -10,7 +10,7 @@ use olm_core::revision::{deadline, states};
 
 /// A bundle a revision is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub(super) struct Target {
     /// Its name in the catalog.
     pub name: String,
     /// Its package.
@@ -25,7 +25,7 @@ pub struct Target {
 
 /// What the revisions say about a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Course {
+pub(super) enum Course {
     /// A roll-out is under way for this very spec: work on.
     KeepRolling(Target),
     /// Ask the catalogs what may follow the installed bundle.
@@ -53,7 +53,10 @@ impl Target {
         let (version, release) = if release_support {
             let release = selected.version.release.as_ref();
             let version = selected.version.version.to_string();
-            (version, Some(release.map(ToString::to_string).unwrap_or_default()))
+            (
+                version,
+                Some(release.map(ToString::to_string).unwrap_or_default()),
+            )
         } else {
             (selected.version.recorded(), None)
         };
@@ -107,7 +110,7 @@ impl Target {
 /// `revisions` is sorted by number.
 ///
 /// Source: applying.md 1.3, README decision 6.
-pub fn course(
+pub(super) fn course(
     extension: &ClusterExtension,
     revisions: &[ClusterObjectSet],
     now: Timestamp,
@@ -179,7 +182,10 @@ mod tests {
 
     #[test]
     fn a_rollout_for_the_same_spec_goes_on() {
-        let revisions = [revision(1, "1.0.0", 1, true), revision(2, "1.1.0", 2, false)];
+        let revisions = [
+            revision(1, "1.0.0", 1, true),
+            revision(2, "1.1.0", 2, false),
+        ];
         assert_eq!(
             course(&extension(2), &revisions, at(EARLY)),
             Course::KeepRolling(Target::of(&revisions[1]))
@@ -189,7 +195,10 @@ mod tests {
     // README decision 6, applying.md a8
     #[test]
     fn a_changed_spec_resolves_from_what_succeeded() {
-        let revisions = [revision(1, "1.0.0", 1, true), revision(2, "1.1.0", 2, false)];
+        let revisions = [
+            revision(1, "1.0.0", 1, true),
+            revision(2, "1.1.0", 2, false),
+        ];
         assert_eq!(
             course(&extension(3), &revisions, at(EARLY)),
             Course::Resolve(Some(Target::of(&revisions[0])))

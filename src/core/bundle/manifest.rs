@@ -180,23 +180,19 @@ fn flatten(
         let file = file.to_owned();
         return Err(ManifestError::NoKind { file, json });
     }
-    match object.0.get_mut("items") {
-        Some(Value::Array(items)) => {
-            let items = std::mem::take(items);
-            let kind = object.kind();
-            let list = ListType {
-                item_kind: kind.strip_suffix("List").unwrap_or(kind).to_owned(),
-                api_version: object.api_version().into(),
-            };
-            items
-                .into_iter()
-                .try_for_each(|item| flatten(file, item, Some(&list), out))
-        }
-        _ => {
-            out.push(object);
-            Ok(())
-        }
-    }
+    let Some(Value::Array(items)) = object.0.get_mut("items") else {
+        out.push(object);
+        return Ok(());
+    };
+    let items = std::mem::take(items);
+    let kind = object.kind();
+    let list = ListType {
+        item_kind: kind.strip_suffix("List").unwrap_or(kind).to_owned(),
+        api_version: object.api_version().into(),
+    };
+    items
+        .into_iter()
+        .try_for_each(|item| flatten(file, item, Some(&list), out))
 }
 
 fn truncate(text: &mut String) {

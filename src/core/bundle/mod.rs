@@ -179,7 +179,7 @@ fn read_package(content: &[u8]) -> Result<String, MetadataError> {
 fn utf8(content: &[u8]) -> Result<&str, YamlError> {
     std::str::from_utf8(content).map_err(|error| {
         let before = &content[..error.valid_up_to()];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let line = before.split(|&byte| byte == b'\n').count();
         YamlError {
             line: u64::try_from(line).ok(),
             message: "invalid UTF-8".to_owned(),

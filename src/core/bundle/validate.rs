@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Bundle, WebhookDefinition, mode};
 use crate::error::quote;
+use crate::object::Object;
 
 /// Everything the validators found, one line each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -115,7 +116,7 @@ fn deployment_names(bundle: &Bundle) -> Vec<String> {
 }
 
 fn unique_crds(bundle: &Bundle) -> Vec<String> {
-    let names = duplicates(bundle.crds.iter().map(|crd| crd.name()));
+    let names = duplicates(bundle.crds.iter().map(Object::name));
     names
         .into_iter()
         .map(|name| format!("bundle contains duplicate custom resource definition '{name}'"))
@@ -123,7 +124,7 @@ fn unique_crds(bundle: &Bundle) -> Vec<String> {
 }
 
 fn owned_crds_exist(bundle: &Bundle) -> Vec<String> {
-    let shipped: BTreeSet<&str> = bundle.crds.iter().map(|crd| crd.name()).collect();
+    let shipped: BTreeSet<&str> = bundle.crds.iter().map(Object::name).collect();
     let owned: BTreeSet<&str> = bundle.csv.owned_crds.iter().map(String::as_str).collect();
     let missing = owned.difference(&shipped);
     missing
@@ -270,7 +271,7 @@ fn webhook_rules(bundle: &Bundle) -> Vec<String> {
         for rule in &webhook.rules {
             for group in &rule.api_groups {
                 match group.as_str() {
-                    "*" | "olm.operatorframework.io" => {
+                    "*" | olm_api::GROUP => {
                         findings.push(format!("{forbidden} API group {}", quote(group)));
                     }
                     "admissionregistration.k8s.io" => {

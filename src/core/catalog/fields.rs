@@ -37,7 +37,7 @@ pub enum FieldError {
         index: usize,
         /// What is wrong with it.
         #[source]
-        source: Box<FieldError>,
+        source: Box<Self>,
     },
 }
 
@@ -83,7 +83,7 @@ impl<'a> Fields<'a> {
     pub(super) fn objects<T>(
         &self,
         list: &'static str,
-        decode: impl Fn(&Fields<'a>) -> Result<T, FieldError>,
+        decode: impl Fn(&Self) -> Result<T, FieldError>,
     ) -> Result<Vec<T>, FieldError> {
         let split = |raw: &'a RawValue| serde_json::from_str::<Vec<&'a RawValue>>(raw.get());
         let elements = self.raw(list).map(split).transpose();

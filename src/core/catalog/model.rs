@@ -186,13 +186,13 @@ impl Bundle {
             let found = properties.iter().find(|(other, _)| other == kind);
             found.map(|(_, value)| *value)
         };
-        let (legacy, explicit) = match first(property::PACKAGE) {
-            Some(value) => versions(value),
-            None => {
+        let (legacy, explicit) = first(property::PACKAGE).map_or_else(
+            || {
                 let bundle = name.clone();
                 (Err(BundleVersionError::NoPackageProperty { bundle }), None)
-            }
-        };
+            },
+            versions,
+        );
         let min_kube_version = first(property::CSV_METADATA).and_then(min_kube_version);
         Ok(Self {
             image: fields.text("image")?,

@@ -42,6 +42,14 @@ pub struct Meta {
     pub json: String,
 }
 
+impl Meta {
+    /// Reads one blob from JSON text, for example a line that a catalog server sent.
+    pub fn parse(json: &str) -> Result<Self, Reason> {
+        let raw = serde_json::from_str(json).map_err(|err| Reason::Json(json_fault(&err)))?;
+        meta_of_raw(raw)
+    }
+}
+
 /// Everything read from a catalog.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {

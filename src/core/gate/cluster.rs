@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-/// Returns the version of the cluster: `payload` if it is given, else what ClusterVersion says.
+/// Returns the version of the cluster: `payload` if it is given, else what `ClusterVersion` says.
 ///
-/// `payload` is the version of the release that this program is part of. Of a ClusterVersion
+/// `payload` is the version of the release that this program is part of. Of a `ClusterVersion`
 /// (`cluster_version`, the whole object) the newest completed entry of the history counts, else its
 /// oldest, else the desired version. The desired version comes last because during an update it is
 /// the target already: the verdict would be one minor too far and stop the update that runs.

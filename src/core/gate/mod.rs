@@ -2,7 +2,7 @@
 //!
 //! A bundle may name the newest OpenShift minor version it supports, in its property
 //! `olm.maxOpenShiftVersion`. [`property`] reads it, [`MinorRelease`] compares it, [`verdict`]
-//! turns all installed bundles into one condition of the ClusterOperator. Texts and reasons are
+//! turns all installed bundles into one condition of the `ClusterOperator`. Texts and reasons are
 //! those of OpenShift's own operator. Source: applying.md 9.
 
 mod cluster;
@@ -29,7 +29,7 @@ mod tests;
 /// installed is still in charge (applying.md 9.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bundle<'a> {
-    /// Name of the ClusterExtension.
+    /// Name of the `ClusterExtension`.
     pub extension: &'a str,
     /// Name of the bundle.
     pub name: &'a str,
@@ -46,7 +46,7 @@ pub enum Cluster<'a> {
     At(Option<&'a str>),
 }
 
-/// Returns condition `Upgradeable` of the ClusterOperator.
+/// Returns condition `Upgradeable` of the `ClusterOperator`.
 ///
 /// Whatever cannot be read stops the update as well.
 pub fn verdict(cluster: Cluster<'_>, bundles: &[Bundle<'_>]) -> Statement {
@@ -130,7 +130,7 @@ fn decide(
 
 const ALL_IS_WELL: &str = "All is well";
 
-/// Puts the name of the operator condition before each line, as the ClusterOperator's does.
+/// Puts the name of the operator condition before each line, as the `ClusterOperator`'s does.
 fn blocked(reason: &'static str, message: &str) -> Statement {
     let lines: Vec<_> = message
         .split('\n')
@@ -141,7 +141,7 @@ fn blocked(reason: &'static str, message: &str) -> Statement {
     Statement::no(operator::UPGRADEABLE, reason, message)
 }
 
-/// Returns all four conditions of the ClusterOperator, in their usual order.
+/// Returns all four conditions of the `ClusterOperator`, in their usual order.
 ///
 /// `version_reported`: whether `status.versions` says `version` already. `degraded`: what has been
 /// wrong for longer than the inertia of two minutes, which the caller measures.
@@ -173,7 +173,7 @@ pub fn operator_conditions(
     ]
 }
 
-/// Returns condition `PlatformUpgradeable` of one ClusterExtension (applying.md 9.7).
+/// Returns condition `PlatformUpgradeable` of one `ClusterExtension` (applying.md 9.7).
 pub fn platform_upgradeable(current: MinorRelease, bundle: &Bundle<'_>) -> Statement {
     let type_ = types::PLATFORM_UPGRADEABLE;
     match max_openshift_version(bundle.properties) {

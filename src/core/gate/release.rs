@@ -30,6 +30,7 @@ impl MinorRelease {
     }
 
     /// Returns the release a cluster is updated to next.
+    #[must_use]
     pub fn next(self) -> Self {
         let from = self.as_peer();
         Self::new(from.major, from.minor.saturating_add(1))

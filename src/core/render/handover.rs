@@ -33,13 +33,14 @@ fn prepare(mut object: Object, extension: &str, package: &str, version: &str) ->
     object.0.remove("status");
     let metadata = object.metadata_mut();
     metadata.retain(|key, _| METADATA_KEYS.contains(&key.as_str()));
-    let labels = map_mut(metadata, "labels");
+    let mut labels = take_map(metadata, "labels");
     labels.insert(
         label::OWNER_KIND.to_owned(),
         label::OWNER_KIND_EXTENSION.into(),
     );
     labels.insert(label::OWNER_NAME.to_owned(), extension.into());
-    let annotations = map_mut(metadata, "annotations");
+    metadata.insert("labels".to_owned(), Value::Object(labels));
+    let mut annotations = take_map(metadata, "annotations");
     annotations.remove(annotation::LAST_APPLIED);
     if !version.is_empty() {
         annotations.insert(annotation::BUNDLE_VERSION.to_owned(), version.into());
@@ -47,21 +48,16 @@ fn prepare(mut object: Object, extension: &str, package: &str, version: &str) ->
     if !package.is_empty() {
         annotations.insert(annotation::PACKAGE_NAME.to_owned(), package.into());
     }
-    if annotations.is_empty() {
-        metadata.remove("annotations");
+    if !annotations.is_empty() {
+        metadata.insert("annotations".to_owned(), Value::Object(annotations));
     }
     object
 }
 
-/// Returns a map of the metadata, made empty when it is absent or no map.
-fn map_mut<'a>(metadata: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let value = metadata
-        .entry(key)
-        .or_insert_with(|| Value::Object(Map::new()));
-    if !value.is_object() {
-        *value = Value::Object(Map::new());
+/// Takes a map out of the metadata, empty when it is absent or no map.
+fn take_map(metadata: &mut Map<String, Value>, key: &str) -> Map<String, Value> {
+    match metadata.remove(key) {
+        Some(Value::Object(map)) => map,
+        _ => Map::new(),
     }
-    value
-        .as_object_mut()
-        .expect("the value was made an object above")
 }

@@ -99,8 +99,8 @@ fn base36(bytes: &[u8]) -> String {
         let mut remainder = 0_u32;
         for byte in &mut number {
             let value = remainder * 256 + u32::from(*byte);
-            *byte =
-                u8::try_from(value / 36).expect("a remainder below 36 leaves a quotient below 256");
+            // A remainder below 36 leaves a quotient below 256.
+            *byte = u8::try_from(value / 36).unwrap_or(u8::MAX);
             remainder = value % 36;
         }
         digits.push(DIGITS[remainder as usize]);

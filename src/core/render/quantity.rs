@@ -11,30 +11,30 @@ use crate::yaml::go_float;
 pub(super) fn write_as_text(pod: &mut Map<String, Value>) {
     for key in ["containers", "initContainers"] {
         for container in items(pod.get_mut(key)) {
-            resources(container.get_mut("resources"));
+            resources(container);
             for variable in items(container.get_mut("env")) {
                 if let Some(Value::Object(field)) = variable
                     .get_mut("valueFrom")
                     .and_then(|source| source.get_mut("resourceFieldRef"))
                 {
-                    text(field.get_mut("divisor"));
+                    text(field, "divisor");
                 }
             }
         }
     }
     for volume in items(pod.get_mut("volumes")) {
         if let Some(Value::Object(directory)) = volume.get_mut("emptyDir") {
-            text(directory.get_mut("sizeLimit"));
+            text(directory, "sizeLimit");
         }
         let claim = volume
             .get_mut("ephemeral")
             .and_then(|ephemeral| ephemeral.pointer_mut("/volumeClaimTemplate/spec"));
         if let Some(Value::Object(claim)) = claim {
-            resources(claim.get_mut("resources"));
+            resources(claim);
         }
     }
-    resources(pod.get_mut("resources"));
-    quantities(pod.get_mut("overhead"));
+    resources(pod);
+    quantities(pod, "overhead");
 }
 
 /// Returns the maps of a list; anything else is left to the API server to refuse.
@@ -45,23 +45,28 @@ fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Valu
         .filter_map(Value::as_object_mut)
 }
 
-fn resources(value: Option<&mut Value>) {
-    if let Some(Value::Object(resources)) = value {
-        quantities(resources.get_mut("limits"));
-        quantities(resources.get_mut("requests"));
+/// Converts the limits and requests of what has `resources`.
+fn resources(owner: &mut Map<String, Value>) {
+    if let Some(Value::Object(resources)) = owner.get_mut("resources") {
+        quantities(resources, "limits");
+        quantities(resources, "requests");
     }
 }
 
-fn quantities(value: Option<&mut Value>) {
-    if let Some(Value::Object(map)) = value {
-        map.values_mut().for_each(|quantity| text(Some(quantity)));
+fn quantities(owner: &mut Map<String, Value>, key: &str) {
+    if let Some(Value::Object(map)) = owner.get_mut(key) {
+        map.values_mut().for_each(convert);
     }
 }
 
-fn text(value: Option<&mut Value>) {
-    if let Some(value) = value
-        && let Value::Number(number) = value
-    {
+fn text(owner: &mut Map<String, Value>, key: &str) {
+    if let Some(value) = owner.get_mut(key) {
+        convert(value);
+    }
+}
+
+fn convert(value: &mut Value) {
+    if let Value::Number(number) = value {
         let text = match number.as_f64() {
             Some(float) if number.is_f64() => go_float(float),
             _ => number.to_string(),

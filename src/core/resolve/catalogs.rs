@@ -251,8 +251,10 @@ impl Query<'_> {
         match (winner, first_error) {
             (Some(winner), None) => Ok(winner),
             (Some(winner), Some(_)) if self.stands(winner, walks) => Ok(winner),
-            (_, Some(error)) => Err(ResolveError::Walk(error.clone())),
-            (None, None) => Err(ResolveError::NoSingleBundle(self.no_single_bundle(&offers))),
+            (_, Some(error)) => Err(ResolveError::Walk(Box::new(error.clone()))),
+            (None, None) => Err(ResolveError::NoSingleBundle(Box::new(
+                self.no_single_bundle(&offers),
+            ))),
         }
     }
 

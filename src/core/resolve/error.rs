@@ -27,10 +27,10 @@ pub enum ResolveError {
     },
     /// A catalog, or the installed version, stands in the way.
     #[error("error walking catalogs")]
-    Walk(#[source] WalkError),
+    Walk(#[source] Box<WalkError>),
     /// There is no candidate, or there are several.
     #[error(transparent)]
-    NoSingleBundle(NoSingleBundle),
+    NoSingleBundle(Box<NoSingleBundle>),
     /// The best candidate has no valid version.
     #[error("error getting resolved bundle version for bundle {}", quote(.bundle))]
     Version {
@@ -38,7 +38,7 @@ pub enum ResolveError {
         bundle: String,
         /// What is wrong with it.
         #[source]
-        source: BundleVersionError,
+        source: Box<BundleVersionError>,
     },
     /// The chosen bundle cannot be installed.
     #[error("validating bundle {}", quote(.bundle))]

@@ -304,7 +304,7 @@ impl<'r> Query<'r> {
         let version = bundle.version(self.options.release_support);
         let version = version.map_err(|error: &BundleVersionError| ResolveError::Version {
             bundle: bundle.name.clone(),
-            source: error.clone(),
+            source: Box::new(error.clone()),
         })?;
         validate::validate(bundle, self.options.dependencies).map_err(|source| {
             ResolveError::Validation {

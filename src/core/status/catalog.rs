@@ -1,4 +1,4 @@
-//! What a ClusterCatalog says (api.md 2.5).
+//! What a `ClusterCatalog` says (api.md 2.5).
 
 use olm_api::conditions::{reasons, types};
 

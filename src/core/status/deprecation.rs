@@ -32,10 +32,10 @@ impl Deprecations {
     }
 }
 
-fn of<'a>(
-    entries: &'a [(String, String)],
+fn of(
+    entries: &[(String, String)],
     wanted: impl Fn(&String) -> bool,
-) -> impl Iterator<Item = &'a str> {
+) -> impl Iterator<Item = &str> {
     entries
         .iter()
         .filter(move |(name, _)| wanted(name))

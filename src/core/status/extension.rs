@@ -1,4 +1,4 @@
-//! What a ClusterExtension says (api.md 4.4), and the summary of one pass.
+//! What a `ClusterExtension` says (api.md 4.4), and the summary of one pass.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -27,11 +27,11 @@ pub struct Installed<'a> {
 /// A revision that is not archived.
 #[derive(Debug, Clone, Copy)]
 pub struct Revision<'a> {
-    /// Name of the ClusterObjectSet.
+    /// Name of the `ClusterObjectSet`.
     pub name: &'a str,
     /// Version of its bundle.
     pub version: &'a str,
-    /// Conditions of the ClusterObjectSet; empty right after it was made.
+    /// Conditions of the `ClusterObjectSet`; empty right after it was made.
     pub conditions: &'a [Condition],
 }
 
@@ -66,7 +66,7 @@ pub enum Catalogs<'a> {
     Known(&'a Deprecations),
 }
 
-/// One pass over a ClusterExtension, in what its status depends on.
+/// One pass over a `ClusterExtension`, in what its status depends on.
 #[derive(Debug, Clone)]
 pub struct Pass<'a> {
     /// `metadata.generation`.

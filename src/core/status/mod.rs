@@ -99,7 +99,7 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut new: Condition, now: T
     place(conditions, new)
 }
 
-/// Copies a condition of another object, so that a ClusterExtension shows what its revision says.
+/// Copies a condition of another object, so that a `ClusterExtension` shows what its revision says.
 ///
 /// The observed generation becomes that of the receiving object. When the status changes, the
 /// transition time is the one of the copied condition (api.md 4.2).

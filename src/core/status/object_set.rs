@@ -1,4 +1,4 @@
-//! What a ClusterObjectSet says (api.md 3.6).
+//! What a `ClusterObjectSet` says (api.md 3.6).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use olm_api::conditions::{reasons, types};
@@ -100,6 +100,24 @@ pub fn migrated() -> Statement {
         types::SUCCEEDED,
         reasons::SUCCEEDED,
         "Revision succeeded - migrated from Helm release",
+    )
+}
+
+/// Text about a revision that says nowhere which account applies it (api.md 5.2): neither its two
+/// annotations, nor its extension, nor a default.
+pub fn no_identity(revision: &str) -> String {
+    format!(
+        "revision {} is missing required annotations",
+        quote(revision)
+    )
+}
+
+/// Text about a revision with only one of the two annotations of its account; `missing` is `name`
+/// or `namespace`.
+pub fn half_an_identity(revision: &str, missing: &str) -> String {
+    format!(
+        "revision {} is missing ServiceAccount {missing} annotation",
+        quote(revision)
     )
 }
 

@@ -16,7 +16,7 @@ pub struct Note {
     pub message: String,
 }
 
-/// Returns `Ready` of a ClusterExtension.
+/// Returns `Ready` of a `ClusterExtension`.
 ///
 /// True when it is installed, available and progressing well, all at `generation`; then the reason
 /// is the first note's, else `Succeeded`. Otherwise false with the reason and message of
@@ -36,7 +36,7 @@ pub fn extension_ready(
     )
 }
 
-/// Returns `Ready` of a ClusterCatalog: true when its content is served and up to date.
+/// Returns `Ready` of a `ClusterCatalog`: true when its content is served and up to date.
 pub fn catalog_ready(conditions: &[Condition], generation: Option<i64>) -> Statement {
     let wanted = [types::SERVING, types::PROGRESSING];
     summary(

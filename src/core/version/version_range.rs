@@ -228,7 +228,7 @@ fn rewrite_hyphen_ranges(text: &str) -> String {
     let mut rest = text;
     while let Some(character) = rest.chars().next() {
         if let Some((lower, upper, length)) = hyphen_range(rest) {
-            rewritten.push_str(&format!(">= {lower}, <= {upper} "));
+            rewritten.extend([">= ", lower, ", <= ", upper, " "]);
             rest = &rest[length..];
         } else {
             rewritten.push(character);

@@ -122,7 +122,7 @@ pub fn scalar_to_string(value: &Value) -> Option<String> {
 /// Source: `encoding/json`, `floatEncoder`.
 pub fn go_float(value: f64) -> String {
     let size = value.abs();
-    if size != 0.0 && (size < 1e-6 || size >= 1e21) {
+    if size != 0.0 && !(1e-6..1e21).contains(&size) {
         let text = format!("{value:e}");
         match text.split_once('e') {
             Some((digits, exponent)) if exponent.starts_with('-') => {

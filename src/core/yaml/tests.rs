@@ -80,10 +80,8 @@ fn bombs_are_refused_quickly() {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {
         let alias = format!("*a{}", level - 1);
-        bomb.push_str(&format!(
-            "a{level}: &a{level} [{}]\n",
-            [alias.as_str(); 10].join(", ")
-        ));
+        let aliases = [alias.as_str(); 10].join(", ");
+        bomb = format!("{bomb}a{level}: &a{level} [{aliases}]\n");
     }
     assert!(to_json(&bomb).is_err());
     assert!(to_json(&"[".repeat(10_000)).is_err());

@@ -8,3 +8,4 @@ mod identity;
 mod install;
 mod objectset;
 mod registry;
+mod render;

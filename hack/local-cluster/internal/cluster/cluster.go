@@ -240,7 +240,7 @@ func (c *cluster) await(ctx context.Context, what string, check func(context.Con
 	}
 }
 
-// start starts a component unless it runs.
+// start starts a component, one of ours, unless it runs.
 func (c *cluster) start(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,9 +248,6 @@ func (c *cluster) start(name string) error {
 		return fmt.Errorf("%s already runs", name)
 	}
 	index := slices.IndexFunc(c.components, func(one component) bool { return one.name == name })
-	if index < 0 {
-		return fmt.Errorf("no component is called %q", name)
-	}
 	p, err := c.launcher.launch(c.components[index], c.dir)
 	if err != nil {
 		return err
@@ -305,6 +302,9 @@ func (c *cluster) act(ctx context.Context, action, name string) error {
 	if !c.ready.Load() {
 		return errors.New("the cluster is not ready yet")
 	}
+	if !slices.ContainsFunc(c.components, func(one component) bool { return one.name == name }) {
+		return fmt.Errorf("no component is called %q", name)
+	}
 	if action == "start" {
 		return c.startAndAwait(ctx, name)
 	}
@@ -334,6 +334,10 @@ func (c *cluster) act(ctx context.Context, action, name string) error {
 func (c *cluster) startAndAwait(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	if name == kwok {
+		// Without an API server the leases are left to expire.
+		_ = c.api.freeNodes(ctx)
+	}
 	if err := c.start(name); err != nil {
 		return err
 	}

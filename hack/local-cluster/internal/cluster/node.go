@@ -7,8 +7,8 @@ const nodeCount = 3
 type object = map[string]any
 
 // nodes returns the simulated machines. They carry every label that operators in public catalogs
-// select nodes by; with fewer some of them stay unavailable.
-func nodes() []object {
+// select nodes by; with fewer some of them stay unavailable. version is the kubelet's.
+func nodes(version string) []object {
 	var all []object
 	for i := range nodeCount {
 		name := fmt.Sprintf("node-%d", i+1)
@@ -26,6 +26,24 @@ func nodes() []object {
 					"node-role.kubernetes.io/worker":        "",
 					"topology.kubernetes.io/region":         "local",
 					"topology.kubernetes.io/zone":           fmt.Sprintf("local-%c", 'a'+i),
+				},
+			},
+			"status": object{
+				"addresses": []object{
+					{"type": "InternalIP", "address": fmt.Sprintf("10.0.0.%d", i+1)},
+					{"type": "Hostname", "address": name},
+				},
+				"nodeInfo": map[string]string{
+					"architecture":            "amd64",
+					"bootID":                  "",
+					"containerRuntimeVersion": "kwok://simulated",
+					"kernelVersion":           "simulated",
+					"kubeProxyVersion":        version,
+					"kubeletVersion":          version,
+					"machineID":               name,
+					"operatingSystem":         "linux",
+					"osImage":                 "simulated",
+					"systemUUID":              name,
 				},
 			},
 		})

@@ -84,7 +84,13 @@ func (a api) ready(ctx context.Context, component string) error {
 
 // addNodes creates the simulated nodes; those that exist stay as they are.
 func (a api) addNodes(ctx context.Context) error {
-	for _, node := range nodes() {
+	var version struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := a.get(ctx, a.server()+"/version", &version); err != nil {
+		return err
+	}
+	for _, node := range nodes(version.GitVersion) {
 		body, err := json.Marshal(node)
 		if err != nil {
 			return err
@@ -94,6 +100,13 @@ func (a api) addNodes(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// freeNodes takes the nodes away from a kwok that has ended. A new one counts as another holder of
+// their leases, and would leave the nodes alone until the leases expire.
+func (a api) freeNodes(ctx context.Context) error {
+	leases := a.server() + "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+	return a.call(ctx, http.MethodDelete, leases, nil, nil)
 }
 
 // settled returns nil once pods can be created and run: the default account exists, and every

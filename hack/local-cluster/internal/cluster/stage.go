@@ -9,7 +9,7 @@ import (
 	pod "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 )
 
-// ourStages hold the pods that are to fail.
+// ourStages are for pods that are to fail, and for those that recover.
 //
 //go:embed stages.yaml
 var ourStages string
@@ -46,31 +46,6 @@ func stages() string {
 		strings.Replace(ready, next, slow+next, 1),
 		complete,
 		pod.DefaultPodDelete,
-		strings.Replace(ourStages, "IMAGE_MISSING", imageMissing, 1),
-		recovered(),
+		strings.NewReplacer("'IMAGE_MISSING'", "'"+imageMissing+"'", "'HELD'", "'"+held+"'").Replace(ourStages),
 	}, "\n---\n")
 }
-
-// recovered makes a pod ready again whose crash loop was ended by removing the annotation.
-func recovered() string {
-	_, becomesReady, _ := strings.Cut(pod.DefaultPodReady, next)
-	return recoveredSelector + requireNotHeld + next + becomesReady
-}
-
-const recoveredSelector = `apiVersion: kwok.x-k8s.io/v1alpha1
-kind: Stage
-metadata:
-  name: pod-recovered
-spec:
-  resourceRef:
-    apiGroup: v1
-    kind: Pod
-  selector:
-    matchExpressions:
-    - key: '.metadata.deletionTimestamp'
-      operator: 'DoesNotExist'
-    - key: '.status.containerStatuses[]?.state.waiting.reason'
-      operator: 'In'
-      values:
-      - 'CrashLoopBackOff'
-`

@@ -44,6 +44,10 @@ impl Fixture {
         self
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers write entries in place"
+    )]
     fn channel(mut self, name: &str, entries: Value) -> Self {
         let (schema, package) = ("olm.channel", "kettle");
         self.blobs.push(json!({

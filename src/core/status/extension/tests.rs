@@ -29,7 +29,7 @@ fn pass(revisions: Revisions<'_>, outcome: Outcome) -> Pass<'_> {
     }
 }
 
-fn installed_revision<'a>(conditions: &'a [Condition]) -> Installed<'a> {
+fn installed_revision(conditions: &[Condition]) -> Installed<'_> {
     Installed {
         revision: Revision {
             name: "ext-1",
@@ -45,7 +45,7 @@ fn installed_revision<'a>(conditions: &'a [Condition]) -> Installed<'a> {
     }
 }
 
-fn rolling<'a>(conditions: &'a [Condition]) -> Revision<'a> {
+fn rolling(conditions: &[Condition]) -> Revision<'_> {
     Revision {
         name: "ext-2",
         version: "2.0.0",

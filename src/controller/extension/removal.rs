@@ -1,0 +1,93 @@
+//! Removing an extension: its revisions first, then what is kept for it, then its finalizers.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
+use kube::runtime::events::EventType;
+use olm_api::conditions::{reasons, types};
+use olm_api::{ClusterExtension, keys};
+use olm_core::error::Chain;
+use olm_core::status::{find, uninstalling};
+
+use super::error::ExtensionError;
+use super::{Context, set_finalizers, write_status};
+use crate::objectset::{Teardown, teardown_extension};
+
+/// The finalizers that hold an extension until it is removed; the second is upstream's.
+const OURS: [&str; 2] = [
+    keys::finalizer::CLEANUP_UNPACK_CACHE,
+    keys::finalizer::CLEANUP_CONTENTMANAGER_CACHE,
+];
+/// How often to look at a removal; its revisions wake it as well.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Goes on with the removal of an extension that is being deleted.
+pub(super) async fn remove(
+    extension: &ClusterExtension,
+    ctx: &Context,
+) -> Result<Action, ExtensionError> {
+    if !extension
+        .finalizers()
+        .iter()
+        .any(|found| OURS.contains(&found.as_str()))
+    {
+        // What is left is somebody else's.
+        return Ok(Action::await_change());
+    }
+    let failed = |cause| ExtensionError::Finalizer {
+        finalizer: keys::finalizer::CLEANUP_UNPACK_CACHE,
+        cause,
+    };
+    match teardown_extension(&ctx.client, extension).await {
+        Ok(Teardown::Waiting(what)) => {
+            report(extension, ctx, &what).await?;
+            Ok(Action::requeue(LOOK_AGAIN))
+        }
+        Ok(Teardown::Done) => {
+            forget_bundles(extension, ctx);
+            let finalizers: Vec<String> = extension
+                .finalizers()
+                .iter()
+                .filter(|found| !OURS.contains(&found.as_str()))
+                .cloned()
+                .collect();
+            set_finalizers(extension, ctx, &finalizers)
+                .await
+                .map_err(failed)?;
+            tracing::info!("extension removed");
+            Ok(Action::await_change())
+        }
+        Err(cause) => Err(failed(cause)),
+    }
+}
+
+/// Says in `Ready` what is waited for; upstream's conditions keep what they said.
+async fn report(
+    extension: &ClusterExtension,
+    ctx: &Context,
+    what: &str,
+) -> Result<(), ExtensionError> {
+    let mut status = extension.status.clone().unwrap_or_default();
+    let first = find(&status.conditions, types::READY)
+        .is_none_or(|ready| ready.reason != reasons::UNINSTALLING);
+    if first {
+        let note = "removing everything the extension installed".to_owned();
+        ctx.tell(extension, EventType::Normal, reasons::UNINSTALLING, note)
+            .await;
+    }
+    uninstalling(what).put(
+        &mut status.conditions,
+        extension.metadata.generation,
+        Timestamp::now(),
+    );
+    write_status(ctx, extension, status).await
+}
+
+/// Removes the unpacked bundles of an extension; that it fails costs some disk, nothing else.
+fn forget_bundles(extension: &ClusterExtension, ctx: &Context) {
+    if let Err(error) = ctx.bundles.remove_owner(&extension.name_any()) {
+        tracing::warn!(error = %Chain(&error), "unpacked bundles not removed");
+    }
+}

@@ -1,0 +1,172 @@
+//! What wakes an extension: itself, its revisions, the catalogs, its account, its namespace.
+//!
+//! Source: api.md 4.8.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::channel::mpsc;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::Api;
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::controller::{self, Controller};
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predicates, watcher};
+use kube::{Resource as _, ResourceExt as _};
+use olm_api::conditions::types;
+use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
+use olm_core::revision::Account;
+use olm_core::status::find;
+
+use super::{Context, error_policy, observe, reconcile};
+
+type Guarded = DeserializeGuard<ClusterExtension>;
+type Reference = ObjectRef<Guarded>;
+
+/// Names of catalogs whose content changed that may wait to be looked at; a sender waits beyond.
+const WOKEN: usize = 64;
+
+/// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
+///
+/// A message on `refilled` says that the content of some catalog has changed.
+pub async fn run(
+    ctx: Arc<Context>,
+    refilled: mpsc::Receiver<()>,
+    shutdown: impl Future<Output = ()> + Send + Sync + 'static,
+) {
+    let client = ctx.client.clone();
+    let (store, writer) = reflector::store();
+    // Our own status writes need no second look.
+    let relevant = predicates::generation
+        .combine(predicates::finalizers)
+        .combine(predicates::annotations);
+    let extensions = watcher(
+        Api::<Guarded>::all(client.clone()),
+        watcher::Config::default(),
+    )
+    .default_backoff()
+    .reflect(writer)
+    .applied_objects()
+    .predicate_filter(relevant, PredicateConfig::default());
+    let catalogs = watcher(
+        Api::<DeserializeGuard<ClusterCatalog>>::all(client.clone()),
+        watcher::Config::default(),
+    )
+    .default_backoff()
+    .touched_objects()
+    .predicate_filter(catalog_state, PredicateConfig::default())
+    .filter_map(|change| async { change.ok().map(drop) });
+    let all = futures::stream::select(catalogs, refilled).map({
+        let store = store.clone();
+        move |()| everything(&store)
+    });
+    let revisions = Api::<PartialObjectMeta<ClusterObjectSet>>::all(client.clone());
+    let accounts = Api::<PartialObjectMeta<ServiceAccount>>::all(client.clone());
+    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client);
+    let by_account = {
+        let (store, ctx) = (store.clone(), Arc::clone(&ctx));
+        move |account: PartialObjectMeta<ServiceAccount>| using(&store, &ctx, &account)
+    };
+    let by_namespace = {
+        let store = store.clone();
+        move |namespace: PartialObjectMeta<Namespace>| inside(&store, &namespace.name_any())
+    };
+    let config = controller::Config::default().concurrency(ctx.settings.concurrency);
+    Controller::for_stream(extensions, store)
+        .with_config(config)
+        .watches(revisions, watcher::Config::default(), |revision| {
+            owner(&revision)
+        })
+        .watches(accounts, watcher::Config::default(), by_account)
+        .watches(namespaces, watcher::Config::default(), by_namespace)
+        .reconcile_on(all.flat_map(futures::stream::iter))
+        .graceful_shutdown_on(shutdown)
+        .run(reconcile, error_policy, ctx)
+        .for_each(|result| async move {
+            if let Err(error) = result {
+                tracing::debug!(%error, "controller event");
+            }
+        })
+        .await;
+}
+
+/// Returns a channel on which changes of catalog content are told to [`run`].
+pub fn refills() -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
+    mpsc::channel(WOKEN)
+}
+
+/// Sums up what of a catalog resolution depends on.
+fn catalog_state(guarded: &DeserializeGuard<ClusterCatalog>) -> Option<u64> {
+    let Ok(catalog) = &guarded.0 else {
+        return None;
+    };
+    let mut hasher = DefaultHasher::new();
+    catalog.metadata.uid.hash(&mut hasher);
+    catalog
+        .metadata
+        .deletion_timestamp
+        .is_some()
+        .hash(&mut hasher);
+    catalog.labels().hash(&mut hasher);
+    catalog.spec.priority.hash(&mut hasher);
+    format!("{:?}", catalog.spec.availability_mode).hash(&mut hasher);
+    if let Some(status) = &catalog.status {
+        format!("{:?}", status.resolved_source).hash(&mut hasher);
+        find(&status.conditions, types::SERVING)
+            .map(|serving| &serving.status)
+            .hash(&mut hasher);
+    }
+    Some(hasher.finish())
+}
+
+fn everything(store: &Store<Guarded>) -> Vec<Reference> {
+    store
+        .state()
+        .iter()
+        .map(|one| ObjectRef::from_obj(&**one))
+        .collect()
+}
+
+fn owner(revision: &PartialObjectMeta<ClusterObjectSet>) -> Option<Reference> {
+    revision
+        .labels()
+        .get(keys::label::OWNER_NAME)
+        .map(|name| ObjectRef::new(name))
+}
+
+/// Returns the extensions that are installed with an account.
+fn using(
+    store: &Store<Guarded>,
+    ctx: &Context,
+    account: &PartialObjectMeta<ServiceAccount>,
+) -> Vec<Reference> {
+    let account = Account {
+        namespace: account.namespace().unwrap_or_default(),
+        name: account.name_any(),
+    };
+    let default = ctx.settings.default_account.as_ref();
+    matching(store, |extension| {
+        let named = observe::named(extension).filter(|_| ctx.settings.named_accounts);
+        named.as_ref().or(default) == Some(&account)
+    })
+}
+
+fn inside(store: &Store<Guarded>, namespace: &str) -> Vec<Reference> {
+    matching(store, |extension| {
+        extension
+            .spec
+            .as_ref()
+            .is_some_and(|spec| spec.namespace == namespace)
+    })
+}
+
+fn matching(store: &Store<Guarded>, wanted: impl Fn(&ClusterExtension) -> bool) -> Vec<Reference> {
+    store
+        .state()
+        .iter()
+        .filter(|one| one.0.as_ref().is_ok_and(&wanted))
+        .map(|one| ObjectRef::new(one.meta().name.as_deref().unwrap_or_default()))
+        .collect()
+}

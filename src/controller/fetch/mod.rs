@@ -1,0 +1,309 @@
+//! What the extension side knows of catalogs.
+//!
+//! In: ClusterCatalog objects and the name of a package. Out: the content of that package in each
+//! catalog, as far as it can be had, and what is wrong where it cannot. A process that serves
+//! catalogs reads its own store; any other downloads from `status.urls.base` and keeps one
+//! complete copy per catalog on disk. A copy that is older than wanted is used until a newer one
+//! is complete, but only for the very same object.
+
+mod remote;
+mod trust;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kube::ResourceExt as _;
+use olm_api::conditions::types;
+use olm_api::keys::label;
+use olm_api::{AvailabilityMode, ClusterCatalog};
+use olm_core::catalog::{Content, PackageIndex};
+use olm_core::error::Chain;
+use olm_core::resolve::{Catalog, CatalogProblem};
+use olm_core::status::is_true;
+use tokio::sync::watch;
+
+use crate::catalog::store::{self, Store};
+use crate::telemetry::Metrics;
+use remote::Remote;
+
+pub use remote::FetchError;
+pub use trust::TrustError;
+
+/// Most packages of one catalog whose content is kept parsed. Real clusters use a few dozen; the
+/// bound keeps a cluster that asks for every package from holding every catalog twice.
+const MAX_PARSED_PACKAGES: usize = 512;
+
+/// The catalogs, as far as they can be read. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct Catalogs {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    source: Source,
+    parsed: Mutex<BTreeMap<String, Parsed>>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Own(Arc<Store>),
+    Remote(Remote),
+}
+
+/// What was parsed of one copy of a catalog.
+#[derive(Debug, Default)]
+struct Parsed {
+    uid: String,
+    reference: String,
+    packages: BTreeMap<String, Arc<Content>>,
+}
+
+/// One catalog, as far as it is known, with the content of one package.
+#[derive(Debug, Clone)]
+pub struct Known {
+    name: String,
+    labels: BTreeMap<String, String>,
+    priority: i32,
+    enabled: bool,
+    problem: Option<CatalogProblem>,
+    package: String,
+    content: Option<Arc<Content>>,
+}
+
+impl Known {
+    /// Returns the name of the catalog.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the package that was asked for, if the catalog has it and it can be read.
+    pub fn package(&self) -> Option<&PackageIndex> {
+        self.content.as_ref()?.package(&self.package)?.ok()
+    }
+
+    /// Returns what is wrong with the catalog; a stale copy counts as wrong.
+    pub fn problem(&self) -> Option<&CatalogProblem> {
+        self.problem.as_ref()
+    }
+
+    /// Returns the catalog as resolution takes it.
+    pub fn as_catalog(&self) -> Catalog<'_> {
+        Catalog {
+            name: &self.name,
+            labels: self.labels.clone(),
+            priority: self.priority,
+            enabled: self.enabled,
+            problem: self.problem.clone(),
+            content: self.content.as_deref(),
+        }
+    }
+}
+
+impl Catalogs {
+    /// Returns the view of a process that serves catalogs itself.
+    pub fn own(store: Arc<Store>) -> Self {
+        Self::new(Source::Own(store))
+    }
+
+    /// Returns the view of a process that downloads catalogs into `folder`. Blocks.
+    ///
+    /// `cas_dir` holds certificates that are trusted beside the system's; it is read again for
+    /// every download. A folder without any certificate is an error.
+    pub fn remote(
+        folder: &std::path::Path,
+        cas_dir: Option<&std::path::Path>,
+        metrics: Metrics,
+    ) -> Result<Self, FetchError> {
+        Ok(Self::new(Source::Remote(Remote::new(
+            folder, cas_dir, metrics,
+        )?)))
+    }
+
+    fn new(source: Source) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                source,
+                parsed: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Returns a receiver that changes whenever a download is complete, so that extensions which
+    /// waited for it can be looked at again. In a process with a store of its own it never does.
+    pub fn downloads(&self) -> watch::Receiver<u64> {
+        match &self.inner.source {
+            Source::Own(_) => watch::Sender::new(0).subscribe(),
+            Source::Remote(remote) => remote.downloads(),
+        }
+    }
+
+    /// Calls `told` after every complete download, as long as there can be any.
+    pub async fn tell(self, mut told: impl FnMut() + Send) {
+        let mut downloads = self.downloads();
+        while downloads.changed().await.is_ok() {
+            told();
+        }
+    }
+
+    /// Returns every given catalog in name order, with what it has of `package`.
+    ///
+    /// Content that is not here yet is downloaded; catalogs are waited for side by side, and a
+    /// download that takes long goes on after this returned.
+    pub async fn known(&self, catalogs: &[ClusterCatalog], package: &str) -> Vec<Known> {
+        let all = catalogs.iter().map(|catalog| self.one(catalog, package));
+        let all: Vec<_> = all.collect();
+        let mut known = futures::future::join_all(all).await;
+        known.sort_by(|a, b| a.name.cmp(&b.name));
+        known
+    }
+
+    /// Drops the copies of catalogs that are not in `live`. Blocks.
+    pub fn retain(&self, live: &[ClusterCatalog]) {
+        let is_live = |name: &str| live.iter().any(|catalog| catalog.name_any() == name);
+        self.parsed().retain(|name, _| is_live(name));
+        if let Source::Remote(remote) = &self.inner.source {
+            remote.retain(is_live);
+        }
+    }
+
+    async fn one(&self, catalog: &ClusterCatalog, package: &str) -> Known {
+        let name = catalog.name_any();
+        let mut labels = catalog.labels().clone();
+        labels.insert(label::METADATA_NAME.to_owned(), name.clone());
+        let enabled = catalog.spec.availability() == AvailabilityMode::Available;
+        let mut known = Known {
+            name,
+            labels,
+            priority: catalog.spec.priority,
+            enabled,
+            problem: None,
+            package: package.to_owned(),
+            content: None,
+        };
+        if enabled {
+            let (copy, problem) = self.copy(catalog).await;
+            known.problem = problem;
+            if let Some(copy) = copy {
+                match self.content(copy, package).await {
+                    Ok(content) => known.content = Some(content),
+                    Err(cause) => {
+                        let package = package.to_owned();
+                        known.problem = Some(CatalogProblem::Unreadable { package, cause });
+                    }
+                }
+            }
+        } else {
+            self.forget(&known.name).await;
+        }
+        known
+    }
+
+    /// Returns the copy to be used, and what is wrong with the catalog or the copy.
+    async fn copy(
+        &self,
+        catalog: &ClusterCatalog,
+    ) -> (Option<Arc<store::Content>>, Option<CatalogProblem>) {
+        let status = catalog.status.clone().unwrap_or_default();
+        let resolved = status.resolved_source.as_ref();
+        let copy = match (&self.inner.source, resolved) {
+            (Source::Own(store), _) => held(store, catalog).ok_or(CatalogProblem::NotCached),
+            (Source::Remote(_), None) => Err(CatalogProblem::NotCached),
+            (Source::Remote(remote), Some(resolved)) => {
+                remote.wanted(catalog, &resolved.image.ref_).await
+            }
+        };
+        let problem = if !is_true(&status.conditions, types::SERVING) {
+            Some(CatalogProblem::NotServing)
+        } else if resolved.is_none() {
+            Some(CatalogProblem::NoResolvedSource)
+        } else if resolved.is_some_and(|resolved| resolved.image.ref_.is_empty()) {
+            Some(CatalogProblem::NoImage)
+        } else {
+            copy.as_ref().err().cloned()
+        };
+        let stale = || match &self.inner.source {
+            Source::Own(_) => None,
+            Source::Remote(remote) => held(remote.store(), catalog),
+        };
+        (copy.ok().or_else(stale), problem)
+    }
+
+    /// Returns what a copy has of a package, parsed at most once.
+    async fn content(
+        &self,
+        copy: Arc<store::Content>,
+        package: &str,
+    ) -> Result<Arc<Content>, String> {
+        if let Some(content) = self.remembered(&copy, package) {
+            return Ok(content);
+        }
+        let wanted = package.to_owned();
+        let read = {
+            let copy = Arc::clone(&copy);
+            tokio::task::spawn_blocking(move || parse(&copy, &wanted))
+        };
+        let content = Arc::new(read.await.map_err(|error| error.to_string())??);
+        self.remember(&copy, package, &content);
+        Ok(content)
+    }
+
+    fn parsed(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Parsed>> {
+        let parsed = self.inner.parsed.lock();
+        parsed.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remembered(&self, copy: &store::Content, package: &str) -> Option<Arc<Content>> {
+        let parsed = self.parsed();
+        let parsed = parsed.get(&copy.origin().catalog)?;
+        let same = parsed.reference == copy.origin().reference && parsed.uid == copy.origin().uid;
+        parsed.packages.get(package).filter(|_| same).cloned()
+    }
+
+    fn remember(&self, copy: &store::Content, package: &str, content: &Arc<Content>) {
+        let origin = copy.origin();
+        let mut parsed = self.parsed();
+        let parsed = match parsed.entry(origin.catalog.clone()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Parsed::default()),
+        };
+        let same = parsed.reference == origin.reference && parsed.uid == origin.uid;
+        if !same || parsed.packages.len() >= MAX_PARSED_PACKAGES {
+            *parsed = Parsed {
+                uid: origin.uid.clone(),
+                reference: origin.reference.clone(),
+                packages: BTreeMap::new(),
+            };
+        }
+        parsed
+            .packages
+            .insert(package.to_owned(), Arc::clone(content));
+    }
+
+    async fn forget(&self, name: &str) {
+        self.parsed().remove(name);
+        if let Source::Remote(remote) = &self.inner.source {
+            remote.forget(name).await;
+        }
+    }
+}
+
+/// Returns the copy of this very object, whatever its digest.
+fn held(store: &Store, catalog: &ClusterCatalog) -> Option<Arc<store::Content>> {
+    let uid = catalog.metadata.uid.as_deref().unwrap_or_default();
+    let copy = store.content(&catalog.name_any())?;
+    (copy.origin().uid == uid).then_some(copy)
+}
+
+/// Reads and parses what a copy has of a package. Blocks.
+fn parse(copy: &store::Content, package: &str) -> Result<Content, String> {
+    let lines = copy
+        .package_lines(package)
+        .map_err(|error| error.to_string())?;
+    let lines = lines.iter().map(String::as_str);
+    Content::from_lines(lines).map_err(|error| Chain(&error).to_string())
+}
+
+#[cfg(test)]
+mod tests;

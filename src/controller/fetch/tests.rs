@@ -1,0 +1,401 @@
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use axum::routing::get;
+use jiff::Timestamp;
+use olm_api::{
+    CatalogSourceType, ClusterCatalogSpec, ClusterCatalogStatus, ClusterCatalogUrls,
+    ResolvedCatalogSource, ResolvedImageSource,
+};
+use olm_core::catalog::read;
+use olm_core::status::catalog as texts;
+use rstest::rstest;
+use tempfile::TempDir;
+
+use super::*;
+use crate::catalog::store::{Compression, Origin};
+use crate::server::{self, catalogs};
+
+const BLOBS: &str = r#"{"schema":"olm.package","name":"p","defaultChannel":"c"}
+{"schema":"olm.channel","package":"p","name":"c","entries":[{"name":"p.v1"}]}
+{"schema":"olm.bundle","package":"p","name":"p.v1","image":"example.com/p@sha256:1"}
+{"schema":"olm.bundle","package":"q","name":"../../q.v1","properties":7}"#;
+
+fn provider() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}
+
+fn reference(digest: &str) -> String {
+    format!("example.com/c@sha256:{digest}")
+}
+
+/// A catalog object that says it is served at `base` with content `digest`.
+fn object(name: &str, base: &str, digest: &str) -> ClusterCatalog {
+    let mut catalog = ClusterCatalog::new(name, ClusterCatalogSpec::default());
+    catalog.metadata.uid = Some(format!("uid-{name}"));
+    let mut status = ClusterCatalogStatus {
+        resolved_source: Some(ResolvedCatalogSource {
+            type_: CatalogSourceType::Image,
+            image: ResolvedImageSource {
+                ref_: reference(digest),
+            },
+        }),
+        urls: Some(ClusterCatalogUrls {
+            base: format!("{base}/catalogs/{name}"),
+        }),
+        ..ClusterCatalogStatus::default()
+    };
+    texts::serving().put(&mut status.conditions, None, Timestamp::UNIX_EPOCH);
+    catalog.status = Some(status);
+    catalog
+}
+
+fn put(store: &Store, name: &str, digest: &str, text: &str) {
+    let origin = Origin {
+        catalog: name.to_owned(),
+        uid: format!("uid-{name}"),
+        reference: reference(digest),
+        unpacked: Timestamp::UNIX_EPOCH,
+    };
+    store
+        .write(origin, read::metas([("c", text.as_bytes())]).unwrap())
+        .unwrap();
+}
+
+async fn listen(routes: Router) -> String {
+    let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address: SocketAddr = listener.local_addr().unwrap();
+    tokio::spawn(server::serve(
+        listener,
+        None,
+        routes,
+        std::future::pending(),
+    ));
+    format!("http://{address}")
+}
+
+/// A catalog server of the other half.
+async fn other_half(folder: &Path) -> (Arc<Store>, String) {
+    let store = Arc::new(Store::open(folder, Compression::Made).unwrap());
+    let routes = catalogs::routes(catalogs::Catalogs {
+        store: Arc::clone(&store),
+        metrics: Metrics::default(),
+        metas: true,
+    });
+    (store, listen(routes).await)
+}
+
+fn remote(folder: &TempDir) -> Catalogs {
+    provider();
+    Catalogs::remote(folder.path(), None, Metrics::default()).unwrap()
+}
+
+fn bundles(known: &Known) -> Option<usize> {
+    known.package().map(|package| package.bundles.len())
+}
+
+async fn look(catalogs: &Catalogs, object: &ClusterCatalog) -> Known {
+    let mut known = catalogs.known(std::slice::from_ref(object), "p").await;
+    known.remove(0)
+}
+
+#[tokio::test]
+async fn own_store_is_read_directly() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(folder.path(), Compression::None).unwrap());
+    let catalogs = Catalogs::own(Arc::clone(&store));
+    let known = look(&catalogs, &object("a", "http://unused", "1")).await;
+    assert_eq!(known.problem(), Some(&CatalogProblem::NotCached));
+    put(&store, "a", "1", BLOBS);
+    let known = look(&catalogs, &object("a", "http://unused", "1")).await;
+    assert_eq!((known.problem(), bundles(&known)), (None, Some(1)));
+    assert_eq!(known.as_catalog().labels[label::METADATA_NAME], "a");
+    // Content of an older object of the same name is not used.
+    let mut other = object("a", "http://unused", "1");
+    other.metadata.uid = Some("other".to_owned());
+    assert!(look(&catalogs, &other).await.as_catalog().content.is_none());
+}
+
+// catalogs.md C7
+#[tokio::test]
+async fn a_missing_package_is_no_problem_and_a_broken_one_is_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(folder.path(), Compression::None).unwrap());
+    put(&store, "a", "1", BLOBS);
+    let catalogs = Catalogs::own(store);
+    let objects = [object("a", "http://unused", "1")];
+    let none = catalogs.known(&objects, "none").await;
+    assert_eq!(none[0].problem(), None);
+    assert!(
+        none[0]
+            .as_catalog()
+            .content
+            .unwrap()
+            .package("none")
+            .is_none()
+    );
+    let broken = catalogs.known(&objects, "q").await;
+    assert!(
+        broken[0]
+            .as_catalog()
+            .content
+            .unwrap()
+            .package("q")
+            .unwrap()
+            .is_err()
+    );
+}
+
+#[tokio::test]
+async fn downloads_once_and_keeps_the_copy() {
+    let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, base) = other_half(served.path()).await;
+    put(&store, "a", "1", BLOBS);
+    let catalogs = remote(&cache);
+    let mut downloads = catalogs.downloads();
+    let known = look(&catalogs, &object("a", &base, "1")).await;
+    assert_eq!((known.problem(), bundles(&known)), (None, Some(1)));
+    assert_eq!(*downloads.borrow_and_update(), 1);
+    look(&catalogs, &object("a", &base, "1")).await;
+    assert!(!downloads.has_changed().unwrap());
+    // A restart needs no server.
+    drop(catalogs);
+    let catalogs = remote(&cache);
+    let known = look(&catalogs, &object("a", "http://127.0.0.1:1", "1")).await;
+    assert_eq!((known.problem(), bundles(&known)), (None, Some(1)));
+}
+
+// catalogs.md C2, C4
+#[tokio::test]
+async fn an_older_copy_is_used_until_the_new_one_is_complete() {
+    let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, base) = other_half(served.path()).await;
+    put(&store, "a", "1", BLOBS);
+    let catalogs = remote(&cache);
+    look(&catalogs, &object("a", &base, "1")).await;
+    // The status is ahead of the server: its tag names another digest.
+    let known = look(&catalogs, &object("a", &base, "2")).await;
+    let text = "error: catalog server does not serve sha256:2 yet".to_owned();
+    assert_eq!(known.problem(), Some(&CatalogProblem::FetchFailed(text)));
+    assert_eq!(bundles(&known), Some(1));
+    put(&store, "a", "2", r#"{"schema":"olm.package","name":"p"}"#);
+    let known = eventually(async || {
+        let known = look(&catalogs, &object("a", &base, "2")).await;
+        known.problem().is_none().then_some(known)
+    })
+    .await;
+    assert_eq!(bundles(&known), Some(0));
+}
+
+async fn eventually<T>(mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(value) = attempt().await {
+            return value;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "not in time");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn answer(status: u16, length: usize, body: &'static str) -> Router {
+    let response = move || async move {
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = http::StatusCode::from_u16(status).unwrap();
+        if length > body.len() {
+            // A stream that ends before the length it announced.
+            let begin = futures::stream::iter([Ok(body.as_bytes())]);
+            // The beginning is sent before the end fails.
+            let end = futures::stream::once(async {
+                tokio::task::yield_now().await;
+                Err(std::io::Error::other("cut"))
+            });
+            let stream = futures::StreamExt::chain(begin, end);
+            *response.body_mut() = Body::from_stream(stream);
+        }
+        response
+    };
+    Router::new().fallback(get(response))
+}
+
+// catalogs.md C1, C2
+#[rstest]
+#[case::not_found(404, 0, "x", "error: received unexpected response status code 404")]
+#[case::unavailable(503, 0, "x", "error: received unexpected response status code 503")]
+#[case::cut(
+    200,
+    100,
+    "{\"schema\":\"a\"}\n",
+    "error performing request: reading the catalog: "
+)]
+#[case::no_blob(
+    200,
+    0,
+    "{\"schema\":\"a\"}\n[]\n",
+    "error parsing catalog contents: line 2 is not a catalog blob: "
+)]
+#[case::no_json(
+    200,
+    0,
+    "<html>",
+    "error parsing catalog contents: line 1 is not a catalog blob: invalid JSON"
+)]
+#[tokio::test]
+async fn failed_downloads_leave_nothing(
+    #[case] status: u16,
+    #[case] length: usize,
+    #[case] body: &'static str,
+    #[case] text: &str,
+) {
+    let cache = tempfile::tempdir().unwrap();
+    let base = listen(answer(status, length, body)).await;
+    let catalogs = remote(&cache);
+    let known = look(&catalogs, &object("a", &base, "1")).await;
+    let Some(CatalogProblem::FetchFailed(message)) = known.problem() else {
+        panic!("{:?}", known.problem());
+    };
+    assert!(message.starts_with(text), "{message}");
+    assert!(known.as_catalog().content.is_none());
+    assert_eq!(
+        std::fs::read_dir(cache.path().join("downloads"))
+            .unwrap()
+            .count(),
+        0
+    );
+}
+
+#[tokio::test]
+async fn upstream_answers_without_tag_and_with_null_lines_are_taken() {
+    let cache = tempfile::tempdir().unwrap();
+    let base = listen(answer(
+        200,
+        0,
+        "null\n{\"schema\":\"olm.package\",\"name\":\"p\"}\n\n",
+    ))
+    .await;
+    let catalogs = remote(&cache);
+    let known = look(&catalogs, &object("a", &base, "1")).await;
+    assert_eq!((known.problem(), bundles(&known)), (None, Some(0)));
+}
+
+// catalogs.md C5
+#[tokio::test]
+async fn an_unreachable_server_is_named() {
+    let cache = tempfile::tempdir().unwrap();
+    let known = look(&remote(&cache), &object("a", "http://127.0.0.1:1", "1")).await;
+    let Some(CatalogProblem::FetchFailed(message)) = known.problem() else {
+        panic!("{:?}", known.problem());
+    };
+    let prefix = "error performing request: Get \"http://127.0.0.1:1/catalogs/a/api/v1/all\": ";
+    assert!(message.starts_with(prefix), "{message}");
+    assert!(message.contains("refused"), "{message}");
+}
+
+#[tokio::test]
+async fn problems_of_the_status_come_first() {
+    let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, base) = other_half(served.path()).await;
+    put(&store, "a", "1", BLOBS);
+    let catalogs = remote(&cache);
+    let mut silent = object("a", &base, "1");
+    silent.status.as_mut().unwrap().conditions.clear();
+    let known = look(&catalogs, &silent).await;
+    assert_eq!(known.problem(), Some(&CatalogProblem::NotServing));
+    // The content is addressed by digest, so it is what a healthy system would use.
+    assert_eq!(bundles(&known), Some(1));
+    let mut bare = object("b", &base, "1");
+    bare.status.as_mut().unwrap().resolved_source = None;
+    let known = look(&catalogs, &bare).await;
+    assert_eq!(known.problem(), Some(&CatalogProblem::NoResolvedSource));
+    let mut nowhere = object("c", &base, "1");
+    nowhere.status.as_mut().unwrap().urls = None;
+    let text = "error: catalog \"c\" has a nil status.urls value".to_owned();
+    let known = look(&catalogs, &nowhere).await;
+    assert_eq!(known.problem(), Some(&CatalogProblem::FetchFailed(text)));
+}
+
+#[tokio::test]
+async fn copies_of_disabled_and_deleted_catalogs_are_removed() {
+    let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, base) = other_half(served.path()).await;
+    let catalogs = remote(&cache);
+    let mut objects = ["a", "b", "c"].map(|name| {
+        put(&store, name, "1", BLOBS);
+        object(name, &base, "1")
+    });
+    let known = catalogs.known(&objects, "p").await;
+    assert!(known.iter().all(|known| known.problem().is_none()));
+    objects[0].spec.availability_mode = Some(AvailabilityMode::Unavailable);
+    let known = catalogs.known(&objects, "p").await;
+    assert!(!known[0].as_catalog().enabled && known[0].as_catalog().content.is_none());
+    let Source::Remote(remote) = &catalogs.inner.source else {
+        panic!("it is remote")
+    };
+    assert_eq!(remote.store().catalogs(), ["b", "c"]);
+    catalogs.retain(&objects[..2]);
+    assert_eq!(remote.store().catalogs(), ["b"]);
+}
+
+// catalogs.md C6
+#[tokio::test]
+async fn certificates_to_trust_are_read_for_every_download() {
+    provider();
+    let folder = tempfile::tempdir().unwrap();
+    let cas = folder.path().join("cas");
+    std::fs::create_dir(&cas).unwrap();
+    let error = Catalogs::remote(folder.path(), Some(&cas), Metrics::default()).unwrap_err();
+    let want = format!(
+        "error getting HTTP client: no certificates found in \"{}\"",
+        cas.display()
+    );
+    assert_eq!(Chain(&error).to_string(), want);
+
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("c"), folder.path().join("k"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let certificates = server::tls::Certificates::load(&certificate, &key).unwrap();
+    let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let base = format!(
+        "https://localhost:{}",
+        listener.local_addr().unwrap().port()
+    );
+    tokio::spawn(async move {
+        let routes = answer(200, 0, "{\"schema\":\"olm.package\",\"name\":\"p\"}\n");
+        server::serve(
+            listener,
+            Some(&certificates),
+            routes,
+            std::future::pending(),
+        )
+        .await
+    });
+    std::fs::write(cas.join("ca.crt"), other.cert.pem()).unwrap();
+    std::fs::write(cas.join("README"), "no certificate").unwrap();
+    let catalogs = Catalogs::remote(folder.path(), Some(&cas), Metrics::default()).unwrap();
+    let object = object("a", &base, "1");
+    assert!(look(&catalogs, &object).await.problem().is_some());
+    std::fs::write(cas.join("ca.crt"), made.cert.pem()).unwrap();
+    eventually(async || {
+        look(&catalogs, &object)
+            .await
+            .problem()
+            .is_none()
+            .then_some(())
+    })
+    .await;
+}
+
+#[test]
+fn looks_can_move_between_threads() {
+    fn is_send<T: Send>(_: &T) {}
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(folder.path(), Compression::None).unwrap());
+    let catalogs = Catalogs::own(store);
+    is_send(&catalogs.known(&[], "p"));
+}
