@@ -55,7 +55,7 @@ pub struct Context {
     pub(super) memo: Arc<Memo>,
     pub(super) watches: Watches,
     pub(super) backoff: Backoff<String>,
-    pub(super) metrics: Metrics,
+    pub(super) metrics: Arc<Metrics>,
     /// Uninstalls whose account fails, by UID: attempts and the first one's time. Entries go with
     /// their revision.
     pub(super) failing: Mutex<HashMap<String, (u32, Instant)>>,
@@ -83,7 +83,7 @@ impl Context {
     pub fn new(
         client: Client,
         settings: Settings,
-        metrics: Metrics,
+        metrics: Arc<Metrics>,
     ) -> (Self, mpsc::Receiver<String>) {
         let (watches, woken) = Watches::new();
         let reporter = Reporter::from("olm-controller");
