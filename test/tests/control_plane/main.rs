@@ -2,9 +2,11 @@
 //! process that has the rights of `config/rbac` and nothing more.
 
 mod admission;
+mod catalog;
 mod crash;
 mod gate;
 mod identity;
 mod install;
+mod objectset;
 mod registry;
 mod render;
