@@ -7,7 +7,7 @@ use olm_core::error::{Classify, Disposition};
 
 /// Longest delay after a refusal for lack of rights, which may be granted at any time (README
 /// decision 7).
-pub const MAX_RIGHTS_DELAY: Duration = Duration::from_secs(120);
+pub const MAX_RIGHTS_DELAY: Duration = Duration::from_mins(2);
 /// Delay after a collision, a structural complaint or a missing kind or namespace.
 const FLAT_DELAY: Duration = Duration::from_secs(10);
 

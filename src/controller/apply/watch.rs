@@ -178,6 +178,11 @@ impl Watches {
         drop_unwanted(&mut entries, revision, |_| false);
     }
 
+    /// Wakes revisions for a reason other than a watched object.
+    pub fn wake(&self, revisions: impl IntoIterator<Item = String>) {
+        self.wake.all(revisions);
+    }
+
     /// Says whether some objects of `revision` can only be polled.
     pub fn polls(&self, revision: &str) -> bool {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);

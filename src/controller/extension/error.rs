@@ -35,7 +35,9 @@ pub enum ExtensionError {
     #[error("{}", text::validation(&[NO_ACCOUNT.to_owned()]))]
     NoAccount,
     /// The account does not exist.
-    #[error("{}", text::account_not_found(&account.name, &account.namespace, *namespace_exists))]
+    #[error("{}", text::validation(&[
+        text::account_not_found(&account.name, &account.namespace, *namespace_exists)
+    ]))]
     AccountMissing {
         /// The account.
         account: Account,
@@ -43,7 +45,7 @@ pub enum ExtensionError {
         namespace_exists: bool,
     },
     /// The account cannot be looked up.
-    #[error("{}", text::account_error(&_0.to_string()))]
+    #[error("{}", text::validation(&[text::account_error(&_0.to_string())]))]
     Account(kube::Error),
     /// An annotation holds a policy nobody knows.
     #[error("annotation {annotation} is invalid")]

@@ -1,6 +1,6 @@
 //! What passes over ClusterObjectSets share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use olm_core::revision::Account;
 use tokio::time::Instant;
 
 use crate::account::Accounts;
-use crate::apply::{Kinds, Memo, Watches};
+use crate::apply::{Kinds, Memo, Mode, Watches};
 use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
 use crate::telemetry::Metrics;
 
@@ -100,6 +100,16 @@ impl Context {
             settings,
         };
         (context, woken)
+    }
+
+    /// Has revisions looked at soon, for example when rights of their account changed.
+    pub fn wake(&self, revisions: impl IntoIterator<Item = String>) {
+        self.watches.wake(revisions);
+    }
+
+    /// Returns how many watches of managed objects are in each mode.
+    pub fn watch_modes(&self) -> BTreeMap<Mode, usize> {
+        self.watches.modes()
     }
 
     /// Returns the account an extension asks for.

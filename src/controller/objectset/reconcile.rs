@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use futures::channel::mpsc;
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::DeserializeGuard;
+use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Action};
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::{
@@ -79,8 +80,18 @@ pub async fn run(
         .predicate_filter(relevant, PredicateConfig::default());
     let woken = woken.map(|name| ObjectRef::<Guarded>::new(&name));
     let config = controller::Config::default().concurrency(ctx.settings.concurrency);
+    // A Secret that comes back, or is made immutable, unblocks the revision it belongs to.
+    let secrets = Api::<PartialObjectMeta<Secret>>::namespaced(
+        ctx.client.clone(),
+        &ctx.settings.system_namespace,
+    );
+    let of_revisions = watcher::Config::default().labels(label::REVISION_NAME);
     let results = Controller::for_stream(sets, reader)
         .with_config(config)
+        .watches(secrets, of_revisions, |secret| {
+            let revision = secret.labels().get(label::REVISION_NAME);
+            revision.map(|name| ObjectRef::<Guarded>::new(name))
+        })
         .reconcile_on(woken)
         .graceful_shutdown_on(shutdown)
         .run(reconcile, error_policy, ctx);
@@ -98,6 +109,7 @@ async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>
 }
 
 /// Brings the cluster closer to what one ClusterObjectSet says, and reports.
+#[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 pub async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Action, ObjectSetError> {
     let DeserializeGuard(Ok(set)) = guarded.as_ref() else {
         tracing::warn!(name = guarded.name_any(), "ClusterObjectSet cannot be read");
@@ -113,7 +125,7 @@ pub async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Actio
     let started = Instant::now();
     let answer = pass(&ctx, set).instrument(span.clone()).await;
     let result = match &answer {
-        Ok(_) => ReconcileResult::RequeueAfter,
+        Ok(_) => ReconcileResult::Success,
         Err(_) => ReconcileResult::Error,
     };
     ctx.metrics
@@ -123,6 +135,7 @@ pub async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Actio
 }
 
 /// Says when a failed pass is tried again.
+#[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 pub fn error_policy(guarded: Arc<Guarded>, err: &ObjectSetError, ctx: Arc<Context>) -> Action {
     let name = guarded.name_any();
     let delay = match err.disposition() {

@@ -217,11 +217,11 @@ async fn remove(
 
 async fn remove_group(
     ctx: &Context,
-    remover: &Remover,
+    by: &Remover,
     uid: &str,
     group: &[&Object],
 ) -> Result<Vec<Object>, ObjectSetError> {
-    let mut removed = remover.remove(uid, group).await?;
+    let mut removed = by.remove(uid, group).await?;
     for _ in 0..QUICK_LOOKS {
         let now = Timestamp::now();
         removed
@@ -231,14 +231,14 @@ async fn remove_group(
             break;
         }
         for crd in removed.remaining.iter().filter(|object| is_crd(object)) {
-            if let Err(err) = remover.wake_stuck_crd(crd, now).await {
+            if let Err(err) = by.wake_stuck_crd(crd, now).await {
                 note_failure("waking a CRD", &err);
             }
         }
         tokio::time::sleep(QUICK_LOOK).await;
         let Removed { remaining } = removed;
         let left: Vec<&Object> = remaining.iter().collect();
-        removed = remover.remove(uid, &left).await?;
+        removed = by.remove(uid, &left).await?;
     }
     Ok(removed.remaining)
 }

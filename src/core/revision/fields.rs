@@ -69,14 +69,14 @@ fn union(into: &mut Value, from: &Value) {
 mod tests {
     use super::*;
 
-    fn live(entries: Value) -> Object {
+    fn live(entries: &Value) -> Object {
         let value = json!({"metadata": {"managedFields": entries}});
         Object::from_value(value).unwrap()
     }
 
     #[test]
     fn created_object_gets_an_apply_entry() {
-        let live = live(json!([
+        let live = live(&json!([
             {"manager": "us", "operation": "Update", "fieldsV1": {"f:data": {"f:a": {}}}},
             {"manager": "us", "operation": "Update", "subresource": "status", "fieldsV1": {}},
         ]));
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn update_entries_join_the_apply_entry() {
-        let live = live(json!([
+        let live = live(&json!([
             {"manager": "us", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}},
             {"manager": "helm", "operation": "Update", "fieldsV1": {"f:data": {"f:b": {}}}},
             {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:data": {"f:c": {}}}},
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn an_applied_object_is_left_alone() {
-        let live = live(json!([{"manager": "us", "operation": "Apply", "fieldsV1": {}}]));
+        let live = live(&json!([{"manager": "us", "operation": "Apply", "fieldsV1": {}}]));
         assert_eq!(fold(&live, "us", &[]), None);
     }
 }

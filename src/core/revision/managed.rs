@@ -49,7 +49,7 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
 ///
 /// Other owner references of `live` stay, none of them as controller: all revisions of an
 /// extension share one field manager, so a reference that is left out would be removed.
-/// A ClusterRole that aggregates others is applied without `rules`, which belong to the
+/// A `ClusterRole` that aggregates others is applied without `rules`, which belong to the
 /// aggregation controller. `blockOwnerDeletion` is false, so that the applying account needs no
 /// right on our finalizers.
 ///
@@ -181,6 +181,7 @@ fn is_aggregated(object: &Object) -> bool {
 }
 
 /// The string map at `key` of `metadata`, created when absent.
+#[expect(clippy::expect_used, reason = "the line before makes it an object")]
 fn entries<'a>(metadata: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     let value = metadata
         .entry(key)

@@ -34,7 +34,7 @@ type Finding = (Verdict, String);
 
 /// Returns the probes that every revision of an extension carries.
 ///
-/// A Deployment is ready when its update is complete and it is `Available`. A StatefulSet has no
+/// A Deployment is ready when its update is complete and it is `Available`. A `StatefulSet` has no
 /// such condition, so its ready replicas count instead; upstream asks for the condition and never
 /// gets it.
 ///

@@ -197,7 +197,7 @@ fn noise(bytes: usize) -> String {
     (0..bytes).map(next).collect()
 }
 
-fn with_data(name: &str, text: String) -> Object {
+fn with_data(name: &str, text: &str) -> Object {
     object(
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
         "data": {"k": text}}),
@@ -207,7 +207,7 @@ fn with_data(name: &str, text: String) -> Object {
 // applying.md c5
 #[test]
 fn large_object_is_compressed_or_refused() {
-    let phases = [phase("a", vec![with_data("zeros", "0".repeat(2_000_000))])];
+    let phases = [phase("a", vec![with_data("zeros", &"0".repeat(2_000_000))])];
     let packed = pack("e-1", &phases).unwrap();
     let (key, stored) = packed.secrets[0].data.first_key_value().unwrap();
     assert_eq!(stored[..2], [0x1f, 0x8b]);
@@ -215,7 +215,7 @@ fn large_object_is_compressed_or_refused() {
 
     let error = pack(
         "e-1",
-        &[phase("a", vec![with_data("noise", noise(2_000_000))])],
+        &[phase("a", vec![with_data("noise", &noise(2_000_000))])],
     )
     .unwrap_err();
     let text = error.to_string();
@@ -232,7 +232,7 @@ fn large_object_is_compressed_or_refused() {
 #[test]
 fn full_secret_is_followed_by_another() {
     let text = noise(500_000);
-    let objects = vec![with_data("a", text.clone()), with_data("b", text)];
+    let objects = vec![with_data("a", &text), with_data("b", &text)];
     let packed = pack("e-1", &[phase("a", objects)]).unwrap();
     assert_eq!(packed.secrets.len(), 2);
     assert_ne!(packed.phases[0].1[0].secret, packed.phases[0].1[1].secret);
@@ -492,7 +492,7 @@ fn phases_of_other_names_go_in_reverse() {
 
 // Probes.
 
-fn deployment(status: Value) -> Object {
+fn deployment(status: &Value) -> Object {
     object(json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "op", "generation": 2}, "status": status}))
 }
@@ -520,7 +520,7 @@ const AVAILABLE: &str = r#".status.condition["Available"]"#;
 #[case::stale_condition(json!({"conditions": [{"type": "Available", "status": "True",
     "observedGeneration": 1}]}), Readiness::Unknown(format!("{AVAILABLE} outdated")))]
 fn deployment_probe(#[case] status: Value, #[case] want: Readiness) {
-    assert_eq!(evaluate(&deployment(status), &built_in()), want);
+    assert_eq!(evaluate(&deployment(&status), &built_in()), want);
 }
 
 // applying.md e2, 3.8's examples

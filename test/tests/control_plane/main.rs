@@ -7,5 +7,6 @@ mod crash;
 mod gate;
 mod identity;
 mod install;
+mod objectset;
 mod registry;
 mod render;

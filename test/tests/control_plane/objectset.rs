@@ -1,0 +1,435 @@
+//! ClusterObjectSets made by hand, each with an account that may do what it needs and no more.
+
+use std::time::Duration;
+
+use olm_test::audit;
+use olm_test::cluster::{self, CONTROLLER_ACCOUNT, Cluster};
+use olm_test::wait;
+use serde_json::{Value, json};
+
+const STEP: Duration = Duration::from_secs(30);
+/// A collision is looked at every ten seconds, a lack of rights at growing intervals.
+const RETRIED: Duration = Duration::from_secs(60);
+/// Three attempts over one minute, and the garbage collector's work.
+const FALLBACK: Duration = Duration::from_secs(120);
+
+const OURS: &str = "app.kubernetes.io/managed-by";
+
+/// A namespace with an account, for the revisions of one test.
+struct Stage {
+    cluster: Cluster,
+    name: String,
+}
+
+impl Stage {
+    /// The account may create ConfigMaps, Services and Deployments, and handle those named here.
+    async fn set(suffix: &str, names: &[&str]) -> Self {
+        let stage = Self {
+            cluster: cluster::with_controller().await,
+            name: format!("os-{suffix}"),
+        };
+        stage.apply(&json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": stage.name}}));
+        stage.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": "installer", "namespace": stage.name}}));
+        stage.grant(names);
+        stage
+    }
+
+    fn grant(&self, names: &[&str]) {
+        let metadata = json!({"name": "installer", "namespace": self.name});
+        let resources = json!(["configmaps", "services", "deployments"]);
+        self.apply(
+            &json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": metadata, "rules": [
+                {"apiGroups": ["", "apps"], "resources": resources, "verbs": ["create"]},
+                {"apiGroups": ["", "apps"], "resources": resources, "resourceNames": names,
+                 "verbs": ["delete", "get", "list", "patch", "watch"]}]}),
+        );
+        self.apply(
+            &json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role",
+                "name": "installer"},
+            "subjects": [{"kind": "ServiceAccount", "name": "installer",
+                "namespace": self.name}]}),
+        );
+    }
+
+    fn apply(&self, object: &Value) {
+        let plane = self.cluster.plane;
+        plane.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &object.to_string());
+    }
+
+    fn kubectl(&self, args: &[&str]) -> String {
+        self.cluster.plane.kubectl(args)
+    }
+
+    fn get(&self, kind: &str, name: &str) -> Option<Value> {
+        let out = self.kubectl(&[
+            "get",
+            kind,
+            name,
+            "-n",
+            &self.name,
+            "--ignore-not-found",
+            "--show-managed-fields",
+            "-o",
+            "json",
+        ]);
+        serde_json::from_str(&out).ok()
+    }
+
+    fn config_map(&self, name: &str, value: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": self.name}, "data": {"key": value}})
+    }
+
+    /// Creates revision `number`, one phase for each list of objects.
+    fn revise(&self, number: i64, phases: &[Vec<Value>]) {
+        let phases: Vec<Value> = phases
+            .iter()
+            .enumerate()
+            .map(|(index, objects)| {
+                let objects: Vec<Value> = objects
+                    .iter()
+                    .map(|object| json!({"object": object}))
+                    .collect();
+                json!({"name": format!("phase-{index}"), "objects": objects})
+            })
+            .collect();
+        let probes = json!([{"selector": {"type": "GroupKind",
+                "groupKind": {"group": "apps", "kind": "Deployment"}},
+            "assertions": [{"type": "ConditionEqual",
+                "conditionEqual": {"type": "Available", "status": "True"}}]}]);
+        self.apply(&json!({"apiVersion": "olm.operatorframework.io/v1",
+            "kind": "ClusterObjectSet",
+            "metadata": {"name": self.revision(number),
+                "labels": {"olm.operatorframework.io/owner-name": self.name},
+                "annotations": {
+                    "olm.operatorframework.io/bundle-version": format!("{number}.0.0"),
+                    "olm.operatorframework.io/service-account-name": "installer",
+                    "olm.operatorframework.io/service-account-namespace": self.name}},
+            "spec": {"lifecycleState": "Active", "revision": number, "phases": phases,
+                "collisionProtection": "Prevent", "progressionProbes": probes}}));
+    }
+
+    fn revision(&self, number: i64) -> String {
+        format!("{}-{number}", self.name)
+    }
+
+    /// Waits until a condition of a revision has this status and reason, and returns its message.
+    async fn shows(
+        &self,
+        number: i64,
+        type_: &str,
+        want: (&str, &str),
+        within: Duration,
+    ) -> String {
+        let name = self.revision(number);
+        let what = format!("{name} {type_}={}/{}", want.0, want.1);
+        wait::until(&what, within, || async {
+            let set = self.get("clusterobjectset", &name).unwrap_or_default();
+            let conditions = set["status"]["conditions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            let found = conditions
+                .iter()
+                .find(|condition| condition["type"] == type_);
+            found
+                .filter(|found| found["status"] == want.0 && found["reason"] == want.1)
+                .and_then(|found| found["message"].as_str().map(str::to_owned))
+                .ok_or(format!("{conditions:#?}"))
+        })
+        .await
+    }
+
+    async fn succeeds(&self, number: i64) {
+        self.shows(number, "Progressing", ("True", "Succeeded"), STEP)
+            .await;
+    }
+
+    async fn eventually(&self, what: &str, within: Duration, look: impl Fn() -> bool) {
+        wait::until(what, within, || async {
+            look().then_some(()).ok_or("not yet")
+        })
+        .await;
+    }
+
+    /// Deletes a revision and waits until it is gone.
+    async fn removed(&self, number: i64, within: Duration) {
+        let name = self.revision(number);
+        self.kubectl(&["delete", "clusterobjectset", &name, "--wait=false"]);
+        let gone = || self.get("clusterobjectset", &name).is_none();
+        self.eventually(&format!("{name} is gone"), within, gone)
+            .await;
+    }
+}
+
+fn deployment(stage: &Stage, name: &str, image: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": name, "namespace": stage.name},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "c", "image": image}]}}}})
+}
+
+fn controller_of(object: &Value) -> String {
+    let references = object["metadata"]["ownerReferences"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let controller = references
+        .iter()
+        .find(|reference| reference["controller"] == true);
+    controller.map_or_else(String::new, |found| {
+        found["name"].as_str().unwrap_or("").to_owned()
+    })
+}
+
+// applying.md 3.6, d6, d8 on rung 2
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_created_as_apply_and_drift_is_repaired() {
+    let stage = Stage::set("drift", &["cm"]).await;
+    stage.revise(1, &[vec![stage.config_map("cm", "wanted")]]);
+    stage.succeeds(1).await;
+
+    let created = stage.get("configmap", "cm").expect("the object is there");
+    assert_eq!(
+        created["metadata"]["labels"][OURS],
+        "olm.operatorframework.io"
+    );
+    assert_eq!(controller_of(&created), stage.revision(1));
+    assert_eq!(
+        created["metadata"]["ownerReferences"][0]["blockOwnerDeletion"],
+        false
+    );
+    let managers = created["metadata"]["managedFields"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    assert_eq!(managers.len(), 1, "{managers:#?}");
+    assert_eq!(managers[0]["manager"], "olm.operatorframework.io");
+    assert_eq!(managers[0]["operation"], "Apply");
+
+    let drift = r#"{"data":{"key":"other","mine":"1"},"metadata":{"labels":{"mine":"1"}}}"#;
+    stage.kubectl(&[
+        "patch",
+        "configmap",
+        "cm",
+        "-n",
+        &stage.name,
+        "--type=merge",
+        "-p",
+        drift,
+    ]);
+    let repaired = || {
+        stage
+            .get("configmap", "cm")
+            .is_some_and(|cm| cm["data"]["key"] == "wanted")
+    };
+    stage
+        .eventually("the declared value is back", STEP, repaired)
+        .await;
+    let kept = stage.get("configmap", "cm").expect("the object is there");
+    assert_eq!(kept["data"]["mine"], "1");
+    assert_eq!(kept["metadata"]["labels"]["mine"], "1");
+
+    let old = kept["metadata"]["uid"].clone();
+    stage.kubectl(&["delete", "configmap", "cm", "-n", &stage.name]);
+    let back = || {
+        stage
+            .get("configmap", "cm")
+            .is_some_and(|cm| cm["metadata"]["uid"] != old)
+    };
+    stage
+        .eventually("the deleted object is back", STEP, back)
+        .await;
+    stage.removed(1, STEP).await;
+    assert_eq!(stage.get("configmap", "cm"), None);
+}
+
+// applying.md d5, f1
+#[tokio::test(flavor = "multi_thread")]
+async fn next_revision_takes_over_and_the_rest_goes() {
+    let stage = Stage::set("handover", &["shared", "old", "new", "op"]).await;
+    let operator = deployment(&stage, "op", "example/op:1");
+    let first = vec![
+        stage.config_map("shared", "1"),
+        stage.config_map("old", "1"),
+    ];
+    stage.revise(1, &[first, vec![operator.clone()]]);
+    stage.succeeds(1).await;
+    let before = stage
+        .get("deployment", "op")
+        .expect("the Deployment is there");
+
+    let second = vec![
+        stage.config_map("shared", "2"),
+        stage.config_map("new", "1"),
+    ];
+    stage.revise(2, &[second, vec![operator]]);
+    stage.succeeds(2).await;
+    let text = stage
+        .shows(1, "Progressing", ("False", "Archived"), STEP)
+        .await;
+    assert_eq!(text, "revision is archived");
+    assert_eq!(stage.get("configmap", "old"), None);
+    let shared = stage
+        .get("configmap", "shared")
+        .expect("the shared object stays");
+    assert_eq!(controller_of(&shared), stage.revision(2));
+    assert_eq!(shared["data"]["key"], "2");
+    let references = || {
+        let shared = stage.get("configmap", "shared").unwrap_or_default();
+        shared["metadata"]["ownerReferences"]
+            .as_array()
+            .map_or(0, Vec::len)
+            == 1
+    };
+    stage
+        .eventually("the archived revision let go", STEP, references)
+        .await;
+    let after = stage.get("deployment", "op").expect("the Deployment stays");
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    // The API server counts a changed annotation as a generation; no pod may notice.
+    assert_eq!(after["spec"], before["spec"]);
+    let rollouts = "deployment.kubernetes.io/revision";
+    assert_eq!(after["metadata"]["annotations"][rollouts], "1");
+
+    let account = format!("system:serviceaccount:{}:installer", stage.name);
+    let writes: Vec<audit::Write> = audit::writes(&stage.cluster.plane.addresses.audit_log)
+        .into_iter()
+        .filter(|write| write.namespace == stage.name && write.user.contains(CONTROLLER_ACCOUNT))
+        .collect();
+    assert!(writes.len() > 5, "{writes:#?}");
+    let others: Vec<_> = writes
+        .iter()
+        .filter(|write| write.acted_as.as_ref() != Some(&account))
+        .collect();
+    assert!(others.is_empty(), "{others:#?}");
+    stage.removed(2, STEP).await;
+}
+
+// applying.md d1
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_object_collides_until_it_is_gone() {
+    let stage = Stage::set("collision", &["cm"]).await;
+    stage.apply(&stage.config_map("cm", "foreign"));
+    stage.revise(1, &[vec![stage.config_map("cm", "ours")]]);
+    let text = stage
+        .shows(1, "Progressing", ("True", "Retrying"), STEP)
+        .await;
+    let want = format!(
+        "revision object collisions in phase 0\nObject ConfigMap.v1 {}/cm\nAction: \
+         \"Collision\"\nConflicting Owner: nil",
+        stage.name
+    );
+    assert_eq!(text, want);
+    let untouched = stage.get("configmap", "cm").expect("the object stays");
+    assert_eq!(untouched["data"]["key"], "foreign");
+    assert!(untouched["metadata"]["labels"].is_null());
+    stage.kubectl(&["delete", "configmap", "cm", "-n", &stage.name]);
+    stage
+        .shows(1, "Progressing", ("True", "Succeeded"), RETRIED)
+        .await;
+    stage.removed(1, STEP).await;
+}
+
+// applying.md e1, e2, 3.8
+#[tokio::test(flavor = "multi_thread")]
+async fn later_phase_waits_for_the_probes_of_the_earlier() {
+    let stage = Stage::set("phases", &["op", "cm"]).await;
+    let broken = deployment(&stage, "op", "wrong/image");
+    stage.revise(1, &[vec![broken], vec![stage.config_map("cm", "1")]]);
+    let text = stage
+        .shows(1, "Available", ("False", "ProbeFailure"), STEP)
+        .await;
+    let object = format!("Object Deployment.apps/v1 {}/op: ", stage.name);
+    assert!(text.starts_with(&object), "{text}");
+    let text = stage
+        .shows(1, "Progressing", ("True", "RollingOut"), STEP)
+        .await;
+    assert_eq!(text, "Revision 1.0.0 is rolling out.");
+    assert_eq!(stage.get("configmap", "cm"), None);
+    stage.removed(1, STEP).await;
+    assert_eq!(stage.get("deployment", "op"), None);
+}
+
+// applying.md 3.11, api.md row 29
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_right_is_reported_and_its_grant_is_noticed() {
+    let stage = Stage::set("rights", &["other"]).await;
+    stage.revise(1, &[vec![stage.config_map("cm", "1")]]);
+    let text = stage
+        .shows(1, "Progressing", ("True", "Retrying"), STEP)
+        .await;
+    let account = format!("system:serviceaccount:{}:installer", stage.name);
+    assert!(
+        text.contains("forbidden") && text.contains(&account),
+        "{text}"
+    );
+    stage.grant(&["cm"]);
+    stage
+        .shows(1, "Progressing", ("True", "Succeeded"), RETRIED)
+        .await;
+    stage.removed(1, STEP).await;
+}
+
+// applying.md c8
+#[tokio::test(flavor = "multi_thread")]
+async fn mutable_secret_blocks() {
+    let stage = Stage::set("mutable", &["cm"]).await;
+    let content = stage.config_map("cm", "1").to_string();
+    stage.apply(&json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": stage.name, "namespace": "olmv1-system",
+            "labels": {"olm.operatorframework.io/revision-name": stage.revision(1)}},
+        "stringData": {"k": content}}));
+    let entry = json!({"ref": {"name": stage.name, "key": "k"}});
+    stage.apply(
+        &json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": stage.revision(1), "annotations": {
+            "olm.operatorframework.io/service-account-name": "installer",
+            "olm.operatorframework.io/service-account-namespace": stage.name}},
+        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
+            "phases": [{"name": "one", "objects": [entry]}]}}),
+    );
+    let text = stage
+        .shows(1, "Progressing", ("False", "Blocked"), STEP)
+        .await;
+    let want = format!(
+        "the following secrets are not immutable (referenced secrets must have immutable set to \
+         true): olmv1-system/{}",
+        stage.name
+    );
+    assert_eq!(text, want);
+    let immutable = r#"{"immutable":true}"#;
+    stage.kubectl(&[
+        "patch",
+        "secret",
+        &stage.name,
+        "-n",
+        "olmv1-system",
+        "-p",
+        immutable,
+    ]);
+    stage.succeeds(1).await;
+    stage.removed(1, STEP).await;
+}
+
+// applying.md h8
+#[tokio::test(flavor = "multi_thread")]
+async fn uninstall_without_account_is_left_to_the_garbage_collector() {
+    let stage = Stage::set("fallback", &["cm"]).await;
+    stage.revise(1, &[vec![stage.config_map("cm", "1")]]);
+    stage.succeeds(1).await;
+    stage.kubectl(&["delete", "serviceaccount", "installer", "-n", &stage.name]);
+    stage.removed(1, FALLBACK).await;
+    let gone = || stage.get("configmap", "cm").is_none();
+    stage
+        .eventually("the object is collected", STEP, gone)
+        .await;
+    let events = stage.kubectl(&["get", "events", "-n", "default", "-o", "json"]);
+    assert!(events.contains("UninstallFallback"));
+}
