@@ -1,17 +1,22 @@
-//! The API server's audit log: who wrote what.
+//! The API server's audit log: who asked for what.
 
 use std::path::Path;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
-/// One write to an object, as the API server saw it.
+/// One request for an object or a list of objects, as the API server saw it.
 #[derive(Debug, Clone)]
-pub struct Write {
-    /// Who sent the request.
+pub struct Request {
+    /// When it came in.
+    pub received: Timestamp,
+    /// Who sent it.
     pub user: String,
     /// Whom the sender acted as, if anybody.
     pub acted_as: Option<String>,
-    /// `create`, `update`, `patch`, `delete` or `deletecollection`.
+    /// Path and query.
+    pub uri: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
     /// Resource, plural.
     pub resource: String,
@@ -29,16 +34,34 @@ pub struct Write {
     pub dry_run: bool,
 }
 
+impl Request {
+    /// Says whether it is one of the verbs that write, dry runs included.
+    pub fn is_write(&self) -> bool {
+        ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str())
+    }
+}
+
 /// Returns all writes in the log so far, oldest first.
-pub fn writes(log: &Path) -> Vec<Write> {
-    let text = std::fs::read_to_string(log).expect("the audit log can be read");
-    text.lines()
+pub fn writes(log: &Path) -> Vec<Request> {
+    let mut requests = mentioning(log, "");
+    requests.retain(Request::is_write);
+    requests
+}
+
+/// Returns all requests in the log so far whose record mentions `text`, oldest first.
+///
+/// Requests for no object, as those of discovery, have no resource.
+pub fn mentioning(log: &Path, text: &str) -> Vec<Request> {
+    let records = std::fs::read_to_string(log).expect("the audit log can be read");
+    records
+        .lines()
+        .filter(|line| line.contains(text))
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter_map(|event| write(&event))
+        .filter_map(|event| request(&event))
         .collect()
 }
 
-fn write(event: &Value) -> Option<Write> {
+fn request(event: &Value) -> Option<Request> {
     let text = |pointer: &str| {
         event
             .pointer(pointer)
@@ -46,25 +69,25 @@ fn write(event: &Value) -> Option<Write> {
             .unwrap_or_default()
             .to_owned()
     };
-    let verb = text("/verb");
-    ["create", "update", "patch", "delete", "deletecollection"]
-        .contains(&verb.as_str())
-        .then(|| Write {
-            user: text("/user/username"),
-            acted_as: event
-                .pointer("/impersonatedUser/username")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
-            verb,
-            resource: text("/objectRef/resource"),
-            subresource: text("/objectRef/subresource"),
-            group: text("/objectRef/apiGroup"),
-            namespace: text("/objectRef/namespace"),
-            name: text("/objectRef/name"),
-            code: event
-                .pointer("/responseStatus/code")
-                .and_then(Value::as_u64)
-                .unwrap_or_default(),
-            dry_run: text("/requestURI").contains("dryRun=All"),
-        })
+    let uri = text("/requestURI");
+    Some(Request {
+        received: text("/requestReceivedTimestamp").parse().ok()?,
+        user: text("/user/username"),
+        acted_as: event
+            .pointer("/impersonatedUser/username")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        verb: text("/verb"),
+        resource: text("/objectRef/resource"),
+        subresource: text("/objectRef/subresource"),
+        group: text("/objectRef/apiGroup"),
+        namespace: text("/objectRef/namespace"),
+        name: text("/objectRef/name"),
+        code: event
+            .pointer("/responseStatus/code")
+            .and_then(Value::as_u64)
+            .unwrap_or_default(),
+        dry_run: uri.contains("dryRun=All"),
+        uri,
+    })
 }

@@ -31,14 +31,19 @@ impl Extension {
         account: &str,
         catalog: Value,
     ) -> Self {
+        let spec = json!({
+            "namespace": namespace,
+            "serviceAccount": {"name": account},
+            "source": {"sourceType": "Catalog", "catalog": catalog},
+        });
+        Self::create_with_spec(client, name, spec).await
+    }
+
+    /// Creates a ClusterExtension with this `spec`.
+    pub async fn create_with_spec(client: &kube::Client, name: &str, spec: Value) -> Self {
         let extension = serde_json::from_value(json!({
             "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
-            "metadata": {"name": name},
-            "spec": {
-                "namespace": namespace,
-                "serviceAccount": {"name": account},
-                "source": {"sourceType": "Catalog", "catalog": catalog},
-            },
+            "metadata": {"name": name}, "spec": spec,
         }))
         .expect("a ClusterExtension");
         Api::<ClusterExtension>::all(client.clone())

@@ -2,7 +2,8 @@
 //!
 //! [`cluster`] starts `local-cluster` (see `hack/local-cluster`) and the controller on it;
 //! [`scene`] sets the stage of a test, [`wait`] polls a condition with a deadline, [`bundles`] reads
-//! bundle folders, [`audit`] says who wrote what. Nothing here is a stand-in: API server, etcd and
+//! bundle folders, [`release`] makes a
+//! catalog of them, [`audit`] says who asked for what. Nothing here is a stand-in: API server, etcd and
 //! registry are the real programs.
 
 pub mod audit;
@@ -12,5 +13,6 @@ pub mod extension;
 pub mod images;
 pub mod package;
 pub mod paths;
+pub mod release;
 pub mod scene;
 pub mod wait;

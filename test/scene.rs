@@ -88,55 +88,7 @@ impl Scene {
             self.cluster.registry, self.name, self.published
         );
         images::push_catalog(&image, files).await;
-        self.serve(&image).await;
-    }
-
-    async fn serve(&self, image: &str) {
-        let api = Api::<ClusterCatalog>::all(self.cluster.client.clone());
-        let source = json!({"type": "Image", "image": {"ref": image}});
-        if self.published == 1 {
-            let catalog = serde_json::from_value(json!({
-                "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
-                "metadata": {"name": self.name}, "spec": {"source": source},
-            }))
-            .expect("a ClusterCatalog");
-            api.create(&PostParams::default(), &catalog)
-                .await
-                .expect("the catalog is admitted");
-        } else {
-            api.patch(
-                &self.name,
-                &PatchParams::default(),
-                &Patch::Merge(json!({"spec": {"source": source}})),
-            )
-            .await
-            .expect("the change is admitted");
-        }
-        wait::until(
-            &format!("catalog {} serves {image}", self.name),
-            SERVED,
-            || async {
-                let catalog = api
-                    .get(&self.name)
-                    .await
-                    .map_err(|error| error.to_string())?;
-                let status = serde_json::to_value(&catalog.status).unwrap_or_default();
-                let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-                let settled = |type_: &str, reason: &str| {
-                    conditions.iter().any(|condition| {
-                        condition["type"] == type_
-                            && condition["reason"] == reason
-                            && condition["observedGeneration"] == json!(catalog.metadata.generation)
-                    })
-                };
-                if settled("Progressing", "Succeeded") && settled("Serving", "Available") {
-                    Ok(())
-                } else {
-                    Err(format!("{status:#}"))
-                }
-            },
-        )
-        .await;
+        serve(&self.cluster.client, &self.name, &image).await;
     }
 
     /// Creates the namespace.
@@ -191,6 +143,50 @@ impl Scene {
         ]);
         (!out.trim().is_empty()).then(|| serde_json::from_str(&out).expect("kubectl prints JSON"))
     }
+}
+
+/// Makes the ClusterCatalog `name` serve `image`, and waits until it does.
+pub async fn serve(client: &kube::Client, name: &str, image: &str) {
+    let api = Api::<ClusterCatalog>::all(client.clone());
+    let source = json!({"type": "Image", "image": {"ref": image}});
+    let exists = api.get_opt(name).await.expect("catalogs can be read");
+    if exists.is_none() {
+        let catalog = serde_json::from_value(json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
+            "metadata": {"name": name}, "spec": {"source": source},
+        }))
+        .expect("a ClusterCatalog");
+        api.create(&PostParams::default(), &catalog)
+            .await
+            .expect("the catalog is admitted");
+    } else {
+        api.patch(
+            name,
+            &PatchParams::default(),
+            &Patch::Merge(json!({"spec": {"source": source}})),
+        )
+        .await
+        .expect("the change is admitted");
+    }
+    let what = format!("catalog {name} serves {image}");
+    wait::until(&what, SERVED, || async {
+        let catalog = api.get(name).await.map_err(|error| error.to_string())?;
+        let status = serde_json::to_value(&catalog.status).unwrap_or_default();
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let settled = |type_: &str, reason: &str| {
+            conditions.iter().any(|condition| {
+                condition["type"] == type_
+                    && condition["reason"] == reason
+                    && condition["observedGeneration"] == json!(catalog.metadata.generation)
+            })
+        };
+        if settled("Progressing", "Succeeded") && settled("Serving", "Available") {
+            Ok(())
+        } else {
+            Err(format!("{status:#}"))
+        }
+    })
+    .await;
 }
 
 /// Makes an account in `namespace` with the rights the bundles in `folders` need, by `kubectl olm

@@ -1,0 +1,103 @@
+//! The table: how long an installation took, and what it asked of the API server.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use olm_api::keys;
+use olm_test::audit::{self, Request};
+use olm_test::cluster::{CONTROLLER_ACCOUNT, SYSTEM_NAMESPACE};
+use olm_test::scene::ACCOUNT;
+
+/// A rollout that is being measured.
+pub(crate) struct Row {
+    extension: String,
+    version: String,
+    began: Timestamp,
+    clock: Instant,
+    took: Option<(Duration, Timestamp)>,
+}
+
+impl Row {
+    pub(crate) fn start(extension: &str, version: &str) -> Self {
+        Self {
+            extension: extension.to_owned(),
+            version: version.to_owned(),
+            began: Timestamp::now(),
+            clock: Instant::now(),
+            took: None,
+        }
+    }
+
+    pub(crate) fn stop(mut self) -> Self {
+        self.took = Some((self.clock.elapsed(), Timestamp::now()));
+        self
+    }
+
+    /// Prints bundle, objects, seconds from created to installed, and requests until then by the
+    /// controller as itself and as the account, writes in brackets.
+    pub(crate) fn print(self, log: &Path, objects: usize) {
+        let (took, ended) = self.took.expect("the row was stopped");
+        let mut requests = requests(log, &self.extension);
+        requests.retain(|(_, request)| (self.began..=ended).contains(&request.received));
+        println!(
+            "| {} {} | {objects} objects | {:.1} s | {} |",
+            self.extension,
+            self.version,
+            took.as_secs_f64(),
+            summary(&requests)
+        );
+    }
+}
+
+/// Prints what an extension asked of the API server from its creation to its end.
+pub(crate) fn print_whole_life(log: &Path, extension: &str) {
+    let requests = requests(log, extension);
+    println!("| {extension} | whole life | | {} |", summary(&requests));
+}
+
+/// Who asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Controller,
+    Account,
+}
+
+/// Returns the requests for the sake of an extension that lives in a namespace of its own name.
+///
+/// The controller's events and the creation of content Secrets do not say in their URL whom they
+/// are for and are not among them; those about its catalog are not either.
+pub(crate) fn requests(log: &Path, extension: &str) -> Vec<(By, Request)> {
+    let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
+    let account = format!("system:serviceaccount:{extension}:{ACCOUNT}");
+    let owned = format!("{}%3D{extension}", keys::label::OWNER_NAME).replace('/', "%2F");
+    let revision = format!("{extension}-");
+    audit::mentioning(log, extension)
+        .into_iter()
+        .filter(|request| request.user == controller && request.resource != "clustercatalogs")
+        .filter_map(|request| match &request.acted_as {
+            Some(acted_as) => (*acted_as == account).then_some((By::Account, request)),
+            None => {
+                let named = request.name == extension
+                    || request.name.starts_with(&revision)
+                    || request.namespace == extension
+                    || request.uri.contains(&owned);
+                named.then_some((By::Controller, request))
+            }
+        })
+        .collect()
+}
+
+fn summary(requests: &[(By, Request)]) -> String {
+    let count = |by: By| {
+        let all = requests.iter().filter(|(who, _)| *who == by);
+        let writes = all.clone().filter(|(_, request)| request.is_write());
+        (all.count(), writes.count())
+    };
+    let (controller, controller_writes) = count(By::Controller);
+    let (account, account_writes) = count(By::Account);
+    format!(
+        "controller {controller} requests ({controller_writes} writes) | account {account} \
+         ({account_writes})"
+    )
+}

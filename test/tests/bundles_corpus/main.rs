@@ -1,0 +1,12 @@
+//! Real bundles on a real control plane, each with an account that `kubectl olm rbac` made and
+//! nothing else: installed, upgraded, repaired, removed; or refused, with nothing half-applied.
+//!
+//! Each test prints a row of a table: what was installed, how long it took and what it asked of
+//! the API server. `--nocapture` shows it.
+
+mod drift;
+mod figures;
+mod installs;
+mod objects;
+mod refusals;
+mod stage;

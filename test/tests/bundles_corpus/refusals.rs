@@ -1,0 +1,140 @@
+//! Bundles that cannot be installed: a clear text, and nothing half-applied that is not said.
+
+use olm_core::object::Object;
+use olm_core::revision::phase_of;
+use olm_test::extension::{Extension, condition};
+use serde_json::json;
+
+use crate::figures::{self, By};
+use crate::stage::{Stage, folder};
+
+/// The bundle whose rights the account of a refused bundle gets: `kubectl olm rbac` computes none
+/// for a bundle that cannot be rendered, and they are never used.
+const STAND_IN: (&str, &str) = ("deployment-validation-operator", "0.7.12");
+
+async fn with_account(name: &str, package: &str, version: &str) -> Stage {
+    let stage = Stage::without_account(name, package, &[version]).await;
+    stage.grant(&[folder(STAND_IN.0, STAND_IN.1)]);
+    stage
+}
+
+/// Asserts that the extension shows exactly this, and that nothing was written for it.
+async fn refused(stage: &Stage, extension: &Extension, version: &str, shown: [&str; 2], why: &str) {
+    let [status, reason] = shown;
+    let bundle = &stage.release(version).name;
+    let text = format!("error for resolved bundle {bundle:?} with version {version:?}: {why}");
+    let found = extension.shows("Progressing", status, reason, why).await;
+    let message = |type_| condition(&found, type_).map(|found| found.message.as_str());
+    assert_eq!(message("Progressing"), Some(text.as_str()));
+    assert!(olm_test::extension::is(
+        &found,
+        "Installed",
+        "False",
+        "Failed"
+    ));
+    assert_eq!(message("Installed"), Some("No bundle installed"));
+    assert_eq!(stage.traces().await, Vec::<String>::new());
+    extension.delete().await;
+
+    let log = &stage.cluster.plane.addresses.audit_log;
+    let written: Vec<_> = figures::requests(log, &stage.name)
+        .into_iter()
+        .filter(|(by, request)| *by == By::Account && request.is_write())
+        .collect();
+    assert!(written.is_empty(), "{written:#?}");
+}
+
+/// api.md row 26
+async fn unsupported(package: &str, version: &str, why: &str) {
+    let stage = with_account(package, package, version).await;
+    let extension = stage.install(version, json!({})).await;
+    refused(&stage, &extension, version, ["True", "Retrying"], why).await;
+}
+
+// rendering.md R6
+#[tokio::test(flavor = "multi_thread")]
+async fn cockroachdb_has_a_crd_of_a_version_nobody_serves() {
+    unsupported(
+        "cockroachdb",
+        "2.1.1",
+        "unsupported bundle: custom resource definition \"cockroachdbs.charts.helm.k8s.io\" has \
+         apiVersion \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn argocd_operator_has_a_conversion_webhook() {
+    unsupported(
+        "argocd-operator",
+        "0.18.0",
+        "unsupported bundle: webhookDefinitions are not supported",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gitlab_operator_kubernetes_has_a_webhook() {
+    unsupported(
+        "gitlab-operator-kubernetes",
+        "3.3.0",
+        "unsupported bundle: webhookDefinitions are not supported",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn file_integrity_console_plugin_watches_its_own_namespace_only() {
+    unsupported(
+        "file-integrity-console-plugin",
+        "0.4.1-ocp4.19",
+        "unsupported bundle: bundle does not support AllNamespaces install mode",
+    )
+    .await;
+}
+
+// api.md row 27
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_that_the_bundle_does_not_offer_is_refused() {
+    let (package, version) = STAND_IN;
+    let stage = with_account("configured", package, version).await;
+    let config = json!({"configType": "Inline", "inline": {"surprise": true}});
+    let extension = stage.install(version, json!({"config": config})).await;
+    let why = "invalid ClusterExtension configuration: invalid configuration: unknown field \
+               \"surprise\"";
+    let shown = ["False", "InvalidConfiguration"];
+    refused(&stage, &extension, version, shown, why).await;
+}
+
+// applying.md 3.6: its own example breaks its own CRD, so that the whole phase stays away.
+#[tokio::test(flavor = "multi_thread")]
+async fn ack_iam_controller_stops_before_deploy() {
+    let version = "0.0.20";
+    let stage = Stage::set("ack-iam-controller", &[version]).await;
+    let extension = stage.install(version, json!({})).await;
+    let why = "phase 5 validation error: Role.iam.services.k8s.aws/v1alpha1 \
+               ack-iam-controller/example: Role.iam.services.k8s.aws \"example\" is invalid: \
+               [spec.assumeRolePolicyDocument: Required value, spec.name: Required value]";
+    let found = extension
+        .shows("Progressing", "True", "Retrying", why)
+        .await;
+    let message = condition(&found, "Progressing").map(|found| found.message.as_str());
+    assert_eq!(message, Some(why));
+    assert!(olm_test::extension::is(
+        &found,
+        "Installed",
+        "False",
+        "Failed"
+    ));
+
+    let (kept_back, applied): (Vec<Object>, Vec<Object>) = stage
+        .rendered(version)
+        .into_iter()
+        .partition(|object| phase_of(object.group(), object.kind()) == "deploy");
+    assert_eq!(kept_back.len(), 2, "a Deployment and the example");
+    stage.holds(&extension, 1, &applied).await;
+    let left = stage.objects.lock().await.left(&kept_back).await;
+    assert!(left.is_empty(), "applied despite the refusal: {left:?}");
+
+    stage.removed(&extension, &applied).await;
+}

@@ -1,0 +1,211 @@
+//! A stage for one package of the shared bundles.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ListParams};
+use olm_api::{ClusterObjectSet, keys};
+use olm_core::object::Object;
+use olm_test::cluster::{self, Cluster, SYSTEM_NAMESPACE};
+use olm_test::extension::{self, Extension};
+use olm_test::release::{self, Release};
+use olm_test::scene::{self, ACCOUNT};
+use olm_test::{images, paths, wait};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::figures::{self, Row};
+use crate::objects::Objects;
+
+/// How long the repair of drift, or a handover between revisions, may take.
+pub(crate) const SETTLE: Duration = Duration::from_secs(60);
+
+/// Versions of one package, with a catalog, a namespace and an extension of one name, by default
+/// the package's.
+pub(crate) struct Stage {
+    pub(crate) cluster: Cluster,
+    pub(crate) name: String,
+    package: String,
+    pub(crate) releases: Vec<Release>,
+    pub(crate) objects: Mutex<Objects>,
+}
+
+impl Stage {
+    /// Sets the stage for `package`: its bundles in the registry, its catalog served, an account
+    /// with the rights that all of them need.
+    pub(crate) async fn set(package: &str, versions: &[&str]) -> Self {
+        let stage = Self::without_account(package, package, versions).await;
+        let folders: Vec<_> = stage
+            .releases
+            .iter()
+            .map(|release| release.folder.clone())
+            .collect();
+        stage.grant(&folders);
+        stage
+    }
+
+    /// Sets the stage under a name of its own and without an account.
+    pub(crate) async fn without_account(name: &str, package: &str, versions: &[&str]) -> Self {
+        let cluster = cluster::with_controller().await;
+        let mut offered = Vec::new();
+        for version in versions {
+            let release = Release::read(&folder(package, version));
+            assert_eq!(
+                (release.package.as_str(), release.version.as_str()),
+                (package, *version)
+            );
+            let tag = version.replace('+', "-");
+            let image = format!("{}/{name}-bundle:v{tag}", cluster.registry);
+            let image = images::push_bundle(&image, release.files()).await;
+            offered.push((release, image));
+        }
+        let catalog = format!("{}/{name}-catalog:v1", cluster.registry);
+        images::push_catalog(&catalog, release::catalog_files(&offered)).await;
+        scene::serve(&cluster.client, name, &catalog).await;
+        cluster.plane.kubectl(&["create", "namespace", name]);
+        Self {
+            objects: Mutex::new(Objects::new(&cluster.client)),
+            cluster,
+            name: name.to_owned(),
+            package: package.to_owned(),
+            releases: offered.into_iter().map(|(release, _)| release).collect(),
+        }
+    }
+
+    /// Makes the account, with the rights that the bundles in `folders` need.
+    pub(crate) fn grant(&self, folders: &[PathBuf]) {
+        scene::grant(self.cluster.plane, folders, &self.name, ACCOUNT);
+    }
+
+    /// Returns the release of a version.
+    pub(crate) fn release(&self, version: &str) -> &Release {
+        let found = self.releases.iter().find(|one| one.version == version);
+        found.unwrap_or_else(|| panic!("{version} is not on the stage"))
+    }
+
+    /// Creates the extension, pinned to `version`; `spec` is merged into its spec.
+    pub(crate) async fn install(&self, version: &str, spec: Value) -> Extension {
+        let mut whole = json!({
+            "namespace": self.name,
+            "serviceAccount": {"name": ACCOUNT},
+            "source": {"sourceType": "Catalog", "catalog": {
+                "packageName": self.package,
+                "version": version,
+                "selector": {"matchLabels": {keys::label::METADATA_NAME: self.name}},
+            }},
+        });
+        if let (Some(whole), Value::Object(spec)) = (whole.as_object_mut(), spec) {
+            whole.extend(spec);
+        }
+        Extension::create_with_spec(&self.cluster.client, &self.name, whole).await
+    }
+
+    /// Does `change`, which leads to `version` in revision `number`, waits until it is installed
+    /// and available with every object present and owned, and prints the row of its figures.
+    pub(crate) async fn rolls_out<F>(&self, version: &str, number: i64, change: F) -> Extension
+    where
+        F: Future<Output = Extension>,
+    {
+        let row = Row::start(&self.name, version);
+        let extension = change.await;
+        extension.installed(version).await;
+        let row = row.stop();
+        extension
+            .eventually("available", SETTLE, |extension| {
+                extension::is(extension, "Available", "True", "ProbesSucceeded")
+            })
+            .await;
+        let objects = self.rendered(version);
+        self.holds(&extension, number, &objects).await;
+        row.print(&self.cluster.plane.addresses.audit_log, objects.len());
+        extension
+    }
+
+    /// Waits until all `objects` are there and belong to revision `number`.
+    pub(crate) async fn holds(&self, extension: &Extension, number: i64, objects: &[Object]) {
+        assert!(!objects.is_empty());
+        let what = format!("revision {number} of {} owns its objects", self.name);
+        wait::until(&what, SETTLE, || async {
+            let revisions = extension.revisions().await;
+            let revision = revisions
+                .iter()
+                .find(|revision| revision.spec.revision == number)
+                .ok_or_else(|| vec!["no such revision".to_owned()])?;
+            let mut live = self.objects.lock().await;
+            let strays = live.strays(objects, &self.name, revision).await;
+            if strays.is_empty() {
+                Ok(())
+            } else {
+                Err(strays)
+            }
+        })
+        .await;
+    }
+
+    /// Deletes the extension and waits until nothing of any version on the stage is left: no
+    /// object, no CRD, no revision, no content Secret.
+    pub(crate) async fn removed(&self, extension: &Extension, objects: &[Object]) {
+        extension.delete().await;
+        let left = self.objects.lock().await.left(objects).await;
+        assert!(left.is_empty(), "{} left {left:#?}", self.name);
+        let what = format!("no trace of {} is left", self.name);
+        wait::until(&what, SETTLE, || async {
+            let traces = self.traces().await;
+            if traces.is_empty() {
+                Ok(())
+            } else {
+                Err(traces)
+            }
+        })
+        .await;
+        figures::print_whole_life(&self.cluster.plane.addresses.audit_log, &self.name);
+    }
+
+    /// Names the revisions and content Secrets of the extension.
+    pub(crate) async fn traces(&self) -> Vec<String> {
+        let owned =
+            ListParams::default().labels(&format!("{}={}", keys::label::OWNER_NAME, self.name));
+        let revisions = Api::<ClusterObjectSet>::all(self.cluster.client.clone());
+        let secrets = Api::<Secret>::namespaced(self.cluster.client.clone(), SYSTEM_NAMESPACE);
+        let revisions = revisions.list_metadata(&owned).await;
+        let secrets = secrets.list_metadata(&owned).await;
+        let revisions = revisions.expect("revisions can be listed").items;
+        let secrets = secrets.expect("Secrets can be listed").items;
+        let names = revisions.into_iter().map(|found| found.metadata.name);
+        let names = names.chain(secrets.into_iter().map(|found| found.metadata.name));
+        names.flatten().collect()
+    }
+
+    /// Returns what `kubectl olm render` prints for a version.
+    pub(crate) fn rendered(&self, version: &str) -> Vec<Object> {
+        let out = Command::new(paths::built("kubectl-olm"))
+            .arg("render")
+            .arg(&self.release(version).folder)
+            .args(["--namespace", &self.name, "--output", "json"])
+            .env_remove("KUBECONFIG")
+            .output()
+            .expect("kubectl-olm runs; build it with `cargo build`");
+        let errors = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "kubectl olm render: {errors}");
+        let list: Value = serde_json::from_slice(&out.stdout).expect("it prints JSON");
+        let items = list["items"].as_array().expect("it prints a List");
+        let objects = items.iter().cloned().map(Object::from_value);
+        objects.map(|object| object.expect("an object")).collect()
+    }
+}
+
+/// Returns the folder of a shared bundle.
+pub(crate) fn folder(package: &str, version: &str) -> PathBuf {
+    let folder = paths::shared_data()
+        .join("bundles")
+        .join(package)
+        .join(version);
+    assert!(
+        Path::new(&folder).is_dir(),
+        "{} is missing",
+        folder.display()
+    );
+    folder
+}
