@@ -155,3 +155,67 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::write_files;
+
+    #[test]
+    fn a_catalog_says_what_the_bundles_say() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = |path: &str, content: Value| (path.to_owned(), content.to_string().into_bytes());
+        let max = json!({"type": "olm.maxOpenShiftVersion", "value": "4.19"});
+        let bundle = Files::from([
+            file("manifests/a.yaml", json!({"kind": "ConfigMap"})),
+            file(
+                "manifests/csv.yaml",
+                json!({
+                    "kind": "ClusterServiceVersion",
+                    "metadata": {"name": "kettle.v2", "annotations": {
+                        SKIP_RANGE: "<2.0.0",
+                        keys::annotation::PROPERTIES: json!([max]).to_string(),
+                    }},
+                    "spec": {"version": "2.0.0", "skips": ["kettle.v1"]},
+                }),
+            ),
+            file(
+                "metadata/annotations.yaml",
+                json!({"annotations": {PACKAGE: "kettle"}}),
+            ),
+            file(
+                "metadata/dependencies.yaml",
+                json!({"dependencies": [
+                    {"type": "olm.package", "value": {"packageName": "tea", "version": ">1"}},
+                ]}),
+            ),
+        ]);
+        write_files(folder.path(), &bundle);
+
+        let release = Release::read(folder.path());
+        let files = catalog_files(&[(release, "registry.example.com/kettle:v2".to_owned())]);
+
+        let text = String::from_utf8_lossy(&files["configs/kettle/catalog.json"]).into_owned();
+        let blobs: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+            .collect();
+        assert_eq!(
+            blobs,
+            [
+                json!({"schema": "olm.package", "name": "kettle", "defaultChannel": "stable"}),
+                json!({"schema": "olm.channel", "package": "kettle", "name": "stable", "entries": [
+                    {"name": "kettle.v2", "skips": ["kettle.v1"], "skipRange": "<2.0.0"},
+                ]}),
+                json!({"schema": "olm.bundle", "package": "kettle", "name": "kettle.v2",
+                    "image": "registry.example.com/kettle:v2", "properties": [
+                    {"type": "olm.package",
+                        "value": {"packageName": "kettle", "version": "2.0.0"}},
+                    max,
+                    {"type": "olm.package.required",
+                        "value": {"packageName": "tea", "version": ">1"}},
+                ]}),
+            ]
+        );
+    }
+}

@@ -1,6 +1,6 @@
 //! A stage for one package of the shared bundles.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -145,7 +145,8 @@ impl Stage {
     }
 
     /// Deletes the extension and waits until nothing of any version on the stage is left: no
-    /// object, no CRD, no revision, no content Secret.
+    /// object, no CRD, no revision, no content Secret. Then asserts that nothing the account wrote
+    /// was ever refused for want of a right.
     pub(crate) async fn removed(&self, extension: &Extension, objects: &[Object]) {
         extension.delete().await;
         let left = self.objects.lock().await.left(objects).await;
@@ -160,7 +161,13 @@ impl Stage {
             }
         })
         .await;
-        figures::print_whole_life(&self.cluster.plane.addresses.audit_log, &self.name);
+        let log = &self.cluster.plane.addresses.audit_log;
+        let denied: Vec<_> = figures::requests(log, &self.name)
+            .into_iter()
+            .filter(|(_, request)| request.is_write() && request.code == 403)
+            .collect();
+        assert!(denied.is_empty(), "rights are missing: {denied:#?}");
+        figures::print_whole_life(log, &self.name);
     }
 
     /// Names the revisions and content Secrets of the extension.
@@ -202,10 +209,6 @@ pub(crate) fn folder(package: &str, version: &str) -> PathBuf {
         .join("bundles")
         .join(package)
         .join(version);
-    assert!(
-        Path::new(&folder).is_dir(),
-        "{} is missing",
-        folder.display()
-    );
+    assert!(folder.is_dir(), "{} is missing", folder.display());
     folder
 }
