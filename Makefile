@@ -49,6 +49,7 @@ test-unit: prerequisites ## Unit, data, property, snapshot and command-line test
 
 .PHONY: test-control-plane
 test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, etcd and registry
+	cd hack/local-cluster && CGO_ENABLED=0 go test -trimpath ./...
 	$(CARGO) test --locked --package olm-test --features control-plane --test control_plane
 
 .PHONY: test-corpus
@@ -62,7 +63,7 @@ lint: prerequisites ## Formatting, clippy, rustdoc, Go vet, shell and generated 
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets --all-features -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
-	cd hack/local-cluster && test -z "$$(gofmt -l .)" && go vet ./...
+	cd hack/local-cluster && test -z "$$(gofmt -l .)" && CGO_ENABLED=0 go vet -trimpath ./...
 	@if command -v shellcheck >/dev/null; then shellcheck hack/*.sh hack/local-cluster/*.sh .ci/run; else echo "shellcheck is not installed; shell scripts are not linted"; fi
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --config hack/deny.toml check bans licenses sources; else echo "cargo-deny is not installed; dependencies are not linted (cargo install --locked cargo-deny)"; fi
 	$(CARGO) run --locked --quiet --package xtask -- manifests --check

@@ -326,7 +326,7 @@ impl Metrics {
         self.catalog_stale.remove(&labels);
     }
 
-    /// Returns all metrics in the text form both Prometheus and OpenMetrics parsers read.
+    /// Returns all metrics in the text form both Prometheus and `OpenMetrics` parsers read.
     pub fn encode(&self) -> String {
         let mut body = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);

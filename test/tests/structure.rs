@@ -104,7 +104,7 @@ fn the_wire_contract_depends_on_no_client_and_none_of_our_crates() {
 
 #[test]
 fn images_know_no_cluster_and_the_halves_do_not_know_each_other() {
-    assert_without("olm-image", &["kube", "kube-client"]);
+    assert_without("olm-image", &["kube-client", "kube-runtime"]);
     assert_without("kubectl-olm", &["olm-controller"]);
     assert_without("olm-controller", &["kubectl-olm"]);
 }

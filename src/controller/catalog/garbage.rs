@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use olm_api::ClusterCatalog;
 use olm_core::error::Chain;
@@ -27,7 +27,7 @@ async fn collect(ctx: &Arc<Context>) {
         .list_metadata(&ListParams::default())
         .await;
     let live: BTreeSet<String> = match listed {
-        Ok(list) => list.items.iter().map(|item| item.name_any()).collect(),
+        Ok(list) => list.items.iter().map(ResourceExt::name_any).collect(),
         Err(error) => {
             tracing::warn!(error = %Chain(&error), "garbage collection could not list catalogs");
             return;

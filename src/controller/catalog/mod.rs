@@ -11,6 +11,7 @@ mod plan;
 mod reconcile;
 mod report;
 pub mod store;
+mod writer;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,8 +6,8 @@ use kube::ResourceExt as _;
 use olm_api::keys::{finalizer, label};
 use olm_api::{AvailabilityMode, ClusterCatalog};
 
-/// Part of a poll interval that is added at random, so that catalogs drift apart.
-const POLL_JITTER: f64 = 0.01;
+/// One part in so many of a poll interval is added at random, so that catalogs drift apart.
+const JITTER_DIVISOR: u32 = 100;
 
 /// What is remembered of the last success, in this process only.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,9 +89,8 @@ pub(super) fn until_poll(
     let minutes = u64::try_from(minutes).ok()?;
     let interval = Duration::from_secs(minutes.saturating_mul(60));
     // An interval too long to be added is as good as none.
-    let stretched = interval.checked_add(interval.checked_div(100)?)?;
-    let wait = interval + (stretched - interval).mul_f64(memory.jitter * POLL_JITTER * 100.0);
-    let due = memory.polled.checked_add(wait)?;
+    let extra = interval.checked_div(JITTER_DIVISOR)?.mul_f64(memory.jitter);
+    let due = memory.polled.checked_add(interval.checked_add(extra)?)?;
     Some(due.saturating_duration_since(now))
 }
 
@@ -130,7 +129,7 @@ mod tests {
             stored: true,
             memory: Some(Memory {
                 generation: Some(generation),
-                polled: now - Duration::from_secs(age),
+                polled: now.checked_sub(Duration::from_secs(age)).unwrap(),
                 jitter: 0.0,
             }),
         }
@@ -176,10 +175,10 @@ mod tests {
         let mut catalog = catalog();
         assert_eq!(
             until_poll(&catalog, &memory(0.0), now),
-            Some(Duration::from_secs(180))
+            Some(Duration::from_mins(3))
         );
         let latest = until_poll(&catalog, &memory(1.0), now).unwrap();
-        assert!(latest > Duration::from_secs(180) && latest <= Duration::from_secs(183));
+        assert!(latest > Duration::from_mins(3) && latest <= Duration::from_secs(183));
         let image = catalog.spec.source.image.as_mut().unwrap();
         image.poll_interval_minutes = Some(i64::MAX);
         until_poll(&catalog, &memory(1.0), now);

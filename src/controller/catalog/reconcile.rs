@@ -121,6 +121,10 @@ pub(super) async fn reconcile(
 }
 
 /// Says when a catalog whose pass failed is looked at again.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the controller hands these over by value"
+)]
 pub(super) fn error_policy(
     object: Arc<DeserializeGuard<ClusterCatalog>>,
     error: &CatalogError,

@@ -23,21 +23,19 @@ use olm_core::catalog::read::{Meta, ReadError, Reason};
 use sha2::{Digest as _, Sha256};
 
 use super::index::{BlobIndex, Record};
+use super::writer::Writer;
 
 /// Name of the file of JSON lines.
-const LINES: &str = "catalog.jsonl";
+pub(super) const LINES: &str = "catalog.jsonl";
 /// Names of its compressed forms.
-const GZIP: &str = "catalog.jsonl.gz";
-const ZSTD: &str = "catalog.jsonl.zst";
+pub(super) const GZIP: &str = "catalog.jsonl.gz";
+pub(super) const ZSTD: &str = "catalog.jsonl.zst";
 /// Name of the index, which is written last and vouches for the rest.
-const INDEX: &str = "index.json";
+pub(super) const INDEX: &str = "index.json";
 /// Name of the file that points at the folder that counts.
 const CURRENT: &str = "current";
 /// Name of the folder for what is not complete.
 const TEMPORARY: &str = "tmp";
-/// Compression levels: the best that costs less than a second for a large catalog.
-const GZIP_LEVEL: u32 = 6;
-const ZSTD_LEVEL: i32 = 3;
 
 /// Why content could not be stored, restored or removed.
 #[derive(Debug, thiserror::Error)]
@@ -254,7 +252,7 @@ impl Store {
                 Ok(content) => store.swap(Arc::new(content)),
                 Err(error) => {
                     tracing::warn!(folder = name, %error, "removing unusable catalog content");
-                    store.discard(&entry.path());
+                    discard(&entry.path());
                 }
             }
         }
@@ -301,17 +299,17 @@ impl Store {
                 .map_err(StoreError::disk(action))?;
         }
         writer
-            .finish(folder.path(), origin.clone())
+            .finish(folder.path(), origin)
             .map_err(StoreError::disk(action))?;
         let content = Content::open(folder.path()).map_err(StoreError::disk(action))?;
         let content = Arc::new(content);
         {
             let _moving = self.moving();
-            self.install(folder.path(), &origin)
+            self.install(folder.path(), content.origin())
                 .map_err(StoreError::disk("error replacing catalog content"))?;
             self.swap(Arc::clone(&content));
         }
-        self.remove_others(&origin);
+        self.remove_others(content.origin());
         Ok(content)
     }
 
@@ -380,7 +378,7 @@ impl Store {
         };
         for entry in entries.flatten() {
             if entry.file_name().to_string_lossy().starts_with(name) {
-                self.discard(&entry.path());
+                discard(&entry.path());
             }
         }
     }
@@ -395,91 +393,9 @@ impl Store {
         for entry in entries.flatten() {
             let other = entry.file_name();
             if other != *name && other != CURRENT {
-                self.discard(&entry.path());
+                discard(&entry.path());
             }
         }
-    }
-
-    fn discard(&self, path: &Path) {
-        if let Err(error) = remove(path) {
-            tracing::warn!(path = %path.display(), %error, "cannot remove old catalog content");
-        }
-    }
-}
-
-/// Writes one folder.
-struct Writer {
-    compression: Compression,
-    lines: io::BufWriter<File>,
-    gzip: Option<flate2::write::GzEncoder<File>>,
-    zstd: Option<zstd::Encoder<'static, File>>,
-    hash: Sha256,
-    index: BlobIndex,
-    dropped: usize,
-}
-
-impl Writer {
-    fn create(folder: &Path, compression: Compression) -> io::Result<Self> {
-        let made = compression == Compression::Made;
-        let create = |name: &str| File::create(folder.join(name));
-        let gzip = |file| flate2::write::GzEncoder::new(file, flate2::Compression::new(GZIP_LEVEL));
-        Ok(Self {
-            compression,
-            lines: io::BufWriter::new(create(LINES)?),
-            gzip: made.then(|| create(GZIP)).transpose()?.map(gzip),
-            zstd: made
-                .then(|| zstd::Encoder::new(create(ZSTD)?, ZSTD_LEVEL))
-                .transpose()?,
-            hash: Sha256::new(),
-            index: BlobIndex::default(),
-            dropped: 0,
-        })
-    }
-
-    fn push(&mut self, meta: &Meta) -> io::Result<()> {
-        if meta.schema.is_empty() {
-            self.dropped += 1;
-            return Ok(());
-        }
-        for bytes in [meta.json.as_bytes(), b"\n"] {
-            self.lines.write_all(bytes)?;
-            self.hash.update(bytes);
-            if let Some(gzip) = &mut self.gzip {
-                gzip.write_all(bytes)?;
-            }
-            if let Some(zstd) = &mut self.zstd {
-                zstd.write_all(bytes)?;
-            }
-        }
-        self.index.push(meta)
-    }
-
-    fn finish(self, folder: &Path, origin: Origin) -> io::Result<()> {
-        debug_assert_eq!(self.gzip.is_some(), self.compression == Compression::Made);
-        let lines = self
-            .lines
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)?;
-        lines.sync_all()?;
-        let synced = |file: File| {
-            file.sync_all()?;
-            Ok::<_, io::Error>(file.metadata()?.len())
-        };
-        let gzip_bytes = self.gzip.map(|gzip| synced(gzip.finish()?)).transpose()?;
-        let zstd_bytes = self.zstd.map(|zstd| synced(zstd.finish()?)).transpose()?;
-        let record = Record {
-            origin,
-            stored: whole_seconds(Timestamp::now()),
-            sha256: hex(&self.hash.finalize()),
-            gzip_bytes,
-            zstd_bytes,
-            dropped: self.dropped,
-            index: self.index,
-        };
-        let mut index = File::create(folder.join(INDEX))?;
-        index.write_all(&record.to_json()?)?;
-        index.sync_all()?;
-        sync_folder(folder)
     }
 }
 
@@ -518,12 +434,26 @@ fn is_key(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
-fn sync_folder(folder: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
+}
+
+/// Removes what nobody needs; what cannot be removed stays until the next start.
+fn discard(path: &Path) {
+    if let Err(error) = remove(path) {
+        tracing::warn!(path = %path.display(), %error, "cannot remove old catalog content");
+    }
 }
 
 /// Removes a file or folder; fine if there is none.

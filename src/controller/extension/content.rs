@@ -24,18 +24,18 @@ const FEATURES: Features = Features {
 
 /// What a bundle becomes in one extension.
 #[derive(Debug)]
-pub struct Content {
+pub(super) struct Content {
     /// The objects, in phases.
-    pub phases: Vec<Phase>,
+    pub(super) phases: Vec<Phase>,
     /// The bundle's properties, as its annotation holds them.
-    pub properties: Option<String>,
+    pub(super) properties: Option<String>,
     /// What a person should know although it stops nothing.
-    pub warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// Everything content depends on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request {
+pub(super) struct Request {
     image: String,
     package: String,
     version: String,
@@ -46,7 +46,7 @@ pub struct Request {
 
 impl Request {
     /// Returns what to render for `extension` to have `target`.
-    pub fn new(extension: &ClusterExtension, target: &Target) -> Self {
+    pub(super) fn new(extension: &ClusterExtension, target: &Target) -> Self {
         let spec = extension.spec.as_ref();
         let inline = spec
             .and_then(|spec| spec.config.as_ref())
@@ -62,7 +62,7 @@ impl Request {
     }
 
     /// Renders the files of the bundle.
-    pub fn render(&self, files: &Files) -> Result<Content, ContentError> {
+    pub(super) fn render(&self, files: &Files) -> Result<Content, ContentError> {
         let bundle = Bundle::from_files(files)?;
         let rendered = render_configured(
             &bundle,
@@ -97,7 +97,7 @@ pub struct Rendered(Mutex<VecDeque<(Request, Arc<Content>)>>);
 
 impl Rendered {
     /// Returns what was rendered for this very request.
-    pub fn get(&self, request: &Request) -> Option<Arc<Content>> {
+    pub(super) fn get(&self, request: &Request) -> Option<Arc<Content>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter()
             .find(|(other, _)| other == request)
@@ -105,7 +105,7 @@ impl Rendered {
     }
 
     /// Keeps a content, in place of the oldest.
-    pub fn put(&self, request: Request, content: Arc<Content>) {
+    pub(super) fn put(&self, request: Request, content: Arc<Content>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(other, _)| *other != request);
         kept.push_back((request, content));

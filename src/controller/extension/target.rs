@@ -34,7 +34,7 @@ pub(super) enum Course {
 
 impl Target {
     /// Reads the bundle a revision was made of from its annotations.
-    pub fn of(revision: &ClusterObjectSet) -> Self {
+    pub(super) fn of(revision: &ClusterObjectSet) -> Self {
         let empty = BTreeMap::new();
         let annotations = revision.metadata.annotations.as_ref().unwrap_or(&empty);
         let text = |key: &str| annotations.get(key).cloned().unwrap_or_default();
@@ -48,7 +48,7 @@ impl Target {
     }
 
     /// Returns the bundle that resolution chose.
-    pub fn selected(selected: &Selected<'_>, package: &str, release_support: bool) -> Self {
+    pub(super) fn selected(selected: &Selected<'_>, package: &str, release_support: bool) -> Self {
         // Without the gate the release is recorded where upstream looks for it: behind the version.
         let (version, release) = if release_support {
             let release = selected.version.release.as_ref();
@@ -70,12 +70,12 @@ impl Target {
     }
 
     /// Says whether both are the same bundle, whatever their images.
-    pub fn is_same_bundle(&self, other: &Self) -> bool {
+    pub(super) fn is_same_bundle(&self, other: &Self) -> bool {
         (&self.name, &self.version, &self.release) == (&other.name, &other.version, &other.release)
     }
 
     /// Returns what resolution has to know of the installed bundle.
-    pub fn as_installed(&self) -> Installed {
+    pub(super) fn as_installed(&self) -> Installed {
         Installed {
             name: self.name.clone(),
             version: self.version.clone(),
@@ -84,7 +84,7 @@ impl Target {
     }
 
     /// Returns the annotations that record the bundle on a revision.
-    pub fn annotations(&self) -> BTreeMap<String, String> {
+    pub(super) fn annotations(&self) -> BTreeMap<String, String> {
         let mut annotations = BTreeMap::from(
             [
                 (annotation::BUNDLE_NAME, &self.name),

@@ -25,8 +25,8 @@ use super::{Context, error_policy, observe, reconcile};
 type Guarded = DeserializeGuard<ClusterExtension>;
 type Reference = ObjectRef<Guarded>;
 
-/// Names of catalogs whose content changed that may wait to be looked at; a sender waits beyond.
-const WOKEN: usize = 64;
+/// News of catalog content that may wait; each of them wakes every extension, so one is enough.
+const WAITING: usize = 1;
 
 /// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
 ///
@@ -94,7 +94,7 @@ pub async fn run(
 
 /// Returns a channel on which changes of catalog content are told to [`run`].
 pub fn refills() -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
-    mpsc::channel(WOKEN)
+    mpsc::channel(WAITING)
 }
 
 /// Sums up what of a catalog resolution depends on.

@@ -28,7 +28,7 @@ use crate::telemetry::Metrics;
 const PATIENCE: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
 /// A download ends when no byte comes for so long, however large it is (catalogs.md 4.3).
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_mins(1);
 const WHOLE: Duration = Duration::from_mins(15);
 const MAX_BODY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 

@@ -66,7 +66,7 @@ fn put(store: &Store, name: &str, digest: &str, text: &str) {
         .unwrap();
 }
 
-async fn listen(routes: Router) -> String {
+fn listen(routes: Router) -> String {
     let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();
     tokio::spawn(server::serve(
@@ -79,14 +79,14 @@ async fn listen(routes: Router) -> String {
 }
 
 /// A catalog server of the other half.
-async fn other_half(folder: &Path) -> (Arc<Store>, String) {
+fn other_half(folder: &Path) -> (Arc<Store>, String) {
     let store = Arc::new(Store::open(folder, Compression::Made).unwrap());
     let routes = catalogs::routes(catalogs::Catalogs {
         store: Arc::clone(&store),
         metrics: Metrics::default(),
         metas: true,
     });
-    (store, listen(routes).await)
+    (store, listen(routes))
 }
 
 fn remote(folder: &TempDir) -> Catalogs {
@@ -153,7 +153,7 @@ async fn a_missing_package_is_no_problem_and_a_broken_one_is_its_own() {
 #[tokio::test]
 async fn downloads_once_and_keeps_the_copy() {
     let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (store, base) = other_half(served.path()).await;
+    let (store, base) = other_half(served.path());
     put(&store, "a", "1", BLOBS);
     let catalogs = remote(&cache);
     let mut downloads = catalogs.downloads();
@@ -173,7 +173,7 @@ async fn downloads_once_and_keeps_the_copy() {
 #[tokio::test]
 async fn an_older_copy_is_used_until_the_new_one_is_complete() {
     let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (store, base) = other_half(served.path()).await;
+    let (store, base) = other_half(served.path());
     put(&store, "a", "1", BLOBS);
     let catalogs = remote(&cache);
     look(&catalogs, &object("a", &base, "1")).await;
@@ -252,7 +252,7 @@ async fn failed_downloads_leave_nothing(
     #[case] text: &str,
 ) {
     let cache = tempfile::tempdir().unwrap();
-    let base = listen(answer(status, length, body)).await;
+    let base = listen(answer(status, length, body));
     let catalogs = remote(&cache);
     let known = look(&catalogs, &object("a", &base, "1")).await;
     let Some(CatalogProblem::FetchFailed(message)) = known.problem() else {
@@ -275,8 +275,7 @@ async fn upstream_answers_without_tag_and_with_null_lines_are_taken() {
         200,
         0,
         "null\n{\"schema\":\"olm.package\",\"name\":\"p\"}\n\n",
-    ))
-    .await;
+    ));
     let catalogs = remote(&cache);
     let known = look(&catalogs, &object("a", &base, "1")).await;
     assert_eq!((known.problem(), bundles(&known)), (None, Some(0)));
@@ -298,7 +297,7 @@ async fn an_unreachable_server_is_named() {
 #[tokio::test]
 async fn problems_of_the_status_come_first() {
     let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (store, base) = other_half(served.path()).await;
+    let (store, base) = other_half(served.path());
     put(&store, "a", "1", BLOBS);
     let catalogs = remote(&cache);
     let mut silent = object("a", &base, "1");
@@ -307,9 +306,9 @@ async fn problems_of_the_status_come_first() {
     assert_eq!(known.problem(), Some(&CatalogProblem::NotServing));
     // The content is addressed by digest, so it is what a healthy system would use.
     assert_eq!(bundles(&known), Some(1));
-    let mut bare = object("b", &base, "1");
-    bare.status.as_mut().unwrap().resolved_source = None;
-    let known = look(&catalogs, &bare).await;
+    let mut unresolved = object("b", &base, "1");
+    unresolved.status.as_mut().unwrap().resolved_source = None;
+    let known = look(&catalogs, &unresolved).await;
     assert_eq!(known.problem(), Some(&CatalogProblem::NoResolvedSource));
     let mut nowhere = object("c", &base, "1");
     nowhere.status.as_mut().unwrap().urls = None;
@@ -321,7 +320,7 @@ async fn problems_of_the_status_come_first() {
 #[tokio::test]
 async fn copies_of_disabled_and_deleted_catalogs_are_removed() {
     let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (store, base) = other_half(served.path()).await;
+    let (store, base) = other_half(served.path());
     let catalogs = remote(&cache);
     let mut objects = ["a", "b", "c"].map(|name| {
         put(&store, name, "1", BLOBS);
@@ -359,7 +358,7 @@ async fn certificates_to_trust_are_read_for_every_download() {
     let (certificate, key) = (folder.path().join("c"), folder.path().join("k"));
     std::fs::write(&certificate, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let certificates = server::tls::Certificates::load(&certificate, &key).unwrap();
+    let serving = server::tls::Certificates::load(&certificate, &key).unwrap();
     let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let base = format!(
         "https://localhost:{}",
@@ -367,13 +366,7 @@ async fn certificates_to_trust_are_read_for_every_download() {
     );
     tokio::spawn(async move {
         let routes = answer(200, 0, "{\"schema\":\"olm.package\",\"name\":\"p\"}\n");
-        server::serve(
-            listener,
-            Some(&certificates),
-            routes,
-            std::future::pending(),
-        )
-        .await
+        server::serve(listener, Some(&serving), routes, std::future::pending()).await
     });
     std::fs::write(cas.join("ca.crt"), other.cert.pem()).unwrap();
     std::fs::write(cas.join("README"), "no certificate").unwrap();

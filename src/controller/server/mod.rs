@@ -59,7 +59,7 @@ pub async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(READ_HEAD);
     let service = routes.into_make_service();
-    let served = match certificates {
+    let result = match certificates {
         Some(certificates) => {
             let acceptor = RustlsAcceptor::new(certificates.config()).handshake_timeout(READ_HEAD);
             server.acceptor(acceptor).http1_only().serve(service).await
@@ -67,7 +67,7 @@ pub async fn serve(
         None => server.http1_only().serve(service).await,
     };
     stop.abort();
-    served
+    result
 }
 
 /// Writes the bound addresses to `path` as one JSON object, by name.

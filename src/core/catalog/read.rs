@@ -7,6 +7,8 @@
 //!
 //! Source: catalogs.md section 1.
 
+mod error;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,8 +17,10 @@ use serde_json::value::RawValue;
 
 use super::canonical::{self, TooDeep};
 use super::ignore::{IGNORE_FILE, IgnoreList, MAX_PATTERNS};
-use crate::error::quote;
 use crate::yaml;
+use error::clip;
+
+pub use error::{Position, ReadError, Reason};
 
 /// Largest file that is read, in bytes (catalogs.md 5.8).
 pub const MAX_FILE_BYTES: usize = 512 * 1024 * 1024;
@@ -25,8 +29,6 @@ pub const MAX_BLOB_BYTES: usize = 16 * 1024 * 1024;
 
 /// How much of the beginning of a file decides whether it is JSON.
 const DETECTION_BYTES: usize = 4096;
-/// Longest text taken from a catalog into a message, in characters (catalogs.md 8.2).
-const MAX_QUOTED_CHARS: usize = 256;
 
 /// One blob of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,82 +59,6 @@ pub struct Contents {
     pub metas: Vec<Meta>,
     /// How many blobs were left out because they have no schema.
     pub dropped: usize,
-}
-
-/// A catalog that cannot be read, and where.
-///
-/// Holds no content of the catalog beyond names, so that it can be shown to anybody.
-#[derive(Debug, thiserror::Error)]
-#[error("error reading {path}{position}", path = quote(&clip(path)))]
-pub struct ReadError {
-    /// Path of the file within the catalog.
-    pub path: String,
-    /// Where in the file.
-    pub position: Position,
-    /// What is wrong there.
-    #[source]
-    pub reason: Reason,
-}
-
-/// Place of a document in its file; both numbers begin at 1, and 0 means that they say nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Position {
-    /// Number of the document.
-    pub document: usize,
-    /// Line of the fault, or of the beginning of the document when the fault's is not known.
-    pub line: usize,
-}
-
-impl std::fmt::Display for Position {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.line > 0 {
-            write!(f, ", document {}, line {}", self.document, self.line)?;
-        }
-        Ok(())
-    }
-}
-
-/// What is wrong with a catalog.
-#[derive(Debug, thiserror::Error)]
-pub enum Reason {
-    /// A file is larger than [`MAX_FILE_BYTES`].
-    #[error("file is larger than {MAX_FILE_BYTES} bytes")]
-    FileTooLarge,
-    /// A blob is larger than [`MAX_BLOB_BYTES`].
-    #[error("blob is larger than {MAX_BLOB_BYTES} bytes")]
-    BlobTooLarge,
-    /// A document is nested too deeply.
-    #[error("document is nested more than {depth} levels deep", depth = canonical::MAX_DEPTH)]
-    TooDeep,
-    /// All ignore files together hold more than [`MAX_PATTERNS`] patterns.
-    #[error("more than {MAX_PATTERNS} patterns in {IGNORE_FILE} files")]
-    TooManyPatterns,
-    /// A line begins with `---` and goes on with something else than a comment.
-    #[error("invalid Yaml document separator")]
-    Separator,
-    /// The text is no JSON; says what the parser met, without the text itself.
-    #[error("invalid JSON: {0}")]
-    Json(String),
-    /// The text is no YAML; says what the parser met.
-    #[error("invalid YAML: {0}")]
-    Yaml(String),
-    /// A document is a list or a scalar.
-    #[error("document is not an object")]
-    NotAnObject,
-    /// Two top-level keys are the same but for upper and lower case.
-    #[error("duplicate keys for key {key}: [{first} {second}]",
-        key = quote(&clip(key)), first = clip(first), second = clip(second))]
-    DuplicateKeys {
-        /// The key in lower case.
-        key: String,
-        /// One spelling.
-        first: String,
-        /// The other spelling.
-        second: String,
-    },
-    /// `schema`, `package` or `name` is there and no string.
-    #[error("expected value for key {} to be a string", quote(.0))]
-    NotAString(&'static str),
 }
 
 /// Reads a whole catalog: all blobs that have a schema, in catalog order.
@@ -215,19 +141,16 @@ impl Iterator for Metas<'_> {
             return None;
         }
         loop {
-            let (path, result) = match &mut self.current {
-                Some((path, documents)) => (*path, documents.next_meta()),
-                None => {
-                    let (path, bytes) = self.files.pop_front()?;
-                    let documents = Documents::new(bytes);
-                    (
-                        path,
-                        documents.map(|documents| {
-                            self.current = Some((path, documents));
-                            None
-                        }),
-                    )
-                }
+            let (path, result) = if let Some((path, documents)) = &mut self.current {
+                (*path, documents.next_meta())
+            } else {
+                let (path, bytes) = self.files.pop_front()?;
+                let documents = Documents::new(bytes);
+                let opened = documents.map(|documents| {
+                    self.current = Some((path, documents));
+                    None
+                });
+                (path, opened)
             };
             match result {
                 Ok(Some(meta)) => return Some(Ok(meta)),
@@ -481,20 +404,6 @@ fn fold(key: &str) -> String {
             let upper = single(character.to_uppercase(), character);
             single(upper.to_lowercase(), upper)
         })
-        .collect()
-}
-
-/// Cuts text from a catalog to what may stand in a message.
-fn clip(text: &str) -> String {
-    text.chars()
-        .map(|character| {
-            if character.is_control() {
-                '\u{fffd}'
-            } else {
-                character
-            }
-        })
-        .take(MAX_QUOTED_CHARS)
         .collect()
 }
 

@@ -7,7 +7,7 @@
 mod adopt;
 mod error;
 mod fields;
-pub mod gojson;
+pub mod number;
 mod identity;
 mod managed;
 mod observed;
@@ -36,7 +36,7 @@ pub use phase::{
 };
 pub use plan::{
     Change, Desired, Extension, RETENTION, States, build, compare, has_succeeded, namespace_of,
-    needs_patch, next_number, outdated, prepare, rebuild, referenced_secrets, revision_name, sort,
+    needs_patch, next_number, outdated, rebuild, referenced_secrets, revision_name, sort,
     states,
 };
 pub use probe::{Readiness, built_in, evaluate};

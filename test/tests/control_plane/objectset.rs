@@ -22,7 +22,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// The account may create `ConfigMap`s, Services and Deployments, and handle those named here.
+    /// The account may create `ConfigMaps`, Services and Deployments, and handle those named here.
     async fn set(suffix: &str, names: &[&str]) -> Self {
         let stage = Self {
             cluster: cluster::with_controller().await,
@@ -201,8 +201,10 @@ async fn objects_are_created_as_apply_and_drift_is_repaired() {
         "olm.operatorframework.io"
     );
     assert_eq!(controller_of(&created), stage.revision(1));
-    let blocking = &created["metadata"]["ownerReferences"][0]["blockOwnerDeletion"];
-    assert_eq!(blocking.as_bool(), Some(false));
+    assert_eq!(
+        created["metadata"]["ownerReferences"][0]["blockOwnerDeletion"],
+        false
+    );
     let managers = created["metadata"]["managedFields"]
         .as_array()
         .cloned()

@@ -29,7 +29,7 @@ fn client() -> reqwest::ClientBuilder {
 }
 
 impl Server {
-    async fn start(metas: bool) -> Self {
+    fn start(metas: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(folder.path(), Compression::Made).unwrap());
         let metrics = Metrics::default();
@@ -98,7 +98,7 @@ fn unzip(bytes: &[u8]) -> String {
 
 #[tokio::test]
 async fn all_answers_like_a_static_file() {
-    let server = Server::start(true).await;
+    let server = Server::start(true);
     let content = server.put("acme", "sha256:1", &large());
     let response = server.get("/catalogs/acme/api/v1/all").await;
     assert_eq!(response.status(), 200);
@@ -158,7 +158,7 @@ async fn refusals(
     #[case] status: u16,
     #[case] body: &str,
 ) {
-    let server = Server::start(true).await;
+    let server = Server::start(true);
     server.put("acme", "sha256:1", &large());
     let response = server.request(method, path).send().await.unwrap();
     assert_eq!(response.status(), status);
@@ -175,7 +175,7 @@ async fn refusals(
 // catalogs.md H2
 #[tokio::test]
 async fn bad_names_are_named() {
-    let server = Server::start(true).await;
+    let server = Server::start(true);
     let response = server.get("/catalogs/Foo_Bar/api/v1/all").await;
     assert_eq!(response.status(), 400);
     assert!(
@@ -191,7 +191,7 @@ async fn bad_names_are_named() {
 // catalogs.md H1
 #[tokio::test]
 async fn metas_is_gone_when_its_gate_is_off() {
-    let server = Server::start(false).await;
+    let server = Server::start(false);
     server.put("acme", "sha256:1", &large());
     let response = server.get("/catalogs/acme/api/v1/metas").await;
     assert_eq!(response.status(), 404);
@@ -203,7 +203,7 @@ async fn metas_is_gone_when_its_gate_is_off() {
 // catalogs.md H4
 #[tokio::test]
 async fn head_has_length_and_no_body() {
-    let server = Server::start(true).await;
+    let server = Server::start(true);
     let content = server.put("acme", "sha256:1", &large());
     let head = |path: &str| {
         let gzip = server
@@ -227,7 +227,7 @@ async fn head_has_length_and_no_body() {
 // catalogs.md H4
 #[tokio::test]
 async fn ranges_are_plain_bytes() {
-    let server = Server::start(true).await;
+    let server = Server::start(true);
     let content = server.put("acme", "sha256:1", &large());
     let len = content.index().bytes();
     let get = |range: &str| {
@@ -260,7 +260,7 @@ async fn ranges_are_plain_bytes() {
 // catalogs.md H5, H6
 #[tokio::test]
 async fn conditions_end_in_304_and_412() {
-    let server = Server::start(true).await;
+    let server = Server::start(true);
     let content = server.put("acme", "sha256:1", &large());
     let modified = negotiate::http_date(content.stored());
     for path in [
@@ -289,7 +289,7 @@ async fn conditions_end_in_304_and_412() {
 // catalogs.md H7, H8
 #[tokio::test]
 async fn large_answers_are_compressed() {
-    let server = Server::start(true).await;
+    let server = Server::start(true);
     server.put("acme", "sha256:1", &large());
     server.put("small", "sha256:1", r#"{"schema":"a"}"#);
     let plain = server
@@ -334,7 +334,7 @@ async fn large_answers_are_compressed() {
 #[case(1024, true)]
 #[tokio::test]
 async fn compression_begins_at_1024_bytes(#[case] len: usize, #[case] compressed: bool) {
-    let server = Server::start(true).await;
+    let server = Server::start(true);
     let empty = "{\"schema\":\"a\",\"x\":\"\"}\n".len();
     let text = format!("{{\"schema\":\"a\",\"x\":\"{}\"}}", "y".repeat(len - empty));
     let content = server.put("acme", "sha256:1", &text);
@@ -360,7 +360,7 @@ async fn compression_begins_at_1024_bytes(#[case] len: usize, #[case] compressed
 #[case("name=none", &[])]
 #[tokio::test]
 async fn metas_filters(#[case] query: &str, #[case] names: &[&str]) {
-    let server = Server::start(true).await;
+    let server = Server::start(true);
     server.put("acme", "sha256:1", &large());
     let response = server
         .get(&format!("/catalogs/acme/api/v1/metas?{query}"))
@@ -383,7 +383,7 @@ async fn metas_filters(#[case] query: &str, #[case] names: &[&str]) {
 // catalogs.md H12
 #[tokio::test]
 async fn every_body_is_entirely_old_or_entirely_new() {
-    let server = Server::start(true).await;
+    let server = Server::start(true);
     let old = large().replace('x', "o");
     let new = large().replace('x', "n");
     server.put("acme", "sha256:1", &old);

@@ -1,0 +1,347 @@
+//! ClusterCatalogs on a real API server: pulled from the registry, served over HTTPS, reported.
+//!
+//! Cases of catalogs.md 9.2 and 9.3.
+
+use std::time::Duration;
+
+use olm_api::keys::{finalizer, label};
+use olm_test::cluster::{self, Addresses, ControlPlane, Controller, ControllerOptions};
+use olm_test::{images, wait};
+use serde_json::{Value, json};
+
+const WITHIN: Duration = Duration::from_mins(1);
+const CONTENT: &str = "---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n---\n\
+    schema: olm.channel\npackage: shop\nname: stable\nentries:\n- name: shop.v1\n";
+
+/// One catalog of one test, and where its images are.
+struct Shelf<'p> {
+    plane: &'p ControlPlane,
+    name: String,
+    repository: String,
+}
+
+impl Shelf<'static> {
+    async fn new(name: &str) -> Self {
+        Self::on(cluster::with_controller().await.plane, name)
+    }
+}
+
+impl<'p> Shelf<'p> {
+    fn on(plane: &'p ControlPlane, name: &str) -> Self {
+        Self {
+            repository: format!("{}/shelves/{name}", plane.addresses.registry),
+            name: name.to_owned(),
+            plane,
+        }
+    }
+
+    fn image(&self, tag: &str) -> String {
+        format!("{}:{tag}", self.repository)
+    }
+
+    /// Pushes a catalog of one file and returns it by digest.
+    async fn push(&self, tag: &str, file: &str, text: &str) -> String {
+        let files = [(format!("configs/{file}"), text.as_bytes().to_vec())];
+        images::push_catalog(&self.image(tag), files.into_iter().collect()).await
+    }
+
+    fn create(&self, image: &str) {
+        let catalog = json!({
+            "apiVersion": "olm.operatorframework.io/v1",
+            "kind": "ClusterCatalog",
+            "metadata": { "name": self.name },
+            "spec": { "source": { "type": "Image", "image": { "ref": image } } },
+        });
+        self.plane
+            .kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
+    }
+
+    fn patch(&self, patch: &Value, more: &[&str]) {
+        let patch = patch.to_string();
+        let mut args = vec![
+            "patch",
+            "clustercatalog",
+            &self.name,
+            "--type=merge",
+            "-p",
+            &patch,
+        ];
+        args.extend(more);
+        self.plane.kubectl(&args);
+    }
+
+    fn set_image(&self, image: &str) {
+        self.patch(&json!({"spec": {"source": {"image": {"ref": image}}}}), &[]);
+    }
+
+    fn get(&self) -> Value {
+        let args = ["get", "clustercatalog", &self.name, "-o", "json"];
+        serde_json::from_str(&self.plane.kubectl(&args)).expect("kubectl prints JSON")
+    }
+
+    fn exists(&self) -> bool {
+        let args = [
+            "get",
+            "clustercatalog",
+            &self.name,
+            "--ignore-not-found",
+            "-o",
+            "name",
+        ];
+        !self.plane.kubectl(&args).is_empty()
+    }
+
+    /// Waits until `wanted` holds for the object.
+    async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        wait::until(what, WITHIN, || async {
+            let object = self.get();
+            if wanted(&object) {
+                Ok(object)
+            } else {
+                Err(object)
+            }
+        })
+        .await
+    }
+
+    /// Waits until a condition is reported for the newest generation.
+    async fn until_condition(&self, type_: &str, reason: &str) -> Value {
+        self.until(&format!("{type_} {reason}"), |object| {
+            let found = condition(object, type_);
+            found["reason"] == reason
+                && found["observedGeneration"] == object["metadata"]["generation"]
+        })
+        .await
+    }
+}
+
+fn condition(object: &Value, type_: &str) -> Value {
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions
+        .find(|found| found["type"] == type_)
+        .cloned()
+        .unwrap_or_default()
+}
+
+fn client(addresses: &Addresses) -> reqwest::Client {
+    // Several tests may install it; the first wins.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let pem = std::fs::read(&addresses.controller_ca).expect("the controller's CA");
+    let root = reqwest::Certificate::from_pem(&pem).expect("a certificate");
+    let builder = reqwest::Client::builder().no_proxy().tls_certs_only([root]);
+    builder.build().expect("a client")
+}
+
+/// Returns status code, `Last-Modified` and body of a path below the catalog's address.
+async fn fetch(shelf: &Shelf<'_>, base: &str, path: &str) -> (u16, String, String) {
+    let client = client(&shelf.plane.addresses);
+    let response = client
+        .get(format!("{base}{path}"))
+        .send()
+        .await
+        .expect("an answer");
+    let modified = response.headers().get("last-modified");
+    let modified = modified.map(|value| value.to_str().expect("text").to_owned());
+    (
+        response.status().as_u16(),
+        modified.unwrap_or_default(),
+        response.text().await.expect("a body"),
+    )
+}
+
+fn base(object: &Value) -> String {
+    object["status"]["urls"]["base"]
+        .as_str()
+        .expect("an address")
+        .to_owned()
+}
+
+// catalogs.md R1, H9
+#[tokio::test(flavor = "multi_thread")]
+async fn catalog_behind_a_tag_is_pulled_and_served() {
+    let shelf = Shelf::new("shelf-tag").await;
+    let digest = shelf.push("v1", "shop/catalog.yaml", CONTENT).await;
+    shelf.create(&shelf.image("v1"));
+    let object = shelf.until_condition("Ready", "Succeeded").await;
+    let metadata = &object["metadata"];
+    assert_eq!(
+        metadata["finalizers"],
+        json!([finalizer::DELETE_SERVER_CACHE])
+    );
+    assert_eq!(metadata["labels"][label::METADATA_NAME], "shelf-tag");
+    assert_eq!(object["status"]["resolvedSource"]["image"]["ref"], digest);
+    assert!(object["status"]["lastUnpacked"].is_string());
+    assert_eq!(condition(&object, "Serving")["reason"], "Available");
+    assert_eq!(condition(&object, "Progressing")["reason"], "Succeeded");
+    let base = base(&object);
+    assert!(base.starts_with("https://") && base.ends_with("/catalogs/shelf-tag"));
+    let (status, _, body) = fetch(&shelf, &base, "/api/v1/all").await;
+    assert_eq!(status, 200);
+    assert_eq!(
+        body,
+        "{\"defaultChannel\":\"stable\",\"name\":\"shop\",\"schema\":\"olm.package\"}\n\
+         {\"entries\":[{\"name\":\"shop.v1\"}],\"name\":\"stable\",\"package\":\"shop\",\
+         \"schema\":\"olm.channel\"}\n"
+    );
+    let (_, _, body) = fetch(&shelf, &base, "/api/v1/metas?schema=olm.channel").await;
+    assert_eq!(body.lines().count(), 1);
+}
+
+// catalogs.md R4
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_content_leaves_the_old_one_served() {
+    let shelf = Shelf::new("shelf-broken").await;
+    let good = shelf.push("v1", "catalog.yaml", CONTENT).await;
+    shelf.push("v2", "README.md", "No catalog\n").await;
+    shelf.create(&shelf.image("v1"));
+    shelf.until_condition("Ready", "Succeeded").await;
+    shelf.set_image(&shelf.image("v2"));
+    let object = shelf.until_condition("Progressing", "Retrying").await;
+    let message = condition(&object, "Progressing")["message"].to_string();
+    assert!(
+        message.contains("error storing fbc: error reading "),
+        "{message}"
+    );
+    assert!(message.contains("configs/README.md"), "{message}");
+    assert_eq!(condition(&object, "Serving")["status"], "True");
+    assert_eq!(object["status"]["resolvedSource"]["image"]["ref"], good);
+    assert_eq!(fetch(&shelf, &base(&object), "/api/v1/all").await.0, 200);
+    // Good content heals it.
+    shelf.set_image(&good);
+    shelf.until_condition("Ready", "Succeeded").await;
+}
+
+// catalogs.md R2
+#[tokio::test(flavor = "multi_thread")]
+async fn image_that_appears_later_is_found_by_retrying() {
+    let shelf = Shelf::new("shelf-late").await;
+    shelf.create(&shelf.image("v1"));
+    let object = shelf.until_condition("Progressing", "Retrying").await;
+    assert_eq!(condition(&object, "Serving")["reason"], "Unavailable");
+    let message = condition(&object, "Progressing")["message"].to_string();
+    assert!(
+        message.starts_with("\"source catalog content: "),
+        "{message}"
+    );
+    assert!(
+        message.contains("manifest unknown") || message.contains("name unknown"),
+        "{message}"
+    );
+    shelf
+        .push(
+            "v1",
+            "catalog.json",
+            "{\"schema\":\"olm.package\",\"name\":\"p\"}",
+        )
+        .await;
+    shelf.until_condition("Ready", "Succeeded").await;
+}
+
+// catalogs.md R10; R3
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_retry_can_mend_is_blocked() {
+    let shelf = Shelf::new("shelf-blocked").await;
+    shelf.create("foo/bar:latest");
+    let object = shelf.until_condition("Progressing", "Blocked").await;
+    let message = condition(&object, "Progressing")["message"].to_string();
+    assert!(
+        message.contains("repository name must be canonical"),
+        "{message}"
+    );
+    let files = [("configs/c.json".to_owned(), b"{}".to_vec())];
+    let digest = images::send(&shelf.image("bare"), files.into_iter().collect(), &[]).await;
+    shelf.set_image(&digest);
+    shelf
+        .until("a label is missing", |object| {
+            let found = condition(object, "Progressing");
+            let message = found["message"].as_str().unwrap_or_default();
+            found["reason"] == "Blocked" && message.contains("missing the required label")
+        })
+        .await;
+    shelf.set_image(&shelf.image("bare"));
+    shelf.until_condition("Progressing", "Retrying").await;
+}
+
+// catalogs.md R7
+#[tokio::test(flavor = "multi_thread")]
+async fn edited_status_and_label_are_repaired() {
+    let shelf = Shelf::new("shelf-edited").await;
+    shelf.push("v1", "catalog.yaml", CONTENT).await;
+    shelf.create(&shelf.image("v1"));
+    let before = shelf.until_condition("Ready", "Succeeded").await;
+    let elsewhere = json!({"status": {"urls": {"base": "https://elsewhere.example"}}});
+    shelf.patch(&elsewhere, &["--subresource=status"]);
+    shelf.patch(
+        &json!({"metadata": {"labels": {label::METADATA_NAME: null}}}),
+        &[],
+    );
+    shelf
+        .until("repaired", |object| {
+            object["status"]["urls"] == before["status"]["urls"]
+                && object["metadata"]["labels"][label::METADATA_NAME] == "shelf-edited"
+        })
+        .await;
+}
+
+// catalogs.md R8
+#[tokio::test(flavor = "multi_thread")]
+async fn switched_off_catalog_is_gone_and_comes_back() {
+    let shelf = Shelf::new("shelf-off").await;
+    shelf.push("v1", "catalog.yaml", CONTENT).await;
+    shelf.create(&shelf.image("v1"));
+    let address = base(&shelf.until_condition("Ready", "Succeeded").await);
+    shelf.patch(&json!({"spec": {"availabilityMode": "Unavailable"}}), &[]);
+    let object = shelf
+        .until("let go", |object| {
+            object["metadata"]["finalizers"].is_null()
+        })
+        .await;
+    assert_eq!(
+        condition(&object, "Serving")["reason"],
+        "UserSpecifiedUnavailable"
+    );
+    for field in ["resolvedSource", "urls", "lastUnpacked"] {
+        assert!(object["status"][field].is_null(), "{field}");
+    }
+    assert_eq!(fetch(&shelf, &address, "/api/v1/all").await.0, 404);
+    shelf.patch(&json!({"spec": {"availabilityMode": "Available"}}), &[]);
+    let object = shelf.until_condition("Ready", "Succeeded").await;
+    assert_eq!(
+        object["metadata"]["finalizers"],
+        json!([finalizer::DELETE_SERVER_CACHE])
+    );
+    assert_eq!(fetch(&shelf, &address, "/api/v1/all").await.0, 200);
+}
+
+// catalogs.md R9
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_catalog_is_no_longer_served() {
+    let shelf = Shelf::new("shelf-deleted").await;
+    shelf.push("v1", "catalog.yaml", CONTENT).await;
+    shelf.create(&shelf.image("v1"));
+    let address = base(&shelf.until_condition("Ready", "Succeeded").await);
+    shelf
+        .plane
+        .kubectl(&["delete", "clustercatalog", &shelf.name, "--timeout=30s"]);
+    assert!(!shelf.exists());
+    assert_eq!(fetch(&shelf, &address, "/api/v1/all").await.0, 404);
+}
+
+// catalogs.md R5, R12, R13
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_controller_serves_the_same_content_again() {
+    let plane = ControlPlane::start();
+    let mut controller = Controller::start(&plane, ControllerOptions::default());
+    let shelf = Shelf::on(&plane, "shelf-killed");
+    shelf.push("v1", "catalog.yaml", CONTENT).await;
+    shelf.create(&shelf.image("v1"));
+    let before = shelf.until_condition("Ready", "Succeeded").await;
+    let (_, modified, body) = fetch(&shelf, &base(&before), "/api/v1/all").await;
+    controller.kill();
+    controller.restart(&plane);
+    let after = fetch(&shelf, &base(&before), "/api/v1/all").await;
+    assert_eq!(after, (200, modified, body));
+    let now = shelf.until_condition("Ready", "Succeeded").await;
+    assert_eq!(now["status"], before["status"]);
+}
