@@ -122,8 +122,8 @@ fn push_escape(out: &mut String, c: char) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rstest::rstest;
     use proptest::prelude::*;
+    use rstest::rstest;
     use serde_json::json;
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
     #[case(json!(9_007_199_254_740_993_i64), "9007199254740993")]
     #[case(json!(18_446_744_073_709_551_615_u64), "18446744073709552000")]
     #[case(json!({"b": [true, null], "a": {}, "B": []}), r#"{"B":[],"a":{},"b":[true,null]}"#)]
-    fn writes_as_go(#[case] value: Value, #[case] want: &str) {
+    fn writes_each_value_as_go(#[case] value: Value, #[case] want: &str) {
         assert_eq!(to_string(&value), want);
     }
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use olm_core::object::{Identity, Object};
 use olm_core::go_json;
+use olm_core::object::{Identity, Object};
 use olm_core::revision::fingerprint;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};

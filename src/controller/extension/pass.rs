@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::events::EventType;
 use olm_api::keys::{annotation, policy};
-use olm_api::{CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet, CollisionProtection};
+use olm_api::{
+    CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet, CollisionProtection,
+};
 use olm_core::error::Chain;
 use olm_core::resolve::{self, Decision, Dependencies, Options, UpdatePolicy, Warning};
 use olm_core::revision::{self, Account, Change, Desired, Extension};

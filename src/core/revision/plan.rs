@@ -9,9 +9,6 @@ use olm_api::{
     API_VERSION, ClusterObjectSet, ClusterObjectSetSpec, CollisionProtection, LifecycleState,
     ObjectSourceRef, PhaseObject, ProgressionProbe,
 };
-use serde_json::{Map, Value};
-
-use crate::object::Object;
 
 use super::RevisionError;
 use super::pack::{Packed, digest_packed};

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::object::Object;
 
-use crate::go_json;
 use super::selector::matches_labels;
+use crate::go_json;
 
 /// What probes say about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]

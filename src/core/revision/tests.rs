@@ -15,8 +15,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::render::handover::prepare_for_revision;
 use crate::object::Object;
+use crate::render::handover::prepare_for_revision;
 
 fn object(value: Value) -> Object {
     Object::from_value(value).unwrap()
