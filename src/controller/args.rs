@@ -52,7 +52,7 @@ pub struct Args {
     pub catalogs_server_addr: Listen,
 
     /// Host, or host:port, under which clients reach the catalog server; by default the bound
-    /// address on loopback, otherwise catalogd-service.<system namespace>.svc.
+    /// address on loopback, otherwise catalogd-service in the system namespace.
     #[arg(long)]
     pub external_address: Option<String>,
 
@@ -84,7 +84,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = AccountAuth::Impersonate)]
     pub service_account_auth: AccountAuth,
 
-    /// Account of extensions and revisions that name none, as <namespace>/<name>.
+    /// Account of extensions and revisions that name none, as NAMESPACE/NAME.
     #[arg(long)]
     pub default_service_account: Option<AccountName>,
 

@@ -39,11 +39,14 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of sources") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            if path.file_name().is_some_and(|name| name != "testdata") {
+            if path
+                .file_name()
+                .is_some_and(|name| name != "testdata" && name != "tests")
+            {
                 sources(&path, found);
             }
         } else if path.extension().is_some_and(|ending| ending == "rs")
-            && path.file_name().is_some_and(|name| name != "tests.rs")
+            && !path.to_string_lossy().ends_with("tests.rs")
         {
             found.push(path);
         }

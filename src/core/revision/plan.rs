@@ -33,7 +33,8 @@ pub struct Extension {
 pub struct Desired {
     /// Whose revision it is.
     pub extension: Extension,
-    /// What it holds, made by [`super::phases`] from objects that went through [`prepare`].
+    /// What it holds, made by [`super::phases`] from objects that went through
+    /// [`crate::render::handover`].
     pub phases: Vec<Phase>,
     /// Annotations of the ClusterObjectSet: bundle metadata, recorded identity, generation.
     pub annotations: BTreeMap<String, String>,
