@@ -160,6 +160,10 @@ pub mod property {
     pub const PACKAGE_REQUIRED: &str = "olm.package.required";
     /// A compound constraint.
     pub const CONSTRAINT: &str = "olm.constraint";
+    /// Excerpt of the ClusterServiceVersion.
+    pub const CSV_METADATA: &str = "olm.csv.metadata";
+    /// A manifest, in catalogs for OpenShift 4.16 and older.
+    pub const BUNDLE_OBJECT: &str = "olm.bundle.object";
 }
 
 /// Fixed names.

@@ -318,12 +318,11 @@ impl Controller {
         let deadline = Instant::now() + START;
         while !self.dir.join("listen.json").exists() {
             let ended = self.process.try_wait().expect("the process can be asked");
-            if ended.is_some() || Instant::now() > deadline {
-                panic!(
-                    "the controller is not ready (ended: {ended:?}):\n{}",
-                    self.log()
-                );
-            }
+            assert!(
+                !(ended.is_some() || Instant::now() > deadline),
+                "the controller is not ready (ended: {ended:?}):\n{}",
+                self.log()
+            );
             std::thread::sleep(POLL);
         }
     }

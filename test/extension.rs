@@ -12,7 +12,7 @@ use crate::wait;
 /// How long an installation or an upgrade may take.
 pub const ROLLOUT: Duration = Duration::from_secs(90);
 /// How long an uninstall may take: Kubernetes can keep an empty CRD terminating for minutes.
-pub const UNINSTALL: Duration = Duration::from_secs(360);
+pub const UNINSTALL: Duration = Duration::from_mins(6);
 
 /// A handle on one ClusterExtension.
 #[derive(Clone)]

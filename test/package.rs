@@ -22,9 +22,9 @@ pub struct Bundle {
     pub version: String,
     /// Image of the operator's container; `wrong/image` never becomes ready.
     pub image: String,
-    /// `data` of the ConfigMap.
+    /// `data` of the `ConfigMap`.
     pub data: BTreeMap<String, String>,
-    /// Whether the bundle holds a second ConfigMap.
+    /// Whether the bundle holds a second `ConfigMap`.
     pub second_config_map: bool,
     /// Value of property `olm.maxOpenShiftVersion`, if the bundle declares one.
     pub max_openshift: Option<String>,
@@ -43,18 +43,21 @@ impl Bundle {
     }
 
     /// Gives the operator an image that never becomes ready.
+    #[must_use]
     pub fn broken(mut self) -> Self {
-        self.image = "wrong/image:v1".to_owned();
+        self.image = String::from("wrong/image:v1");
         self
     }
 
-    /// Adds a second ConfigMap.
+    /// Adds a second `ConfigMap`.
+    #[must_use]
     pub fn with_second_config_map(mut self) -> Self {
         self.second_config_map = true;
         self
     }
 
     /// Declares the newest OpenShift version the bundle supports.
+    #[must_use]
     pub fn with_max_openshift(mut self, version: &str) -> Self {
         self.max_openshift = Some(version.to_owned());
         self
@@ -98,7 +101,7 @@ impl Package {
         format!("buoy-{}", self.suffix)
     }
 
-    /// Name of its ConfigMap.
+    /// Name of its `ConfigMap`.
     pub fn config_map(&self) -> String {
         format!("buoy-{}-settings", self.suffix)
     }
@@ -217,7 +220,8 @@ impl Package {
                 "packageName": self.name(), "version": entry.version,
             }}]})
         }));
-        let text: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
+        let lines: Vec<String> = blobs.iter().map(ToString::to_string).collect();
+        let text = lines.join("\n");
         Files::from([(
             format!("configs/{}/catalog.json", self.name()),
             text.into_bytes(),

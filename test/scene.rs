@@ -17,7 +17,7 @@ use crate::{images, paths, wait};
 
 /// The account every scene installs with.
 pub const ACCOUNT: &str = "installer";
-const SERVED: Duration = Duration::from_secs(60);
+const SERVED: Duration = Duration::from_mins(1);
 
 /// A package, a catalog and a namespace of one test.
 pub struct Scene {

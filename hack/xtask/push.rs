@@ -6,10 +6,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use olm_image::ImageRef;
+use olm_image::catalog::CONFIGS_LABEL;
 use olm_image::push::{BuiltImage, ImageBuilder, PushOptions, push};
-
-/// Label of a catalog image that says where its files are.
-const CONFIGS_LABEL: &str = olm_api::keys::name::CATALOG_CONFIGS_LABEL;
 
 /// Pushes a bundle: `manifests` and `metadata` below `folder`.
 pub(crate) async fn bundle(folder: &Path, image: &str) -> anyhow::Result<String> {

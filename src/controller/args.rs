@@ -52,7 +52,7 @@ pub struct Args {
     pub catalogs_server_addr: Listen,
 
     /// Host, or host:port, under which clients reach the catalog server; by default the bound
-    /// address on loopback, otherwise catalogd-service.<system namespace>.svc.
+    /// address on loopback, otherwise catalogd-service in the system namespace.
     #[arg(long)]
     pub external_address: Option<String>,
 
@@ -84,7 +84,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = AccountAuth::Impersonate)]
     pub service_account_auth: AccountAuth,
 
-    /// Account of extensions and revisions that name none, as <namespace>/<name>.
+    /// Account of extensions and revisions that name none, as NAMESPACE/NAME.
     #[arg(long)]
     pub default_service_account: Option<AccountName>,
 
@@ -120,7 +120,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = MissingKinds::Defer)]
     pub missing_optional_kinds: MissingKinds,
 
-    /// Whether the verdict of the gate is written to ClusterOperator `olm`.
+    /// Whether the verdict of the gate is written to `ClusterOperator` `olm`.
     #[arg(long, value_enum, default_value_t = ManageClusterOperator::Auto)]
     pub manage_clusteroperator: ManageClusterOperator,
 
@@ -152,7 +152,7 @@ pub enum Component {
     Catalogs,
     /// Installs ClusterExtensions and applies ClusterObjectSets.
     Extensions,
-    /// Keeps the ClusterOperator `olm`.
+    /// Keeps the `ClusterOperator` `olm`.
     Gate,
 }
 
@@ -217,7 +217,7 @@ pub enum MissingKinds {
     Fail,
 }
 
-/// Whether the verdict of the gate is written to ClusterOperator `olm`.
+/// Whether the verdict of the gate is written to `ClusterOperator` `olm`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ManageClusterOperator {
     /// Unless another operator already does.
@@ -379,8 +379,8 @@ fn duration(text: &str) -> Result<Duration, String> {
             .find(|character: char| character.is_ascii_digit())
             .unwrap_or(after.len());
         let unit = match &after[..letters] {
-            "h" => Duration::from_secs(3600),
-            "m" => Duration::from_secs(60),
+            "h" => Duration::from_hours(1),
+            "m" => Duration::from_mins(1),
             "s" => Duration::from_secs(1),
             "ms" => Duration::from_millis(1),
             _ => return Err(bad()),

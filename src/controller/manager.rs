@@ -38,7 +38,7 @@ use crate::telemetry::Metrics;
 use crate::{catalog, extension, gate, objectset, server};
 
 /// How often Secrets of revisions that were never made are looked for.
-const ORPHAN_INTERVAL: Duration = Duration::from_secs(3600);
+const ORPHAN_INTERVAL: Duration = Duration::from_hours(1);
 /// How often the process says that it still works.
 const TICK: Duration = Duration::from_secs(30);
 /// Environment variable that names the registries configuration.

@@ -96,7 +96,7 @@ mod tests {
     struct Layer {
         text: &'static str,
         #[source]
-        cause: Option<Box<Layer>>,
+        cause: Option<Box<Self>>,
     }
 
     // style.md case 6

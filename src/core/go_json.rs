@@ -23,8 +23,9 @@ pub fn push_value(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if number.is_f64() => out.push_str(&go_float(float)),
+        // Go keeps integers that fit 64 signed bits and makes floats of all other numbers.
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (None, Some(float)) => out.push_str(&go_float(float)),
             _ => {
                 let _ = write!(out, "{number}");
             }
@@ -121,6 +122,8 @@ fn push_escape(out: &mut String, c: char) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use rstest::rstest;
     use serde_json::json;
 
     #[test]
@@ -140,5 +143,38 @@ mod tests {
             "{ \"b\" : 4.20,\n \"a\" : \"x \\\" < \\\\\" , \"c\": \" \" }",
         );
         assert_eq!(out, r#"{"b":4.20,"a":"x \" \u003c \\","c":" "}"#);
+    }
+
+    // applying.md c4
+    #[rstest]
+    #[case(json!("a<b"), r#""a\u003cb""#)]
+    #[case(json!("\u{2028}\u{1}"), r#""\u2028\u0001""#)]
+    #[case(json!("\u{8}\u{c}\n\r\t\"\\\u{7f}é"), "\"\\b\\f\\n\\r\\t\\\"\\\\\u{7f}é\"")]
+    #[case(json!(1e21), "1e+21")]
+    #[case(json!(1e20), "100000000000000000000")]
+    #[case(json!(1e-7), "1e-7")]
+    #[case(json!(1.5e-10), "1.5e-10")]
+    #[case(json!(0.000_001), "0.000001")]
+    #[case(json!(3.0), "3")]
+    #[case(json!(-0.0), "-0")]
+    #[case(json!(9_007_199_254_740_993_i64), "9007199254740993")]
+    #[case(json!(18_446_744_073_709_551_615_u64), "18446744073709552000")]
+    #[case(json!({"b": [true, null], "a": {}, "B": []}), r#"{"B":[],"a":{},"b":[true,null]}"#)]
+    fn writes_each_value_as_go(#[case] value: Value, #[case] want: &str) {
+        assert_eq!(to_string(&value), want);
+    }
+
+    proptest! {
+        #[test]
+        fn strings_read_back_the_same(text in any::<String>()) {
+            let written = to_string(&Value::String(text.clone()));
+            prop_assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
+        }
+
+        #[test]
+        fn floats_read_back_the_same(float in any::<f64>().prop_filter("finite", |f| f.is_finite())) {
+            let written = to_string(&Value::from(float));
+            prop_assert_eq!(written.parse::<f64>().unwrap().to_bits(), float.to_bits());
+        }
     }
 }

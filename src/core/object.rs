@@ -128,16 +128,14 @@ impl Object {
 
     /// Returns `metadata`, created empty when it is absent or no object.
     pub fn metadata_mut(&mut self) -> &mut Map<String, Value> {
-        let metadata = self
-            .0
-            .entry("metadata")
-            .or_insert_with(|| Value::Object(Map::new()));
+        let metadata = self.0.entry("metadata").or_insert(Value::Null);
         if !metadata.is_object() {
             *metadata = Value::Object(Map::new());
         }
-        metadata
-            .as_object_mut()
-            .expect("metadata was made an object above")
+        match metadata {
+            Value::Object(map) => map,
+            _ => unreachable!("metadata was made an object above"),
+        }
     }
 
     /// Returns a label, if the object has it.

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 
+/// Label whose value is the directory of the catalog's content.
+pub use olm_api::keys::name::CATALOG_CONFIGS_LABEL as CONFIGS_LABEL;
+
 use crate::files::Files;
 use crate::pull::{PullError, Puller, Resolved, within};
 use crate::reference::ImageRef;
 
-/// Label whose value is the directory of the catalog's content.
-pub const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 /// Label of the catalogs before, which hold an `SQLite` database.
 const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 

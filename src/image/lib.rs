@@ -1,6 +1,6 @@
 //! OCI images: from a reference to unpacked files.
 //!
-//! [`reference`] and [`digest`] name images; [`registries`], [`auth`], [`policy`] and [`trust`]
+//! [`mod@reference`] and [`digest`] name images; [`registries`], [`auth`], [`policy`] and [`trust`]
 //! read the machine's configuration; [`registry`] speaks with one registry; [`pull`] joins them;
 //! [`unpack`] turns layers into files inside a virtual tree, within [`limits`]. What the rest of
 //! the program calls is [`catalog::pull_catalog`] and [`bundle::pull_bundle`]. [`push`] is for

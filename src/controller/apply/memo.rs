@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use olm_core::go_json;
 use olm_core::object::{Identity, Object};
-use olm_core::revision::{fingerprint, gojson};
+use olm_core::revision::fingerprint;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -47,7 +48,7 @@ impl Memo {
 }
 
 fn entry(content: &Object, live: &Object) -> Entry {
-    let text = gojson::to_string(&Value::Object(content.0.clone()));
+    let text = go_json::to_string(&Value::Object(content.0.clone()));
     Entry {
         live: fingerprint(live),
         content: Sha256::digest(text).into(),

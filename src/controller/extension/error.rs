@@ -15,7 +15,7 @@ use crate::objectset::WriteError;
 
 /// Failures that a person repairs are looked at again at least this often, should the watch on
 /// what repairs them have missed it (README decision 7).
-const REPAIRABLE: Duration = Duration::from_secs(120);
+const REPAIRABLE: Duration = Duration::from_mins(2);
 
 /// What to do about an extension that names no account (api.md 1.4).
 const NO_ACCOUNT: &str = "spec.serviceAccount.name is not set and no default service account is \
@@ -82,7 +82,7 @@ pub enum ExtensionError {
         version: String,
         /// What is wrong.
         #[source]
-        cause: ContentError,
+        cause: Box<ContentError>,
     },
     /// A finalizer cannot be added or removed, or what it stands for cannot be done.
     #[error("finalizer {} failed", quote(finalizer))]
@@ -103,7 +103,7 @@ pub enum ExtensionError {
 pub enum ContentError {
     /// Its image cannot be pulled.
     #[error(transparent)]
-    Pull(#[from] PullError),
+    Pull(Box<PullError>),
     /// Its files cannot be read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
@@ -116,6 +116,12 @@ pub enum ContentError {
     /// The revision cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+}
+
+impl From<PullError> for ContentError {
+    fn from(error: PullError) -> Self {
+        Self::Pull(Box::new(error))
+    }
 }
 
 impl Classify for ExtensionError {

@@ -40,7 +40,7 @@ use crate::telemetry::{CONTROLLER_EXTENSION, Metrics, ReconcileResult};
 use pass::Pass;
 
 /// Longest time one pass may take; a pull has its own, shorter limit.
-const PASS_LIMIT: Duration = Duration::from_secs(600);
+const PASS_LIMIT: Duration = Duration::from_mins(10);
 
 /// What the administrator of the controller decided about extensions.
 #[derive(Debug, Clone)]
@@ -124,12 +124,11 @@ async fn reconcile(
         return Ok(Action::await_change());
     };
     let started = Instant::now();
-    let result = match tokio::time::timeout(PASS_LIMIT, work(extension, &ctx)).await {
-        Ok(result) => result,
-        Err(_) => {
-            tracing::warn!(limit = ?PASS_LIMIT, "the pass took too long and is tried again");
-            Ok(Action::requeue(Duration::from_secs(10)))
-        }
+    let result = if let Ok(result) = tokio::time::timeout(PASS_LIMIT, work(extension, &ctx)).await {
+        result
+    } else {
+        tracing::warn!(limit = ?PASS_LIMIT, "the pass took too long and is tried again");
+        Ok(Action::requeue(Duration::from_secs(10)))
     };
     let counted = match &result {
         Ok(_) => ReconcileResult::Success,
@@ -167,6 +166,10 @@ async fn work(extension: &ClusterExtension, ctx: &Context) -> Result<Action, Ext
 }
 
 /// What is done after a pass failed.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the controller passes them so"
+)]
 fn error_policy(
     object: Arc<DeserializeGuard<ClusterExtension>>,
     error: &ExtensionError,

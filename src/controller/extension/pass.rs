@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::events::EventType;
 use olm_api::keys::{annotation, policy};
-use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet, CollisionProtection};
+use olm_api::{
+    CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet, CollisionProtection,
+};
 use olm_core::error::Chain;
 use olm_core::resolve::{self, Decision, Dependencies, Options, UpdatePolicy, Warning};
 use olm_core::revision::{self, Account, Change, Desired, Extension};
@@ -30,12 +32,24 @@ use crate::objectset::{list_revisions, plan_revision, write_revision};
 pub(super) struct Pass {
     /// The revisions at the end of the pass, sorted; absent when they could not be read.
     pub(super) revisions: Option<Vec<ClusterObjectSet>>,
-    /// What the catalogs say about deprecation; absent when they were not asked.
-    pub(super) deprecations: Option<Option<Deprecations>>,
+    /// What the catalogs say about deprecation.
+    pub(super) deprecations: Asked,
     /// What `Ready` explains besides.
     pub(super) notes: Vec<Note>,
     /// When to look again although nothing changes.
     pub(super) look_again: Option<Duration>,
+}
+
+/// What the catalogs say about deprecation.
+#[derive(Debug, Default)]
+pub(super) enum Asked {
+    /// They were not asked.
+    #[default]
+    Not,
+    /// It is not clear which of them counts.
+    Unknown,
+    /// What the one that counts says.
+    Known(Deprecations),
 }
 
 /// What a pass works towards.
@@ -100,7 +114,8 @@ impl Pass {
         updates: UpdatePolicy,
         ctx: &Context,
     ) -> Result<Goal, ExtensionError> {
-        let listed = observe::catalogs(&ctx.client).await?;
+        let listed = Arc::new(observe::catalogs(&ctx.client).await?);
+        forget_others(ctx, Arc::clone(&listed)).await;
         let known = ctx.catalogs.known(&listed, &filter.package_name).await;
         let catalogs: Vec<_> = known.iter().map(Known::as_catalog).collect();
         let request = resolve::Request {
@@ -114,7 +129,8 @@ impl Pass {
             dependencies: Dependencies::default(),
         };
         let resolution = resolve::resolve(&request, &catalogs, &options);
-        self.deprecations = Some(report::deprecations(&resolution, &known));
+        self.deprecations =
+            report::deprecations(&resolution, &known).map_or(Asked::Unknown, Asked::Known);
         self.notes = report::notes(&resolution);
         if let Some(note) = resolution.unavailable_note() {
             ctx.tell(extension, EventType::Warning, "CatalogUnavailable", note)
@@ -183,7 +199,7 @@ impl Pass {
         let failed = |cause: ContentError| ExtensionError::Bundle {
             name: target.name.clone(),
             version: target.version.clone(),
-            cause,
+            cause: Box::new(cause),
         };
         let content = match content(extension, target, ctx).await {
             Ok(content) => content,
@@ -235,6 +251,15 @@ impl Pass {
             );
             ctx.tell(extension, EventType::Warning, reason, note).await;
         }
+    }
+}
+
+/// Drops what is kept of catalogs that no longer exist.
+async fn forget_others(ctx: &Context, live: Arc<Vec<ClusterCatalog>>) {
+    let catalogs = ctx.catalogs.clone();
+    let done = tokio::task::spawn_blocking(move || catalogs.retain(&live)).await;
+    if let Err(error) = done {
+        tracing::warn!(%error, "copies of deleted catalogs not removed");
     }
 }
 

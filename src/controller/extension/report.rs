@@ -12,7 +12,7 @@ use olm_core::status::extension::{self, Catalogs, Installed, Outcome, Revision, 
 use olm_core::status::{Note, sanitize};
 
 use super::error::ExtensionError;
-use super::pass::Pass;
+use super::pass::{Asked, Pass};
 use super::target::Target;
 use crate::fetch::Known;
 
@@ -30,7 +30,6 @@ pub(super) fn status(
         .and_then(|spec| spec.source.catalog.as_ref())
         .map(|catalog| catalog.channels.as_slice())
         .unwrap_or_default();
-    let known = pass.deprecations.as_ref().map(Option::as_ref);
     extension::summarize(
         extension.status.as_ref(),
         &extension::Pass {
@@ -41,10 +40,10 @@ pub(super) fn status(
                 (None, _) => Err(String::new()),
             },
             outcome: outcome(error),
-            catalogs: match known {
-                None => Catalogs::NotAsked,
-                Some(None) => Catalogs::Unknown,
-                Some(Some(data)) => Catalogs::Known(data),
+            catalogs: match &pass.deprecations {
+                Asked::Not => Catalogs::NotAsked,
+                Asked::Unknown => Catalogs::Unknown,
+                Asked::Known(data) => Catalogs::Known(data),
             },
             channels,
             notes: &pass.notes,

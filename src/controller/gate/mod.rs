@@ -1,7 +1,7 @@
-//! Keeps ClusterOperator `olm`: whether the installed bundles allow the next OpenShift update.
+//! Keeps `ClusterOperator` `olm`: whether the installed bundles allow the next OpenShift update.
 //!
-//! In: the revisions of all extensions and the ClusterVersion. Out: four conditions of one
-//! ClusterOperator, written only when they differ. Where `config.openshift.io` is not served
+//! In: the revisions of all extensions and the `ClusterVersion`. Out: four conditions of one
+//! `ClusterOperator`, written only when they differ. Where `config.openshift.io` is not served
 //! nothing is read or written; that is looked at again every ten minutes.
 //!
 //! Source: applying.md 9.
@@ -27,15 +27,15 @@ use serde_json::Value;
 pub use operator::Manage;
 
 /// How often it is looked whether the cluster has become an OpenShift cluster.
-const DETECT: Duration = Duration::from_secs(600);
+const DETECT: Duration = Duration::from_mins(10);
 /// How often the verdict is computed although nothing changed.
-const RESYNC: Duration = Duration::from_secs(600);
+const RESYNC: Duration = Duration::from_mins(10);
 /// Changes that come within this time are answered by one verdict.
 const DEBOUNCE: Duration = Duration::from_secs(2);
 /// Delay after a failure.
 const RETRY: Duration = Duration::from_secs(10);
 /// What is wrong for this long makes the operator degraded.
-const INERTIA: Duration = Duration::from_secs(120);
+const INERTIA: Duration = Duration::from_mins(2);
 
 const GROUP: &str = "config.openshift.io";
 const VERSION: &str = "v1";
@@ -46,7 +46,7 @@ pub enum GateError {
     /// Something could not be read.
     #[error("reading {0}")]
     Read(&'static str, #[source] kube::Error),
-    /// The ClusterOperator could not be written.
+    /// The `ClusterOperator` could not be written.
     #[error("writing ClusterOperator {0}")]
     Write(String, #[source] kube::Error),
 }
@@ -57,7 +57,7 @@ pub struct Gate {
     pub client: Client,
     /// Version of the OpenShift release this program is part of, if it is part of one.
     pub payload: Option<String>,
-    /// Which ClusterOperator is written.
+    /// Which `ClusterOperator` is written.
     pub manage: Manage,
 }
 
@@ -93,7 +93,9 @@ impl Gate {
         let mut changes = self.changes();
         let mut failing: Option<Instant> = None;
         loop {
-            let lasting = failing.filter(|since| since.elapsed() >= INERTIA).is_some();
+            let lasting = failing
+                .as_ref()
+                .is_some_and(|since| since.elapsed() >= INERTIA);
             let pause = match self.judge(lasting).await {
                 Ok(well) => {
                     failing = if well {

@@ -1,4 +1,4 @@
-//! The ClusterOperator: which one, and what is written into it.
+//! The `ClusterOperator`: which one, and what is written into it.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -115,7 +115,7 @@ fn ours(conditions: &[Condition]) -> Vec<&Condition> {
         .collect()
 }
 
-/// Returns the ClusterOperator to write: `olm`, unless somebody else keeps its verdict.
+/// Returns the `ClusterOperator` to write: `olm`, unless somebody else keeps its verdict.
 ///
 /// Source: applying.md 9.7.
 async fn managed_name(gate: &Gate, api: &Api<DynamicObject>) -> Result<&'static str, GateError> {

@@ -7,7 +7,7 @@ use kube::{Api, Client};
 use olm_api::{ClusterObjectSet, ObjectSourceRef, ObservedPhase};
 use olm_core::object::Object;
 use olm_core::revision::{
-    Phase, digest, gojson, namespace_of, referenced_secrets, reject_duplicates, unpack,
+    Phase, digest, namespace_of, number, referenced_secrets, reject_duplicates, unpack,
 };
 use olm_core::status::object_set::mutable_secrets;
 use serde_json::Value;
@@ -111,8 +111,8 @@ pub(super) fn resolve(
                         cause,
                     })?;
                     let value = Value::Object(object.0);
-                    hashed.push(gojson::through_float(&value));
-                    Object::from_value(gojson::whole_floats_as_integers(&value))
+                    hashed.push(number::through_float(&value));
+                    Object::from_value(number::whole_floats_as_integers(&value))
                 }
                 (None, None) => None,
             };

@@ -7,6 +7,7 @@
 mod content;
 mod context;
 mod error;
+mod own;
 mod reconcile;
 mod secrets;
 mod teardown;

@@ -7,7 +7,6 @@ use futures::channel::mpsc;
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Action};
 use kube::runtime::reflector::{self, ObjectRef};
@@ -15,18 +14,18 @@ use kube::runtime::{
     Controller, Predicate as _, PredicateConfig, WatchStreamExt as _, predicates, watcher,
 };
 use kube::{Api, Client, ResourceExt as _};
-use olm_api::keys::{finalizer, label, manager};
-use olm_api::{ClusterObjectSet, ClusterObjectSetStatus, LifecycleState, ObservedPhase};
+use olm_api::keys::label;
+use olm_api::{ClusterObjectSet, LifecycleState, ObservedPhase};
 use olm_core::error::{Chain, Classify as _, Disposition};
-use olm_core::revision::{Account, Mark, Outcome, Sibling, account, changed, deadline, statements};
-use serde_json::json;
+use olm_core::revision::{Account, Mark, Outcome, Sibling, account, changed, deadline};
 use tracing::Instrument as _;
 
-use crate::apply::{Applier, ResolvedPhase, Revision, Target, message};
+use crate::apply::{Applier, ResolvedPhase, Revision, Target};
 use crate::backoff::{jittered, resync};
 use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
 
 use super::content::{Content, read_secrets, require_immutable, resolve};
+use super::own::{add_finalizer, archive_sibling, remove_finalizer, report};
 use super::{Context, ExtensionState, ObjectSetError, teardown};
 
 /// How often objects that fail their probes are looked at where they cannot be watched.
@@ -109,7 +108,6 @@ async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>
 }
 
 /// Brings the cluster closer to what one ClusterObjectSet says, and reports.
-#[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 pub async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Action, ObjectSetError> {
     let DeserializeGuard(Ok(set)) = guarded.as_ref() else {
         tracing::warn!(name = guarded.name_any(), "ClusterObjectSet cannot be read");
@@ -135,7 +133,10 @@ pub async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Actio
 }
 
 /// Says when a failed pass is tried again.
-#[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the controller passes them so"
+)]
 pub fn error_policy(guarded: Arc<Guarded>, err: &ObjectSetError, ctx: Arc<Context>) -> Action {
     let name = guarded.name_any();
     let delay = match err.disposition() {
@@ -438,140 +439,4 @@ fn owners(siblings: &[ClusterObjectSet], extension: &ExtensionState) -> Vec<Sibl
         })
         .chain(extension)
         .collect()
-}
-
-async fn archive_sibling(ctx: &Context, set: &ClusterObjectSet) -> Result<(), ObjectSetError> {
-    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
-    let patch = json!({"spec": {"lifecycleState": "Archived"}});
-    let answer = api
-        .patch(&set.name_any(), &own_params(), &Patch::Merge(patch))
-        .await;
-    match answer {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(err) => Err(ObjectSetError::own("archiving previous revision", err)),
-        Ok(_) => {
-            tracing::info!(revision = set.name_any(), "previous revision archived");
-            Ok(())
-        }
-    }
-}
-
-/// Parameters of patches the controller makes to its own objects.
-pub(super) fn own_params() -> PatchParams {
-    PatchParams {
-        field_manager: Some(manager::OPERATOR_CONTROLLER.to_owned()),
-        ..PatchParams::default()
-    }
-}
-
-async fn add_finalizer(ctx: &Context, pass: &mut Pass) -> Result<(), ObjectSetError> {
-    if has_finalizer(&pass.set) {
-        return Ok(());
-    }
-    let mut finalizers = pass.set.metadata.finalizers.clone().unwrap_or_default();
-    finalizers.push(finalizer::TEARDOWN.to_owned());
-    let status = pass.set.status.take();
-    let mut updated = patch_finalizers(ctx, &pass.set, &finalizers).await?;
-    updated.status = updated.status.take().or(status);
-    pass.set = updated;
-    Ok(())
-}
-
-async fn remove_finalizer(ctx: &Context, set: &ClusterObjectSet) -> Result<(), ObjectSetError> {
-    if !has_finalizer(set) {
-        return Ok(());
-    }
-    let mut finalizers = set.metadata.finalizers.clone().unwrap_or_default();
-    finalizers.retain(|name| name != finalizer::TEARDOWN);
-    match patch_finalizers(ctx, set, &finalizers).await {
-        Err(ObjectSetError::Own(_, answer)) if answer.code() == 404 => Ok(()),
-        answer => answer.map(|_| ()),
-    }
-}
-
-/// Says whether our finalizer is on the revision.
-pub(super) fn has_finalizer(set: &ClusterObjectSet) -> bool {
-    let finalizers = set.metadata.finalizers.iter().flatten();
-    finalizers
-        .into_iter()
-        .any(|name| name == finalizer::TEARDOWN)
-}
-
-async fn patch_finalizers(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    finalizers: &[String],
-) -> Result<ClusterObjectSet, ObjectSetError> {
-    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
-    let patch = json!({"metadata": {
-        "finalizers": finalizers,
-        // Nobody else's finalizer may be lost to a list that is out of date.
-        "resourceVersion": set.metadata.resource_version,
-    }});
-    api.patch(&set.name_any(), &own_params(), &Patch::Merge(patch))
-        .await
-        .map_err(|err| ObjectSetError::own("updating finalizers", err))
-}
-
-/// Writes the status, if it says anything new.
-async fn report(ctx: &Context, pass: &mut Pass, outcome: &Outcome) -> Result<(), ObjectSetError> {
-    let now = Timestamp::now();
-    let mut status = pass.set.status.clone().unwrap_or_default();
-    let mut differs = false;
-    for statement in statements(&pass.set, outcome, now) {
-        differs |= statement.put(&mut status.conditions, pass.set.metadata.generation, now);
-    }
-    if status.observed_phases.is_empty() && !pass.observed.is_empty() {
-        status.observed_phases.clone_from(&pass.observed);
-        differs = true;
-    }
-    if !differs {
-        return Ok(());
-    }
-    write_status(ctx, pass, status).await
-}
-
-async fn write_status(
-    ctx: &Context,
-    pass: &mut Pass,
-    status: ClusterObjectSetStatus,
-) -> Result<(), ObjectSetError> {
-    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
-    let mut set = pass.set.clone();
-    set.status = Some(status);
-    let params = PostParams {
-        field_manager: Some(manager::OPERATOR_CONTROLLER.to_owned()),
-        ..PostParams::default()
-    };
-    match api.replace_status(&set.name_any(), &params, &set).await {
-        Ok(written) => {
-            pass.set = written;
-            Ok(())
-        }
-        // It is gone, and with it the reason to report.
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(err) => Err(ObjectSetError::own("error updating status", err)),
-    }
-}
-
-/// Deletes a revision if nobody replaced it meanwhile. Absent is success.
-pub(super) async fn delete_revision(
-    client: &Client,
-    set: &ClusterObjectSet,
-) -> Result<(), kube::Error> {
-    let mut params = DeleteParams::background();
-    params.preconditions = Some(kube::api::Preconditions {
-        uid: set.uid(),
-        resource_version: None,
-    });
-    let api = Api::<ClusterObjectSet>::all(client.clone());
-    match api.delete(&set.name_any(), &params).await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        answer => answer.map(|_| ()),
-    }
-}
-
-/// Logs a failure that the pass survives.
-pub(super) fn note_failure(what: &'static str, err: &kube::Error) {
-    tracing::debug!(error = message(err), what, "request failed");
 }

@@ -23,7 +23,8 @@ use crate::backoff::resync;
 
 use super::content::{read_secrets, resolve};
 use super::context::extension_reference;
-use super::reconcile::{Pass, Settled, delete_revision, has_finalizer, note_failure, owner_name};
+use super::own::{delete_revision, has_finalizer, note_failure};
+use super::reconcile::{Pass, Settled, owner_name};
 use super::{Context, ExtensionState, ObjectSetError, list_revisions};
 
 /// How often remaining objects are looked at when no watch reports their end.

@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::apply::Answer;
 
 use super::content::{read_secrets, resolve};
-use super::reconcile::{delete_revision, own_params};
+use super::own::{delete_revision, own_params};
 
 /// Why a revision could not be written.
 #[derive(Debug, thiserror::Error)]

@@ -14,5 +14,5 @@ pub use fields::FieldError;
 pub use index::{Blob, BlobError, Content, PackageIndex};
 pub use model::{
     Bundle, BundleVersionError, Channel, Deprecation, Deprecations, Entry, Property, SkipRangeText,
-    property, schema,
+    schema,
 };

@@ -4,6 +4,8 @@
 //! Nothing of the strict validation of an index is applied: a catalog that violates it resolves by
 //! the rules, it is not rejected (resolution.md 1.4).
 
+use olm_api::keys::property;
+
 use super::fields::{FieldError, Fields};
 use crate::error::quote;
 use crate::version::{SkipRange, SkipRangeError, VersionRelease, VersionReleaseError};
@@ -18,26 +20,6 @@ pub mod schema {
     pub const BUNDLE: &str = "olm.bundle";
     /// Deprecations of a package.
     pub const DEPRECATIONS: &str = "olm.deprecations";
-}
-
-/// Types of bundle properties.
-pub mod property {
-    /// Package, version and release of the bundle.
-    pub const PACKAGE: &str = "olm.package";
-    /// An API the bundle provides.
-    pub const GVK: &str = "olm.gvk";
-    /// Another package the bundle needs.
-    pub const PACKAGE_REQUIRED: &str = "olm.package.required";
-    /// An API the bundle needs.
-    pub const GVK_REQUIRED: &str = "olm.gvk.required";
-    /// A tree of things the bundle needs.
-    pub const CONSTRAINT: &str = "olm.constraint";
-    /// Excerpt of the ClusterServiceVersion.
-    pub const CSV_METADATA: &str = "olm.csv.metadata";
-    /// A manifest, in catalogs for OpenShift 4.16 and older.
-    pub const BUNDLE_OBJECT: &str = "olm.bundle.object";
-    /// Newest OpenShift release the bundle supports.
-    pub const MAX_OPENSHIFT_VERSION: &str = "olm.maxOpenShiftVersion";
 }
 
 /// A channel of a package.

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use olm_api::conditions::reasons;
+
 use crate::error::quote;
 use crate::version::VersionRelease;
 
@@ -39,8 +41,8 @@ impl HeldReason {
     /// Returns the stable code of the reason.
     pub fn code(self) -> &'static str {
         match self {
-            Self::LowerVersion => "LowerVersionHeld",
-            Self::NextMajor => "NextMajorHeld",
+            Self::LowerVersion => reasons::LOWER_VERSION_HELD,
+            Self::NextMajor => reasons::NEXT_MAJOR_HELD,
             Self::NextMinor => "NextMinorHeld",
             Self::NextPatch => "NextPatchHeld",
         }

@@ -1,5 +1,7 @@
 //! What can be wrong with a revision.
 
+use olm_api::conditions::reasons;
+
 use crate::error::{Classify, Disposition, quote};
 
 use super::pack::{MAX_OBJECT_BYTES, MAX_SECRET_BYTES};
@@ -59,9 +61,9 @@ impl Classify for RevisionError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::TooManyPhases(_) | Self::ObjectTooLarge { .. } => {
-                Disposition::Terminal("Blocked")
+                Disposition::Terminal(reasons::BLOCKED)
             }
-            Self::NameTooLong(_) => Disposition::Terminal("InvalidConfiguration"),
+            Self::NameTooLong(_) => Disposition::Terminal(reasons::INVALID_CONFIGURATION),
             // A duplicate comes from rendering, whose errors are retried.
             Self::Duplicate(..) | Self::ContentTooLarge { .. } | Self::InvalidContent { .. } => {
                 Disposition::Retry

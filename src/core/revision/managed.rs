@@ -8,7 +8,8 @@ use sha2::{Digest as _, Sha256};
 use crate::object::Object;
 
 use super::adopt::controller;
-use super::{gojson, hex};
+use super::hex;
+use crate::go_json;
 
 /// Metadata that the content of a revision must not carry, because the API server or we own it.
 const FORBIDDEN: [&str; 6] = [
@@ -115,7 +116,7 @@ pub fn fingerprint(live: &Object) -> String {
             controller(live).map(|owner| owner.uid),
         ])
     };
-    hex(&Sha256::digest(gojson::to_string(&state)))
+    hex(&Sha256::digest(go_json::to_string(&state)))
 }
 
 /// Returns the owner references of `live` without those of `uid`, for a patch that only lets go.

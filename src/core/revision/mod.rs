@@ -7,9 +7,9 @@
 mod adopt;
 mod error;
 mod fields;
-pub mod gojson;
 mod identity;
 mod managed;
+pub mod number;
 mod observed;
 mod pack;
 mod phase;
@@ -36,8 +36,7 @@ pub use phase::{
 };
 pub use plan::{
     Change, Desired, Extension, RETENTION, States, build, compare, has_succeeded, namespace_of,
-    needs_patch, next_number, outdated, prepare, rebuild, referenced_secrets, revision_name, sort,
-    states,
+    needs_patch, next_number, outdated, rebuild, referenced_secrets, revision_name, sort, states,
 };
 pub use probe::{Readiness, built_in, evaluate};
 pub use report::{Deadline, Outcome, bundle_version, deadline, statements};

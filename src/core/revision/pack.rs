@@ -16,7 +16,8 @@ use sha2::{Digest as _, Sha256};
 use crate::object::Object;
 
 use super::phase::Phase;
-use super::{RevisionError, gojson, hex};
+use super::{RevisionError, hex, number};
+use crate::go_json;
 
 /// Most bytes of content in one Secret, and most bytes of one stored object: 900 KiB.
 pub const MAX_SECRET_BYTES: usize = 921_600;
@@ -151,23 +152,23 @@ pub fn digest_packed(phase: &Phase) -> String {
         phase
             .objects
             .iter()
-            .map(|object| gojson::through_float(&Value::Object(object.0.clone()))),
+            .map(|object| number::through_float(&Value::Object(object.0.clone()))),
     )
 }
 
 /// Returns the digest of a phase: `sha256:` and the hash of `{"name":...,"objects":[...]}` as Go
 /// writes it.
 ///
-/// Objects that were read from a Secret must have passed [`gojson::through_float`], inline objects
+/// Objects that were read from a Secret must have passed [`number::through_float`], inline objects
 /// must not, or the digest differs from the one upstream stored.
 pub fn digest(phase: &str, objects: impl IntoIterator<Item = Value>) -> String {
     let objects: Vec<String> = objects
         .into_iter()
-        .map(|object| gojson::to_string(&object))
+        .map(|object| go_json::to_string(&object))
         .collect();
     let text = format!(
         "{{\"name\":{},\"objects\":[{}]}}",
-        gojson::to_string(&Value::from(phase)),
+        go_json::to_string(&Value::from(phase)),
         objects.join(",")
     );
     format!("sha256:{}", hex(&Sha256::digest(text)))
@@ -175,7 +176,7 @@ pub fn digest(phase: &str, objects: impl IntoIterator<Item = Value>) -> String {
 
 /// The bytes to store for an object, or their number when they are too many.
 fn store(object: &Object) -> Result<Vec<u8>, usize> {
-    let text = gojson::to_string(&Value::Object(object.0.clone())).into_bytes();
+    let text = go_json::to_string(&Value::Object(object.0.clone())).into_bytes();
     if text.len() <= MAX_SECRET_BYTES {
         return Ok(text);
     }

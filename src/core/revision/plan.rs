@@ -9,9 +9,6 @@ use olm_api::{
     API_VERSION, ClusterObjectSet, ClusterObjectSetSpec, CollisionProtection, LifecycleState,
     ObjectSourceRef, PhaseObject, ProgressionProbe,
 };
-use serde_json::{Map, Value};
-
-use crate::object::Object;
 
 use super::RevisionError;
 use super::pack::{Packed, digest_packed};
@@ -36,7 +33,8 @@ pub struct Extension {
 pub struct Desired {
     /// Whose revision it is.
     pub extension: Extension,
-    /// What it holds, made by [`super::phases`] from objects that went through [`prepare`].
+    /// What it holds, made by [`super::phases`] from objects that went through
+    /// [`crate::render::handover`].
     pub phases: Vec<Phase>,
     /// Annotations of the ClusterObjectSet: bundle metadata, recorded identity, generation.
     pub annotations: BTreeMap<String, String>,
@@ -286,53 +284,6 @@ fn object_set(
 
 fn deadline(desired: &Desired) -> Option<i32> {
     desired.deadline_minutes.filter(|minutes| *minutes > 0)
-}
-
-/// Returns a rendered object as a revision holds it: without status, with no metadata but name,
-/// namespace, labels and annotations, and marked with its extension, package and version.
-///
-/// An empty package or version is not written.
-///
-/// Source: applying.md 1.5.
-pub fn prepare(object: Object, extension: &str, package: &str, version: &str) -> Object {
-    let Object(mut map) = object;
-    map.remove("status");
-    let old = match map.remove("metadata") {
-        Some(Value::Object(metadata)) => metadata,
-        _ => Map::new(),
-    };
-    let strings = |key: &str| -> Map<String, Value> {
-        let found = old.get(key).and_then(Value::as_object);
-        found.cloned().unwrap_or_default()
-    };
-    let mut labels = strings("labels");
-    labels.insert(
-        label::OWNER_KIND.to_owned(),
-        label::OWNER_KIND_EXTENSION.into(),
-    );
-    labels.insert(label::OWNER_NAME.to_owned(), extension.into());
-    let mut annotations = strings("annotations");
-    annotations.remove(annotation::LAST_APPLIED);
-    for (key, value) in [
-        (annotation::PACKAGE_NAME, package),
-        (annotation::BUNDLE_VERSION, version),
-    ] {
-        if !value.is_empty() {
-            annotations.insert(key.to_owned(), value.into());
-        }
-    }
-    let mut metadata = Map::new();
-    if !annotations.is_empty() {
-        metadata.insert("annotations".to_owned(), Value::Object(annotations));
-    }
-    metadata.insert("labels".to_owned(), Value::Object(labels));
-    for key in ["name", "namespace"] {
-        if let Some(value) = old.get(key) {
-            metadata.insert(key.to_owned(), value.clone());
-        }
-    }
-    map.insert("metadata".to_owned(), Value::Object(metadata));
-    Object(map)
 }
 
 /// Returns `(namespace, name)` of every Secret a revision refers to, each once.

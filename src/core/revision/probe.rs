@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::object::Object;
 
-use super::gojson;
 use super::selector::matches_labels;
+use crate::go_json;
 
 /// What probes say about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -194,7 +194,7 @@ fn compare_fields(object: &Object, probe: &FieldsEqualProbe) -> Finding {
     let Some(b) = field_or_zero(object, field_b) else {
         return fail(format!("\"{field_b}\" missing"));
     };
-    let (a, b) = (gojson::to_string(&a), gojson::to_string(&b));
+    let (a, b) = (go_json::to_string(&a), go_json::to_string(&b));
     if a == b {
         return pass();
     }
@@ -216,8 +216,8 @@ fn compare_value(object: &Object, probe: &FieldValueProbe) -> Finding {
     let Some(found) = field(object, field_path) else {
         return fail(format!("missing key: \"{field_path}\""));
     };
-    let want = gojson::to_string(&Value::from(value.as_str()));
-    let got = gojson::to_string(found);
+    let want = go_json::to_string(&Value::from(value.as_str()));
+    let got = go_json::to_string(found);
     let plain = matches!(found, Value::Number(_) | Value::Bool(_)) && got == *value;
     if plain || got == want {
         return pass();

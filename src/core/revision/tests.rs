@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::object::Object;
+use crate::render::handover::prepare_for_revision;
 
 fn object(value: Value) -> Object {
     Object::from_value(value).unwrap()
@@ -651,13 +652,13 @@ fn last_succeeded_revision_is_installed() {
 }
 
 fn desired(version: &str) -> Desired {
-    let prepared = prepare(config_map("cfg"), "e", "test", version);
+    let prepared = prepare_for_revision(vec![config_map("cfg")], "e", "test", version);
     Desired {
         extension: Extension {
             name: "e".into(),
             uid: "ce".into(),
         },
-        phases: phases(vec![prepared]).unwrap(),
+        phases: phases(prepared).unwrap(),
         annotations: BTreeMap::from([(annotation::BUNDLE_VERSION.into(), version.into())]),
         probes: built_in(),
         deadline_minutes: None,
@@ -689,23 +690,6 @@ fn equal_content_of_another_version_is_an_upgrade() {
         compare(&desired("1.0.4"), Some(&set), &digests),
         Change::Upgrade
     );
-}
-
-// applying.md 1.5, a1
-#[test]
-fn rendered_object_is_reduced_and_marked() {
-    let rendered = object(
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "status": {},
-        "metadata": {"name": "cfg", "namespace": "ns", "uid": "x", "creationTimestamp": null,
-            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}}),
-    );
-    let want = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
-        "annotations": {"olm.operatorframework.io/bundle-version": "1.2.0",
-            "olm.operatorframework.io/package-name": "test"},
-        "labels": {"olm.operatorframework.io/owner-kind": "ClusterExtension",
-            "olm.operatorframework.io/owner-name": "e"},
-        "name": "cfg", "namespace": "ns"}});
-    assert_eq!(prepare(rendered, "e", "test", "1.2.0").into_value(), want);
 }
 
 #[test]

@@ -121,6 +121,7 @@ mod extensions {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "cases are written in place")]
     fn catalog(filter: Value) -> Value {
         with(json!({"source": {"catalog": filter}}))
     }
@@ -537,6 +538,7 @@ mod object_sets {
             "metadata": {"name": "c", "namespace": "default"}, "data": {"k": "v"}}})
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "cases are written in place")]
     fn set(spec: Value) -> Value {
         let mut content = json!({"spec": {"lifecycleState": "Active", "revision": 1,
             "collisionProtection": "Prevent"}});

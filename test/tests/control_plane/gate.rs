@@ -1,4 +1,4 @@
-//! The OpenShift gate, on minimal ClusterVersion and ClusterOperator kinds of our own.
+//! The OpenShift gate, on minimal `ClusterVersion` and `ClusterOperator` kinds of our own.
 
 use std::time::Duration;
 

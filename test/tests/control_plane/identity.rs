@@ -61,7 +61,7 @@ async fn every_write_of_a_bundle_object_is_the_accounts() {
     assert!(strays.is_empty(), "written as the controller: {strays:#?}");
 }
 
-/// The controller's own ClusterRole, as the API server has it, holds no write on anything a
+/// The controller's own `ClusterRole`, as the API server has it, holds no write on anything a
 /// bundle contains.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controllers_own_rights_hold_no_write_on_a_bundles_objects() {

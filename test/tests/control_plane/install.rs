@@ -33,10 +33,7 @@ async fn installs_and_removes_with_the_rights_rbac_printed() {
     assert_eq!(owner["kind"], "ClusterObjectSet");
     assert_eq!(owner["name"], format!("{}-1", scene.name));
     assert_eq!(owner["controller"], true);
-    assert_eq!(
-        owner["blockOwnerDeletion"].as_bool().unwrap_or(false),
-        false
-    );
+    assert!(!owner["blockOwnerDeletion"].as_bool().unwrap_or(false));
 
     extension.delete().await;
     for (kind, name) in [

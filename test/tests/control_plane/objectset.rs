@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 const STEP: Duration = Duration::from_secs(30);
 /// A collision is looked at every ten seconds, a lack of rights at growing intervals.
-const RETRIED: Duration = Duration::from_secs(60);
+const RETRIED: Duration = Duration::from_mins(1);
 /// Three attempts over one minute, and the garbage collector's work.
-const FALLBACK: Duration = Duration::from_secs(120);
+const FALLBACK: Duration = Duration::from_mins(2);
 
 const OURS: &str = "app.kubernetes.io/managed-by";
 
@@ -22,7 +22,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// The account may create ConfigMaps, Services and Deployments, and handle those named here.
+    /// The account may create `ConfigMaps`, Services and Deployments, and handle those named here.
     async fn set(suffix: &str, names: &[&str]) -> Self {
         let stage = Self {
             cluster: cluster::with_controller().await,

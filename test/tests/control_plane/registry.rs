@@ -308,8 +308,8 @@ async fn mirrors_serve_what_an_unreachable_origin_cannot() {
             .starts_with("127.0.0.1:1/mirror@sha256:")
     );
     // The mirror is for tags only, yet it delivers the content of the tag it resolved.
-    let pulled = pull_catalog(&puller, &resolved).await.unwrap();
-    assert_eq!(pulled.files.to_map().unwrap(), files("mirrored"));
+    let image = pull_catalog(&puller, &resolved).await.unwrap();
+    assert_eq!(image.files.to_map().unwrap(), files("mirrored"));
 
     let missing: ImageRef = "127.0.0.1:1/mirror:v2".parse().unwrap();
     let err = puller.resolve(&missing).await.unwrap_err();

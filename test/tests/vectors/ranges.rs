@@ -40,6 +40,10 @@ fn section(name: &str, check: impl Fn(&Value) -> Option<String>) {
 }
 
 /// Compares two results printed alike.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers have nothing else to do with it"
+)]
 fn unless_equal<T: std::fmt::Debug + PartialEq>(ours: T, expected: &T) -> Option<String> {
     (ours != *expected).then(|| format!("{ours:?}, expected {expected:?}"))
 }

@@ -23,7 +23,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// OpenShift's older API for the same objects.
 const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
 /// The API group of `ClusterExtension`.
-const OLM: &str = "olm.operatorframework.io";
+const OLM: &str = olm_api::GROUP;
 
 /// What writing and removing an object takes, by name.
 const NAMED_VERBS: &[&str] = &["delete", "get", "patch"];

@@ -1,0 +1,163 @@
+//! Writing ClusterObjectSets themselves, as the controller: finalizers, status, archiving.
+
+use jiff::Timestamp;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use olm_api::keys::{finalizer, manager};
+use olm_api::{ClusterObjectSet, ClusterObjectSetStatus};
+use olm_core::revision::{Outcome, statements};
+use serde_json::json;
+
+use crate::apply::message;
+
+use super::reconcile::Pass;
+use super::{Context, ObjectSetError};
+
+/// Retires a revision that a later one has replaced.
+pub(super) async fn archive_sibling(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+) -> Result<(), ObjectSetError> {
+    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
+    let patch = json!({"spec": {"lifecycleState": "Archived"}});
+    let answer = api
+        .patch(&set.name_any(), &own_params(), &Patch::Merge(patch))
+        .await;
+    match answer {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(err) => Err(ObjectSetError::own("archiving previous revision", err)),
+        Ok(_) => {
+            tracing::info!(revision = set.name_any(), "previous revision archived");
+            Ok(())
+        }
+    }
+}
+
+/// Parameters of patches the controller makes to its own objects.
+pub(super) fn own_params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(manager::OPERATOR_CONTROLLER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+/// Puts our finalizer on, before anything is applied.
+pub(super) async fn add_finalizer(ctx: &Context, pass: &mut Pass) -> Result<(), ObjectSetError> {
+    if has_finalizer(&pass.set) {
+        return Ok(());
+    }
+    let mut finalizers = pass.set.metadata.finalizers.clone().unwrap_or_default();
+    finalizers.push(finalizer::TEARDOWN.to_owned());
+    let status = pass.set.status.take();
+    let mut updated = patch_finalizers(ctx, &pass.set, &finalizers).await?;
+    updated.status = updated.status.take().or(status);
+    pass.set = updated;
+    Ok(())
+}
+
+/// Takes our finalizer off; absent is success.
+pub(super) async fn remove_finalizer(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+) -> Result<(), ObjectSetError> {
+    if !has_finalizer(set) {
+        return Ok(());
+    }
+    let mut finalizers = set.metadata.finalizers.clone().unwrap_or_default();
+    finalizers.retain(|name| name != finalizer::TEARDOWN);
+    match patch_finalizers(ctx, set, &finalizers).await {
+        Err(ObjectSetError::Own(_, answer)) if answer.code() == 404 => Ok(()),
+        answer => answer.map(|_| ()),
+    }
+}
+
+/// Says whether our finalizer is on the revision.
+pub(super) fn has_finalizer(set: &ClusterObjectSet) -> bool {
+    let finalizers = set.metadata.finalizers.iter().flatten();
+    finalizers
+        .into_iter()
+        .any(|name| name == finalizer::TEARDOWN)
+}
+
+async fn patch_finalizers(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    finalizers: &[String],
+) -> Result<ClusterObjectSet, ObjectSetError> {
+    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
+    let patch = json!({"metadata": {
+        "finalizers": finalizers,
+        // Nobody else's finalizer may be lost to a list that is out of date.
+        "resourceVersion": set.metadata.resource_version,
+    }});
+    api.patch(&set.name_any(), &own_params(), &Patch::Merge(patch))
+        .await
+        .map_err(|err| ObjectSetError::own("updating finalizers", err))
+}
+
+/// Writes the status, if it says anything new.
+pub(super) async fn report(
+    ctx: &Context,
+    pass: &mut Pass,
+    outcome: &Outcome,
+) -> Result<(), ObjectSetError> {
+    let now = Timestamp::now();
+    let mut status = pass.set.status.clone().unwrap_or_default();
+    let mut differs = false;
+    for statement in statements(&pass.set, outcome, now) {
+        differs |= statement.put(&mut status.conditions, pass.set.metadata.generation, now);
+    }
+    if status.observed_phases.is_empty() && !pass.observed.is_empty() {
+        status.observed_phases.clone_from(&pass.observed);
+        differs = true;
+    }
+    if !differs {
+        return Ok(());
+    }
+    write_status(ctx, pass, status).await
+}
+
+async fn write_status(
+    ctx: &Context,
+    pass: &mut Pass,
+    status: ClusterObjectSetStatus,
+) -> Result<(), ObjectSetError> {
+    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
+    let mut set = pass.set.clone();
+    set.status = Some(status);
+    let params = PostParams {
+        field_manager: Some(manager::OPERATOR_CONTROLLER.to_owned()),
+        ..PostParams::default()
+    };
+    match api.replace_status(&set.name_any(), &params, &set).await {
+        Ok(written) => {
+            pass.set = written;
+            Ok(())
+        }
+        // It is gone, and with it the reason to report.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(err) => Err(ObjectSetError::own("error updating status", err)),
+    }
+}
+
+/// Deletes a revision if nobody replaced it meanwhile. Absent is success.
+pub(super) async fn delete_revision(
+    client: &Client,
+    set: &ClusterObjectSet,
+) -> Result<(), kube::Error> {
+    let mut params = DeleteParams::background();
+    params.preconditions = Some(kube::api::Preconditions {
+        uid: set.uid(),
+        resource_version: None,
+    });
+    let api = Api::<ClusterObjectSet>::all(client.clone());
+    match api.delete(&set.name_any(), &params).await {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        answer => answer.map(|_| ()),
+    }
+}
+
+/// Logs a failure that the pass survives.
+pub(super) fn note_failure(what: &'static str, err: &kube::Error) {
+    tracing::debug!(error = message(err), what, "request failed");
+}
