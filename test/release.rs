@@ -90,7 +90,7 @@ pub fn catalog_files(releases: &[(Release, String)]) -> Files {
             json!({"schema": "olm.bundle", "package": package, "name": release.name,
                 "image": image, "properties": release.properties})
         }));
-        let text: String = blobs.iter().map(|blob| format!("{blob}\n")).collect();
+        let text: String = blobs.iter().map(|blob| blob.to_string() + "\n").collect();
         (format!("configs/{package}/catalog.json"), text.into_bytes())
     });
     files.collect()

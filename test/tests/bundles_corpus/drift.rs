@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{SETTLE, Stage};
 
-/// Deletes a Deployment, takes the rules from a ClusterRole, and waits until both are as before.
+/// Deletes a Deployment, takes the rules from a cluster role, and waits until both are as before.
 pub(crate) async fn is_repaired(stage: &Stage, extension: &Extension, version: &str) {
     let objects = stage.rendered(version);
     let deployment = find(stage, &objects, |object| object.kind() == "Deployment").await;
@@ -36,7 +36,7 @@ pub(crate) async fn is_repaired(stage: &Stage, extension: &Extension, version: &
     extension.installed(version).await;
 }
 
-/// An aggregated ClusterRole gets its rules from the API server, not from the bundle.
+/// An aggregated cluster role gets its rules from the API server, not from the bundle.
 fn has_own_rules(object: &Object) -> bool {
     let rules = object.pointer("/rules").and_then(Value::as_array);
     object.kind() == "ClusterRole"

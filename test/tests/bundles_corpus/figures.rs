@@ -75,15 +75,15 @@ pub(crate) fn requests(log: &Path, extension: &str) -> Vec<(By, Request)> {
     audit::mentioning(log, extension)
         .into_iter()
         .filter(|request| request.user == controller && request.resource != "clustercatalogs")
-        .filter_map(|request| match &request.acted_as {
-            Some(acted_as) => (*acted_as == account).then_some((By::Account, request)),
-            None => {
-                let named = request.name == extension
-                    || request.name.starts_with(&revision)
-                    || request.namespace == extension
-                    || request.uri.contains(&owned);
-                named.then_some((By::Controller, request))
+        .filter_map(|request| {
+            if let Some(acted_as) = &request.acted_as {
+                return (*acted_as == account).then_some((By::Account, request));
             }
+            let named = request.name == extension
+                || request.name.starts_with(&revision)
+                || request.namespace == extension
+                || request.uri.contains(&owned);
+            named.then_some((By::Controller, request))
         })
         .collect()
 }

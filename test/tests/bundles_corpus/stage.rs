@@ -20,7 +20,7 @@ use crate::figures::{self, Row};
 use crate::objects::Objects;
 
 /// How long the repair of drift, or a handover between revisions, may take.
-pub(crate) const SETTLE: Duration = Duration::from_secs(60);
+pub(crate) const SETTLE: Duration = Duration::from_mins(1);
 
 /// Versions of one package, with a catalog, a namespace and an extension of one name, by default
 /// the package's.
