@@ -9,7 +9,7 @@ use olm_test::cluster::{self, Addresses, ControlPlane, Controller, ControllerOpt
 use olm_test::{images, wait};
 use serde_json::{Value, json};
 
-const WITHIN: Duration = Duration::from_secs(60);
+const WITHIN: Duration = Duration::from_mins(1);
 const CONTENT: &str = "---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n---\n\
     schema: olm.channel\npackage: shop\nname: stable\nentries:\n- name: shop.v1\n";
 
