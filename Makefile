@@ -38,6 +38,27 @@ programs: prerequisites
 demo: local-cluster programs ## The main job from nothing, on a local control plane (KEEP=1 leaves it running)
 	@hack/demo.sh $(if $(KEEP),--keep)
 
+##@ Use a cluster of yours ($KUBECONFIG, else kubectl's default)
+
+YOURS := $(if $(KUBECONFIG),KUBECONFIG="$(KUBECONFIG)")
+
+.PHONY: install
+install: ## Install the kinds and the controller's rights
+	$(YOURS) kubectl apply --server-side -k config/crd
+	$(YOURS) kubectl apply --server-side -k config/rbac
+
+.PHONY: uninstall
+uninstall: ## Remove the kinds, and with them everything installed through them
+	$(YOURS) kubectl delete --ignore-not-found -k config/crd
+
+.PHONY: run
+run: prerequisites ## Run the controller here against your cluster; state in target/run
+	mkdir -p target/run
+	$(YOURS) $(CARGO) run --locked --release --package olm-controller -- \
+	  --catalogs-server-addr 127.0.0.1:0 --health-probe-bind-address 127.0.0.1:0 \
+	  --listen-info target/run/listen.json \
+	  --cache-dir target/run/catalogs --cache-path target/run/bundles
+
 ##@ Test
 
 .PHONY: test

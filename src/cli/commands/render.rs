@@ -56,7 +56,7 @@ enum WebhookCertificates {
     None,
     /// cert-manager
     CertManager,
-    /// The service CA of `OpenShift`
+    /// The service CA of OpenShift
     ServiceCa,
     /// The controller itself
     SelfSigned,

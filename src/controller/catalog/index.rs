@@ -5,14 +5,13 @@ use std::io;
 
 use jiff::Timestamp;
 use olm_core::catalog::read::Meta;
+use olm_core::catalog::schema;
 use serde::{Deserialize, Serialize};
 
 use super::store::Origin;
 
 /// Version of the file format; a file of another version is read again from its image.
 const FORMAT: u32 = 1;
-/// Schema of the blobs that carry their package in `name`.
-const PACKAGE_SCHEMA: &str = "olm.package";
 
 /// Place of one blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,10 +108,10 @@ impl BlobIndex {
     /// Returns the blobs that belong to a package, in catalog order.
     pub fn of_package(&self, package: &str) -> impl Iterator<Item = BlobRef> {
         let number = self.numbers.get(package).copied();
-        let schema = self.numbers.get(PACKAGE_SCHEMA).copied();
+        let head = self.numbers.get(schema::PACKAGE).copied();
         self.blobs.iter().copied().filter(move |blob| {
             number.is_some_and(|number| {
-                blob.package == number || (Some(blob.schema) == schema && blob.name == number)
+                blob.package == number || (Some(blob.schema) == head && blob.name == number)
             })
         })
     }

@@ -20,7 +20,6 @@ const ZSTD_LEVEL: i32 = 3;
 
 /// Writes one folder.
 pub(super) struct Writer {
-    compression: Compression,
     lines: io::BufWriter<File>,
     gzip: Option<flate2::write::GzEncoder<File>>,
     zstd: Option<zstd::Encoder<'static, File>>,
@@ -35,7 +34,6 @@ impl Writer {
         let create = |name: &str| File::create(folder.join(name));
         let gzip = |file| flate2::write::GzEncoder::new(file, flate2::Compression::new(GZIP_LEVEL));
         Ok(Self {
-            compression,
             lines: io::BufWriter::new(create(LINES)?),
             gzip: made.then(|| create(GZIP)).transpose()?.map(gzip),
             zstd: made
@@ -66,7 +64,6 @@ impl Writer {
     }
 
     pub(super) fn finish(self, folder: &Path, origin: Origin) -> io::Result<()> {
-        debug_assert_eq!(self.gzip.is_some(), self.compression == Compression::Made);
         let lines = self
             .lines
             .into_inner()

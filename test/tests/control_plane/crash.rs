@@ -95,32 +95,3 @@ async fn a_kill_in_the_middle_of_install_and_of_upgrade_loses_and_doubles_nothin
     nothing_is_doubled(&scene, &extension, 2).await;
     extension.delete().await;
 }
-
-/// Both halves as two processes, talking over HTTPS; the extension half keeps working when the
-/// catalog half is gone.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_two_halves_work_as_two_processes() {
-    let cluster = own_cluster().await;
-    let plane = cluster.plane;
-    let start = |name: &str, components: &str| {
-        let options = ControllerOptions {
-            name: name.to_owned(),
-            args: vec![format!("--components={components}")],
-        };
-        tokio::task::spawn_blocking(move || Controller::start(plane, options))
-    };
-    let mut catalogs = start("catalogs", "catalogs").await.expect("it starts");
-    let _extensions = start("extensions", "extensions,gate")
-        .await
-        .expect("it starts");
-
-    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let scene = Scene::set(cluster, "halves", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
-
-    catalogs.kill();
-    extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    extension.installed("1.1.0").await;
-    extension.delete().await;
-}

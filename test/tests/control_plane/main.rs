@@ -5,6 +5,7 @@ mod admission;
 mod catalog;
 mod crash;
 mod gate;
+mod halves;
 mod identity;
 mod install;
 mod objectset;
