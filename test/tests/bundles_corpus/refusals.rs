@@ -42,6 +42,7 @@ async fn refused(stage: &Stage, extension: &Extension, version: &str, shown: [&s
         .filter(|(by, request)| *by == By::Account && request.is_write())
         .collect();
     assert!(written.is_empty(), "{written:#?}");
+    figures::print_whole_life(log, &stage.name);
 }
 
 /// api.md row 26
