@@ -2,9 +2,10 @@
 //!
 //! [`cluster`] starts `local-cluster` (see `hack/local-cluster`) and the controller on it;
 //! [`scene`] sets the stage of a test, [`wait`] polls a condition with a deadline, [`bundles`] reads
-//! bundle folders, [`audit`] says who wrote what. Nothing here is a stand-in: API server, etcd and
+//! bundle folders, [`audit`] says who wrote what, [`archive`] makes layers nobody should trust. Nothing here is a stand-in: API server, etcd and
 //! registry are the real programs.
 
+pub mod archive;
 pub mod audit;
 pub mod bundles;
 pub mod cluster;
