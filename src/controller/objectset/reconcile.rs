@@ -109,7 +109,10 @@ async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>
 }
 
 /// Brings the cluster closer to what one ClusterObjectSet says, and reports.
-#[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the controller passes them so"
+)]
 pub async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Action, ObjectSetError> {
     let DeserializeGuard(Ok(set)) = guarded.as_ref() else {
         tracing::warn!(name = guarded.name_any(), "ClusterObjectSet cannot be read");
@@ -135,7 +138,10 @@ pub async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Actio
 }
 
 /// Says when a failed pass is tried again.
-#[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the controller passes them so"
+)]
 pub fn error_policy(guarded: Arc<Guarded>, err: &ObjectSetError, ctx: Arc<Context>) -> Action {
     let name = guarded.name_any();
     let delay = match err.disposition() {

@@ -1,5 +1,7 @@
 //! A registry that is gone for a while.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use olm_test::extension::is;
@@ -7,6 +9,8 @@ use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
 use olm_test::{images, wait};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use super::{Catalog, GOOD, apart, nothing_installed, says, serving};
 
@@ -69,4 +73,62 @@ async fn unreachable_registry_stops_nothing_that_runs_and_is_found_again() {
     catalog.delete().await;
     waiting.delete().await;
     running.delete().await;
+}
+
+/// Serves a registry that refuses every manifest with a number of its own, and counts them.
+async fn numbering() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let refused = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&refused);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).await.unwrap_or_default();
+            let request = String::from_utf8_lossy(&request[..read]);
+            let (status, body) = if request.contains("/manifests/") {
+                let number = count.fetch_add(1, Ordering::SeqCst);
+                let error = json!({"code": "DENIED", "message": format!("request {number}")});
+                ("403 Forbidden", json!({"errors": [error]}))
+            } else {
+                ("200 OK", json!({}))
+            };
+            let body = body.to_string();
+            let answer = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+                 content-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            // Whoever tried TLS is gone.
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    (address, refused)
+}
+
+// README decision 7; catalogs.md R11
+#[tokio::test(flavor = "multi_thread")]
+async fn registry_whose_errors_always_differ_is_not_asked_all_the_time() {
+    let apart = apart::turn("numbers").await;
+    let (registry, refused) = numbering().await;
+    let conf = &apart.cluster.plane.addresses.registries_conf;
+    let before = std::fs::read_to_string(conf).expect("the registries are configured");
+    let added = format!("{before}\n[[registry]]\nlocation = \"{registry}\"\ninsecure = true\n");
+    std::fs::write(conf, added).expect("the configuration can be changed");
+    let _controller = apart.start().await;
+    let image = format!("{registry}/bad/numbers:v1");
+    let catalog = Catalog::create(&apart.cluster, "bad-numbers", &image).await;
+    let within = Duration::from_secs(30);
+    let began = std::time::Instant::now();
+    wait::until("three attempts", within, || async {
+        let seen = refused.load(Ordering::SeqCst);
+        if seen >= 3 { Ok(()) } else { Err(seen) }
+    })
+    .await;
+    // One second, then two: three attempts take three seconds at least.
+    assert!(began.elapsed() >= Duration::from_secs(2), "{refused:?}");
+    assert!(refused.load(Ordering::SeqCst) <= 4, "{refused:?}");
+    std::fs::write(conf, before).expect("the configuration can be changed");
+    apart.is_well();
+    catalog.delete().await;
 }
