@@ -2,7 +2,7 @@
 
 use olm_api::keys;
 use olm_image::ImageRef;
-use olm_image::push::{ImageBuilder, PushOptions, push};
+use olm_image::push::{BuiltImage, ImageBuilder, PushOptions, push};
 
 use crate::package::Files;
 
@@ -19,8 +19,6 @@ pub async fn push_catalog(image: &str, files: Files) -> String {
 
 /// Pushes an image of one layer with these labels, and returns it by digest.
 pub async fn send(image: &str, files: Files, labels: &[(&str, &str)]) -> String {
-    // Several tests may install it; the first wins.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let layer = files
         .iter()
         .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
@@ -28,13 +26,19 @@ pub async fn send(image: &str, files: Files, labels: &[(&str, &str)]) -> String 
     for (key, value) in labels {
         builder = builder.label(*key, *value);
     }
-    let built = builder.build().expect("an image");
+    send_built(image, &builder.build().expect("an image")).await
+}
+
+/// Pushes an image whatever is in it, and returns it by digest.
+pub async fn send_built(image: &str, built: &BuiltImage) -> String {
+    // Several tests may install it; the first wins.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let reference: ImageRef = image.parse().expect("a reference");
     let options = PushOptions {
         plain_http: true,
         ..PushOptions::default()
     };
-    let digest = push(&built, &reference, &options)
+    let digest = push(built, &reference, &options)
         .await
         .expect("the registry takes the image");
     reference.with_digest(digest).to_string()

@@ -2,10 +2,11 @@
 //!
 //! [`cluster`] starts `local-cluster` (see `hack/local-cluster`) and the controller on it;
 //! [`scene`] sets the stage of a test, [`wait`] polls a condition with a deadline, [`bundles`] reads
-//! bundle folders, [`release`] makes a
-//! catalog of them, [`audit`] says who asked for what. Nothing here is a stand-in: API server, etcd and
+//! bundle folders, [`release`] makes a catalog of them, [`audit`] says who asked for what,
+//! [`archive`] makes layers nobody should trust. Nothing here is a stand-in: API server, etcd and
 //! registry are the real programs.
 
+pub mod archive;
 pub mod audit;
 pub mod bundles;
 pub mod cluster;

@@ -6,6 +6,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 /// What a reconciler does after a failure.
@@ -87,6 +88,17 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
+/// Takes the path off an error of a temporary file.
+///
+/// The path holds a random name, so the same failure would read differently on every attempt and
+/// each of them would change a status; besides, it names a folder of the machine.
+pub fn without_path(error: io::Error) -> io::Error {
+    match error.to_string().split_once(" at path \"") {
+        Some((cause, _)) => io::Error::new(error.kind(), cause.to_owned()),
+        None => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +122,24 @@ mod tests {
         assert_eq!(Chain(&error).to_string(), "a: b: c");
         let repeated = layer("a: b", Some(Box::new(layer("b", None))));
         assert_eq!(Chain(&repeated).to_string(), "a: b");
+    }
+
+    #[test]
+    fn errors_of_temporary_files_read_the_same_every_time() {
+        let shown = |error: io::Error| without_path(error).to_string();
+        let full = |name: &str| {
+            let text = format!("No space left on device (os error 28) at path \"/cache/{name}\"");
+            io::Error::new(io::ErrorKind::StorageFull, text)
+        };
+        assert_eq!(
+            shown(full(".tmpA")),
+            "No space left on device (os error 28)"
+        );
+        assert_eq!(shown(full(".tmpA")), shown(full(".tmpB")));
+        let kind = without_path(full(".tmpA")).kind();
+        assert_eq!(kind, io::ErrorKind::StorageFull);
+        let other = || io::Error::from_raw_os_error(13);
+        assert_eq!(shown(other()), other().to_string());
     }
 
     #[test]

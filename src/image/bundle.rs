@@ -12,6 +12,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use olm_core::error::without_path;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -79,7 +80,7 @@ async fn blocking<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(io::Error::other)
         .and_then(|it| it)
-        .map_err(PullError::Store)
+        .map_err(|error| PullError::Store(without_path(error)))
 }
 
 /// Bundles on disk, by owner and digest. Its calls block shortly.

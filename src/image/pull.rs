@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use olm_core::error::Chain;
+use olm_core::error::{Chain, without_path};
 use tokio::sync::mpsc;
 
 use crate::auth::Credentials;
@@ -344,7 +344,9 @@ impl Image {
         };
         match (streamed, written) {
             // A receiver that stopped has the better reason.
-            (Ok(()) | Err(RequestError::Stopped), Err(err)) => Err(CopyError::Spool(err)),
+            (Ok(()) | Err(RequestError::Stopped), Err(err)) => {
+                Err(CopyError::Spool(without_path(err)))
+            }
             (Err(err), _) => Err(failed(err)),
             (Ok(()), Ok((file, size, digest))) => {
                 registry::check(blob, size, &digest).map_err(failed)?;

@@ -20,6 +20,15 @@ pub(super) struct Memory {
     pub(super) jitter: f64,
 }
 
+/// What is remembered of a failure, until the next success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// Version of the object after the failure was reported on it.
+    pub(super) reported: Option<String>,
+    /// When to try again.
+    pub(super) retry: Instant,
+}
+
 /// What is known before anything is done.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Observed {
@@ -27,6 +36,8 @@ pub(super) struct Observed {
     pub(super) stored: bool,
     /// The last success, unless the last attempt failed.
     pub(super) memory: Option<Memory>,
+    /// The last attempt, if it failed.
+    pub(super) failure: Option<Failure>,
 }
 
 /// What to do.
@@ -44,6 +55,8 @@ pub(super) enum Plan {
     Fetch,
     /// Everything is here; only the status may need repair.
     Keep,
+    /// The last attempt failed, and nothing happened since but that it was reported.
+    Wait(Duration),
 }
 
 /// Decides what a pass does (catalogs.md 2.2 and 2.3).
@@ -67,8 +80,26 @@ pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) 
         {
             Plan::Keep
         }
-        _ => Plan::Fetch,
+        _ => match observed
+            .failure
+            .as_ref()
+            .and_then(|it| left(it, catalog, now))
+        {
+            Some(left) => Plan::Wait(left),
+            None => Plan::Fetch,
+        },
     }
+}
+
+/// Returns how long to wait after a failure; nothing once that is over, or when somebody changed
+/// the object.
+///
+/// Our own report wakes us like any change. If its text differs from one attempt to the next, as
+/// that of a registry which numbers its errors, every attempt would otherwise start another.
+fn left(failure: &Failure, catalog: &ClusterCatalog, now: Instant) -> Option<Duration> {
+    let untouched = failure.reported.is_some() && failure.reported == catalog.resource_version();
+    let left = failure.retry.saturating_duration_since(now);
+    (untouched && !left.is_zero()).then_some(left)
 }
 
 /// Says whether our finalizer is on the object.
@@ -132,6 +163,7 @@ mod tests {
                 polled: now.checked_sub(Duration::from_secs(age)).unwrap(),
                 jitter: 0.0,
             }),
+            failure: None,
         }
     }
 
@@ -159,9 +191,29 @@ mod tests {
     fn fetches_after_start_and_after_a_failure() {
         let observed = Observed {
             stored: true,
-            memory: None,
+            ..Observed::default()
         };
         assert_eq!(plan(&catalog(), &observed, Instant::now()), Plan::Fetch);
+    }
+
+    // README decision 7
+    #[test]
+    fn own_report_of_a_failure_does_not_cut_the_delay_short() {
+        let now = Instant::now();
+        let delay = Duration::from_secs(8);
+        let failed = |reported: &str| Observed {
+            failure: Some(Failure {
+                reported: Some(reported.to_owned()),
+                retry: now + delay,
+            }),
+            ..Observed::default()
+        };
+        let mut catalog = catalog();
+        catalog.metadata.resource_version = Some("7".to_owned());
+        assert_eq!(plan(&catalog, &failed("7"), now), Plan::Wait(delay));
+        assert_eq!(plan(&catalog, &failed("7"), now + delay), Plan::Fetch);
+        // Somebody else changed the object.
+        assert_eq!(plan(&catalog, &failed("6"), now), Plan::Fetch);
     }
 
     // catalogs.md R6

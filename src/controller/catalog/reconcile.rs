@@ -1,7 +1,7 @@
 //! The life of a ClusterCatalog: observe, plan, enact, report.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use olm_image::{CatalogImage, ImageRef, PullError, Puller, Resolved, pull_catalo
 use serde_json::json;
 
 use super::error::CatalogError;
-use super::plan::{Memory, Observed, Plan, has_finalizer, plan, until_poll};
+use super::plan::{Failure, Memory, Observed, Plan, has_finalizer, plan, until_poll};
 use super::report::{Outcome, report};
 use super::store::{Content, Origin, Store, StoreError, whole_seconds};
 use crate::backoff::{self, Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
@@ -32,6 +32,7 @@ pub struct Context {
     metrics: Metrics,
     backoff: Backoff<String>,
     memories: Mutex<HashMap<String, Memory>>,
+    failures: Mutex<HashMap<String, Failure>>,
 }
 
 impl Context {
@@ -54,6 +55,7 @@ impl Context {
             metrics,
             backoff: Backoff::new(FIRST_DELAY_CATALOG, MAX_DELAY),
             memories: Mutex::default(),
+            failures: Mutex::default(),
         }
     }
 
@@ -75,6 +77,10 @@ impl Context {
             Some(memory) => memories.insert(name.to_owned(), memory),
             None => memories.remove(name),
         };
+    }
+
+    fn failures(&self) -> MutexGuard<'_, HashMap<String, Failure>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the stored content of this very object, not of an older one of the same name.
@@ -135,12 +141,16 @@ pub(super) fn error_policy(
         return Action::await_change();
     }
     let name = object.name_any();
-    Action::requeue(match error.disposition() {
+    let delay = match error.disposition() {
         Disposition::Terminal(_) => backoff::resync(),
         Disposition::Wait(delay) => delay,
-        Disposition::Retry => ctx.backoff.next(name),
-        Disposition::RetryWithin(limit) => ctx.backoff.next_within(name, limit),
-    })
+        Disposition::Retry => ctx.backoff.next(name.clone()),
+        Disposition::RetryWithin(limit) => ctx.backoff.next_within(name.clone(), limit),
+    };
+    if let Some(failure) = ctx.failures().get_mut(&name) {
+        failure.retry = Instant::now() + delay;
+    }
+    Action::requeue(delay)
 }
 
 async fn pass(ctx: &Arc<Context>, catalog: &ClusterCatalog) -> Result<Action, CatalogError> {
@@ -148,9 +158,13 @@ async fn pass(ctx: &Arc<Context>, catalog: &ClusterCatalog) -> Result<Action, Ca
     let observed = Observed {
         stored: ctx.content(catalog).is_some(),
         memory: ctx.memory(&name),
+        failure: ctx.failures().get(&name).cloned(),
     };
     let plan = plan(catalog, &observed, Instant::now());
     tracing::debug!(?plan, "planned");
+    if let Plan::Wait(left) = plan {
+        return Ok(Action::requeue(left));
+    }
     let result = enact(ctx, catalog, &plan).await;
     if result.is_err() {
         ctx.remember(&name, None);
@@ -160,7 +174,7 @@ async fn pass(ctx: &Arc<Context>, catalog: &ClusterCatalog) -> Result<Action, Ca
     let origin = content.as_ref().map(|content| content.origin());
     let outcome = match (&result, &plan) {
         (Err(error), _) => Outcome::Failed(error, origin),
-        (Ok(()), Plan::Adopt | Plan::Leave) => return Ok(Action::await_change()),
+        (Ok(()), Plan::Adopt | Plan::Leave | Plan::Wait(_)) => return Ok(Action::await_change()),
         (Ok(()), Plan::SwitchOff) => Outcome::SwitchedOff,
         (Ok(()), Plan::Remove) => Outcome::Removed,
         (Ok(()), Plan::Fetch | Plan::Keep) => match origin {
@@ -170,9 +184,17 @@ async fn pass(ctx: &Arc<Context>, catalog: &ClusterCatalog) -> Result<Action, Ca
         },
     };
     let written = write_status(ctx, catalog, &outcome).await;
-    result?;
+    if let Err(error) = result {
+        let failure = Failure {
+            reported: written.ok().and_then(|catalog| catalog.resource_version()),
+            retry: Instant::now(),
+        };
+        ctx.failures().insert(name, failure);
+        return Err(error);
+    }
     let catalog = written?;
     ctx.backoff.forget(&name);
+    ctx.failures().remove(&name);
     if matches!(plan, Plan::SwitchOff | Plan::Remove) {
         release(ctx, &catalog).await?;
         return Ok(Action::await_change());
@@ -190,7 +212,7 @@ async fn enact(
     plan: &Plan,
 ) -> Result<(), CatalogError> {
     match plan {
-        Plan::Leave | Plan::Keep => Ok(()),
+        Plan::Leave | Plan::Keep | Plan::Wait(_) => Ok(()),
         Plan::SwitchOff => remove(ctx, catalog).await?.map_err(CatalogError::Remove),
         Plan::Remove => remove(ctx, catalog).await?.map_err(CatalogError::Finalizer),
         Plan::Adopt => adopt(ctx, catalog).await,

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use olm_core::catalog::read::{Meta, ReadError, Reason};
+use olm_core::error::without_path;
 use sha2::{Digest as _, Sha256};
 
 use super::index::{BlobIndex, Record};
@@ -66,7 +67,10 @@ pub enum StoreError {
 impl StoreError {
     /// Wraps what the system says about `action`.
     pub fn disk(action: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Disk { action, source }
+        move |source| Self::Disk {
+            action,
+            source: without_path(source),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! process that has the rights of `config/rbac` and nothing more.
 
 mod admission;
+mod bad_input;
 mod catalog;
 mod crash;
 mod gate;

@@ -1,0 +1,156 @@
+//! Bad input: every refusal says what is wrong and where, leaves everything else alone, and is
+//! neither a panic nor a hot loop.
+//!
+//! Texts are those of api.md 4.4 and catalogs.md 2.5; delays those of README decision 7.
+
+mod apart;
+mod calm;
+mod catalogs;
+mod digests;
+mod disk;
+mod extensions;
+mod hostile;
+mod registry;
+mod schema;
+
+use std::path::Path;
+use std::time::Duration;
+
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use olm_api::conditions::types;
+use olm_api::{ClusterCatalog, ClusterExtension, GROUP};
+use olm_core::status::find;
+use olm_test::audit;
+use olm_test::cluster::Cluster;
+use olm_test::extension::{Extension, ROLLOUT, condition, is};
+use olm_test::wait;
+use serde_json::json;
+
+const REPORTED: Duration = Duration::from_secs(120);
+
+/// Files of a catalog that can be read.
+const GOOD: &str = "{\"schema\": \"olm.package\", \"name\": \"shop\"}";
+
+/// One ClusterCatalog of a test.
+struct Catalog {
+    name: String,
+    api: Api<ClusterCatalog>,
+}
+
+impl Catalog {
+    async fn create(cluster: &Cluster, name: &str, image: &str) -> Self {
+        let catalog = json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
+            "metadata": {"name": name},
+            "spec": {"source": {"type": "Image", "image": {"ref": image}}},
+        });
+        let catalog = serde_json::from_value(catalog).expect("a ClusterCatalog");
+        let api = Api::<ClusterCatalog>::all(cluster.client.clone());
+        api.create(&PostParams::default(), &catalog)
+            .await
+            .expect("the catalog is admitted");
+        Self {
+            name: name.to_owned(),
+            api,
+        }
+    }
+
+    async fn set_image(&self, image: &str) {
+        let patch = json!({"spec": {"source": {"image": {"ref": image}}}});
+        self.api
+            .patch(&self.name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .expect("the change is admitted");
+    }
+
+    /// Waits until `Progressing` says exactly this about the newest generation.
+    async fn says(&self, status: &str, reason: &str, message: &str) -> ClusterCatalog {
+        let wanted = (status, reason, message);
+        let what = format!("{}: {wanted:?}", self.name);
+        wait::until(&what, REPORTED, || async {
+            let catalog = self.api.get(&self.name).await.expect("it exists");
+            let conditions = catalog.status.as_ref().map(|status| &status.conditions);
+            let found = conditions.and_then(|all| find(all, types::PROGRESSING));
+            let holds = found.is_some_and(|found| {
+                (&*found.status, &*found.reason, &*found.message) == wanted
+                    && found.observed_generation == catalog.metadata.generation
+            });
+            let seen = found.map(|found| found.message.clone());
+            if holds { Ok(catalog) } else { Err(seen) }
+        })
+        .await
+    }
+
+    /// Waits until the content of the newest generation is served.
+    async fn served(&self) -> ClusterCatalog {
+        let message = "Successfully unpacked and stored content from resolved source";
+        self.says("True", "Succeeded", message).await
+    }
+
+    async fn delete(&self) {
+        let params = DeleteParams::default();
+        self.api.delete(&self.name, &params).await.expect("it goes");
+    }
+}
+
+/// Returns reason and message of `Serving`.
+fn serving(catalog: &ClusterCatalog) -> (String, String) {
+    let status = catalog.status.as_ref().expect("a status");
+    let found = find(&status.conditions, types::SERVING).expect("Serving is reported");
+    (found.reason.clone(), found.message.clone())
+}
+
+/// Waits until `Progressing` says exactly this about the newest generation.
+async fn says(
+    extension: &Extension,
+    status: &str,
+    reason: &str,
+    message: &str,
+) -> ClusterExtension {
+    let what = format!("Progressing {status}/{reason} {message:?}");
+    extension
+        .eventually(&what, ROLLOUT, |found| {
+            is(found, "Progressing", status, reason)
+                && condition(found, "Progressing").is_some_and(|found_condition| {
+                    found_condition.message == message
+                        && found_condition.observed_generation == found.metadata.generation
+                })
+        })
+        .await
+}
+
+/// Asserts that nothing is installed and that the status says so.
+async fn nothing_installed(extension: &Extension, found: &ClusterExtension) {
+    assert!(is(found, "Installed", "False", "Failed"), "{found:#?}");
+    let installed = condition(found, "Installed").map(|found| found.message.as_str());
+    assert_eq!(installed, Some("No bundle installed"));
+    let status = found.status.as_ref().expect("a status");
+    assert!(status.install.is_none());
+    assert!(extension.revisions().await.is_empty());
+}
+
+/// Asserts that the controller whose folder this is has neither ended nor panicked.
+fn is_well(state: &Path) {
+    let log = std::fs::read_to_string(state.join("log")).expect("the controller logs");
+    assert!(!log.contains("panicked"), "{log}");
+    let pid = std::fs::read_to_string(state.join("pid")).expect("the controller runs");
+    let running = std::fs::read_to_string(format!("/proc/{}/cmdline", pid.trim()));
+    assert!(
+        running.is_ok_and(|line| line.contains("olm-controller")),
+        "the controller has ended"
+    );
+}
+
+/// Asserts that the shared controller is well.
+fn controller_is_well(cluster: &Cluster) {
+    is_well(&cluster.dir.join("controller-state"));
+}
+
+/// Returns how often the status of an object was written, or tried to be.
+fn status_writes(cluster: &Cluster, resource: &str, name: &str) -> usize {
+    audit::writes(&cluster.plane.addresses.audit_log)
+        .iter()
+        .filter(|write| write.group == GROUP && write.resource == resource)
+        .filter(|write| write.subresource == "status" && write.name == name)
+        .count()
+}

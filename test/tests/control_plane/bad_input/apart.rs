@@ -1,0 +1,114 @@
+//! A control plane for the tests that break it: a registry that is gone, a CRD without its schema,
+//! a full disk. They take turns on it, each with a controller of its own.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use olm_test::cluster::{Cluster, ControlPlane, Controller, ControllerOptions};
+use olm_test::wait;
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::is_well;
+
+static TURN: Mutex<()> = Mutex::const_new(());
+static PLANE: OnceLock<ControlPlane> = OnceLock::new();
+
+/// A turn on the control plane.
+pub(super) struct Apart {
+    pub(super) cluster: Cluster,
+    /// Name and folder of the controller of this turn.
+    name: String,
+    pub(super) state: PathBuf,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Waits for a turn; nothing of the controller is started yet.
+pub(super) async fn turn(name: &str) -> Apart {
+    let turn = TURN.lock().await;
+    let plane = tokio::task::spawn_blocking(|| PLANE.get_or_init(ControlPlane::start))
+        .await
+        .expect("the control plane starts");
+    Apart {
+        cluster: Cluster {
+            plane,
+            client: plane.client().await,
+            registry: plane.addresses.registry.clone(),
+            dir: plane.addresses.dir.clone(),
+        },
+        name: name.to_owned(),
+        state: plane.addresses.dir.join(format!("{name}-state")),
+        _turn: turn,
+    }
+}
+
+impl Apart {
+    /// Starts the controller of this turn.
+    pub(super) async fn start(&self) -> Controller {
+        let (plane, name) = (self.cluster.plane, self.name.clone());
+        let options = ControllerOptions {
+            name,
+            ..ControllerOptions::default()
+        };
+        tokio::task::spawn_blocking(move || Controller::start(plane, options))
+            .await
+            .expect("the controller starts")
+    }
+
+    /// Returns another handle on the cluster, for a scene.
+    pub(super) fn handle(&self) -> Cluster {
+        Cluster {
+            plane: self.cluster.plane,
+            client: self.cluster.client.clone(),
+            registry: self.cluster.registry.clone(),
+            dir: self.cluster.dir.clone(),
+        }
+    }
+
+    /// Asserts that the controller is well.
+    pub(super) fn is_well(&self) {
+        is_well(&self.state);
+    }
+
+    /// Returns how many passes over an object the log tells of.
+    pub(super) fn passes(&self, name: &str) -> usize {
+        let log = std::fs::read_to_string(self.state.join("log")).expect("the controller logs");
+        log.lines()
+            .filter(|line| line.contains("reconcile ending"))
+            .filter(|line| {
+                let name = format!("name={name}");
+                let quoted = name.replace('=', "=\"") + "\"";
+                [name.clone() + " ", name + "}", quoted]
+                    .iter()
+                    .any(|wanted| line.contains(wanted))
+            })
+            .count()
+    }
+
+    /// Lets `window` pass, and asserts meanwhile nothing but what decision 7 allows was done about
+    /// these failing objects: passes ever further apart, and no write of a status.
+    pub(super) async fn is_calm(&self, objects: &[(&str, &str)], window: Duration) {
+        let count = || {
+            objects.iter().map(|(resource, name)| {
+                let writes = super::status_writes(&self.cluster, resource, name);
+                (*name, self.passes(name), writes)
+            })
+        };
+        let before: Vec<_> = count().collect();
+        let end = Instant::now() + window;
+        wait::until("the window has passed", window * 2, || async {
+            if Instant::now() >= end {
+                Ok(())
+            } else {
+                Err(())
+            }
+        })
+        .await;
+        for ((name, passes, writes), (_, passes_then, writes_then)) in count().zip(before) {
+            let (passes, writes) = (passes - passes_then, writes - writes_then);
+            // From 5 ms on, eleven doublings fill ten seconds.
+            assert!(passes <= 12, "{passes} passes over {name} in {window:?}");
+            assert_eq!(writes, 0, "writes of the status of {name}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Everything bad at once: the controller stays calm, and what is good is installed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use olm_test::extension::Extension;
+use olm_test::images;
+use olm_test::package::{Bundle, Entry, Files, Package};
+use olm_test::scene::Scene;
+use serde_json::{Value, json};
+
+use super::{Catalog, apart};
+
+/// Returns the files of a catalog of two packages: a good one, and one without a CSV.
+async fn publish(scene: &mut Scene, broken: &Package) {
+    let bundle = Bundle::new("1.0.0");
+    let entries = [Entry {
+        version: "1.0.0".to_owned(),
+        replaces: None,
+    }];
+    let mut catalog = Files::new();
+    for package in [&scene.package, broken] {
+        let mut files = package.bundle_files(&bundle);
+        if package.suffix == broken.suffix {
+            files.remove("manifests/csv.yaml");
+        }
+        let image = format!("{}/{}:v1", scene.cluster.registry, package.name());
+        images::push_bundle(&image, files).await;
+        let pushed = BTreeMap::from([("1.0.0".to_owned(), image)]);
+        catalog.extend(package.catalog_files(&entries, &pushed));
+    }
+    scene.publish_catalog(catalog).await;
+}
+
+// README decision 7
+#[tokio::test(flavor = "multi_thread")]
+async fn failing_catalogs_and_extensions_are_tried_ever_more_rarely() {
+    let apart = apart::turn("calm").await;
+    let _controller = apart.start().await;
+    let mut scene = Scene::empty(apart.handle(), "calm");
+    let broken = Package::new("uncalm");
+    publish(&mut scene, &broken).await;
+    scene.create_namespace();
+    scene.grant(&[Bundle::new("1.0.0")]);
+    let namespace = ["--namespace", &*scene.name];
+    let powerless = [&["create", "serviceaccount", "powerless"], &namespace[..]].concat();
+    apart.cluster.plane.kubectl(&powerless);
+
+    let registry = &apart.cluster.registry;
+    let text = format!("{registry}/bad/calm-text:v1");
+    let files = [("configs/README.md".to_owned(), b"no catalog".to_vec())];
+    images::push_catalog(&text, files.into_iter().collect()).await;
+    let sources = [
+        ("bad-calm-text", text),
+        ("bad-calm-missing", format!("{registry}/bad/none:v1")),
+        ("bad-calm-unreachable", "127.0.0.1:1/bad/none:v1".to_owned()),
+        ("bad-calm-blocked", "foo/bar:latest".to_owned()),
+    ];
+    let mut catalogs = Vec::new();
+    for (name, image) in &sources {
+        catalogs.push(Catalog::create(&apart.cluster, name, image).await);
+    }
+    let served = json!({"matchLabels": {"olm.operatorframework.io/metadata.name": scene.name}});
+    let good = |more: Value| {
+        let mut filter = json!({"packageName": scene.package.name(), "selector": served});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            filter[key] = value.clone();
+        }
+        filter
+    };
+    let asked = [
+        (
+            "calm-nocsv",
+            "installer",
+            &*scene.name,
+            good(json!({"packageName": broken.name()})),
+        ),
+        (
+            "calm-norange",
+            "installer",
+            &*scene.name,
+            good(json!({"version": "1.2.3-01"})),
+        ),
+        (
+            "calm-nothing",
+            "installer",
+            &*scene.name,
+            good(json!({"packageName": "nothing"})),
+        ),
+        (
+            "calm-nonamespace",
+            "installer",
+            "calm-none",
+            good(json!({})),
+        ),
+        ("calm-noaccount", "nobody", &*scene.name, good(json!({}))),
+        ("calm-norights", "powerless", &*scene.name, good(json!({}))),
+        (
+            "calm-nocatalog",
+            "installer",
+            &*scene.name,
+            good(json!({"selector": {}})),
+        ),
+    ];
+    let client = &apart.cluster.client;
+    let mut extensions = Vec::new();
+    for (name, account, namespace, filter) in asked {
+        let extension = Extension::create(client, name, namespace, account, filter).await;
+        extensions.push(extension);
+    }
+    for extension in &extensions {
+        let failing = |found: &olm_api::ClusterExtension| {
+            olm_test::extension::condition(found, "Progressing").is_some_and(|progressing| {
+                ["Retrying", "InvalidConfiguration"].contains(&progressing.reason.as_str())
+            })
+        };
+        let within = Duration::from_secs(60);
+        extension.eventually("a failure", within, failing).await;
+    }
+
+    let catalogs_of = sources.iter().map(|(name, _)| ("clustercatalogs", *name));
+    let extensions_of = extensions.iter();
+    let extensions_of = extensions_of.map(|one| ("clusterextensions", one.name.as_str()));
+    let all: Vec<_> = catalogs_of.chain(extensions_of).collect();
+    apart.is_calm(&all, Duration::from_secs(10)).await;
+
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    apart.is_well();
+    for extension in extensions.iter().chain([&extension]) {
+        extension.delete().await;
+    }
+    for catalog in catalogs {
+        catalog.delete().await;
+    }
+}

@@ -1,0 +1,135 @@
+//! Content that is not what its digest says: nothing of it is used.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use olm_image::digest::Digest;
+use olm_image::push::{BuiltImage, ImageBuilder};
+use olm_test::cluster::{self, Cluster};
+use olm_test::images;
+use olm_test::package::{Bundle, Files, chain};
+use olm_test::scene::Scene;
+use serde_json::json;
+
+use super::{Catalog, GOOD, controller_is_well, nothing_installed, says};
+
+const LABEL: &str = "operators.operatorframework.io.index.configs.v1";
+
+fn image(files: &Files) -> BuiltImage {
+    let files = files
+        .iter()
+        .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+    let builder = ImageBuilder::new().label(LABEL, "/configs").layer(files);
+    builder.expect("a layer").build().expect("an image")
+}
+
+fn catalog_image(name: &str) -> BuiltImage {
+    // The name keeps the layer from being one of another test.
+    let text = GOOD.replace("shop", name);
+    image(&Files::from([(
+        "configs/catalog.json".to_owned(),
+        text.into_bytes(),
+    )]))
+}
+
+/// Changes one byte of a blob behind the registry's back, and returns the digest it has now.
+fn tamper(cluster: &Cluster, digest: &Digest) -> Digest {
+    let file = stored(cluster, digest);
+    let mut bytes = std::fs::read(&file).expect("the registry stores the blob");
+    *bytes.last_mut().expect("a blob is not empty") ^= 0xff;
+    std::fs::write(file, &bytes).expect("the blob can be changed");
+    Digest::sha256(&bytes)
+}
+
+fn stored(cluster: &Cluster, digest: &Digest) -> PathBuf {
+    let mut folders = vec![cluster.dir.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.ends_with(format!("{}/data", digest.hex())) {
+                return path;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    panic!("the registry does not store {digest}")
+}
+
+// catalogs.md O4
+#[tokio::test(flavor = "multi_thread")]
+async fn layer_with_another_digest_is_no_catalog() {
+    let cluster = cluster::with_controller().await;
+    let tag = format!("{}/bad/digest-layer:v1", cluster.registry);
+    let built = catalog_image("digest-layer");
+    images::send_built(&tag, &built).await;
+    let want = Digest::sha256(&built.layers[0]);
+    let got = tamper(&cluster, &want);
+    let catalog = Catalog::create(&cluster, "bad-digest-layer", &tag).await;
+    let message = format!(
+        "source catalog content: error copying image: reading blob {want}: content has digest \
+         {got}, expected {want}"
+    );
+    let found = catalog.says("True", "Retrying", &message).await;
+    assert!(found.status.expect("a status").resolved_source.is_none());
+    controller_is_well(&cluster);
+    catalog.delete().await;
+}
+
+// catalogs.md O4
+#[tokio::test(flavor = "multi_thread")]
+async fn configuration_that_lists_other_layers_is_no_catalog() {
+    let cluster = cluster::with_controller().await;
+    let tag = format!("{}/bad/digest-diff:v1", cluster.registry);
+    let mut built = catalog_image("digest-diff");
+    let config = String::from_utf8(built.config).expect("a configuration is text");
+    let parsed: serde_json::Value = serde_json::from_str(&config).expect("a configuration");
+    let old = parsed["rootfs"]["diff_ids"][0].as_str().expect("a layer");
+    let other = Digest::sha256(b"other").to_string();
+    let before = Digest::sha256(config.as_bytes()).to_string();
+    built.config = config.replace(old, &other).into_bytes();
+    let after = Digest::sha256(&built.config).to_string();
+    let manifest = String::from_utf8(built.manifest).expect("a manifest is text");
+    built.manifest = manifest.replace(&before, &after).into_bytes();
+    images::send_built(&tag, &built).await;
+    let catalog = Catalog::create(&cluster, "bad-digest-diff", &tag).await;
+    let message = format!(
+        "source catalog content: error unpacking image: layer 1, entry \"configs/catalog.json\": \
+         decompressed layer has digest {old}, the image configuration says {other}"
+    );
+    catalog.says("True", "Retrying", &message).await;
+    controller_is_well(&cluster);
+    catalog.delete().await;
+}
+
+// catalogs.md O4; api.md row 23
+#[tokio::test(flavor = "multi_thread")]
+async fn bundle_with_another_digest_is_not_installed_until_the_registry_has_the_right_one() {
+    let cluster = cluster::with_controller().await;
+    let mut scene = Scene::empty(cluster, "nodigest");
+    let bundle = Bundle::new("1.0.0");
+    let tag = format!("{}/{}-bundle:v1", scene.cluster.registry, scene.name);
+    let built = image(&scene.package.bundle_files(&bundle));
+    let by_digest = images::send_built(&tag, &built).await;
+    let want = Digest::sha256(&built.layers[0]);
+    let got = tamper(&scene.cluster, &want);
+    let pushed = BTreeMap::from([("1.0.0".to_owned(), by_digest)]);
+    let catalog = scene.package.catalog_files(&chain(&["1.0.0"]), &pushed);
+    scene.publish_catalog(catalog).await;
+    scene.create_namespace();
+    scene.grant(std::slice::from_ref(&bundle));
+
+    let extension = scene.install(json!({})).await;
+    let message = format!(
+        "error for resolved bundle \"buoy-nodigest.v1.0.0\" with version \"1.0.0\": error copying \
+         image: reading blob {want}: content has digest {got}, expected {want}"
+    );
+    let found = says(&extension, "True", "Retrying", &message).await;
+    nothing_installed(&extension, &found).await;
+    controller_is_well(&scene.cluster);
+
+    std::fs::write(stored(&scene.cluster, &want), &built.layers[0]).expect("it is mended");
+    extension.installed("1.0.0").await;
+    extension.delete().await;
+}

@@ -1,0 +1,126 @@
+//! A disk that is full, and one that has room again.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use olm_test::images;
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use serde_json::json;
+
+use super::{Catalog, GOOD, apart, nothing_installed, says, serving};
+
+/// A small file system in memory; it goes when this is dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(at: &Path) -> Self {
+        fs::create_dir_all(at).expect("a folder");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=4m,nr_inodes=256", "olm-test"])
+            .arg(at)
+            .status();
+        assert!(
+            mounted.is_ok_and(|status| status.success()),
+            "cannot mount a tmpfs at {}; this test needs the right to mount (root, CAP_SYS_ADMIN)",
+            at.display()
+        );
+        Self(at.to_owned())
+    }
+
+    /// Takes every byte there is.
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.join("filler")).expect("a file");
+        while file.write_all(&[7; 4096]).is_ok() {}
+    }
+
+    /// Takes every inode there is, so that not even a folder can be made.
+    fn fill_inodes(&self) {
+        let folder = self.0.join("fillers");
+        fs::create_dir(&folder).expect("a folder");
+        let full = (0..).find(|at| fs::File::create(folder.join(at.to_string())).is_err());
+        assert!(full.is_some());
+    }
+
+    fn make_room(&self) {
+        let _ = fs::remove_file(self.0.join("filler"));
+        let _ = fs::remove_dir_all(self.0.join("fillers"));
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+// catalogs.md A13, 2.5
+#[tokio::test(flavor = "multi_thread")]
+async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_room() {
+    let apart = apart::turn("full-catalogs").await;
+    let disk = Disk::mount(&apart.state.join("catalogs"));
+    let _controller = apart.start().await;
+    let image = format!("{}/bad/full:v1", apart.cluster.registry);
+    let files = [("configs/c.json".to_owned(), GOOD.as_bytes().to_vec())];
+    images::push_catalog(&image, files.into_iter().collect()).await;
+    let served = Catalog::create(&apart.cluster, "bad-full-served", &image).await;
+    let before = served.served().await;
+
+    let full = "error storing fbc: error writing catalog content: No space left on device (os \
+        error 28)";
+    disk.fill();
+    let waits = Catalog::create(&apart.cluster, "bad-full", &image).await;
+    let found = waits.says("True", "Retrying", full).await;
+    assert_eq!(serving(&found).0, "Unavailable");
+    let failing = [("clustercatalogs", "bad-full")];
+    apart.is_calm(&failing, Duration::from_secs(5)).await;
+    disk.make_room();
+    waits.served().await;
+    waits.delete().await;
+
+    disk.fill_inodes();
+    let waits = Catalog::create(&apart.cluster, "bad-inodes", &image).await;
+    waits.says("True", "Retrying", full).await;
+    let failing = [("clustercatalogs", "bad-inodes")];
+    apart.is_calm(&failing, Duration::from_secs(5)).await;
+    assert_eq!(served.served().await.status, before.status);
+    disk.make_room();
+    waits.served().await;
+    let left = fs::read_dir(disk.0.join("tmp")).expect("the folder is there");
+    assert_eq!(left.count(), 0, "what could not be stored is left");
+    apart.is_well();
+    waits.delete().await;
+    served.delete().await;
+}
+
+// api.md row 23
+#[tokio::test(flavor = "multi_thread")]
+async fn full_bundle_disk_holds_an_install_until_it_has_room() {
+    let apart = apart::turn("full-bundles").await;
+    let disk = Disk::mount(&apart.state.join("bundles"));
+    let _controller = apart.start().await;
+    let bundles = [Bundle::new("1.0.0")];
+    for (name, fill) in [
+        ("fullbytes", Disk::fill as fn(&Disk)),
+        ("fullinodes", Disk::fill_inodes),
+    ] {
+        fill(&disk);
+        let scene = Scene::set(apart.handle(), name, &bundles, &chain(&["1.0.0"])).await;
+        let extension = scene.install(json!({})).await;
+        let message = format!(
+            "error for resolved bundle \"buoy-{name}.v1.0.0\" with version \"1.0.0\": error \
+             storing image: No space left on device (os error 28)"
+        );
+        let found = says(&extension, "True", "Retrying", &message).await;
+        nothing_installed(&extension, &found).await;
+        let failing = [("clusterextensions", extension.name.as_str())];
+        apart.is_calm(&failing, Duration::from_secs(5)).await;
+        disk.make_room();
+        extension.installed("1.0.0").await;
+        extension.delete().await;
+    }
+    apart.is_well();
+}
