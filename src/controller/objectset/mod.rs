@@ -9,6 +9,7 @@ mod context;
 mod error;
 mod own;
 mod reconcile;
+mod rights;
 mod secrets;
 mod teardown;
 mod write;

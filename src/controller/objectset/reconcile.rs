@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::channel::mpsc;
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
@@ -26,7 +26,7 @@ use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
 
 use super::content::{Content, read_secrets, require_immutable, resolve};
 use super::own::{add_finalizer, archive_sibling, remove_finalizer, report};
-use super::{Context, ExtensionState, ObjectSetError, teardown};
+use super::{Context, ExtensionState, ObjectSetError, rights, teardown};
 
 /// How often objects that fail their probes are looked at where they cannot be watched.
 const POLL_FAILING: Duration = Duration::from_secs(10);
@@ -78,6 +78,7 @@ pub async fn run(
         .applied_objects()
         .predicate_filter(relevant, PredicateConfig::default());
     let woken = woken.map(|name| ObjectRef::<Guarded>::new(&name));
+    let granted = rights::granted(&ctx.client, reader.clone());
     let config = controller::Config::default().concurrency(ctx.settings.concurrency);
     // A Secret that comes back, or is made immutable, unblocks the revision it belongs to.
     let secrets = Api::<PartialObjectMeta<Secret>>::namespaced(
@@ -91,7 +92,7 @@ pub async fn run(
             let revision = secret.labels().get(label::REVISION_NAME);
             revision.map(|name| ObjectRef::<Guarded>::new(name))
         })
-        .reconcile_on(woken)
+        .reconcile_on(stream::select(woken, granted))
         .graceful_shutdown_on(shutdown)
         .run(reconcile, error_policy, ctx);
     drain(results).await;
