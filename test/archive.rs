@@ -56,8 +56,10 @@ impl Archive {
     pub fn pax(self, key: &str, value: &str) -> Self {
         let rest = key.len() + value.len() + " =\n".len();
         // The length counts its own digits.
-        let length = (1..).find(|digits| (rest + digits).to_string().len() == *digits);
-        let length = rest + length.expect("a number has digits");
+        let mut length = rest;
+        while rest + length.to_string().len() != length {
+            length += 1;
+        }
         let record = format!("{length} {key}={value}\n");
         self.entry(b'x', b"pax", b"", record.len() as u64, record.as_bytes())
     }

@@ -141,9 +141,13 @@ impl Context {
             .get_opt(name)
             .await
             .map_err(|err| ObjectSetError::own("getting ClusterExtension", err))?;
-        let Some(DeserializeGuard(Ok(extension))) = found else {
+        let Some(DeserializeGuard(read)) = found else {
             return Ok(ExtensionState::Gone);
         };
+        // It lives, whatever is wrong with it: to take it for gone would remove what it installed.
+        let extension = read.map_err(|err| {
+            ObjectSetError::own("reading ClusterExtension", kube::Error::Service(err.into()))
+        })?;
         let uid = extension.metadata.uid.as_ref();
         if owner.is_some_and(|owner| Some(&owner.uid) != uid) {
             return Ok(ExtensionState::Gone);

@@ -105,6 +105,7 @@ impl Apart {
         })
         .await;
         for ((name, passes, writes), (_, passes_then, writes_then)) in count().zip(before) {
+            assert!(passes_then > 0, "the log tells of no pass over {name}");
             let (passes, writes) = (passes - passes_then, writes - writes_then);
             // From 5 ms on, eleven doublings fill ten seconds.
             assert!(passes <= 12, "{passes} passes over {name} in {window:?}");

@@ -127,9 +127,8 @@ async fn failing_catalogs_and_extensions_are_tried_ever_more_rarely() {
     let extension = scene.install(json!({})).await;
     extension.installed("1.0.0").await;
     apart.is_well();
-    for extension in extensions.iter().chain([&extension]) {
-        extension.delete().await;
-    }
+    let all = extensions.iter().chain([&extension]);
+    futures::future::join_all(all.map(Extension::delete)).await;
     for catalog in catalogs {
         catalog.delete().await;
     }

@@ -71,8 +71,7 @@ async fn unreachable_registry_stops_nothing_that_runs_and_is_found_again() {
     waiting.installed("1.0.0").await;
     apart.is_well();
     catalog.delete().await;
-    waiting.delete().await;
-    running.delete().await;
+    futures::join!(waiting.delete(), running.delete());
 }
 
 /// Serves a registry that refuses every manifest with a number of its own, and counts them.
