@@ -177,3 +177,67 @@ fn contract_strings_stand_in_one_place() {
         }
     }
 }
+
+/// ARCHITECTURE.md, invariant 3: typed structs of Kubernetes kinds would drop fields newer than
+/// they are, so nothing between unpacking and applying may use one.
+#[test]
+fn objects_of_a_bundle_never_pass_through_typed_structs() {
+    let folders = [
+        "src/core/bundle",
+        "src/core/config",
+        "src/core/render",
+        "src/core/revision",
+        "src/core/preflight",
+        "src/controller/apply",
+    ];
+    for (file, code) in code(&folders) {
+        let typed: Vec<_> = code
+            .lines()
+            .filter(|line| line.contains("k8s_openapi::api::"))
+            // Read from the cluster to judge a claim; never part of a bundle.
+            .filter(|line| !line.contains("storage::v1::StorageClass"))
+            .collect();
+        assert!(typed.is_empty(), "{} uses {typed:?}", file.display());
+    }
+}
+
+/// ARCHITECTURE.md, invariant 4: outside `apply` nobody can write an arbitrary kind, but for the
+/// gate, whose ClusterOperator has no typed struct.
+#[test]
+fn only_apply_and_the_gate_write_kinds_they_do_not_know() {
+    for (file, code) in code(&["src/controller"]) {
+        let path = file.to_string_lossy();
+        if path.contains("/apply/") || path.contains("/gate/") {
+            continue;
+        }
+        assert!(
+            !code.contains("DynamicObject"),
+            "{path} can write objects of any kind"
+        );
+    }
+}
+
+/// ARCHITECTURE.md, invariant 7: every crate forbids `unsafe` and, outside tests, `unwrap`.
+#[test]
+fn every_crate_takes_the_lints_of_the_workspace() {
+    let root = std::fs::read_to_string(paths::repository().join("Cargo.toml")).expect("a manifest");
+    for lint in ["unsafe_code = \"forbid\"", "unwrap_used = \"warn\""] {
+        assert!(root.contains(lint), "the workspace does not say {lint}");
+    }
+    for folder in [
+        "api",
+        "src/core",
+        "src/image",
+        "src/controller",
+        "src/cli",
+        "hack/xtask",
+    ] {
+        let manifest = paths::repository().join(folder).join("Cargo.toml");
+        let text = std::fs::read_to_string(&manifest).expect("a manifest");
+        assert!(
+            text.contains("[lints]\nworkspace = true"),
+            "{} has lints of its own",
+            manifest.display()
+        );
+    }
+}
