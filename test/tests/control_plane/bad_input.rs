@@ -81,6 +81,21 @@ impl Catalog {
         .await
     }
 
+    /// Waits until a failure is reported, whatever it is.
+    async fn failed(&self) {
+        let what = format!("{} fails", self.name);
+        wait::until(&what, REPORTED, || async {
+            let catalog = self.api.get(&self.name).await.expect("it exists");
+            let conditions = catalog.status.as_ref().map(|status| &status.conditions);
+            conditions
+                .and_then(|all| find(all, types::PROGRESSING))
+                .filter(|found| found.reason != "Succeeded")
+                .map(drop)
+                .ok_or("no failure")
+        })
+        .await;
+    }
+
     /// Waits until the content of the newest generation is served.
     async fn served(&self) -> ClusterCatalog {
         let message = "Successfully unpacked and stored content from resolved source";

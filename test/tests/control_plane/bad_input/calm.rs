@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use olm_test::cluster::Cluster;
 use olm_test::extension::Extension;
 use olm_test::images;
 use olm_test::package::{Bundle, Entry, Files, Package};
@@ -32,6 +33,52 @@ async fn publish(scene: &mut Scene, broken: &Package) {
     scene.publish_catalog(catalog).await;
 }
 
+/// Creates catalogs none of which can be read, and waits until each of them says so.
+async fn failing_catalogs(cluster: &Cluster) -> Vec<Catalog> {
+    let registry = &cluster.registry;
+    let text = format!("{registry}/bad/calm-text:v1");
+    let files = [("configs/README.md".to_owned(), b"no catalog".to_vec())];
+    images::push_catalog(&text, files.into_iter().collect()).await;
+    let sources = [
+        ("bad-calm-text", text),
+        ("bad-calm-missing", format!("{registry}/bad/none:v1")),
+        ("bad-calm-unreachable", "127.0.0.1:1/bad/none:v1".to_owned()),
+        ("bad-calm-blocked", "foo/bar:latest".to_owned()),
+    ];
+    let mut catalogs = Vec::new();
+    for (name, image) in &sources {
+        catalogs.push(Catalog::create(cluster, name, image).await);
+    }
+    for catalog in &catalogs {
+        catalog.failed().await;
+    }
+    catalogs
+}
+
+/// Creates extensions of these names, accounts, namespaces and filters, and waits until each of
+/// them has failed.
+async fn failing_extensions<'a>(
+    cluster: &Cluster,
+    asked: impl IntoIterator<Item = (&'a str, &'a str, &'a str, Value)>,
+) -> Vec<Extension> {
+    let client = &cluster.client;
+    let mut extensions = Vec::new();
+    for (name, account, namespace, filter) in asked {
+        let extension = Extension::create(client, name, namespace, account, filter).await;
+        extensions.push(extension);
+    }
+    for extension in &extensions {
+        let failing = |found: &olm_api::ClusterExtension| {
+            olm_test::extension::condition(found, "Progressing").is_some_and(|progressing| {
+                ["Retrying", "InvalidConfiguration"].contains(&progressing.reason.as_str())
+            })
+        };
+        let within = Duration::from_mins(1);
+        extension.eventually("a failure", within, failing).await;
+    }
+    extensions
+}
+
 // README decision 7
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_catalogs_and_extensions_are_tried_ever_more_rarely() {
@@ -46,20 +93,7 @@ async fn failing_catalogs_and_extensions_are_tried_ever_more_rarely() {
     let powerless = [&["create", "serviceaccount", "powerless"], &namespace[..]].concat();
     apart.cluster.plane.kubectl(&powerless);
 
-    let registry = &apart.cluster.registry;
-    let text = format!("{registry}/bad/calm-text:v1");
-    let files = [("configs/README.md".to_owned(), b"no catalog".to_vec())];
-    images::push_catalog(&text, files.into_iter().collect()).await;
-    let sources = [
-        ("bad-calm-text", text),
-        ("bad-calm-missing", format!("{registry}/bad/none:v1")),
-        ("bad-calm-unreachable", "127.0.0.1:1/bad/none:v1".to_owned()),
-        ("bad-calm-blocked", "foo/bar:latest".to_owned()),
-    ];
-    let mut catalogs = Vec::new();
-    for (name, image) in &sources {
-        catalogs.push(Catalog::create(&apart.cluster, name, image).await);
-    }
+    let catalogs = failing_catalogs(&apart.cluster).await;
     let served = json!({"matchLabels": {"olm.operatorframework.io/metadata.name": scene.name}});
     let good = |more: Value| {
         let mut filter = json!({"packageName": scene.package.name(), "selector": served});
@@ -102,23 +136,10 @@ async fn failing_catalogs_and_extensions_are_tried_ever_more_rarely() {
             good(json!({"selector": {}})),
         ),
     ];
-    let client = &apart.cluster.client;
-    let mut extensions = Vec::new();
-    for (name, account, namespace, filter) in asked {
-        let extension = Extension::create(client, name, namespace, account, filter).await;
-        extensions.push(extension);
-    }
-    for extension in &extensions {
-        let failing = |found: &olm_api::ClusterExtension| {
-            olm_test::extension::condition(found, "Progressing").is_some_and(|progressing| {
-                ["Retrying", "InvalidConfiguration"].contains(&progressing.reason.as_str())
-            })
-        };
-        let within = Duration::from_secs(60);
-        extension.eventually("a failure", within, failing).await;
-    }
+    let extensions = failing_extensions(&apart.cluster, asked).await;
 
-    let catalogs_of = sources.iter().map(|(name, _)| ("clustercatalogs", *name));
+    let catalogs_of = catalogs.iter();
+    let catalogs_of = catalogs_of.map(|one| ("clustercatalogs", one.name.as_str()));
     let extensions_of = extensions.iter();
     let extensions_of = extensions_of.map(|one| ("clusterextensions", one.name.as_str()));
     let all: Vec<_> = catalogs_of.chain(extensions_of).collect();

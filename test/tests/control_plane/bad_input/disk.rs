@@ -41,7 +41,7 @@ impl Disk {
     fn fill_inodes(&self) {
         let folder = self.0.join("fillers");
         fs::create_dir(&folder).expect("a folder");
-        let full = (0..).find(|at| fs::File::create(folder.join(at.to_string())).is_err());
+        let full = (0..100_000).find(|at| fs::File::create(folder.join(at.to_string())).is_err());
         assert!(full.is_some());
     }
 

@@ -154,9 +154,9 @@ async fn installed_extension_that_cannot_be_read_any_more_loses_nothing() {
     wait::until("it is spoiled", within, || async { patch(json!(7)) }).await;
     let revision = format!("{}-1", scene.name);
     plane.kubectl(&["delete", "clusterobjectset", &revision, "--wait=false"]);
-    let path = "jsonpath={.status.conditions[?(@.type==\"Progressing\")].message}";
+    let message = "jsonpath={.status.conditions[?(@.type==\"Progressing\")].message}";
     let reported = || async {
-        let args = ["get", "clusterobjectset", &revision, "--output", path];
+        let args = ["get", "clusterobjectset", &revision, "--output", message];
         let message = plane.kubectl(&args);
         if message.starts_with("reading ClusterExtension: ") {
             Ok(())
