@@ -29,8 +29,10 @@ local-cluster: prerequisites ## Build the local control plane (several minutes t
 	@hack/local-cluster/build.sh "$(CURDIR)/$(LOCAL_CLUSTER)"
 
 .PHONY: programs
+# Always the whole workspace: cargo then compiles every dependency once, with one set of features,
+# for the demo and for all tests.
 programs: prerequisites
-	$(CARGO) build --locked --package olm-controller --package kubectl-olm --package xtask
+	$(CARGO) build --locked --workspace
 
 ##@ See it work
 
@@ -71,11 +73,11 @@ test-unit: prerequisites ## Unit, data, property, snapshot and command-line test
 .PHONY: test-control-plane
 test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, etcd and registry
 	cd hack/local-cluster && CGO_ENABLED=0 go test -trimpath ./...
-	$(CARGO) test --locked --package olm-test --features control-plane --test control_plane
+	$(CARGO) test --locked --workspace --features olm-test/control-plane --test control_plane
 
 .PHONY: test-corpus
 test-corpus: local-cluster programs ## Vectors and real bundles beside the checkout (OLM_SHARED, default ../shared)
-	$(CARGO) test --locked --package olm-test --features corpus
+	$(CARGO) test --locked --workspace --features olm-test/corpus --test '*corpus' --test vectors
 
 ##@ Keep it clean
 
