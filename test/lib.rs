@@ -2,7 +2,8 @@
 //!
 //! [`cluster`] starts `local-cluster` (see `hack/local-cluster`) and the controller on it;
 //! [`scene`] sets the stage of a test, [`wait`] polls a condition with a deadline, [`bundles`] reads
-//! bundle folders, [`audit`] says who wrote what. Nothing here is a stand-in: API server, etcd and
+//! bundle folders, [`audit`] says who wrote what, [`state`] compares
+//! whole clusters. Nothing here is a stand-in: API server, etcd and
 //! registry are the real programs.
 
 pub mod audit;
@@ -13,4 +14,5 @@ pub mod images;
 pub mod package;
 pub mod paths;
 pub mod scene;
+pub mod state;
 pub mod wait;
