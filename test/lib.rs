@@ -15,4 +15,5 @@ pub mod package;
 pub mod paths;
 pub mod scene;
 pub mod state;
+pub mod usage;
 pub mod wait;

@@ -138,7 +138,7 @@ fn comparable(key: &str, object: &Value, living: &BTreeSet<String>) -> Value {
     }
     reduced["deleted"] = json!(metadata.get("deletionTimestamp").is_some());
     reduced["owners"] = owners(metadata, living);
-    reduced["fields"] = fields(metadata);
+    reduced["writers"] = writers(metadata);
     kept["metadata"] = reduced;
     let ours = key
         .split(' ')
@@ -165,30 +165,18 @@ fn owners(metadata: &Value, living: &BTreeSet<String>) -> Value {
     owners
 }
 
-/// Returns which fields are ours by which operation, so that a creation that never became an
-/// apply shows.
-fn fields(metadata: &Value) -> Value {
-    let uids = metadata["ownerReferences"].as_array().into_iter().flatten();
-    let uids: Vec<_> = uids.filter_map(|owner| owner["uid"].as_str()).collect();
+/// Returns by which operations we own fields, so that a creation that never became an apply shows.
+/// Which fields is no matter of ours alone: a create owns what the API server defaulted, until the
+/// next apply.
+fn writers(metadata: &Value) -> Value {
     let entries = metadata["managedFields"].as_array().into_iter().flatten();
-    let mut fields: Vec<_> = entries
-        .filter(|entry| {
-            let manager = entry["manager"].as_str().unwrap_or_default();
-            OUR_MANAGERS.iter().any(|ours| manager.contains(ours))
-        })
-        .map(|entry| {
-            let mut text = entry["fieldsV1"].to_string();
-            for uid in &uids {
-                text = text.replace(uid, "uid");
-            }
-            format!(
-                "{} {} {} {text}",
-                entry["manager"], entry["operation"], entry["subresource"]
-            )
-        })
-        .collect();
-    fields.sort();
-    json!(fields)
+    let ours = entries.filter_map(|entry| {
+        let part = |field: &str| entry[field].as_str().unwrap_or_default();
+        let manager = part("manager");
+        let ours = OUR_MANAGERS.iter().any(|ours| manager.contains(ours));
+        ours.then(|| format!("{manager} {} {}", part("operation"), part("subresource")))
+    });
+    json!(ours.collect::<BTreeSet<_>>())
 }
 
 /// Removes times from a status, and puts conditions in the order of their types.

@@ -24,11 +24,9 @@ impl Tally {
             tokio::time::sleep(random.up_to(LIFE)).await;
             world.kill();
             self.kills += 1;
-            let left = world
-                .differences(stage)
-                .await
-                .expect("the cluster can be read");
-            self.in_the_middle += u64::from(!left.is_empty());
+            // What cannot be listed is a kind on its way out.
+            let left = world.differences(stage).await;
+            self.in_the_middle += u64::from(left != Ok(Vec::new()));
             world.restart();
         }
         world.ends_as_undisturbed(stage).await;
@@ -44,8 +42,10 @@ async fn kills_at_random_moments_change_no_end() {
     world.rehearse(&Stage::ALL).await;
     // A round without kills must be found equal, or the comparison means nothing.
     for stage in Stage::ALL {
+        let started = Instant::now();
         world.begin(stage).await;
         world.ends_as_undisturbed(stage).await;
+        println!("{stage:?} again: equal, {:.1?}", started.elapsed());
     }
     let mut tally = Tally::default();
     for round in 1..=rounds {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kube::api::{Api, DeleteParams};
 use olm_api::ClusterExtension;
 use olm_test::cluster::{self, Controller, ControllerOptions};
-use olm_test::extension::Extension;
+use olm_test::extension::{Extension, UNINSTALL};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
 use olm_test::state::State;
@@ -16,8 +16,8 @@ use serde_json::json;
 /// How long the cluster must not change to count as settled.
 const QUIET: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(200);
-/// Longer than Kubernetes can keep an empty CRD terminating.
-pub(crate) const SETTLED: Duration = Duration::from_secs(360);
+/// How long a stage may take to settle; after an outage the longest delay between attempts counts.
+const SETTLED: Duration = Duration::from_secs(150);
 
 /// What is done to an extension, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,25 +109,35 @@ impl World {
             let scene = Scene::set(cluster, &name, &bundles, &entries).await;
             actors.push(Actor { scene, breaks });
         }
-        Self {
+        let mut world = Self {
             plane,
             client,
             controller,
             actors,
             undisturbed: BTreeMap::new(),
-        }
+        };
+        // An uninstall leaves the cluster as it was.
+        let empty = world.quiet().await;
+        world.undisturbed.insert(Stage::Uninstall, empty);
+        world
     }
 
     /// Plays `stages` without any disturbance and remembers how each ends.
     pub(crate) async fn rehearse(&mut self, stages: &[Stage]) {
         for stage in stages {
+            let started = Instant::now();
             self.begin(*stage).await;
-            for actor in &self.actors {
-                actor.ends(&self.client, *stage).await;
+            if *stage == Stage::Uninstall {
+                self.ends_as_undisturbed(*stage).await;
+            } else {
+                for actor in &self.actors {
+                    actor.ends(&self.client, *stage).await;
+                }
+                let state = self.quiet().await;
+                self.undisturbed.insert(*stage, state);
             }
-            let state = self.quiet().await;
-            println!("undisturbed {stage:?}: {} objects", state.len());
-            self.undisturbed.insert(*stage, state);
+            let (objects, took) = (self.undisturbed[stage].len(), started.elapsed());
+            println!("undisturbed {stage:?}: {objects} objects, {took:.1?}");
         }
     }
 
@@ -169,7 +179,11 @@ impl World {
     /// Waits until the cluster is as after the undisturbed `stage`, and stays so.
     pub(crate) async fn ends_as_undisturbed(&self, stage: Stage) {
         let what = format!("{stage:?} ends as it does undisturbed");
-        wait::until(&what, SETTLED, || async {
+        let within = match stage {
+            Stage::Uninstall => UNINSTALL,
+            Stage::Install | Stage::Upgrade | Stage::Rollback => SETTLED,
+        };
+        wait::until(&what, within, || async {
             for _ in 0..2 {
                 match self.differences(stage).await {
                     Ok(lines) if lines.is_empty() => {}
@@ -199,16 +213,15 @@ impl World {
 
     /// Waits until nothing changes any more, and returns what there is.
     async fn quiet(&self) -> State {
-        let deadline = Instant::now() + SETTLED;
+        let deadline = Instant::now() + UNINSTALL;
         let (mut last, mut since) = (None, Instant::now());
         loop {
-            let state = State::read(&self.client)
-                .await
-                .expect("the cluster can be read");
+            // A kind that is just being removed cannot be listed for a moment.
+            let state = State::read(&self.client).await;
             if last.as_ref() != Some(&state) {
                 (last, since) = (Some(state), Instant::now());
             } else if since.elapsed() >= QUIET {
-                return state;
+                return state.expect("the cluster can be read");
             }
             assert!(Instant::now() < deadline, "the cluster does not settle");
             tokio::time::sleep(POLL).await;

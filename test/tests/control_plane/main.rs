@@ -10,3 +10,4 @@ mod install;
 mod objectset;
 mod registry;
 mod render;
+mod silence;
