@@ -18,7 +18,9 @@ use kube::{Api, Client, ResourceExt as _};
 use olm_api::keys::{finalizer, label, manager};
 use olm_api::{ClusterObjectSet, ClusterObjectSetStatus, LifecycleState, ObservedPhase};
 use olm_core::error::{Chain, Classify as _, Disposition};
-use olm_core::revision::{Account, Mark, Outcome, Sibling, account, changed, deadline, statements};
+use olm_core::revision::{
+    Account, Mark, Outcome, Sibling, account, changed, deadline, has_succeeded, statements,
+};
 use serde_json::json;
 use tracing::Instrument as _;
 
@@ -109,7 +111,10 @@ async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>
 }
 
 /// Brings the cluster closer to what one ClusterObjectSet says, and reports.
-#[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the controller passes them so"
+)]
 pub async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Action, ObjectSetError> {
     let DeserializeGuard(Ok(set)) = guarded.as_ref() else {
         tracing::warn!(name = guarded.name_any(), "ClusterObjectSet cannot be read");
@@ -135,7 +140,10 @@ pub async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Actio
 }
 
 /// Says when a failed pass is tried again.
-#[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the controller passes them so"
+)]
 pub fn error_policy(guarded: Arc<Guarded>, err: &ObjectSetError, ctx: Arc<Context>) -> Action {
     let name = guarded.name_any();
     let delay = match err.disposition() {
@@ -263,9 +271,11 @@ async fn roll_out(
         defer_optional: ctx.settings.defer_optional_kinds,
     };
     let mut deferred = Vec::new();
+    let mut overtaken = false;
     for (index, phase) in content.phases.iter().enumerate() {
         let report = applier.apply_phase(&revision, index, phase).await?;
         deferred.extend(report.deferred);
+        overtaken |= report.overtaken;
         if !report.complete {
             let next = ctx.next_look(&pass.set, POLL_FAILING);
             return Ok(Settled {
@@ -274,6 +284,14 @@ async fn roll_out(
                 finished: false,
             });
         }
+    }
+    // What a newer revision made ready is not this one's success: it must never pass for installed.
+    if overtaken && !has_succeeded(&pass.set) {
+        return Ok(Settled {
+            outcome: Some(Outcome::RollingOut(None)),
+            next: ctx.next_look(&pass.set, POLL_FAILING),
+            finished: false,
+        });
     }
     for sibling in siblings
         .iter()
