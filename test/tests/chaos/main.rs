@@ -3,7 +3,8 @@
 //! `make chaos ROUNDS=n` plays install, upgrade, forced rollback and uninstall of three packages
 //! once undisturbed, then again and again while the controller is killed at random moments; then
 //! once more under outages of API server, etcd and registry. Each must end with the very same
-//! objects. `SEED=n` repeats the moments of a run, as far as the machine does.
+//! objects. `SEED=n` repeats the moments of a run, as far as the machine does; `ETCD_SECONDS` and
+//! `REGISTRY_SECONDS` say how long those are gone.
 
 mod faults;
 mod kills;
