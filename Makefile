@@ -79,6 +79,19 @@ test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, et
 test-corpus: local-cluster programs ## Vectors and real bundles beside the checkout (OLM_SHARED, default ../shared)
 	$(CARGO) test --locked --workspace --features olm-test/corpus --test '*corpus' --test vectors
 
+.PHONY: chaos
+chaos: local-cluster programs ## Kill the controller at random moments and take away what it needs (ROUNDS=10, SEED=)
+	ROUNDS=$(or $(ROUNDS),10) $(CARGO) test --locked --workspace --features olm-test/control-plane --test chaos -- --nocapture
+
+.PHONY: silence
+silence: local-cluster programs ## Prove that 50 settled extensions cost no write in five minutes, and measure them
+	EXTENSIONS=$(or $(EXTENSIONS),50) SILENCE_SECONDS=$(or $(SILENCE_SECONDS),300) $(CARGO) test --locked \
+	  --workspace --features olm-test/control-plane --test control_plane -- --nocapture silence
+
+.PHONY: silence-corpus
+silence-corpus: local-cluster programs ## Measure the controller with the real catalog beside the checkout
+	$(CARGO) test --locked --workspace --features olm-test/corpus,olm-test/control-plane --test silence_corpus -- --nocapture
+
 ##@ Keep it clean
 
 .PHONY: lint

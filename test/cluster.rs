@@ -432,11 +432,26 @@ pub async fn shared() -> Cluster {
     let plane = tokio::task::spawn_blocking(|| PLANE.get_or_init(ControlPlane::start))
         .await
         .expect("the control plane starts");
-    Cluster {
-        plane,
-        client: plane.client().await,
-        registry: plane.addresses.registry.clone(),
-        dir: plane.addresses.dir.clone(),
+    Cluster::of(plane).await
+}
+
+/// Starts a control plane for one test alone, which ends with the test program; without a
+/// controller on it.
+pub async fn own() -> Cluster {
+    let plane = tokio::task::spawn_blocking(ControlPlane::start)
+        .await
+        .expect("the control plane starts");
+    Cluster::of(Box::leak(Box::new(plane))).await
+}
+
+impl Cluster {
+    async fn of(plane: &'static ControlPlane) -> Self {
+        Self {
+            plane,
+            client: plane.client().await,
+            registry: plane.addresses.registry.clone(),
+            dir: plane.addresses.dir.clone(),
+        }
     }
 }
 

@@ -50,6 +50,11 @@ impl Extension {
             .create(&PostParams::default(), &extension)
             .await
             .expect("the ClusterExtension is admitted");
+        Self::named(client, name)
+    }
+
+    /// Returns a handle on the ClusterExtension `name`, whether it exists or not.
+    pub fn named(client: &kube::Client, name: &str) -> Self {
         Self {
             name: name.to_owned(),
             client: client.clone(),
@@ -153,6 +158,11 @@ impl Extension {
             .delete(&self.name, &DeleteParams::default())
             .await
             .expect("it can be deleted");
+        self.gone().await;
+    }
+
+    /// Waits until it and its revisions are gone.
+    pub async fn gone(&self) {
         wait::until(&format!("{} is gone", self.name), UNINSTALL, || async {
             match self.api().get_opt(&self.name).await {
                 Ok(None) => Ok(()),

@@ -2,8 +2,9 @@
 //!
 //! [`cluster`] starts `local-cluster` (see `hack/local-cluster`) and the controller on it;
 //! [`scene`] sets the stage of a test, [`wait`] polls a condition with a deadline, [`bundles`] reads
-//! bundle folders, [`release`] makes a catalog of them, [`audit`] says who asked for what,
-//! [`archive`] makes layers nobody should trust. Nothing here is a stand-in: API server, etcd and
+//! bundle folders, [`release`] makes a catalog of them, [`audit`] says who asked for what, [`state`]
+//! compares whole clusters, [`archive`] makes layers nobody should trust. Nothing here is a
+//! stand-in: API server, etcd and
 //! registry are the real programs.
 
 pub mod archive;
@@ -16,4 +17,6 @@ pub mod package;
 pub mod paths;
 pub mod release;
 pub mod scene;
+pub mod state;
+pub mod usage;
 pub mod wait;

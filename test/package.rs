@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 /// Files of an image: path to bytes.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
+const IMAGE: &str = "registry.example.com/buoy:v1";
+
 /// A package whose every name carries the suffix of one test.
 #[derive(Debug, Clone)]
 pub struct Package {
@@ -20,12 +22,17 @@ pub struct Package {
 pub struct Bundle {
     /// The version.
     pub version: String,
-    /// Image of the operator's container; `wrong/image` never becomes ready.
+    /// Image of the (first) operator's container; `wrong/image` never becomes ready.
     pub image: String,
+    /// How many Deployments the bundle has.
+    pub deployments: usize,
     /// `data` of the `ConfigMap`.
     pub data: BTreeMap<String, String>,
     /// Whether the bundle holds a second `ConfigMap`.
     pub second_config_map: bool,
+    /// Bytes of filler in each `ConfigMap`: with enough of it the objects of a revision take several
+    /// Secrets.
+    pub filler: usize,
     /// Value of property `olm.maxOpenShiftVersion`, if the bundle declares one.
     pub max_openshift: Option<String>,
 }
@@ -35,9 +42,11 @@ impl Bundle {
     pub fn new(version: &str) -> Self {
         Self {
             version: version.to_owned(),
-            image: "registry.example.com/buoy:v1".to_owned(),
+            image: IMAGE.to_owned(),
+            deployments: 1,
             data: BTreeMap::from([("depth".to_owned(), "10".to_owned())]),
             second_config_map: false,
+            filler: 0,
             max_openshift: None,
         }
     }
@@ -46,6 +55,20 @@ impl Bundle {
     #[must_use]
     pub fn broken(mut self) -> Self {
         self.image = String::from("wrong/image:v1");
+        self
+    }
+
+    /// Gives the bundle `count` Deployments.
+    #[must_use]
+    pub fn with_deployments(mut self, count: usize) -> Self {
+        self.deployments = count;
+        self
+    }
+
+    /// Puts `bytes` of filler into each `ConfigMap`.
+    #[must_use]
+    pub fn with_filler(mut self, bytes: usize) -> Self {
+        self.filler = bytes;
         self
     }
 
@@ -128,21 +151,25 @@ impl Package {
             );
         }
         put("manifests/crd.yaml", &self.crd_manifest());
+        let config_map = |name: String, data: &BTreeMap<String, String>| {
+            let mut data = data.clone();
+            if bundle.filler > 0 {
+                data.insert("filler".to_owned(), "~".repeat(bundle.filler));
+            }
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name}, "data": data,
+            })
+        };
         put(
             "manifests/settings.yaml",
-            &json!({
-                "apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": self.config_map()}, "data": bundle.data,
-            }),
+            &config_map(self.config_map(), &bundle.data),
         );
         if bundle.second_config_map {
+            let data = BTreeMap::from([("only".to_owned(), "here".to_owned())]);
             put(
                 "manifests/second.yaml",
-                &json!({
-                    "apiVersion": "v1", "kind": "ConfigMap",
-                    "metadata": {"name": format!("{}-second", self.config_map())},
-                    "data": {"only": "here"},
-                }),
+                &config_map(format!("{}-second", self.config_map()), &data),
             );
         }
         put("manifests/csv.yaml", &self.csv(bundle));
@@ -166,7 +193,9 @@ impl Package {
 
     fn csv(&self, bundle: &Bundle) -> Value {
         let name = self.deployment();
-        let labels = json!({"app": name});
+        let deployments: Vec<_> = (0..bundle.deployments)
+            .map(|index| self.deployment_spec(bundle, index))
+            .collect();
         json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
             "metadata": {"name": self.bundle_name(&bundle.version)},
@@ -181,20 +210,29 @@ impl Package {
                         "apiGroups": [format!("{}.example.com", self.suffix)],
                         "resources": ["buoys"], "verbs": ["get", "list", "watch"],
                     }]}],
-                    "deployments": [{"name": name, "spec": {
-                        "replicas": 1,
-                        "selector": {"matchLabels": labels},
-                        "template": {
-                            "metadata": {"labels": labels},
-                            "spec": {
-                                "serviceAccountName": name,
-                                "containers": [{"name": "manager", "image": bundle.image}],
-                            },
-                        },
-                    }}],
+                    "deployments": deployments,
                 }},
             },
         })
+    }
+
+    fn deployment_spec(&self, bundle: &Bundle, index: usize) -> Value {
+        let (name, image) = match index {
+            0 => (self.deployment(), bundle.image.as_str()),
+            _ => (format!("{}-{}", self.deployment(), index + 1), IMAGE),
+        };
+        let labels = json!({"app": name});
+        json!({"name": name, "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "serviceAccountName": self.deployment(),
+                    "containers": [{"name": "manager", "image": image}],
+                },
+            },
+        }})
     }
 
     /// Returns the files of a catalog image with one channel, `stable`.

@@ -202,7 +202,7 @@ fn objects_of_a_bundle_never_pass_through_typed_structs() {
 }
 
 /// ARCHITECTURE.md, invariant 4: outside `apply` nobody can write an arbitrary kind, but for the
-/// gate, whose ClusterOperator has no typed struct.
+/// gate, whose `ClusterOperator` has no typed struct.
 #[test]
 fn only_apply_and_the_gate_write_kinds_they_do_not_know() {
     for (file, code) in code(&["src/controller"]) {

@@ -2,7 +2,7 @@
 
 use olm_api::keys::{annotation, manager};
 use olm_core::object::Object;
-use olm_core::revision::{Decision, decide, desired_object, fold};
+use olm_core::revision::{Decision, decide, desired_object, fold, is_unchanged};
 use serde_json::Value;
 
 use super::endpoint::Endpoint;
@@ -42,8 +42,13 @@ impl Observed<'_> {
         }
     }
 
-    /// Asks the API server whether it would take the object.
-    pub(super) async fn try_out(&self, revision: &Revision) -> Result<(), kube::Error> {
+    /// Asks the API server whether it would take the object. When that would change nothing, the
+    /// object counts as applied, so that a controller that has just started writes nothing.
+    pub(super) async fn try_out(
+        &self,
+        revision: &Revision,
+        memo: &Memo,
+    ) -> Result<(), kube::Error> {
         let mut desired = desired_object(&self.wanted.object, &revision.mark, self.live.as_ref());
         desired.metadata_mut().remove("resourceVersion");
         let answer = match self.live {
@@ -52,8 +57,22 @@ impl Observed<'_> {
         };
         match answer {
             Err(err) if !is_no_verdict(&err) => Err(err),
-            Ok(_) | Err(_) => Ok(()),
+            Ok(tried) => {
+                if let Some(live) = self.live.as_ref().filter(|live| self.stays(live, &tried)) {
+                    memo.settle(&revision.mark.uid, &self.wanted.object, live);
+                }
+                Ok(())
+            }
+            Err(_) => Ok(()),
         }
+    }
+
+    /// Says whether an apply that gave `tried` leaves the object as it is, which was made ours
+    /// completely.
+    fn stays(&self, live: &Object, tried: &Object) -> bool {
+        self.decision == Decision::Update
+            && fold(live, manager::OBJECTS, &[]).is_none()
+            && is_unchanged(live, tried)
     }
 
     /// Writes the object and keeps what the API server returned. A write that met a concurrent one

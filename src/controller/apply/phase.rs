@@ -64,6 +64,8 @@ pub struct PhaseReport {
     pub complete: bool,
     /// The first object that is not ready, and why.
     pub failing: Option<String>,
+    /// Whether a newer revision controls objects of the phase.
+    pub overtaken: bool,
     /// Objects left out because the cluster does not serve their optional kind.
     pub deferred: Vec<String>,
 }
@@ -90,17 +92,21 @@ impl Applier {
     ) -> Result<PhaseReport, ApplyError> {
         let (mut observed, deferred) = self.observe(revision, index, phase).await?;
         reject_collisions(index, &observed)?;
-        let (writing, rest): (Vec<_>, Vec<_>) = observed
+        let mut writing: Vec<_> = observed
             .iter_mut()
-            .partition(|one| one.needs_write(revision, &self.memo));
+            .filter(|one| one.needs_write(revision, &self.memo))
+            .collect();
         self.try_out(revision, index, &writing).await?;
+        writing.retain(|one| one.needs_write(revision, &self.memo));
         self.write(revision, writing).await?;
-        drop(rest);
         reject_collisions(index, &observed)?;
         let failing = self.probe(revision, &observed).await;
         Ok(PhaseReport {
             complete: failing.is_none(),
             failing,
+            overtaken: observed
+                .iter()
+                .any(|one| one.decision == Decision::Progressed),
             deferred,
         })
     }
@@ -161,7 +167,7 @@ impl Applier {
         writing: &[&mut Observed<'_>],
     ) -> Result<(), ApplyError> {
         let asking = writing.iter().map(|one| async move {
-            let answer = one.try_out(revision).await;
+            let answer = one.try_out(revision, &self.memo).await;
             answer.map_err(|err| (&one.wanted.object, err))
         });
         let answers = at_once(asking.collect()).await;

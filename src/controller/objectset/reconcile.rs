@@ -17,7 +17,9 @@ use kube::{Api, Client, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterObjectSet, LifecycleState, ObservedPhase};
 use olm_core::error::{Chain, Classify as _, Disposition};
-use olm_core::revision::{Account, Mark, Outcome, Sibling, account, changed, deadline};
+use olm_core::revision::{
+    Account, Mark, Outcome, Sibling, account, changed, deadline, has_succeeded,
+};
 use tracing::Instrument as _;
 
 use crate::apply::{Applier, ResolvedPhase, Revision, Target};
@@ -265,9 +267,11 @@ async fn roll_out(
         defer_optional: ctx.settings.defer_optional_kinds,
     };
     let mut deferred = Vec::new();
+    let mut overtaken = false;
     for (index, phase) in content.phases.iter().enumerate() {
         let report = applier.apply_phase(&revision, index, phase).await?;
         deferred.extend(report.deferred);
+        overtaken |= report.overtaken;
         if !report.complete {
             let next = ctx.next_look(&pass.set, POLL_FAILING);
             return Ok(Settled {
@@ -276,6 +280,14 @@ async fn roll_out(
                 finished: false,
             });
         }
+    }
+    // What a newer revision made ready is not this one's success: it must never pass for installed.
+    if overtaken && !has_succeeded(&pass.set) {
+        return Ok(Settled {
+            outcome: Some(Outcome::RollingOut(None)),
+            next: ctx.next_look(&pass.set, POLL_FAILING),
+            finished: false,
+        });
     }
     for sibling in siblings
         .iter()

@@ -119,6 +119,21 @@ pub fn fingerprint(live: &Object) -> String {
     hex(&Sha256::digest(go_json::to_string(&state)))
 }
 
+/// Says whether `tried`, the answer to a dry run, is `live` itself: who owns which field, and the
+/// resource version, do not count.
+///
+/// Source: applying.md 3.6, "nothing to change".
+pub fn is_unchanged(live: &Object, tried: &Object) -> bool {
+    let content = |object: &Object| {
+        let mut object = object.clone();
+        let metadata = object.metadata_mut();
+        metadata.remove("managedFields");
+        metadata.remove("resourceVersion");
+        object
+    };
+    content(live) == content(tried)
+}
+
 /// Returns the owner references of `live` without those of `uid`, for a patch that only lets go.
 pub fn released(live: &Object, uid: &str) -> Vec<Value> {
     references(live)

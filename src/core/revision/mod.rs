@@ -24,7 +24,9 @@ pub use adopt::{Claim, Decision, Removal, Sibling, controller, decide, removal};
 pub use error::RevisionError;
 pub use fields::fold;
 pub use identity::{Account, IdentityError, account};
-pub use managed::{Mark, desired_object, fingerprint, forbidden_metadata, orphaned, released};
+pub use managed::{
+    Mark, desired_object, fingerprint, forbidden_metadata, is_unchanged, orphaned, released,
+};
 pub use observed::changed;
 pub use pack::{
     ContentRef, ContentSecret, MAX_OBJECT_BYTES, MAX_SECRET_BYTES, Packed, digest, digest_packed,

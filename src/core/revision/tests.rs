@@ -817,3 +817,20 @@ fn account_is_recorded_then_of_the_extension_then_default() {
     annotations.insert(annotation::SERVICE_ACCOUNT_NAMESPACE.into(), "ns".into());
     assert_eq!(account(&set, None, default), Ok(account_of("sa")));
 }
+
+#[test]
+fn a_dry_run_that_changes_only_bookkeeping_leaves_the_object_as_it_is() {
+    // applying.md a4
+    let live = |depth: &str, version: &str, manager: &str| {
+        object(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": "a", "resourceVersion": version, "labels": {"x": "y"},
+                "managedFields": [{"manager": manager}],
+            },
+            "data": {"depth": depth},
+        }))
+    };
+    assert!(is_unchanged(&live("1", "7", "a"), &live("1", "8", "b")));
+    assert!(!is_unchanged(&live("1", "7", "a"), &live("2", "7", "a")));
+}

@@ -26,7 +26,7 @@ use olm_test::extension::{Extension, ROLLOUT, condition, is};
 use olm_test::wait;
 use serde_json::json;
 
-const REPORTED: Duration = Duration::from_secs(120);
+const REPORTED: Duration = Duration::from_mins(2);
 
 /// Files of a catalog that can be read.
 const GOOD: &str = "{\"schema\": \"olm.package\", \"name\": \"shop\"}";

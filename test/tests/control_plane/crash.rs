@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::api::{Api, ListParams};
 use olm_api::ClusterObjectSet;
-use olm_test::cluster::{Cluster, ControlPlane, Controller, ControllerOptions};
+use olm_test::cluster::{self, Controller, ControllerOptions};
 use olm_test::extension::Extension;
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
@@ -12,22 +12,6 @@ use olm_test::wait;
 use serde_json::json;
 
 const STEP: Duration = Duration::from_secs(30);
-
-/// A control plane of its own, because the controller on it is killed.
-async fn own_cluster() -> Cluster {
-    // The test process keeps it; it ends with the process.
-    let plane: &'static ControlPlane = Box::leak(Box::new(
-        tokio::task::spawn_blocking(ControlPlane::start)
-            .await
-            .expect("the control plane starts"),
-    ));
-    Cluster {
-        plane,
-        client: plane.client().await,
-        registry: plane.addresses.registry.clone(),
-        dir: plane.addresses.dir.clone(),
-    }
-}
 
 async fn wait_for_revision(client: &kube::Client, name: &str) {
     let api = Api::<ClusterObjectSet>::all(client.clone());
@@ -69,7 +53,7 @@ async fn nothing_is_doubled(scene: &Scene, extension: &Extension, revisions: usi
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_in_the_middle_of_install_and_of_upgrade_loses_and_doubles_nothing() {
-    let cluster = own_cluster().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     let mut controller =
         tokio::task::spawn_blocking(move || Controller::start(plane, ControllerOptions::default()))

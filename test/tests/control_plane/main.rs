@@ -12,3 +12,4 @@ mod install;
 mod objectset;
 mod registry;
 mod render;
+mod silence;

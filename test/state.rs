@@ -1,0 +1,307 @@
+//! Everything that is on a cluster, in a form in which two runs can be compared.
+//!
+//! All kinds are read, not only those somebody thought of: what is left over or doubled anywhere
+//! shows. What differs between two equal runs is left out: uids, times, resource versions, the
+//! status of kinds that are not OLM's, and the kinds of [`VOLATILE`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::try_join_all;
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::discovery::{ApiResource, Discovery, verbs};
+use serde_json::{Value, json};
+
+/// Kinds whose objects come and go by themselves or have random names.
+const VOLATILE: [&str; 8] = [
+    "ComponentStatus",
+    "CSINode",
+    "Endpoints",
+    "EndpointSlice",
+    "Event",
+    "Lease",
+    "Node",
+    "Pod",
+];
+const OLM_GROUP: &str = "olm.operatorframework.io";
+/// Parts of the names of all field managers of ours.
+const OUR_MANAGERS: [&str; 2] = ["olm.operatorframework.io", "operator-controller"];
+const LONGEST_VALUE: usize = 160;
+
+/// What is on a cluster: `Kind.group namespace/name` to the object, without what is random.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State(BTreeMap<String, Value>);
+
+impl State {
+    /// Reads the whole cluster.
+    pub async fn read(client: &Client) -> Result<Self, String> {
+        let objects = objects(client).await?;
+        Ok(Self::of(objects))
+    }
+
+    fn of(objects: BTreeMap<String, Value>) -> Self {
+        let living: BTreeSet<String> = objects
+            .values()
+            .filter_map(|object| object["metadata"]["uid"].as_str().map(str::to_owned))
+            .collect();
+        let comparable = objects.into_iter().map(|(key, object)| {
+            let object = comparable(&key, &object, &living);
+            (key, object)
+        });
+        Self(comparable.collect())
+    }
+
+    /// Says in what `found` differs from `self`, one line for each difference.
+    pub fn differences(&self, found: &Self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (key, object) in &self.0 {
+            match found.0.get(key) {
+                None => lines.push(format!("missing: {key}")),
+                Some(other) => compare(key, object, other, &mut lines),
+            }
+        }
+        let more = found.0.keys().filter(|key| !self.0.contains_key(*key));
+        lines.extend(more.map(|key| format!("left over: {key}")));
+        lines
+    }
+
+    /// Returns how many objects there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Says whether there is nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Returns the resource version of every object on the cluster, of [`VOLATILE`] kinds excepted.
+pub async fn resource_versions(client: &Client) -> Result<BTreeMap<String, String>, String> {
+    let objects = objects(client).await?;
+    Ok(objects
+        .into_iter()
+        .map(|(key, object)| {
+            let version = object["metadata"]["resourceVersion"].as_str();
+            (key, version.unwrap_or_default().to_owned())
+        })
+        .collect())
+}
+
+async fn objects(client: &Client) -> Result<BTreeMap<String, Value>, String> {
+    let discovery = Discovery::new(client.clone())
+        .run_aggregated()
+        .await
+        .map_err(|error| error.to_string())?;
+    let lists = discovery
+        .groups()
+        .flat_map(kube::discovery::ApiGroup::recommended_resources)
+        .filter(|(resource, able)| {
+            able.supports_operation(verbs::LIST) && !VOLATILE.contains(&resource.kind.as_str())
+        })
+        .map(|(resource, _)| list(client, resource));
+    Ok(try_join_all(lists).await?.into_iter().flatten().collect())
+}
+
+async fn list(client: &Client, resource: ApiResource) -> Result<Vec<(String, Value)>, String> {
+    let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+    let listed = match api.list(&ListParams::default()).await {
+        Ok(listed) => listed,
+        // The kind went between the two requests, and its objects with it.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => return Ok(Vec::new()),
+        Err(error) => return Err(format!("listing {}: {error}", resource.plural)),
+    };
+    listed
+        .items
+        .into_iter()
+        .map(|object| {
+            let key = format!(
+                "{}.{} {}/{}",
+                resource.kind,
+                resource.group,
+                object.metadata.namespace.as_deref().unwrap_or_default(),
+                object.metadata.name.as_deref().unwrap_or_default(),
+            );
+            let object = serde_json::to_value(object).map_err(|error| error.to_string())?;
+            Ok((key, object))
+        })
+        .collect()
+}
+
+/// Returns what two runs must have in common about an object.
+fn comparable(key: &str, object: &Value, living: &BTreeSet<String>) -> Value {
+    let mut kept = object.clone();
+    let metadata = &object["metadata"];
+    let mut reduced = json!({});
+    for field in ["labels", "annotations", "finalizers", "generation"] {
+        reduced[field] = metadata[field].clone();
+    }
+    reduced["deleted"] = json!(metadata.get("deletionTimestamp").is_some());
+    reduced["owners"] = owners(metadata, living);
+    reduced["writers"] = writers(metadata);
+    kept["metadata"] = reduced;
+    let ours = key
+        .split(' ')
+        .next()
+        .is_some_and(|kind| kind.ends_with(OLM_GROUP));
+    if let Some(kept) = kept.as_object_mut() {
+        match kept.get_mut("status") {
+            Some(status) if ours => without_times(status),
+            _ => drop(kept.remove("status")),
+        }
+    }
+    kept
+}
+
+/// Returns the owner references, with the word whether the owner lives instead of its uid.
+fn owners(metadata: &Value, living: &BTreeSet<String>) -> Value {
+    let mut owners = metadata["ownerReferences"].clone();
+    for owner in owners.as_array_mut().into_iter().flatten() {
+        let lives = owner["uid"]
+            .as_str()
+            .is_some_and(|uid| living.contains(uid));
+        owner["uid"] = json!(if lives { "lives" } else { "is gone" });
+    }
+    owners
+}
+
+/// Returns by which operations we own fields, so that a creation that never became an apply shows.
+/// Which fields is no matter of ours alone: a create owns what the API server defaulted, until the
+/// next apply.
+fn writers(metadata: &Value) -> Value {
+    let entries = metadata["managedFields"].as_array().into_iter().flatten();
+    let ours = entries.filter_map(|entry| {
+        let part = |field: &str| entry[field].as_str().unwrap_or_default();
+        let manager = part("manager");
+        let ours = OUR_MANAGERS.iter().any(|ours| manager.contains(ours));
+        ours.then(|| format!("{manager} {} {}", part("operation"), part("subresource")))
+    });
+    json!(ours.collect::<BTreeSet<_>>())
+}
+
+/// Removes times from a status, and puts conditions in the order of their types.
+fn without_times(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for time in ["lastTransitionTime", "lastUnpacked"] {
+                fields.remove(time);
+            }
+            fields.values_mut().for_each(without_times);
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(without_times);
+            if items.iter().all(|item| item["type"].is_string()) {
+                items.sort_by_key(|item| item["type"].to_string());
+            }
+        }
+        _ => {}
+    }
+}
+
+fn compare(path: &str, expected: &Value, found: &Value, lines: &mut Vec<String>) {
+    match (expected, found) {
+        (Value::Object(left), Value::Object(right)) => {
+            let keys: BTreeSet<_> = left.keys().chain(right.keys()).collect();
+            for key in keys {
+                let (left, right) = (&expected[key], &found[key]);
+                compare(&format!("{path} .{key}"), left, right, lines);
+            }
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            for (index, (left, right)) in left.iter().zip(right).enumerate() {
+                compare(&format!("{path} [{index}]"), left, right, lines);
+            }
+        }
+        _ if expected == found => {}
+        _ => lines.push(format!("{path}: {} != {}", short(expected), short(found))),
+    }
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(LONGEST_VALUE) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(objects: &[(&str, Value)]) -> State {
+        let objects = objects.iter().cloned();
+        State::of(
+            objects
+                .map(|(key, object)| (key.to_owned(), object))
+                .collect(),
+        )
+    }
+
+    fn config_map(uid: &str, owner: &str, data: &Value) -> Value {
+        json!({
+            "metadata": {
+                "name": "a", "uid": uid, "resourceVersion": uid, "labels": {"x": "y"},
+                "ownerReferences": [{"name": "o", "uid": owner, "controller": true}],
+                "managedFields": [{
+                    "manager": "olm.operatorframework.io", "operation": "Apply", "time": uid,
+                    "fieldsV1": {"f:metadata": {format!("k:{{\"uid\":\"{owner}\"}}"): {}}},
+                }],
+            },
+            "data": data,
+            "status": {"at": uid},
+        })
+    }
+
+    #[test]
+    fn two_equal_runs_have_no_differences() {
+        let run = |uid: &str, owner: &str| {
+            state(&[
+                ("ConfigMap. n/a", config_map(uid, owner, &json!({"k": "v"}))),
+                (
+                    "Owner. /o",
+                    json!({"metadata": {"name": "o", "uid": owner}}),
+                ),
+            ])
+        };
+        assert_eq!(run("1", "2").differences(&run("3", "4")), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_missing_left_over_or_different_is_named() {
+        let expected = state(&[
+            ("ConfigMap. n/a", config_map("1", "2", &json!({"k": "v"}))),
+            ("ConfigMap. n/b", json!({"metadata": {}})),
+        ]);
+        let found = state(&[
+            ("ConfigMap. n/a", config_map("1", "1", &json!({"k": "w"}))),
+            ("ConfigMap. n/c", json!({"metadata": {}})),
+        ]);
+        assert_eq!(
+            expected.differences(&found),
+            [
+                "ConfigMap. n/a .data .k: \"v\" != \"w\"",
+                "ConfigMap. n/a .metadata .owners [0] .uid: \"is gone\" != \"lives\"",
+                "missing: ConfigMap. n/b",
+                "left over: ConfigMap. n/c",
+            ]
+        );
+    }
+
+    #[test]
+    fn of_a_status_of_ours_only_the_times_are_left_out() {
+        let set = |reason: &str, at: &str| {
+            let conditions = json!([
+                {"type": "B", "reason": reason, "lastTransitionTime": at},
+                {"type": "A", "reason": "x", "lastTransitionTime": at},
+            ]);
+            state(&[(
+                "ClusterObjectSet.olm.operatorframework.io /s",
+                json!({"metadata": {}, "status": {"conditions": conditions}}),
+            )])
+        };
+        assert_eq!(set("x", "1").differences(&set("x", "2")), [""; 0]);
+        let lines = set("x", "1").differences(&set("y", "1"));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+    }
+}

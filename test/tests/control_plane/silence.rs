@@ -1,0 +1,177 @@
+//! A settled cluster is silent: nothing is written while nothing changes, not even by a controller
+//! that has just started.
+//!
+//! `make silence` measures 50 extensions over five minutes (`EXTENSIONS`, `SILENCE_SECONDS`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use olm_test::audit::{self, Request};
+use olm_test::cluster::{
+    self, CONTROLLER_ACCOUNT, Controller, ControllerOptions, SYSTEM_NAMESPACE,
+};
+use olm_test::extension::Extension;
+use olm_test::package::{Bundle, Files, Package, chain};
+use olm_test::scene::{ACCOUNT, Scene, grant, write_files};
+use olm_test::state::resource_versions;
+use olm_test::usage::Usage;
+use olm_test::{images, wait};
+use serde_json::json;
+
+const QUIET: Duration = Duration::from_secs(5);
+const PASSES: Duration = Duration::from_mins(2);
+
+fn setting(name: &str, default: u64) -> u64 {
+    let text = std::env::var(name).unwrap_or_default();
+    text.parse().unwrap_or(default)
+}
+
+/// Pushes `count` packages, serves them from one catalog, and installs each into a namespace of its
+/// own.
+async fn install(scene: &mut Scene, count: u64) -> Vec<Extension> {
+    let bundle = Bundle::new("1.0.0");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let packages: Vec<_> = (0..count)
+        .map(|number| Package::new(&format!("silent{number}")))
+        .collect();
+    let mut catalog = Files::new();
+    for package in &packages {
+        let name = package.name();
+        let files = package.bundle_files(&bundle);
+        write_files(&folder.path().join(&name), &files);
+        let image = format!("{}/{name}:v1.0.0", scene.cluster.registry);
+        let pushed = images::push_bundle(&image, files).await;
+        let entries = chain(&["1.0.0"]);
+        catalog.extend(package.catalog_files(&entries, &[("1.0.0".to_owned(), pushed)].into()));
+    }
+    scene.publish_catalog(catalog).await;
+    let plane = scene.cluster.plane;
+    let mut extensions = Vec::new();
+    for package in &packages {
+        let name = package.name();
+        tokio::task::block_in_place(|| {
+            plane.kubectl(&["create", "namespace", &name]);
+            grant(plane, &[folder.path().join(&name)], &name, ACCOUNT);
+        });
+        let filter = json!({"packageName": name});
+        let client = &scene.cluster.client;
+        extensions.push(Extension::create(client, &name, &name, ACCOUNT, filter).await);
+    }
+    for extension in &extensions {
+        extension.installed("1.0.0").await;
+    }
+    extensions
+}
+
+/// Returns what the controller has written, itself or as an account, leases and dry runs excepted.
+fn written(log: &Path) -> Vec<Request> {
+    let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
+    audit::writes(log)
+        .into_iter()
+        .filter(|write| write.user == controller && write.resource != "leases")
+        .collect()
+}
+
+/// Waits until the controller has written nothing for a while, and returns how much it has.
+async fn settles(log: &Path) -> usize {
+    let mut last = (usize::MAX, tokio::time::Instant::now());
+    wait::until("the controller stops writing", PASSES, || {
+        let now = written(log).len();
+        if now != last.0 {
+            last = (now, tokio::time::Instant::now());
+        }
+        let quiet = last.1.elapsed() >= QUIET;
+        async move { if quiet { Ok(now) } else { Err(now) } }
+    })
+    .await
+}
+
+/// Returns the version of every object; a new kind cannot be listed for a moment.
+async fn versions(client: &kube::Client) -> BTreeMap<String, String> {
+    wait::until("the cluster can be read", PASSES, || {
+        resource_versions(client)
+    })
+    .await
+}
+
+/// Waits until the controller has made a pass over each extension and each of their revisions,
+/// since its log was `from` bytes long.
+async fn passes(controller: &Controller, from: usize, extensions: &[Extension]) {
+    let mut missing: BTreeSet<String> = extensions
+        .iter()
+        .flat_map(|extension| [extension.name.clone(), format!("{}-1", extension.name)])
+        .collect();
+    wait::until("a pass over everything", PASSES, || {
+        let log = controller.log();
+        for line in log[from..].lines() {
+            if line.contains("reconcile ending") {
+                missing.retain(|name| !line.contains(&format!("/{name} ")));
+            }
+        }
+        let left = missing.clone();
+        async move { if left.is_empty() { Ok(()) } else { Err(left) } }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settled_cluster_is_silent() {
+    let cluster = cluster::own().await;
+    let (plane, client) = (cluster.plane, cluster.client.clone());
+    let log = plane.addresses.audit_log.clone();
+    let mut controller =
+        tokio::task::spawn_blocking(move || Controller::start(plane, ControllerOptions::default()))
+            .await
+            .expect("the controller starts");
+    let count = setting("EXTENSIONS", 8);
+    let window = Duration::from_secs(setting("SILENCE_SECONDS", 20));
+    let mut scene = Scene::empty(cluster, "silence");
+    let extensions = install(&mut scene, count).await;
+
+    let before = settles(&log).await;
+    let start = Usage::of(controller.pid());
+    println!("{count} extensions settled: {start}");
+    tokio::time::sleep(window).await;
+    let end = Usage::of(controller.pid());
+    println!(
+        "{window:?} later: {end}, {:.2} CPU s meanwhile",
+        end.cpu - start.cpu
+    );
+    let after = written(&log);
+    assert!(
+        after.len() == before,
+        "written at rest: {:#?}",
+        &after[before..]
+    );
+
+    // applying.md a4: a pass that changes nothing writes nothing.
+    let before_restart = versions(&client).await;
+    let known = controller.log().len();
+    tokio::task::block_in_place(|| {
+        controller.kill();
+        controller.restart(plane);
+    });
+    passes(&controller, known, &extensions).await;
+    settles(&log).await;
+    let now = versions(&client).await;
+    let changed: Vec<_> = now
+        .iter()
+        .filter(|(object, version)| before_restart.get(*object) != Some(version))
+        .collect();
+    assert!(
+        changed.is_empty(),
+        "changed by a pass over settled objects: {changed:#?}"
+    );
+    let tried: Vec<_> = written(&log).split_off(before);
+    let tried: Vec<_> = tried.iter().filter(|write| !write.dry_run).collect();
+    println!(
+        "after a restart: {}, {} writes",
+        Usage::of(controller.pid()),
+        tried.len()
+    );
+    assert!(
+        tried.is_empty(),
+        "written by a pass over settled objects: {tried:#?}"
+    );
+}
