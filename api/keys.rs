@@ -40,6 +40,8 @@ pub mod annotation {
     pub const BUNDLE_NAME: &str = "olm.operatorframework.io/bundle-name";
     /// ClusterObjectSet and managed objects: version of the bundle.
     pub const BUNDLE_VERSION: &str = "olm.operatorframework.io/bundle-version";
+    /// ClusterObjectSet, ours: digest of the bundle image that the content was made of.
+    pub const BUNDLE_DIGEST: &str = "olm.operatorframework.io/bundle-digest";
     /// ClusterObjectSet: release of the bundle; present and empty means "explicitly none".
     pub const BUNDLE_RELEASE: &str = "olm.operatorframework.io/bundle-release";
     /// ClusterObjectSet: image of the bundle as the catalog writes it.

@@ -8,6 +8,7 @@ use olm_core::bundle::{Bundle, Files};
 use olm_core::config::Features;
 use olm_core::render::{RolePlacement, Settings, handover, render_configured};
 use olm_core::revision::{Phase, phases};
+use olm_image::Digest;
 use serde_json::Value;
 
 use super::error::ContentError;
@@ -36,7 +37,7 @@ pub(super) struct Content {
 /// Everything content depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Request {
-    image: String,
+    digest: Digest,
     package: String,
     version: String,
     extension: String,
@@ -45,14 +46,14 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Returns what to render for `extension` to have `target`.
-    pub(super) fn new(extension: &ClusterExtension, target: &Target) -> Self {
+    /// Returns what to render for `extension` to have `target`, whose image has this digest.
+    pub(super) fn new(extension: &ClusterExtension, target: &Target, digest: &Digest) -> Self {
         let spec = extension.spec.as_ref();
         let inline = spec
             .and_then(|spec| spec.config.as_ref())
             .and_then(|config| config.inline.clone());
         Self {
-            image: target.image.clone(),
+            digest: digest.clone(),
             package: target.package.clone(),
             version: target.version.clone(),
             extension: extension.metadata.name.clone().unwrap_or_default(),

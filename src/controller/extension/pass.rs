@@ -17,7 +17,7 @@ use olm_core::resolve::{self, Decision, Dependencies, Options, UpdatePolicy, War
 use olm_core::revision::{self, Account, Change, Desired, Extension};
 use olm_core::status::Note;
 use olm_core::status::deprecation::Deprecations;
-use olm_image::{ImageRef, pull_bundle};
+use olm_image::{Digest, ImageRef, PullError, Resolved, pull_bundle};
 
 use super::content::{Content, Request};
 use super::error::{ContentError, ExtensionError};
@@ -201,16 +201,30 @@ impl Pass {
             version: target.version.clone(),
             cause: Box::new(cause),
         };
-        let content = match content(extension, target, ctx).await {
-            Ok(content) => content,
+        let newest = revisions
+            .last()
+            .filter(|newest| Target::of(newest).is_same_bundle(target));
+        let resolved = match resolved(target, ctx).await {
+            Ok(resolved) => resolved,
             // What runs does not need its image: the newest revision holds its content.
-            Err(ContentError::Pull(error)) if is_newest(target, revisions) => {
-                tracing::info!(error = %Chain(&error), "bundle unavailable, the revision is kept");
+            Err(ContentError::Pull(error)) if newest.is_some() => {
+                tracing::info!(error = %Chain(&*error), "bundle unavailable, the revision is kept");
                 return Ok(());
             }
             Err(error) => return Err(failed(error)),
         };
-        let desired = desired(extension, account, target, &content);
+        if newest.is_some_and(|newest| self.changed_below(extension, newest, &resolved)) {
+            return Ok(());
+        }
+        let content = match content(extension, target, &resolved, ctx).await {
+            Ok(content) => content,
+            Err(ContentError::Pull(error)) if newest.is_some() => {
+                tracing::info!(error = %Chain(&*error), "bundle unavailable, the revision is kept");
+                return Ok(());
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let desired = desired(extension, account, target, resolved.digest(), &content);
         let namespace = &ctx.settings.system_namespace;
         let write = async {
             let change = plan_revision(&ctx.client, namespace, &desired, revisions).await?;
@@ -226,6 +240,26 @@ impl Pass {
             self.revisions = Some(revisions);
         }
         Ok(())
+    }
+
+    /// Says whether the tag of a bundle now names other content than its revision was made of. That
+    /// is not rolled out unless the administrator accepted it (README decision 29).
+    fn changed_below(
+        &mut self,
+        extension: &ClusterExtension,
+        revision: &ClusterObjectSet,
+        resolved: &Resolved,
+    ) -> bool {
+        let offered = resolved.digest().to_string();
+        let Some(recorded) = revision.annotations().get(annotation::BUNDLE_DIGEST) else {
+            return false;
+        };
+        let accepted = extension.annotations().get(policy::ACCEPT_IMAGE);
+        if *recorded == offered || accepted == Some(&offered) {
+            return false;
+        }
+        self.notes.push(report::content_changed(recorded, &offered));
+        true
     }
 
     /// Tells of a new revision.
@@ -263,13 +297,6 @@ async fn forget_others(ctx: &Context, live: Arc<Vec<ClusterCatalog>>) {
     }
 }
 
-/// Says whether the newest revision was made of this bundle.
-fn is_newest(target: &Target, revisions: &[ClusterObjectSet]) -> bool {
-    revisions
-        .last()
-        .is_some_and(|newest| Target::of(newest).is_same_bundle(target))
-}
-
 /// Returns the filter of a spec that can be worked with.
 fn validated<'a>(
     extension: &'a ClusterExtension,
@@ -300,25 +327,32 @@ fn update_policy(
         })
 }
 
+/// Resolves the image of a bundle to its digest.
+async fn resolved(target: &Target, ctx: &Context) -> Result<Resolved, ContentError> {
+    let image: ImageRef = target.image.parse().map_err(PullError::from)?;
+    Ok(ctx.puller.resolve(&image).await?)
+}
+
 /// Pulls and renders a bundle, or finds what was rendered before.
 async fn content(
     extension: &ClusterExtension,
     target: &Target,
+    resolved: &Resolved,
     ctx: &Context,
 ) -> Result<Arc<Content>, ContentError> {
-    let request = Request::new(extension, target);
+    let request = Request::new(extension, target, resolved.digest());
     if let Some(content) = ctx.rendered.get(&request) {
         return Ok(content);
     }
-    let image: ImageRef = target.image.parse().map_err(olm_image::PullError::from)?;
     let name = extension.name_any();
-    let bundle = pull_bundle(&ctx.puller, &image, Some((&ctx.bundles, &name))).await?;
+    let cache = Some((&ctx.bundles, name.as_str()));
+    let bundle = pull_bundle(&ctx.puller, resolved.image(), cache).await?;
     let (content, request) = tokio::task::spawn_blocking(move || {
         let content = request.render(&bundle.files);
         (content, request)
     })
     .await
-    .map_err(|error| olm_image::PullError::Store(std::io::Error::other(error)))?;
+    .map_err(|error| PullError::Store(std::io::Error::other(error)))?;
     let content = Arc::new(content?);
     for warning in &content.warnings {
         tracing::warn!(warning, "bundle is unusual");
@@ -332,10 +366,12 @@ fn desired(
     extension: &ClusterExtension,
     account: &Account,
     target: &Target,
+    digest: &Digest,
     content: &Content,
 ) -> Desired {
     let mut annotations: BTreeMap<String, String> = target.annotations();
     annotations.extend([
+        (annotation::BUNDLE_DIGEST.to_owned(), digest.to_string()),
         (
             annotation::SERVICE_ACCOUNT_NAME.to_owned(),
             account.name.clone(),

@@ -231,3 +231,54 @@ async fn a_rollout_that_cannot_finish_gives_way_to_another_version() {
     extension.installed("1.0.1").await;
     extension.delete().await;
 }
+
+// README decision 29
+#[tokio::test(flavor = "multi_thread")]
+async fn content_that_changes_under_the_same_version_waits_to_be_accepted() {
+    let cluster = cluster::with_controller().await;
+    let mut bundle = Bundle::new("1.0.0");
+    let mut scene = Scene::set(
+        cluster,
+        "altered",
+        std::slice::from_ref(&bundle),
+        &chain(&["1.0.0"]),
+    )
+    .await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+
+    bundle.data.insert("depth".to_owned(), "20".to_owned());
+    let mut entries = chain(&["1.0.0"]);
+    // The catalog image must differ too, or nobody looks.
+    entries[0].replaces = Some("0.9.0".to_owned());
+    scene.publish(&[bundle], &entries).await;
+    let reported = extension
+        .shows("Ready", "True", "ContentChanged", "accept-image: sha256:")
+        .await;
+    let depth = || {
+        scene
+            .get("configmap", &scene.package.config_map())
+            .map(|found| found["data"]["depth"].clone())
+    };
+    assert_eq!(depth(), Some(json!("10")));
+
+    let message = &olm_test::extension::condition(&reported, "Ready")
+        .expect("it is there")
+        .message;
+    let digest = message
+        .rsplit(' ')
+        .next()
+        .expect("the digest ends the message");
+    scene.cluster.plane.kubectl(&[
+        "annotate",
+        "clusterextension",
+        &scene.name,
+        &format!("policy.olm.operatorframework.io/accept-image={digest}"),
+    ]);
+    wait::until("the accepted content is installed", REPAIR, || async {
+        let found = depth();
+        (found == Some(json!("20"))).then_some(()).ok_or(found)
+    })
+    .await;
+    extension.delete().await;
+}
