@@ -27,9 +27,9 @@ const FAULTS: [(&str, &str, &str); 6] = [
         "left over: ClusterRole.rbac.authorization.k8s.io /NS-second",
     ),
     (
-        "annotate deployment NS note=x --namespace NS",
-        "annotate deployment NS note- --namespace NS",
-        "Deployment.apps NS/NS .metadata .annotations .note: null != \"x\"",
+        "annotate serviceaccount NS note=x --namespace NS",
+        "annotate serviceaccount NS note- --namespace NS",
+        "ServiceAccount. NS/NS .metadata .annotations .note: null != \"x\"",
     ),
     (
         "annotate clusterobjectset NS-1 note=x",

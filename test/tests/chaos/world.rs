@@ -1,6 +1,7 @@
 //! Three extensions on one control plane, what is done to them, and how it must end.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kube::api::{Api, DeleteParams};
@@ -18,6 +19,8 @@ const QUIET: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(200);
 /// How long a stage may take to settle; after an outage the longest delay between attempts counts.
 const SETTLED: Duration = Duration::from_secs(150);
+/// After this time what still differs is printed, for whoever watches.
+const SLOW: Duration = Duration::from_secs(20);
 
 /// What is done to an extension, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -183,11 +186,17 @@ impl World {
             Stage::Uninstall => UNINSTALL,
             Stage::Install | Stage::Upgrade | Stage::Rollback => SETTLED,
         };
+        let (started, told) = (Instant::now(), AtomicBool::new(false));
         wait::until(&what, within, || async {
             for _ in 0..2 {
                 match self.differences(stage).await {
                     Ok(lines) if lines.is_empty() => {}
-                    Ok(lines) => return Err(lines),
+                    Ok(lines) => {
+                        if started.elapsed() > SLOW && !told.swap(true, Ordering::Relaxed) {
+                            println!("{stage:?} still differs after {SLOW:?}: {lines:#?}");
+                        }
+                        return Err(lines);
+                    }
                     Err(error) => return Err(vec![error]),
                 }
             }
