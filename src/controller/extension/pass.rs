@@ -94,7 +94,19 @@ impl Pass {
         .await?;
         let updates = update_policy(extension, ctx.settings.updates)?;
         let goal = match course(extension, &revisions, Timestamp::now()) {
-            Course::KeepRolling(target) => Goal::keep(target),
+            Course::KeepRolling(target) => {
+                // Only what the catalogs say about deprecation is wanted, also while a roll-out is
+                // under way (api.md D6); what they would choose is not.
+                let installed = revision::states(&revisions).installed.map(Target::of);
+                let chosen = self
+                    .resolve(extension, filter, installed, updates, ctx)
+                    .await;
+                if let Err(error) = chosen {
+                    tracing::debug!(error = %Chain(&error), "nothing chosen during a roll-out");
+                }
+                self.notes.clear();
+                Goal::keep(target)
+            }
             Course::Resolve(installed) => {
                 self.resolve(extension, filter, installed, updates, ctx)
                     .await?
