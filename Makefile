@@ -77,7 +77,8 @@ test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, et
 
 .PHONY: test-corpus
 test-corpus: local-cluster programs ## Vectors and real bundles beside the checkout (OLM_SHARED, default ../shared)
-	$(CARGO) test --locked --workspace --features olm-test/corpus --test '*corpus' --test vectors
+	$(CARGO) test --locked --workspace --features olm-test/corpus \
+	  --test bundles_corpus --test crds_corpus --test rbac_corpus --test render_corpus --test vectors
 
 .PHONY: chaos
 chaos: local-cluster programs ## Kill the controller at random moments and take away what it needs (ROUNDS=10, SEED=)
