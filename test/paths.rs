@@ -11,9 +11,16 @@ pub fn repository() -> PathBuf {
 }
 
 /// Returns the folder of shared test data: `$OLM_SHARED`, by default `../shared` beside the
-/// checkout.
+/// checkout; a relative path counts from the checkout.
 pub fn shared_data() -> PathBuf {
-    std::env::var_os("OLM_SHARED").map_or_else(|| repository().join("../shared"), PathBuf::from)
+    let named = std::env::var_os("OLM_SHARED").unwrap_or_else(|| "../shared".into());
+    let folder = repository().join(named);
+    assert!(
+        folder.is_dir(),
+        "no test data in {}: set OLM_SHARED to the folder that holds vectors and bundles",
+        folder.display()
+    );
+    folder
 }
 
 /// Returns a program that was built into the same profile folder as the running test.

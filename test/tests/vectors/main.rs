@@ -17,9 +17,7 @@ use serde_json::Value;
 
 /// Returns a path below the shared data.
 fn shared(path: &str) -> PathBuf {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared");
-    let root = std::env::var_os("OLM_SHARED").map_or_else(|| beside.into(), PathBuf::from);
-    root.join(path)
+    olm_test::paths::shared_data().join(path)
 }
 
 /// Reads one JSON document.
