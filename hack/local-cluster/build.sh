@@ -6,6 +6,10 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")"
 output=${1:-../../target/local-cluster}
+if [[ $output == -* ]]; then
+  echo "usage: hack/local-cluster/build.sh [OUTPUT]" >&2
+  exit 2
+fi
 mkdir -p "$(dirname "$output")"
 
 # Kubernetes learns its version from the linker; without it every comparison of versions is wrong.
