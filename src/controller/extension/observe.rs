@@ -5,7 +5,7 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::core::DeserializeGuard;
 use olm_api::{ClusterCatalog, ClusterExtension};
-use olm_core::revision::Account;
+use olm_core::revision::{Account, named_account};
 
 use super::error::ExtensionError;
 
@@ -31,7 +31,7 @@ pub(super) async fn account(
     names_count: bool,
     default: Option<&Account>,
 ) -> Result<Account, ExtensionError> {
-    let account = named(extension)
+    let account = named_account(extension)
         .filter(|_| names_count)
         .or_else(|| default.cloned())
         .ok_or(ExtensionError::NoAccount)?;
@@ -49,15 +49,5 @@ pub(super) async fn account(
     Err(ExtensionError::AccountMissing {
         namespace_exists: namespace.is_some(),
         account,
-    })
-}
-
-/// Returns the account the spec names.
-pub(super) fn named(extension: &ClusterExtension) -> Option<Account> {
-    let spec = extension.spec.as_ref()?;
-    let name = spec.service_account.as_ref()?.name.clone()?;
-    Some(Account {
-        namespace: spec.namespace.clone(),
-        name,
     })
 }

@@ -17,10 +17,10 @@ use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predic
 use kube::{Resource as _, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
-use olm_core::revision::Account;
+use olm_core::revision::{Account, named_account};
 use olm_core::status::find;
 
-use super::{Context, error_policy, observe, reconcile};
+use super::{Context, error_policy, reconcile};
 
 type Guarded = DeserializeGuard<ClusterExtension>;
 type Reference = ObjectRef<Guarded>;
@@ -148,7 +148,7 @@ fn using(
     };
     let default = ctx.settings.default_account.as_ref();
     matching(store, |extension| {
-        let named = observe::named(extension).filter(|_| ctx.settings.named_accounts);
+        let named = named_account(extension).filter(|_| ctx.settings.named_accounts);
         named.as_ref().or(default) == Some(&account)
     })
 }

@@ -10,7 +10,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_core::revision::Account;
+use olm_core::revision::{Account, named_account};
 use tokio::time::Instant;
 
 use crate::account::Accounts;
@@ -117,12 +117,7 @@ impl Context {
         if self.settings.ignore_named_account {
             return None;
         }
-        let spec = extension.spec.as_ref()?;
-        let name = spec.service_account.as_ref()?.name.clone()?;
-        Some(Account {
-            namespace: spec.namespace.clone(),
-            name,
-        })
+        named_account(extension)
     }
 
     /// Looks up the extension of a revision: by owner reference, else by label.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use olm_api::ClusterObjectSet;
 use olm_api::keys::annotation;
+use olm_api::{ClusterExtension, ClusterObjectSet};
 
 /// A service account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +18,16 @@ impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
+}
+
+/// Returns the account an extension names, in the namespace it installs into.
+pub fn named_account(extension: &ClusterExtension) -> Option<Account> {
+    let spec = extension.spec.as_ref()?;
+    let name = spec.service_account.as_ref()?.name.clone()?;
+    Some(Account {
+        namespace: spec.namespace.clone(),
+        name,
+    })
 }
 
 /// A revision does not say as whom it is applied.
