@@ -14,6 +14,7 @@ mod secrets;
 mod teardown;
 mod write;
 
+pub use content::defined_kinds;
 pub use context::{Context, ExtensionState, Settings};
 pub use error::ObjectSetError;
 pub use reconcile::{error_policy, reconcile, run};

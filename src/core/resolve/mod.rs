@@ -14,6 +14,7 @@ mod error;
 mod filter;
 mod policy;
 mod selector;
+mod update;
 mod validate;
 
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, Walk
 pub use filter::{Exclusion, Reason};
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
 pub use selector::{Selector, SelectorError};
+pub use update::{Offer, Update, Why, pending};
 pub use validate::{Dependencies, ValidationError};
 
 use std::fmt;
