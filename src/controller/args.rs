@@ -291,6 +291,12 @@ impl Args {
         })
     }
 
+    /// Returns what a feature gate was set to, if it was; of several settings the last counts.
+    pub fn gate(&self, name: &str) -> Option<bool> {
+        let set = self.feature_gates.iter().rfind(|gate| gate.name == name);
+        set.map(|gate| gate.on)
+    }
+
     /// Says whether a part runs, given the name the program was started under.
     pub fn runs(&self, component: Component, program: &str) -> bool {
         if !self.components.is_empty() {

@@ -103,7 +103,9 @@ impl Surroundings {
             Ok(kinds) => Knowledge::Known(Arc::new(kinds)),
             Err(error) => {
                 tracing::warn!(%error, "what the API server serves cannot be read");
-                before.as_ref().map_or(Knowledge::Unreadable, |before| before.kinds.clone())
+                before
+                    .as_ref()
+                    .map_or(Knowledge::Unreadable, |before| before.kinds.clone())
             }
         };
         let version = match self.client.apiserver_version().await {
@@ -247,7 +249,10 @@ async fn served_kinds(client: &Client) -> Result<ServedKinds, kube::Error> {
     let others = client.list_api_groups_aggregated().await?;
     let mut served = ServedKinds::default();
     for group in core.items.into_iter().chain(others.items) {
-        let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
+        let name = group
+            .metadata
+            .and_then(|metadata| metadata.name)
+            .unwrap_or_default();
         for version in group.versions {
             if version.freshness.as_deref() == Some(STALE) {
                 served.unreadable_groups.insert(name.clone());

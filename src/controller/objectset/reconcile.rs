@@ -27,7 +27,7 @@ use crate::backoff::{jittered, resync};
 use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
 
 use super::content::{Content, read_secrets, require_immutable, resolve};
-use super::own::{add_finalizer, archive_sibling, remove_finalizer, report};
+use super::own::{add_finalizer, archive_sibling, is_paused, remove_finalizer, report};
 use super::{Context, ExtensionState, ObjectSetError, rights, teardown};
 
 /// How often objects that fail their probes are looked at where they cannot be watched.
@@ -219,6 +219,9 @@ async fn converge(ctx: &Context, pass: &mut Pass) -> Result<Settled, ObjectSetEr
     let account = ctx.identity(&pass.set, &extension)?;
     if pass.set.spec.lifecycle_state == LifecycleState::Archived {
         return teardown::archive(ctx, pass, &account).await;
+    }
+    if is_paused(&pass.set) {
+        return Ok(waits);
     }
     ctx.accounts.require(&account).await?;
     let client = ctx.accounts.client(&account)?;

@@ -116,6 +116,11 @@ pub fn summarize(
     status
 }
 
+/// `Paused`, while the annotation says so.
+pub fn paused() -> Statement {
+    Statement::yes(types::PAUSED, reasons::PAUSED, text::PAUSED)
+}
+
 /// `Installed`: nobody can say.
 fn installed_unknown(error: &str) -> Statement {
     Statement::unknown(types::INSTALLED, reasons::FAILED, error)
