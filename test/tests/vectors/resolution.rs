@@ -7,8 +7,8 @@ use olm_api::{CatalogFilter, UpgradeConstraintPolicy, keys};
 use olm_core::catalog::{Blob, Content, read, schema};
 use olm_core::error::Chain;
 use olm_core::resolve::{
-    Catalog, CatalogProblem, Decision, Dependencies, Installed, Options, Request, Resolution,
-    Unavailability, UpdatePolicy, resolve,
+    Catalog, CatalogProblem, Decision, Dependencies, Environment, Installed, Options, Request,
+    Resolution, Unavailability, UpdatePolicy, resolve,
 };
 use serde_json::Value;
 
@@ -107,7 +107,9 @@ fn run(case: &Value, unavailability: Unavailability, expected: &Value) -> Option
         updates: UpdatePolicy::Any,
         dependencies: Dependencies::Refuse,
     };
-    differs(&resolve(&request, &catalogs, &options), expected, case)
+    let environment = Environment::default();
+    let resolution = resolve(&request, &catalogs, &environment, &options);
+    differs(&resolution, expected, case)
 }
 
 fn differs(resolution: &Resolution<'_>, expected: &Value, case: &Value) -> Option<String> {
@@ -277,10 +279,10 @@ fn real_answer(row: &Value, contents: &BTreeMap<String, Content>) -> Value {
     };
     let options = Options {
         updates: UpdatePolicy::Any,
-        dependencies: Dependencies::Ignore,
+        dependencies: Dependencies::Check,
         ..Options::default()
     };
-    match resolve(&request, &catalogs, &options).result {
+    match resolve(&request, &catalogs, &Environment::default(), &options).result {
         Ok(selected) => serde_json::json!({
             "bundle": selected.bundle.name,
             "resolvedVersion": selected.version.recorded(),
