@@ -8,6 +8,7 @@
 //! Source: resolution.md sections 1 and 4.
 
 mod catalogs;
+mod classic;
 mod error;
 mod filter;
 mod policy;
@@ -18,6 +19,7 @@ mod validate;
 mod tests;
 
 pub use catalogs::{Catalog, CatalogProblem, Unavailability};
+pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
 pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
 pub use filter::{Exclusion, Reason};
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
