@@ -10,6 +10,7 @@
 mod catalogs;
 pub mod constraint;
 mod environment;
+mod classic;
 mod error;
 mod filter;
 mod policy;
@@ -21,6 +22,7 @@ mod tests;
 
 pub use catalogs::{Catalog, CatalogProblem, Unavailability};
 pub use environment::{Environment, GroupVersionKind, Knowledge, Origin, Provider, ServedKinds};
+pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
 pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
 pub use filter::{Exclusion, Reason};
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
