@@ -8,9 +8,9 @@
 //! Source: resolution.md sections 1 and 4.
 
 mod catalogs;
+mod classic;
 pub mod constraint;
 mod environment;
-mod classic;
 mod error;
 mod filter;
 mod policy;
@@ -21,8 +21,8 @@ mod validate;
 mod tests;
 
 pub use catalogs::{Catalog, CatalogProblem, Unavailability};
-pub use environment::{Environment, GroupVersionKind, Knowledge, Origin, Provider, ServedKinds};
 pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
+pub use environment::{Environment, GroupVersionKind, Knowledge, Origin, Provider, ServedKinds};
 pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
 pub use filter::{Exclusion, Reason};
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
