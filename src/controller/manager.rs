@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::events::{Recorder, Reporter};
+use olm_core::config::Features;
 use olm_core::error::Chain;
 use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
@@ -259,11 +260,17 @@ impl Manager {
                 CatalogPolicy::Provable => Unavailability::Provable,
                 CatalogPolicy::BestEffort => Unavailability::BestEffort,
             },
-            dependencies: match args.gate("ConstraintChecking") {
-                Some(false) => Dependencies::Refuse,
-                Some(true) | None => Dependencies::Check,
+            dependencies: if args.gate("ConstraintChecking", true) {
+                Dependencies::Check
+            } else {
+                Dependencies::Refuse
             },
-            release_support: args.gate("BundleReleaseSupport") == Some(true),
+            release_support: args.gate("BundleReleaseSupport", false),
+            features: Features {
+                single_own_namespace: args.gate("SingleOwnNamespaceInstallSupport", true),
+                deployment_config: args.gate("DeploymentConfig", true),
+                ..Features::default()
+            },
             concurrency: args.max_concurrent_reconciles,
         }
     }

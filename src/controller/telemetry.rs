@@ -4,10 +4,12 @@
 //! (`controller_runtime_*`, `leader_election_master_status`, `catalogd_http_*`, `certwatcher_*`);
 //! ours start with `olm_`. Label values come from closed sets.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use olm_core::revision::OPTIONAL_GROUPS;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -128,6 +130,11 @@ struct ResolutionLabels {
     result: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GroupLabels {
+    group: &'static str,
+}
+
 /// The metrics of the process. Clones share their values; every method may be called from any
 /// thread.
 #[derive(Debug, Clone)]
@@ -149,6 +156,7 @@ pub struct Metrics {
     resolution_time: Histogram,
     catalog_unusable: Family<CatalogLabels, Gauge>,
     updates: Family<NameLabels, Gauge>,
+    deferred: Family<GroupLabels, Gauge>,
 }
 
 impl Default for Metrics {
@@ -171,6 +179,7 @@ impl Default for Metrics {
             resolution_time: Histogram::new(RESOLUTION_BUCKETS),
             catalog_unusable: Family::default(),
             updates: Family::default(),
+            deferred: Family::default(),
         };
         let mut registry = Registry::default();
         metrics.register_upstream(&mut registry);
@@ -247,6 +256,11 @@ impl Metrics {
             "olm_catalog_last_fetch_duration_seconds",
             "How long the last successful download of a catalog took",
             self.catalog_fetch_time.clone(),
+        );
+        registry.register(
+            "olm_deferred_objects",
+            "Objects of optional kinds that are left out because the cluster does not serve them",
+            self.deferred.clone(),
         );
     }
 
@@ -383,6 +397,17 @@ impl Metrics {
             None => {
                 self.updates.remove(&labels);
             }
+        }
+    }
+
+    /// Notes how many objects of each group are left out because their kind is not served; groups
+    /// that may not be left out do not count.
+    pub fn deferred(&self, totals: &BTreeMap<String, usize>) {
+        for group in OPTIONAL_GROUPS {
+            let count = totals.get(group).copied().unwrap_or_default();
+            self.deferred
+                .get_or_create(&GroupLabels { group })
+                .set(i64::try_from(count).unwrap_or(i64::MAX));
         }
     }
 

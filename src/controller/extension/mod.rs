@@ -29,6 +29,7 @@ use kube::runtime::events::{Event, EventType, Recorder};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, Resource, ResourceExt};
 use olm_api::{ClusterExtension, ClusterExtensionStatus, UpdateStatus, keys};
+use olm_core::config::Features;
 use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
@@ -67,6 +68,8 @@ pub struct Settings {
     pub dependencies: Dependencies,
     /// Gate `BundleReleaseSupport`.
     pub release_support: bool,
+    /// What `spec.config` may say and which bundles are accepted.
+    pub features: Features,
     /// Extensions worked on at the same time.
     pub concurrency: u16,
 }

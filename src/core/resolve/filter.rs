@@ -149,7 +149,7 @@ impl Query<'_> {
 
 /// Says whether an entry has an edge from the installed bundle; a skip range that is no range has
 /// none.
-fn leads_from(entry: &Entry, name: &str, installed: &VersionRelease) -> bool {
+pub(super) fn leads_from(entry: &Entry, name: &str, installed: &VersionRelease) -> bool {
     let skips = || entry.skips.iter().any(|skipped| skipped == name);
     let skip_range = || {
         let range = entry

@@ -8,6 +8,7 @@
 //! Source: resolution.md sections 1 and 4.
 
 mod catalogs;
+mod classic;
 pub mod constraint;
 mod environment;
 mod error;
@@ -21,6 +22,7 @@ mod validate;
 mod tests;
 
 pub use catalogs::{Catalog, CatalogProblem, Unavailability};
+pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
 pub use environment::{Environment, GroupVersionKind, Knowledge, Origin, Provider, ServedKinds};
 pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
 pub use filter::{Exclusion, Reason};

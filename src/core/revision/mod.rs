@@ -11,6 +11,7 @@ mod identity;
 mod managed;
 pub mod number;
 mod observed;
+mod optional;
 mod pack;
 mod phase;
 mod plan;
@@ -29,6 +30,7 @@ pub use managed::{
     Mark, desired_object, fingerprint, forbidden_metadata, is_unchanged, orphaned, released,
 };
 pub use observed::changed;
+pub use optional::{OPTIONAL_GROUPS, is_optional_group};
 pub use pack::{
     ContentRef, ContentSecret, MAX_OBJECT_BYTES, MAX_SECRET_BYTES, Packed, digest, digest_packed,
     pack, unpack,

@@ -1,5 +1,6 @@
 //! Conformance cases of resolution.md section 8, with small catalogs of our own.
 
+mod classic;
 mod filters;
 mod laws;
 mod order;
