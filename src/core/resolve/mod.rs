@@ -8,9 +8,11 @@
 //! Source: resolution.md sections 1 and 4.
 
 mod catalogs;
+mod edge;
 mod error;
 mod filter;
 mod policy;
+pub mod report;
 mod selector;
 mod validate;
 

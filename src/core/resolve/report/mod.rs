@@ -1,0 +1,174 @@
+//! Why a resolution ended as it did, as data and in words.
+//!
+//! The same request, catalogs and options come in as for [`super::resolve`]; every bundle of the
+//! package goes out with a verdict and every reason that applies, every catalog with what became
+//! of it, and what can be done. The filters, the order and the choice are those that decide: the
+//! report asks them again without stopping at the first answer. Ordinary resolution pays nothing
+//! for it.
+//!
+//! Source: resolution.md section 6.
+
+mod catalogs;
+mod finding;
+mod headline;
+mod hint;
+mod model;
+mod path;
+mod survey;
+mod trial;
+
+#[cfg(test)]
+mod tests;
+
+pub use finding::{CatalogReason, Finding, Reason, Stage};
+pub use headline::Headline;
+pub use hint::{Advice, Hint};
+pub use model::{
+    Asked, AskedInstalled, BundleAccount, CatalogAccount, CatalogState, Chosen, Deprecated,
+    EdgeAccount, EdgeKind, Ending, Report, SCHEMA, SCHEMA_VERSION, Verdict,
+};
+
+use self::catalogs::Looked;
+use self::trial::Trial;
+use super::{
+    Catalog, Decision, Options, Query, Request, Resolution, ResolveError, Selected, Selector,
+    WalkError, Warning, resolve,
+};
+use crate::error::Chain;
+
+/// Explains what [`resolve`] answers to the same question.
+///
+/// Equal input gives an equal report; the order of catalogs, blobs, channels and entries never
+/// matters.
+pub fn explain<'a>(
+    request: &'a Request,
+    catalogs: &'a [Catalog<'a>],
+    options: &'a Options,
+) -> Report<'a> {
+    let resolution = resolve(request, catalogs, options);
+    let mut report = Report::new(request, &resolution);
+    if let Ok((query, selector)) = Query::new(request, options) {
+        report.selected = resolution.result.as_ref().ok().map(|it| query.chosen(it));
+        let stays = resolution
+            .result
+            .as_ref()
+            .is_ok_and(|it| query.is_installed(it.bundle));
+        if stays && !resolution.held.is_empty() {
+            report.result = Ending::Held;
+        }
+        report.describe(&query, &selector, catalogs, &resolution);
+    }
+    report
+}
+
+impl<'a> Report<'a> {
+    fn new(request: &'a Request, resolution: &Resolution<'_>) -> Self {
+        let error = resolution.result.as_ref().err();
+        Self {
+            schema: SCHEMA,
+            schema_version: SCHEMA_VERSION,
+            request: Asked::from(request),
+            result: ending(resolution),
+            message: error.map(|error| Chain(error).to_string()),
+            selected: None,
+            catalogs: Vec::new(),
+            bundles: Vec::new(),
+            hints: Vec::new(),
+        }
+    }
+
+    /// Adds the catalogs, their bundles and the hints.
+    fn describe(
+        &mut self,
+        query: &Query<'a>,
+        selector: &Selector,
+        catalogs: &'a [Catalog<'a>],
+        resolution: &Resolution<'_>,
+    ) {
+        let mut sorted: Vec<_> = catalogs.iter().collect();
+        sorted.sort_by(|a, b| a.name.cmp(b.name));
+        let look = |catalog| Looked::new(query, selector, catalog, resolution);
+        let mut all: Vec<_> = sorted.into_iter().map(look).collect();
+        catalogs::compare(&mut all, resolution);
+        for looked in all.iter().filter(|looked| looked.account.consulted) {
+            let survey = looked.survey.iter();
+            let reasons = looked.account.reasons.as_slice();
+            self.bundles
+                .extend(survey.flat_map(|it| it.accounts(resolution, reasons)));
+        }
+        let trial = Trial {
+            query,
+            catalogs,
+            resolution,
+        };
+        self.hints = hint::hints(&trial, &all);
+        self.catalogs = all.into_iter().map(|looked| looked.account).collect();
+    }
+}
+
+impl<'a> From<&'a Request> for Asked<'a> {
+    fn from(request: &'a Request) -> Self {
+        let filter = &request.filter;
+        Self {
+            extension: None,
+            package: &filter.package_name,
+            version: filter.version.as_deref().filter(|text| !text.is_empty()),
+            channels: &filter.channels,
+            selector: filter.selector.as_ref(),
+            policy: filter.upgrade_constraint_policy.unwrap_or_default(),
+            installed: request.installed.as_ref().map(|it| AskedInstalled {
+                name: &it.name,
+                version: &it.version,
+                release: it.release.as_deref(),
+            }),
+        }
+    }
+}
+
+/// Says how a resolution ended; whether something newer is held is looked at later.
+fn ending(resolution: &Resolution<'_>) -> Ending {
+    let error = match (&resolution.result, resolution.decision()) {
+        (Ok(_), _) => return Ending::Resolved,
+        (Err(_), Decision::Keep(None)) => return Ending::Held,
+        (Err(error), _) => error,
+    };
+    match error {
+        ResolveError::Selector(_) | ResolveError::Range { .. } => Ending::InvalidRequest,
+        ResolveError::Walk(error) => match **error {
+            WalkError::Package { .. } => Ending::CatalogError,
+            WalkError::Edges(_) => Ending::InvalidRequest,
+        },
+        ResolveError::NoSingleBundle(error) if error.catalogs.is_empty() => Ending::NoCandidate,
+        ResolveError::NoSingleBundle(_) => Ending::Ambiguous,
+        ResolveError::Version { .. } | ResolveError::Validation { .. } => Ending::ValidationFailed,
+    }
+}
+
+impl Query<'_> {
+    /// Describes the winner.
+    fn chosen<'a>(&self, selected: &Selected<'a>) -> Chosen<'a> {
+        let installed = self.installed.as_ref().and_then(|it| it.as_ref().ok());
+        let from = || installed.map(|it| it.recorded()).unwrap_or_default();
+        let to = || selected.version.recorded();
+        let warning = |warning: &Warning| match warning {
+            Warning::SuccessorIsLowerVersion => Finding::SuccessorIsLowerVersion {
+                from: from(),
+                to: to(),
+            },
+            Warning::ForcedStep => Finding::ForcedStep {
+                from: from(),
+                to: to(),
+            },
+        };
+        let release = selected.version.release.as_ref();
+        let warnings = selected.warnings.iter().map(warning);
+        Chosen {
+            catalog: selected.catalog,
+            bundle: &selected.bundle.name,
+            version: selected.version.version.to_string(),
+            release: release.map(ToString::to_string),
+            image: &selected.bundle.image,
+            warnings: warnings.map(Reason::from).collect(),
+        }
+    }
+}
