@@ -26,6 +26,11 @@ pub(super) fn edges(entry: &Entry) -> impl Iterator<Item = Edge<'_>> {
         .chain(skip_range)
 }
 
+/// Says whether some edge of an entry starts at a bundle.
+pub(super) fn leads_from(entry: &Entry, name: &str, version: &Version) -> bool {
+    edges(entry).any(|edge| edge.leads_from(name, version))
+}
+
 impl Edge<'_> {
     /// Says whether the edge starts at a bundle; a skip range that is no range never does.
     pub(super) fn leads_from(self, name: &str, version: &Version) -> bool {

@@ -3,6 +3,9 @@
 use olm_api::conditions::reasons;
 use serde::Serialize;
 
+use super::super::ValidationError;
+use super::super::constraint::{Breakage, Judgement};
+use super::constraint::ConstraintAccount;
 use super::model::EdgeKind;
 
 /// Where in a resolution something was found; reasons are listed in this order.
@@ -84,6 +87,30 @@ pub enum Finding<'a> {
         /// Type of the property.
         property: String,
     },
+    /// One of its constraints cannot be understood.
+    ConstraintInvalid {
+        /// Position of its property in the bundle's list, from 0.
+        index: usize,
+        /// Type of the property.
+        property: String,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// Constraints of it are not met.
+    ConstraintUnmet {
+        /// Those constraints.
+        constraints: Vec<ConstraintAccount>,
+    },
+    /// Constraints of it could not be judged.
+    ConstraintUnknown {
+        /// Those constraints.
+        constraints: Vec<ConstraintAccount>,
+    },
+    /// Others that are installed depend on what it would replace.
+    BreaksInstalled {
+        /// What would break, each with the constraints that no longer hold.
+        broken: Vec<Broken>,
+    },
     /// It is deprecated, and another candidate is not.
     Deprecated {
         /// What the author says about it.
@@ -127,6 +154,12 @@ pub enum Finding<'a> {
         /// The catalogs in the way.
         catalogs: Vec<String>,
     },
+    /// What is installed depends on what it replaces, and `SelfCertified` allows it; or nobody can
+    /// tell whether it does.
+    StepBreaksInstalled {
+        /// What would break, or could.
+        broken: Broken,
+    },
     /// It is a step to a lower version or release.
     SuccessorIsLowerVersion {
         /// The installed version.
@@ -165,6 +198,58 @@ pub enum Finding<'a> {
     StaysOnInstalled,
 }
 
+/// Something installed that a step would break.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    /// Its name.
+    pub name: String,
+    /// What a user reads.
+    pub text: String,
+    /// Its constraints that would no longer hold.
+    pub constraints: Vec<ConstraintAccount>,
+}
+
+impl From<&Breakage> for Broken {
+    fn from(breakage: &Breakage) -> Self {
+        let constraints = breakage.constraints.iter();
+        Self {
+            name: breakage.origin.name().to_owned(),
+            text: breakage.to_string(),
+            constraints: constraints.map(ConstraintAccount::from).collect(),
+        }
+    }
+}
+
+impl From<&ValidationError> for Finding<'_> {
+    fn from(error: &ValidationError) -> Self {
+        let accounts = |list: &[Judgement]| list.iter().map(ConstraintAccount::from).collect();
+        match error {
+            ValidationError::DependencyUnsupported { property, .. } => {
+                let property = property.clone();
+                Self::DependencyUnsupported { property }
+            }
+            ValidationError::ConstraintInvalid {
+                index,
+                property,
+                error,
+            } => Self::ConstraintInvalid {
+                index: *index,
+                property: property.clone(),
+                error: error.to_string(),
+            },
+            ValidationError::ConstraintUnmet(unmet) => Self::ConstraintUnmet {
+                constraints: accounts(unmet),
+            },
+            ValidationError::ConstraintUnknown(unknown) => Self::ConstraintUnknown {
+                constraints: accounts(unknown),
+            },
+            ValidationError::BreaksInstalled(broken) => Self::BreaksInstalled {
+                broken: broken.iter().map(Broken::from).collect(),
+            },
+        }
+    }
+}
+
 impl Finding<'_> {
     /// Returns the stage the finding belongs to.
     pub fn stage(&self) -> Stage {
@@ -178,7 +263,11 @@ impl Finding<'_> {
             | Self::NextMajorHeld
             | Self::NextMinorHeld
             | Self::NextPatchHeld => Stage::Filter,
-            Self::DependencyUnsupported { .. } => Stage::Validation,
+            Self::DependencyUnsupported { .. }
+            | Self::ConstraintInvalid { .. }
+            | Self::ConstraintUnmet { .. }
+            | Self::ConstraintUnknown { .. }
+            | Self::BreaksInstalled { .. } => Stage::Validation,
             Self::Deprecated { .. }
             | Self::LowerVersion { .. }
             | Self::LowerRelease { .. }
@@ -187,7 +276,9 @@ impl Finding<'_> {
             | Self::LowerPriorityCatalog { .. }
             | Self::AmbiguousCatalogs { .. }
             | Self::UnreadableCatalogs { .. } => Stage::Catalogs,
-            Self::SuccessorIsLowerVersion { .. } | Self::ForcedStep { .. } => Stage::Warning,
+            Self::StepBreaksInstalled { .. }
+            | Self::SuccessorIsLowerVersion { .. }
+            | Self::ForcedStep { .. } => Stage::Warning,
             Self::InNoChannel
             | Self::InvalidSkipRange { .. }
             | Self::EdgeInUnrequestedChannel { .. }
@@ -215,7 +306,11 @@ impl Finding<'_> {
             Self::NextMinorHeld => "NextMinorHeld",
             Self::NextPatchHeld => "NextPatchHeld",
             Self::DependencyUnsupported { .. } => "DependencyUnsupported",
-            Self::Deprecated { .. } => "Deprecated",
+            Self::ConstraintInvalid { .. } => "ConstraintInvalid",
+            Self::ConstraintUnmet { .. } => "ConstraintUnmet",
+            Self::ConstraintUnknown { .. } => "ConstraintUnknown",
+            Self::BreaksInstalled { .. } => "BreaksInstalled",
+            Self::Deprecated { .. } => reasons::DEPRECATED,
             Self::LowerVersion { .. } => "LowerVersion",
             Self::LowerRelease { .. } => "LowerRelease",
             Self::TieBrokenByName { .. } => "TieBrokenByName",
@@ -223,6 +318,7 @@ impl Finding<'_> {
             Self::LowerPriorityCatalog { .. } => "LowerPriorityCatalog",
             Self::AmbiguousCatalogs { .. } => "AmbiguousCatalogs",
             Self::UnreadableCatalogs { .. } => "UnreadableCatalogs",
+            Self::StepBreaksInstalled { .. } => "StepBreaksInstalled",
             Self::SuccessorIsLowerVersion { .. } => "SuccessorIsLowerVersion",
             Self::ForcedStep { .. } => "ForcedStep",
             Self::InNoChannel => "InNoChannel",

@@ -5,6 +5,7 @@ use super::finding::{CatalogReason, Finding};
 use super::hint::Advice;
 use super::model::{BundleAccount, CatalogAccount, Ending, Report, Verdict};
 use crate::error::quote;
+use olm_api::conditions::reasons;
 
 /// Why a resolution failed or something newer is held, in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,20 +45,27 @@ impl Report<'_> {
     }
 
     fn held(&self) -> Option<(&'static str, Vec<String>)> {
-        let hint = self.hints.iter().find_map(|hint| match &hint.advice {
+        self.hints.iter().find_map(|hint| match &hint.advice {
             Advice::HeldByPolicy {
                 version, reason, ..
-            } => Some((hint, version, *reason)),
+            } => {
+                let what = format!(
+                    "{version} is available and held, because it {}",
+                    why(reason)
+                );
+                Some((*reason, vec![what, hint.text.clone()]))
+            }
+            Advice::HeldByConstraints {
+                version,
+                reason,
+                missing,
+                ..
+            } => {
+                let what = format!("{version} is available and held: {missing}");
+                Some((*reason, vec![what]))
+            }
             _ => None,
-        });
-        let (hint, version, reason) = hint?;
-        let why = match reason {
-            "LowerVersionHeld" => "is lower than the installed version",
-            "NextMajorHeld" => "is of the next major version",
-            _ => "is beyond what the update policy admits",
-        };
-        let what = format!("{version} is available and held, because it {why}");
-        Some((reason, vec![what, hint.text.clone()]))
+        })
     }
 
     fn no_candidate(&self) -> (&'static str, Vec<String>) {
@@ -233,29 +241,39 @@ impl Report<'_> {
         ))
     }
 
+    /// The best bundle may not be installed; the message says why, for one that lacks something.
     fn refused(&self) -> Option<(&'static str, Vec<String>)> {
-        let mut excluded = self.bundles.iter();
-        excluded.find_map(|bundle| {
-            let mut exclusions = bundle.exclusions();
-            let refusal = exclusions.find_map(|finding| match finding {
-                Finding::DependencyUnsupported { property } => Some((
-                    finding.code(),
+        let refused = self.bundles.iter().find_map(|bundle| {
+            let refusal = bundle.exclusions().last()?;
+            let text = match refusal {
+                Finding::DependencyUnsupported { property } => {
                     format!(
-                        "{} declares a dependency by property {property}, and nothing checks those",
-                        bundle.name
-                    ),
-                )),
-                Finding::InvalidVersion { error } if self.request.version.is_none() => Some((
-                    finding.code(),
-                    format!(
-                        "{} comes first and has no valid version: {error}",
-                        bundle.name
-                    ),
-                )),
-                _ => None,
-            });
-            refusal.map(|(code, text)| (code, vec![text]))
-        })
+                        "declares a dependency by property {property}, and those are not supported"
+                    )
+                }
+                Finding::InvalidVersion { error } => {
+                    format!("comes first and has no valid version: {error}")
+                }
+                Finding::ConstraintInvalid { .. }
+                | Finding::ConstraintUnmet { .. }
+                | Finding::ConstraintUnknown { .. }
+                | Finding::BreaksInstalled { .. } => refusal.to_string(),
+                _ => return None,
+            };
+            Some((refusal.code(), format!("{} {text}", bundle.name)))
+        });
+        let (code, what) = refused?;
+        let free = self.text_of(|it| matches!(it, Advice::ConstraintFreeVersion { .. }));
+        Some((code, std::iter::once(what).chain(free).collect()))
+    }
+}
+
+/// Says in words why the update policy keeps a bundle back.
+fn why(code: &str) -> &'static str {
+    match code {
+        reasons::LOWER_VERSION_HELD => "is lower than the installed version",
+        reasons::NEXT_MAJOR_HELD => "is of the next major version",
+        _ => "is more than the update policy admits",
     }
 }
 

@@ -110,6 +110,24 @@ pub enum Advice<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         suggested_version: Option<String>,
     },
+    /// A newer bundle would be taken if the cluster offered what it needs.
+    HeldByConstraints {
+        /// Name of the bundle.
+        bundle: &'a str,
+        /// Its version.
+        version: String,
+        /// The code of the reason.
+        reason: &'static str,
+        /// What is missing.
+        missing: String,
+    },
+    /// A bundle of another version needs nothing that is missing.
+    ConstraintFreeVersion {
+        /// Name of the bundle.
+        bundle: &'a str,
+        /// Its version.
+        version: String,
+    },
     /// A version that only one of several catalogs offers.
     Pin {
         /// The version.
@@ -244,6 +262,13 @@ impl fmt::Display for Advice<'_> {
                 let annotation = olm_api::keys::policy::UPGRADE;
                 write!(f, "annotation {annotation}: Any, or {force}")
             }
+            Self::HeldByConstraints {
+                version, missing, ..
+            } => write!(f, "{version} waits for the cluster: {missing}"),
+            Self::ConstraintFreeVersion { version, .. } => write!(
+                f,
+                "{version} needs nothing that is missing; version \"{version}\" takes it"
+            ),
             Self::Pin { version, catalog } => {
                 write!(
                     f,

@@ -9,30 +9,33 @@
 //! Source: resolution.md section 6.
 
 mod catalogs;
+mod constraint;
 mod finding;
 mod headline;
 mod hint;
 mod model;
 mod path;
 mod survey;
+mod text;
 mod trial;
 
 #[cfg(test)]
 mod tests;
 
-pub use finding::{CatalogReason, Finding, Reason, Stage};
+pub use constraint::{ConstraintAccount, ConstraintVerdict, NodeAccount, TestAccount};
+pub use finding::{Broken, CatalogReason, Finding, Reason, Stage};
 pub use headline::Headline;
 pub use hint::{Advice, Hint};
 pub use model::{
-    Asked, AskedInstalled, BundleAccount, CatalogAccount, CatalogState, Chosen, Deprecated,
-    EdgeAccount, EdgeKind, Ending, Report, SCHEMA, SCHEMA_VERSION, Verdict,
+    Asked, AskedInstalled, BundleAccount, CatalogAccount, CatalogState, Chosen, ClassicAccount,
+    Deprecated, EdgeAccount, EdgeKind, Ending, Report, SCHEMA, SCHEMA_VERSION, Verdict,
 };
 
 use self::catalogs::Looked;
 use self::trial::Trial;
 use super::{
-    Catalog, Decision, Options, Query, Request, Resolution, ResolveError, Selected, Selector,
-    WalkError, Warning, resolve,
+    Catalog, Decision, Environment, Options, Query, Request, Resolution, ResolveError, Selected,
+    Selector, WalkError, Warning, classic, resolve,
 };
 use crate::error::Chain;
 
@@ -43,11 +46,12 @@ use crate::error::Chain;
 pub fn explain<'a>(
     request: &'a Request,
     catalogs: &'a [Catalog<'a>],
+    environment: &'a Environment,
     options: &'a Options,
 ) -> Report<'a> {
-    let resolution = resolve(request, catalogs, options);
+    let resolution = resolve(request, catalogs, environment, options);
     let mut report = Report::new(request, &resolution);
-    if let Ok((query, selector)) = Query::new(request, options) {
+    if let Ok((query, selector)) = Query::new(request, environment, options) {
         report.selected = resolution.result.as_ref().ok().map(|it| query.chosen(it));
         let stays = resolution
             .result
@@ -74,6 +78,7 @@ impl<'a> Report<'a> {
             catalogs: Vec::new(),
             bundles: Vec::new(),
             hints: Vec::new(),
+            classic: Vec::new(),
         }
     }
 
@@ -102,6 +107,7 @@ impl<'a> Report<'a> {
             resolution,
         };
         self.hints = hint::hints(&trial, &all);
+        self.classic = classic_steps(&all, resolution, query.request);
         self.catalogs = all.into_iter().map(|looked| looked.account).collect();
     }
 }
@@ -123,6 +129,32 @@ impl<'a> From<&'a Request> for Asked<'a> {
             }),
         }
     }
+}
+
+/// Says what OLM Classic would do in the catalog that decides: the winner's, else the one of the
+/// highest priority that has the package.
+fn classic_steps<'a>(
+    all: &[Looked<'a, '_>],
+    resolution: &Resolution<'_>,
+    request: &Request,
+) -> Vec<ClassicAccount<'a>> {
+    let winner = resolution.result.as_ref().ok().map(|it| it.catalog);
+    let decides = |looked: &&Looked<'a, '_>| {
+        let account = &looked.account;
+        account.consulted && winner.is_none_or(|winner| winner == account.name)
+    };
+    let surveys = all
+        .iter()
+        .filter(decides)
+        .filter_map(|it| it.survey.as_ref());
+    // Of equal priorities the first by name.
+    let survey = surveys.rev().max_by_key(|survey| survey.catalog.priority);
+    let steps = survey.map(|survey| classic(survey.package, request, resolution));
+    steps
+        .into_iter()
+        .flatten()
+        .map(ClassicAccount::from)
+        .collect()
 }
 
 /// Says how a resolution ended; whether something newer is held is looked at later.
@@ -158,6 +190,9 @@ impl Query<'_> {
             Warning::ForcedStep => Finding::ForcedStep {
                 from: from(),
                 to: to(),
+            },
+            Warning::BreaksInstalled(breakage) => Finding::StepBreaksInstalled {
+                broken: Broken::from(breakage),
             },
         };
         let release = selected.version.release.as_ref();

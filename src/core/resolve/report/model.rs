@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_api::UpgradeConstraintPolicy;
 use serde::Serialize;
 
+use super::super::ClassicStep;
 use super::finding::{CatalogReason, Reason};
 use super::hint::Hint;
 
@@ -39,6 +40,33 @@ pub struct Report<'a> {
     pub bundles: Vec<BundleAccount<'a>>,
     /// What can be done, the most useful first.
     pub hints: Vec<Hint<'a>>,
+    /// What OLM Classic would do with the same channels of the catalog that decides.
+    pub classic: Vec<ClassicAccount<'a>>,
+}
+
+/// What OLM Classic would do in one channel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ClassicAccount<'a> {
+    /// Name of the channel.
+    pub channel: String,
+    /// Name of the bundle it would take; null if none.
+    pub next: Option<&'a str>,
+    /// Why it cannot use the channel at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How that differs from the answer.
+    pub difference: &'static str,
+}
+
+impl<'a> From<ClassicStep<'a>> for ClassicAccount<'a> {
+    fn from(step: ClassicStep<'a>) -> Self {
+        Self {
+            channel: step.channel,
+            error: step.next.as_ref().err().map(ToString::to_string),
+            next: step.next.ok().flatten(),
+            difference: step.difference.code(),
+        }
+    }
 }
 
 /// What was asked for.

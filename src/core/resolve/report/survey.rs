@@ -4,7 +4,7 @@ use super::super::catalogs::Catalog;
 use super::super::edge::{Edge, edges};
 use super::super::filter;
 use super::super::policy::HeldReason;
-use super::super::{Query, Resolution, ResolveError, ValidationError};
+use super::super::{Query, Resolution, ResolveError};
 use super::finding::{CatalogReason, Finding, Reason};
 use super::model::{BundleAccount, Deprecated, EdgeAccount, EdgeKind, Verdict};
 use super::path::Reach;
@@ -165,10 +165,10 @@ impl<'a, 'q> Survey<'a, 'q> {
     /// Returns what the filters say against a bundle, with the data that explains it.
     fn exclusions(&self, position: usize) -> impl Iterator<Item = Finding<'a>> {
         let failures = self.failures[position].iter();
-        failures.map(move |reason| self.explained(position, *reason))
+        failures.map(move |reason| self.explained(position, reason))
     }
 
-    fn explained(&self, position: usize, reason: filter::Reason) -> Finding<'a> {
+    fn explained(&self, position: usize, reason: &filter::Reason) -> Finding<'a> {
         let bundle = self.bundle(position);
         let version = bundle.version(self.query.options.release_support);
         let range = self.query.range.as_ref();
@@ -205,6 +205,7 @@ impl<'a, 'q> Survey<'a, 'q> {
                 HeldReason::NextMinor => Finding::NextMinorHeld,
                 HeldReason::NextPatch => Finding::NextPatchHeld,
             },
+            filter::Reason::Unfit(error) => Finding::from(error.as_ref()),
         }
     }
 
@@ -252,13 +253,7 @@ impl<'a, 'q> Survey<'a, 'q> {
             Err(ResolveError::Validation {
                 bundle: name,
                 source,
-            }) if *name == bundle.name && is_best => Some(match source {
-                ValidationError::DependencyUnsupported { property, .. } => {
-                    Finding::DependencyUnsupported {
-                        property: property.clone(),
-                    }
-                }
-            }),
+            }) if *name == bundle.name && is_best => Some(Finding::from(source)),
             _ => None,
         }
     }

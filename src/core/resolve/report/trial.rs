@@ -3,7 +3,7 @@
 
 use olm_api::CatalogFilter;
 
-use super::super::{Catalog, Installed, Options, Query, Request, Resolution, resolve};
+use super::super::{Catalog, Installed, Query, Request, Resolution, resolve};
 use crate::catalog::Bundle;
 use crate::version::VersionRelease;
 
@@ -30,14 +30,36 @@ impl<'a> Trial<'a, '_> {
     pub(super) fn ask(&self, change: impl FnOnce(&mut CatalogFilter)) -> Option<Answer<'a>> {
         let mut request = self.query.request.clone();
         change(&mut request.filter);
-        answer(&request, self.catalogs, self.query.options)
+        self.answer(&request)
+    }
+
+    fn answer(&self, request: &Request) -> Option<Answer<'a>> {
+        let Query {
+            environment,
+            options,
+            ..
+        } = self.query;
+        let selected = resolve(request, self.catalogs, environment, options)
+            .result
+            .ok()?;
+        Some(Answer {
+            catalog: selected.catalog,
+            bundle: &selected.bundle.name,
+            version: selected.version,
+        })
     }
 
     /// Asks again without some of the catalogs.
     pub(super) fn ask_without(&self, names: &[&str]) -> Option<Answer<'a>> {
         let mut catalogs = self.catalogs.to_vec();
         catalogs.retain(|catalog| !names.contains(&catalog.name));
-        let selected = resolve(self.query.request, &catalogs, self.query.options)
+        let Query {
+            request,
+            environment,
+            options,
+            ..
+        } = self.query;
+        let selected = resolve(request, &catalogs, environment, options)
             .result
             .ok()?;
         let found = |catalog: &&Catalog<'a>| catalog.name == selected.catalog;
@@ -58,7 +80,7 @@ impl<'a> Trial<'a, '_> {
         let mut request = self.query.request.clone();
         request.filter.version = Some(range.to_owned());
         for _ in 0..MAX_STEPS {
-            let Some(next) = answer(&request, self.catalogs, self.query.options) else {
+            let Some(next) = self.answer(&request) else {
                 return false;
             };
             if next.bundle == bundle {
@@ -72,19 +94,6 @@ impl<'a> Trial<'a, '_> {
         }
         false
     }
-}
-
-fn answer<'a>(
-    request: &Request,
-    catalogs: &'a [Catalog<'a>],
-    options: &Options,
-) -> Option<Answer<'a>> {
-    let selected = resolve(request, catalogs, options).result.ok()?;
-    Some(Answer {
-        catalog: selected.catalog,
-        bundle: &selected.bundle.name,
-        version: selected.version,
-    })
 }
 
 /// Returns a bundle as it is recorded once it is installed.

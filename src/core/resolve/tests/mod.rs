@@ -1,5 +1,6 @@
 //! Conformance cases of resolution.md section 8, with small catalogs of our own.
 
+mod classic;
 mod filters;
 mod laws;
 mod order;
@@ -147,6 +148,15 @@ pub(super) const ANY: Options = Options {
     updates: UpdatePolicy::Any,
     dependencies: Dependencies::Refuse,
 };
+
+/// Resolves with nothing told of the cluster.
+fn resolve<'a>(
+    request: &Request,
+    catalogs: &'a [Catalog<'a>],
+    options: &Options,
+) -> Resolution<'a> {
+    super::resolve(request, catalogs, &Environment::default(), options)
+}
 
 /// Returns the chosen bundle, or the error text after `!`.
 pub(super) fn answer(resolution: &Resolution<'_>) -> String {

@@ -41,6 +41,7 @@ pub(super) fn advice<'a>(trial: &Trial<'a, '_>, all: &[Looked<'a, '_>]) -> Vec<A
     advice.extend(scene.package());
     advice.extend(scene.channels());
     advice.extend(scene.held());
+    advice.extend(scene.constraint_free());
     advice.extend(scene.other_steps());
     advice.extend(scene.best_successors());
     advice.extend(scene.prerelease());
@@ -196,19 +197,45 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         none.then_some(Advice::ExistingChannels { channels })
     }
 
-    /// What the update policy keeps back.
+    /// What the update policy or the cluster keeps back.
     fn held(&self) -> Option<Advice<'a>> {
         let held = self.trial.resolution.held.first()?;
-        let all = self.places(|failures| matches!(failures, [Reason::Held(_)]));
+        let all = self.places(|failures| failures.iter().any(Reason::keeps_back));
         let is_it = |place: &&Place<'_, 'a, 'q>| {
             place.survey.catalog.name == held.catalog && place.name() == held.bundle
         };
         let bundle = all.iter().find(is_it)?.name();
+        let version = held.version.recorded();
+        let reason = held.reason.code();
+        if let Reason::Unfit(error) = &held.reason {
+            return Some(Advice::HeldByConstraints {
+                bundle,
+                version,
+                reason,
+                missing: error.to_string(),
+            });
+        }
         Some(Advice::HeldByPolicy {
             bundle,
-            version: held.version.recorded(),
-            reason: held.reason.code(),
+            version,
+            reason,
             suggested_version: self.range_to(bundle, &held.version.version, &held.version.version),
+        })
+    }
+
+    /// Another version that needs nothing the cluster lacks.
+    fn constraint_free(&self) -> Option<Advice<'a>> {
+        if self.ending != Ending::ValidationFailed {
+            return None;
+        }
+        let places = self.places(only_version);
+        places.iter().take(MAX_VERSIONS).find_map(|place| {
+            let version = place.version()?.version.clone().without_build().to_string();
+            let answer = self
+                .trial
+                .ask(|filter| filter.version = Some(version.clone()))?;
+            let bundle = answer.bundle;
+            Some(Advice::ConstraintFreeVersion { bundle, version })
         })
     }
 

@@ -7,7 +7,12 @@ use super::*;
 fn headline(request: &Request, fixture: &Fixture, options: &Options) -> String {
     let content = fixture.content();
     let catalogs = [catalog("a", 0, &content)];
-    told(&explain(request, &catalogs, options))
+    told(&explain(
+        request,
+        &catalogs,
+        &Environment::default(),
+        options,
+    ))
 }
 
 fn told(report: &Report<'_>) -> String {
