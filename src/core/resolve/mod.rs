@@ -10,10 +10,12 @@
 mod catalogs;
 mod classic;
 pub mod constraint;
+mod edge;
 mod environment;
 mod error;
 mod filter;
 mod policy;
+pub mod report;
 mod selector;
 mod update;
 mod validate;
@@ -214,7 +216,6 @@ impl<'a> Resolution<'a> {
 }
 
 /// A request whose parts are parsed.
-#[expect(dead_code, reason = "constraints are judged by the environment")]
 struct Query<'r> {
     request: &'r Request,
     environment: &'r Environment,
