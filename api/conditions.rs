@@ -34,6 +34,9 @@ pub mod types {
     pub const BUNDLE_DEPRECATED: &str = "BundleDeprecated";
     /// ClusterCatalog: whether its content is served.
     pub const SERVING: &str = "Serving";
+    /// ClusterObjectSet, ours: objects of optional kinds wait until the cluster serves their kind
+    /// (README decision 21). Absent when none does.
+    pub const DEFERRED: &str = "Deferred";
     /// ClusterExtension and ClusterCatalog, ours: everything is as the spec wants it
     /// (README decisions 12 and 32).
     pub const READY: &str = "Ready";
@@ -97,6 +100,9 @@ pub mod reasons {
     pub const NEXT_MAJOR_HELD: &str = "NextMajorHeld";
     /// `Ready`, ours: the successor has a lower version (README decision 22).
     pub const LOWER_VERSION_HELD: &str = "LowerVersionHeld";
+    /// `Deferred`, and `Ready` while nothing worse is to be said, ours: objects of optional kinds
+    /// are left out (README decision 21).
+    pub const OBJECTS_DEFERRED: &str = "ObjectsDeferred";
 
     /// `PlatformUpgradeable`: the bundle supports the next version.
     pub const COMPATIBLE: &str = "Compatible";

@@ -291,6 +291,12 @@ impl Args {
         })
     }
 
+    /// Says whether a feature gate is on: as the flag last said, else as by default.
+    pub fn gate(&self, name: &str, default: bool) -> bool {
+        let named = self.feature_gates.iter().rfind(|gate| gate.name == name);
+        named.map_or(default, |gate| gate.on)
+    }
+
     /// Says whether a part runs, given the name the program was started under.
     pub fn runs(&self, component: Component, program: &str) -> bool {
         if !self.components.is_empty() {
@@ -440,6 +446,19 @@ mod tests {
     fn certificate_without_key_is_refused() {
         let error = Args::try_parse_from(["olm-controller", "--tls-cert=x"]).unwrap_err();
         assert!(error.to_string().contains("--tls-key"), "{error}");
+    }
+
+    #[test]
+    fn the_last_word_on_a_gate_counts() {
+        let args = Args::try_parse_from([
+            "olm-controller",
+            "--feature-gates=DeploymentConfig=true,DeploymentConfig=false",
+            "--feature-gates=BundleReleaseSupport=true",
+        ])
+        .unwrap();
+        assert!(!args.gate("DeploymentConfig", true));
+        assert!(args.gate("BundleReleaseSupport", false));
+        assert!(args.gate("SingleOwnNamespaceInstallSupport", true));
     }
 
     #[test]

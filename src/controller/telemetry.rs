@@ -4,10 +4,12 @@
 //! (`controller_runtime_*`, `leader_election_master_status`, `catalogd_http_*`, `certwatcher_*`);
 //! ours start with `olm_`. Label values come from closed sets.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use olm_core::revision::OPTIONAL_GROUPS;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -120,6 +122,11 @@ struct CatalogLabels {
     catalog: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GroupLabels {
+    group: &'static str,
+}
+
 /// The metrics of the process. Clones share their values; every method may be called from any
 /// thread.
 #[derive(Debug, Clone)]
@@ -137,6 +144,7 @@ pub struct Metrics {
     catalog_dropped: Family<CatalogLabels, Gauge>,
     catalog_stale: Family<CatalogLabels, Gauge>,
     catalog_fetch_time: Gauge<f64, AtomicU64>,
+    deferred: Family<GroupLabels, Gauge>,
 }
 
 impl Default for Metrics {
@@ -155,6 +163,7 @@ impl Default for Metrics {
             catalog_dropped: Family::default(),
             catalog_stale: Family::default(),
             catalog_fetch_time: Gauge::default(),
+            deferred: Family::default(),
         };
         let mut registry = Registry::default();
         metrics.register_upstream(&mut registry);
@@ -230,6 +239,11 @@ impl Metrics {
             "olm_catalog_last_fetch_duration_seconds",
             "How long the last successful download of a catalog took",
             self.catalog_fetch_time.clone(),
+        );
+        registry.register(
+            "olm_deferred_objects",
+            "Objects of optional kinds that are left out because the cluster does not serve them",
+            self.deferred.clone(),
         );
     }
 
@@ -314,6 +328,17 @@ impl Metrics {
     /// Notes a complete download of a catalog.
     pub fn fetched_catalog(&self, elapsed: Duration) {
         self.catalog_fetch_time.set(elapsed.as_secs_f64());
+    }
+
+    /// Notes how many objects of each group are left out because their kind is not served; groups
+    /// that may not be left out do not count.
+    pub fn deferred(&self, totals: &BTreeMap<String, usize>) {
+        for group in OPTIONAL_GROUPS {
+            let count = totals.get(group).copied().unwrap_or_default();
+            self.deferred
+                .get_or_create(&GroupLabels { group })
+                .set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// Drops the series of a catalog that is gone.

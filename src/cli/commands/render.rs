@@ -116,8 +116,7 @@ impl Rendering {
     }
 }
 
-/// Only the install mode AllNamespaces is rendered yet, and no webhooks, whoever would issue their
-/// certificates.
+/// No webhooks are rendered yet, whoever would issue their certificates.
 fn features(certificates: WebhookCertificates) -> Features {
     let webhooks = match certificates {
         WebhookCertificates::None
@@ -126,8 +125,8 @@ fn features(certificates: WebhookCertificates) -> Features {
         | WebhookCertificates::SelfSigned => false,
     };
     Features {
-        single_own_namespace: false,
         webhooks,
+        ..Features::default()
     }
 }
 

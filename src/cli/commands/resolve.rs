@@ -13,8 +13,8 @@ use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 use olm_core::catalog::Bundle;
 use olm_core::error::Chain;
 use olm_core::resolve::{
-    self, Catalog, CatalogProblem, Dependencies, Options, Resolution, Selected, Unavailability,
-    UpdatePolicy, Warning,
+    self, Catalog, CatalogProblem, Dependencies, Environment, Options, Resolution, Selected,
+    Unavailability, UpdatePolicy,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -216,9 +216,9 @@ impl Request {
             // An unreadable catalog on a command line is a mistake to be told, not to be survived.
             unavailability: Unavailability::Strict,
             updates: UpdatePolicy::Any,
-            dependencies: Dependencies::Ignore,
+            dependencies: Dependencies::Check,
         };
-        resolve::resolve(&request, catalogs, &options)
+        resolve::resolve(&request, catalogs, &Environment::default(), &options)
     }
 
     /// Returns the request with the answer's members added.
@@ -279,11 +279,7 @@ fn tell(resolution: &Resolution<'_>) {
         }
     };
     for warning in &selected.warnings {
-        let text = match warning {
-            Warning::SuccessorIsLowerVersion => "the bundle is a step to a lower version",
-            Warning::ForcedStep => "no edge of the catalog leads to the bundle",
-        };
-        output::notice(&format!("warning: {text}"));
+        output::notice(&format!("warning: {warning}"));
     }
     if selected.deprecated {
         output::notice("warning: the bundle is deprecated");
@@ -299,11 +295,13 @@ fn tell(resolution: &Resolution<'_>) {
 fn hint(resolution: &Resolution<'_>) -> Option<String> {
     let mut counts = BTreeMap::new();
     for exclusion in &resolution.excluded {
-        *counts.entry(exclusion.reason).or_insert(0u32) += 1;
+        *counts
+            .entry((exclusion.reason.stage(), exclusion.reason.code()))
+            .or_insert(0u32) += 1;
     }
     let counts: Vec<String> = counts
         .into_iter()
-        .map(|(reason, count)| format!("{count} {}", reason.code()))
+        .map(|((_, code), count)| format!("{count} {code}"))
         .collect();
     (!counts.is_empty()).then(|| format!("bundles excluded: {}", counts.join(", ")))
 }

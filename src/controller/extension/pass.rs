@@ -13,7 +13,9 @@ use olm_api::{
     CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet, CollisionProtection,
 };
 use olm_core::error::Chain;
-use olm_core::resolve::{self, Decision, Dependencies, Options, UpdatePolicy, Warning};
+use olm_core::resolve::{
+    self, Decision, Dependencies, Environment, Options, UpdatePolicy, Warning,
+};
 use olm_core::revision::{self, Account, Change, Desired, Extension};
 use olm_core::status::Note;
 use olm_core::status::deprecation::Deprecations;
@@ -138,9 +140,9 @@ impl Pass {
             release_support: ctx.settings.release_support,
             unavailability: ctx.settings.unavailability,
             updates,
-            dependencies: Dependencies::default(),
+            dependencies: Dependencies::Refuse,
         };
-        let resolution = resolve::resolve(&request, &catalogs, &options);
+        let resolution = resolve::resolve(&request, &catalogs, &Environment::default(), &options);
         self.deprecations =
             report::deprecations(&resolution, &known).map_or(Asked::Unknown, Asked::Known);
         self.notes = report::notes(&resolution);
@@ -352,7 +354,7 @@ async fn content(
     resolved: &Resolved,
     ctx: &Context,
 ) -> Result<Arc<Content>, ContentError> {
-    let request = Request::new(extension, target, resolved.digest());
+    let request = Request::new(extension, target, resolved.digest(), ctx.settings.features);
     if let Some(content) = ctx.rendered.get(&request) {
         return Ok(content);
     }

@@ -144,8 +144,11 @@ fn converted(found: Option<&catalog::Deprecations>) -> Deprecations {
 /// Returns what is worth knowing about a resolution beside its result: newer bundles that the
 /// update policy keeps back, and, when nothing was found, what is there and cannot be reached.
 pub(super) fn notes(resolution: &Resolution<'_>) -> Vec<Note> {
-    let held = resolution.held.first().map(|held| {
-        let (reason, why) = match held.reason {
+    let held = resolution.held.iter().find_map(|held| {
+        let Reason::Held(policy) = held.reason else {
+            return None;
+        };
+        let (reason, why) = match policy {
             HeldReason::LowerVersion => (
                 reasons::LOWER_VERSION_HELD,
                 "it is lower than the installed version",
@@ -161,7 +164,7 @@ pub(super) fn notes(resolution: &Resolution<'_>) -> Vec<Note> {
             held.bundle,
             olm_api::keys::policy::UPGRADE,
         );
-        Note { reason, message }
+        Some(Note { reason, message })
     });
     let unreachable = resolution
         .excluded

@@ -7,6 +7,7 @@
 mod content;
 mod context;
 mod error;
+mod missing;
 mod own;
 mod reconcile;
 mod rights;

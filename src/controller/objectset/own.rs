@@ -3,13 +3,16 @@
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
+use olm_api::conditions::types;
 use olm_api::keys::{finalizer, manager};
 use olm_api::{ClusterObjectSet, ClusterObjectSetStatus};
 use olm_core::revision::{Outcome, statements};
+use olm_core::status::{object_set, remove_condition};
 use serde_json::json;
 
 use crate::apply::message;
 
+use super::missing::names;
 use super::reconcile::Pass;
 use super::{Context, ObjectSetError};
 
@@ -106,6 +109,14 @@ pub(super) async fn report(
     let mut differs = false;
     for statement in statements(&pass.set, outcome, now) {
         differs |= statement.put(&mut status.conditions, pass.set.metadata.generation, now);
+    }
+    if let Some(left_out) = &pass.deferred {
+        differs |= if left_out.is_empty() {
+            remove_condition(&mut status.conditions, types::DEFERRED)
+        } else {
+            let generation = pass.set.metadata.generation;
+            object_set::deferred(&names(left_out)).put(&mut status.conditions, generation, now)
+        };
     }
     if status.observed_phases.is_empty() && !pass.observed.is_empty() {
         status.observed_phases.clone_from(&pass.observed);

@@ -169,12 +169,14 @@ impl Query<'_> {
         let mut kept_back = Vec::new();
         for bundle in &package.bundles {
             if let Err(reason) = self.passes(package, bundle, installed) {
+                if reason.keeps_back() {
+                    kept_back.push((bundle, reason.clone()));
+                }
                 walk.excluded.push(Exclusion {
                     catalog: catalog.name,
                     bundle: &bundle.name,
                     reason,
                 });
-                kept_back.extend(reason.held().map(|reason| (bundle, reason)));
                 continue;
             }
             walk.report.candidates += 1;

@@ -1,12 +1,15 @@
 //! The filters inside one catalog, and why a bundle does not pass.
 
+use std::sync::Arc;
+
 use super::Query;
 use super::policy::HeldReason;
+use super::validate::ValidationError;
 use crate::catalog::{Bundle, Entry, PackageIndex};
 use crate::version::VersionRelease;
 
 /// A bundle that some filter removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exclusion<'a> {
     /// Name of the catalog.
     pub catalog: &'a str,
@@ -17,7 +20,7 @@ pub struct Exclusion<'a> {
 }
 
 /// Why a bundle is no candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// It is in none of the requested channels.
     NotInRequestedChannels,
@@ -31,11 +34,13 @@ pub enum Reason {
     NotSuccessor,
     /// The update policy keeps it back.
     Held(HeldReason),
+    /// The cluster does not offer what it needs, or others need what it would replace.
+    Unfit(Arc<ValidationError>),
 }
 
 impl Reason {
     /// Returns the stable code of the reason (resolution.md 6.2, README decision 22).
-    pub fn code(self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
             Self::NotInRequestedChannels => "NotInRequestedChannels",
             Self::InvalidVersion => "InvalidVersion",
@@ -43,19 +48,26 @@ impl Reason {
             Self::PrereleaseNotRequested => "PrereleaseNotRequested",
             Self::NotSuccessor => "NotSuccessor",
             Self::Held(reason) => reason.code(),
+            Self::Unfit(error) => error.code(),
         }
     }
 
-    /// Returns why the update policy keeps the bundle back, if it does.
-    pub(super) fn held(self) -> Option<HeldReason> {
+    /// Returns the position of its filter among all, from 0: the order in which reasons are shown.
+    pub fn stage(&self) -> u8 {
         match self {
-            Self::Held(reason) => Some(reason),
-            Self::NotInRequestedChannels
-            | Self::InvalidVersion
-            | Self::VersionOutOfRange
-            | Self::PrereleaseNotRequested
-            | Self::NotSuccessor => None,
+            Self::NotInRequestedChannels => 0,
+            Self::InvalidVersion => 1,
+            Self::VersionOutOfRange => 2,
+            Self::PrereleaseNotRequested => 3,
+            Self::NotSuccessor => 4,
+            Self::Held(_) => 5,
+            Self::Unfit(_) => 6,
         }
+    }
+
+    /// Says whether the bundle is kept back, rather than not asked for.
+    pub(super) fn keeps_back(&self) -> bool {
+        matches!(self, Self::Held(_) | Self::Unfit(_))
     }
 }
 

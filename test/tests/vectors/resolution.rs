@@ -7,8 +7,8 @@ use olm_api::{CatalogFilter, UpgradeConstraintPolicy, keys};
 use olm_core::catalog::{Blob, Content, read, schema};
 use olm_core::error::Chain;
 use olm_core::resolve::{
-    Catalog, CatalogProblem, Decision, Dependencies, Installed, Options, Request, Resolution,
-    Unavailability, UpdatePolicy, classic, resolve,
+    Catalog, CatalogProblem, Decision, Dependencies, Environment, Installed, Options, Request,
+    Resolution, Unavailability, UpdatePolicy, classic, resolve,
 };
 use serde_json::Value;
 
@@ -114,7 +114,7 @@ fn run(case: &Value, unavailability: Unavailability, expected: &Value) -> Option
     let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
     let options = options(case, unavailability);
     differs(
-        &resolve(&request(case), &catalogs, &options),
+        &resolve(&request(case), &catalogs, &Environment::default(), &options),
         expected,
         case,
     )
@@ -314,10 +314,10 @@ fn real_answer(row: &Value, contents: &BTreeMap<String, Content>) -> Value {
     };
     let options = Options {
         updates: UpdatePolicy::Any,
-        dependencies: Dependencies::Ignore,
+        dependencies: Dependencies::Check,
         ..Options::default()
     };
-    match resolve(&request, &catalogs, &options).result {
+    match resolve(&request, &catalogs, &Environment::default(), &options).result {
         Ok(selected) => serde_json::json!({
             "bundle": selected.bundle.name,
             "resolvedVersion": selected.version.recorded(),

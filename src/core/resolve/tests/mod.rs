@@ -149,6 +149,15 @@ const ANY: Options = Options {
     dependencies: Dependencies::Refuse,
 };
 
+/// Resolves with nothing told of the cluster.
+fn resolve<'a>(
+    request: &Request,
+    catalogs: &'a [Catalog<'a>],
+    options: &Options,
+) -> Resolution<'a> {
+    super::resolve(request, catalogs, &Environment::default(), options)
+}
+
 /// Returns the chosen bundle, or the error text after `!`.
 fn answer(resolution: &Resolution<'_>) -> String {
     match &resolution.result {
