@@ -8,7 +8,9 @@ use super::text::{MAX_DETAIL, MAX_LABEL, natural, shown};
 use super::{GraphError, Options, fold};
 use crate::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
 use crate::error::Chain;
-use crate::resolve::{Catalog, ClassicStep, Difference, Request, Resolution, classic, resolve};
+use crate::resolve::{
+    Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic, resolve,
+};
 use crate::version::{Version, VersionRelease};
 
 /// The most lines drawn in a channel for ranges alone; more would cover everything else, and each
@@ -21,12 +23,17 @@ const MAX_NAMED: usize = 4;
 pub(super) fn graph(
     request: &Request,
     catalog: &Catalog<'_>,
+    environment: &Environment,
     options: Options,
 ) -> Result<Graph, GraphError> {
     let package = package(request, catalog)?;
     let names = channel_names(package, request)?;
-    let resolution = resolve(request, std::slice::from_ref(catalog), &options.resolve);
-    let steps = path(request, catalog, &options.resolve, &resolution);
+    let resolve = |request: &Request| {
+        let catalogs = std::slice::from_ref(catalog);
+        resolve(request, catalogs, environment, &options.resolve)
+    };
+    let resolution = resolve(request);
+    let steps = path(request, &resolution, resolve);
     let classic = if options.classic && !names.is_empty() {
         let mut request = request.clone();
         request.filter.channels.clone_from(&names);

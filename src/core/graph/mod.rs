@@ -26,7 +26,7 @@ mod tests;
 pub use model::Graph;
 
 use crate::error::quote;
-use crate::resolve::{self, Catalog, Request};
+use crate::resolve::{self, Catalog, Environment, Request};
 
 /// How a graph is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,9 +84,10 @@ impl Graph {
     pub fn new(
         request: &Request,
         catalog: &Catalog<'_>,
+        environment: &Environment,
         options: Options,
     ) -> Result<Self, GraphError> {
-        build::graph(request, catalog, options)
+        build::graph(request, catalog, environment, options)
     }
 
     /// Draws the graph; the text ends with a line break.

@@ -1,6 +1,6 @@
 //! The way automatic updates go from what is installed, one resolution a step.
 
-use crate::resolve::{Catalog, Installed, Options, Request, Resolution, resolve};
+use crate::resolve::{Installed, Request, Resolution};
 use crate::version::VersionRelease;
 
 /// The most steps that are followed.
@@ -16,11 +16,10 @@ pub(super) struct Step {
 
 /// Returns the installed bundle, if any, and every bundle automatic updates then go through, as
 /// far as they go.
-pub(super) fn path(
+pub(super) fn path<'a>(
     request: &Request,
-    catalog: &Catalog<'_>,
-    options: &Options,
     first: &Resolution<'_>,
+    resolve: impl Fn(&Request) -> Resolution<'a>,
 ) -> Vec<Step> {
     let installed = request.installed.iter().map(|installed| Step {
         name: installed.name.clone(),
@@ -40,7 +39,7 @@ pub(super) fn path(
             release: Some(version.release.clone().unwrap_or_default().to_string()),
         });
         steps.push(step);
-        next = chosen(&resolve(&request, std::slice::from_ref(catalog), options));
+        next = chosen(&resolve(&request));
     }
     steps
 }
