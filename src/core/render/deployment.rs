@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use olm_api::keys::annotation;
 use serde_json::{Map, Value, json};
 
-use super::{RenderOptions, object, quantity};
+use super::{RenderOptions, deployment_config, object, quantity};
 use crate::bundle::{Csv, StrategyDeployment};
 use crate::object::Object;
 
@@ -67,6 +67,9 @@ fn deployment(entry: &StrategyDeployment, csv: &Csv, options: &RenderOptions) ->
     if let Some(labels) = &entry.label {
         let metadata = deployment.metadata_mut();
         metadata.insert("labels".to_owned(), text_map(labels));
+    }
+    if let Some(config) = &options.deployment {
+        deployment_config::apply(&mut deployment, config);
     }
     deployment
 }

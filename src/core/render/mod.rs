@@ -4,11 +4,12 @@
 //! order support, configuration, validation, targets, objects, and the first of these that fails
 //! decides the message. Labels and stripping for a revision are [`handover`]'s.
 //!
-//! Not here yet: webhooks and their certificates, `deploymentConfig`.
+//! Not here yet: webhooks and their certificates.
 //!
 //! Source: rendering.md sections 2 to 4.
 
 mod deployment;
+mod deployment_config;
 mod manifest;
 mod merge;
 mod name;
@@ -20,7 +21,7 @@ pub mod handover;
 use serde_json::{Map, Value, json};
 
 use crate::bundle::{self, Bundle, Csv, ValidationError, mode};
-use crate::config::{self, ConfigError, Features};
+use crate::config::{self, ConfigError, DeploymentConfig, Features};
 use crate::error::{Classify, Disposition};
 use crate::object::Object;
 
@@ -59,6 +60,8 @@ pub struct RenderOptions {
     pub targets: Vec<String>,
     /// Where namespaced rights go.
     pub role_placement: RolePlacement,
+    /// What the administrator changes about every Deployment.
+    pub deployment: Option<DeploymentConfig>,
 }
 
 /// What a bundle becomes.
@@ -77,7 +80,7 @@ pub enum RenderError {
     #[error("unsupported bundle: {0}")]
     Unsupported(&'static str),
     /// The configuration of the extension does not fit the bundle.
-    #[error("invalid ClusterExtension configuration")]
+    #[error(transparent)]
     Config(#[from] ConfigError),
     /// The bundle is faulty.
     #[error(transparent)]
@@ -125,14 +128,17 @@ pub fn render_configured(
         settings.inline,
         settings.features,
     )?;
-    render(
+    let mut rendered = render(
         bundle,
         &RenderOptions {
             install_namespace: settings.install_namespace.to_owned(),
             targets: configuration.targets,
             role_placement: settings.role_placement,
+            deployment: configuration.deployment,
         },
-    )
+    )?;
+    rendered.warnings.extend(configuration.warnings);
+    Ok(rendered)
 }
 
 /// Refuses bundles that need what is not supported, whatever the configuration.
@@ -254,5 +260,7 @@ fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Map<Str
     object
 }
 
+#[cfg(test)]
+mod deployment_config_tests;
 #[cfg(test)]
 mod tests;
