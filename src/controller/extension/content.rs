@@ -72,6 +72,7 @@ impl Request {
                 inline: self.inline.as_ref(),
                 features: FEATURES,
                 role_placement: RolePlacement::default(),
+                certificates: None,
             },
         )?;
         let objects = handover::prepare_for_revision(

@@ -20,6 +20,7 @@ fn settings(features: Features) -> Settings<'static> {
         inline: None,
         features,
         role_placement: RolePlacement::default(),
+        certificates: None,
     }
 }
 
@@ -28,6 +29,7 @@ fn options(target: &str) -> RenderOptions {
         install_namespace: "ops".to_owned(),
         targets: vec![target.to_owned()],
         role_placement: RolePlacement::TargetsAndInstall,
+        certificates: None,
     }
 }
 
