@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::events::{Recorder, Reporter};
+use olm_core::config::Features;
 use olm_core::error::Chain;
 use olm_core::resolve::{Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
@@ -251,10 +252,12 @@ impl Manager {
                 CatalogPolicy::Provable => Unavailability::Provable,
                 CatalogPolicy::BestEffort => Unavailability::BestEffort,
             },
-            release_support: args
-                .feature_gates
-                .iter()
-                .any(|gate| gate.name == "BundleReleaseSupport" && gate.on),
+            release_support: args.gate("BundleReleaseSupport", false),
+            features: Features {
+                single_own_namespace: args.gate("SingleOwnNamespaceInstallSupport", true),
+                deployment_config: args.gate("DeploymentConfig", true),
+                ..Features::default()
+            },
             concurrency: args.max_concurrent_reconciles,
         }
     }

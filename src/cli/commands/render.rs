@@ -158,7 +158,7 @@ impl Rendering {
         let settings = Settings {
             install_namespace: namespace,
             inline: inline.as_ref(),
-            features: FEATURES,
+            features: Features::default(),
             role_placement: match self.role_placement {
                 Placement::TargetsOnly => RolePlacement::TargetsOnly,
                 Placement::TargetsAndInstall => RolePlacement::TargetsAndInstall,
@@ -168,12 +168,6 @@ impl Rendering {
         Ok(render_configured(bundle, &settings)?)
     }
 }
-
-/// Only the install mode AllNamespaces is rendered yet.
-const FEATURES: Features = Features {
-    single_own_namespace: false,
-    webhooks: true,
-};
 
 /// Returns the provider; the CA of the controller is not known here, so `caBundle` is left out.
 fn provider(certificates: WebhookCertificates) -> Option<CertificateProvider> {

@@ -77,7 +77,7 @@ fn what_is_not_supported_is_refused_with_its_text() {
     ));
     let own = bundle("{installModes: [{type: OwnNamespace, supported: true}]}");
     let (hooked, own) = (hooked.path(), own.path());
-    let cases: [(&Path, &[&str], &str); 4] = [
+    let cases: [(&Path, &[&str], &str); 5] = [
         (
             hooked,
             &["--webhook-certificates", "cert-manager"],
@@ -86,7 +86,15 @@ fn what_is_not_supported_is_refused_with_its_text() {
         (
             own,
             &[],
-            "unsupported bundle: bundle does not support AllNamespaces install mode",
+            "invalid ClusterExtension configuration: invalid configuration: required field \
+             \"watchNamespace\" is missing",
+        ),
+        (
+            own,
+            &["--watch-namespace", "dev"],
+            "invalid ClusterExtension configuration: invalid configuration: invalid format for \
+             field \"watchNamespace\": 'dev' is not valid ownNamespaceInstallMode: invalid value \
+             \"dev\": must be \"ops\"",
         ),
         (
             &sample(),

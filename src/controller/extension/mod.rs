@@ -24,6 +24,7 @@ use kube::runtime::events::{Event, EventType, Recorder};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, Resource, ResourceExt};
 use olm_api::{ClusterExtension, ClusterExtensionStatus, keys};
+use olm_core::config::Features;
 use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::resolve::{Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
@@ -57,6 +58,8 @@ pub struct Settings {
     pub unavailability: Unavailability,
     /// Gate `BundleReleaseSupport`.
     pub release_support: bool,
+    /// What `spec.config` may say and which bundles are accepted.
+    pub features: Features,
     /// Extensions worked on at the same time.
     pub concurrency: u16,
 }

@@ -352,7 +352,7 @@ async fn content(
     resolved: &Resolved,
     ctx: &Context,
 ) -> Result<Arc<Content>, ContentError> {
-    let request = Request::new(extension, target, resolved.digest());
+    let request = Request::new(extension, target, resolved.digest(), ctx.settings.features);
     if let Some(content) = ctx.rendered.get(&request) {
         return Ok(content);
     }

@@ -12,13 +12,27 @@ use crate::bundle::{Csv, mode};
 use crate::error::{Classify, Disposition, quote};
 
 /// What may be configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+///
+/// Everything is on by default (README decision 10); each is a feature gate of upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
     /// Whether the install modes SingleNamespace and OwnNamespace are offered; without them the
     /// key `watchNamespace` does not exist and a bundle must support AllNamespaces.
     pub single_own_namespace: bool,
+    /// Whether the key `deploymentConfig` exists.
+    pub deployment_config: bool,
     /// Whether bundles with webhooks are accepted.
     pub webhooks: bool,
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        Self {
+            single_own_namespace: true,
+            deployment_config: true,
+            webhooks: true,
+        }
+    }
 }
 
 /// What the configuration says, valid for the bundle.

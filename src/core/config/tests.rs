@@ -6,8 +6,13 @@ use super::*;
 use crate::bundle::InstallMode;
 use crate::error::Chain;
 
-const ON: Features = Features {
-    single_own_namespace: true,
+fn on() -> Features {
+    Features::default()
+}
+
+const OFF: Features = Features {
+    single_own_namespace: false,
+    deployment_config: false,
     webhooks: false,
 };
 
@@ -68,9 +73,13 @@ fn targets_by_install_mode(#[case] letters: &str, #[case] want: [&str; 4]) {
         json!({"watchNamespace": "dev"}),
     ];
     for (input, want) in inputs.iter().zip(want) {
-        assert_eq!(answer(letters, Some(input), ON), want, "{letters} {input}");
+        assert_eq!(
+            answer(letters, Some(input), on()),
+            want,
+            "{letters} {input}"
+        );
     }
-    assert_eq!(answer(letters, None, ON), want[0]);
+    assert_eq!(answer(letters, None, on()), want[0]);
 }
 
 // rendering.md C5, C6, C7, C8, C9, C10
@@ -115,7 +124,7 @@ fn targets_by_install_mode(#[case] letters: &str, #[case] want: [&str; 4]) {
      \"zeta\"")]
 #[case::longest("OS", json!({"watchNamespace": "a".repeat(63)}), &format!("[{:?}]", "a".repeat(63)))]
 fn reports(#[case] letters: &str, #[case] inline: Value, #[case] want: &str) {
-    assert_eq!(answer(letters, Some(&inline), ON), want);
+    assert_eq!(answer(letters, Some(&inline), on()), want);
 }
 
 // rendering.md C19, C20
@@ -128,13 +137,13 @@ fn a_switched_off_feature_removes_its_key(
     #[case] inline: Value,
     #[case] want: &str,
 ) {
-    assert_eq!(answer(letters, Some(&inline), Features::default()), want);
+    assert_eq!(answer(letters, Some(&inline), OFF), want);
 }
 
 // rendering.md C21
 #[test]
 fn a_wrong_configuration_is_terminal() {
-    let error = configure(&bundle("A"), "ops", Some(&json!({"x": 1})), ON).unwrap_err();
+    let error = configure(&bundle("A"), "ops", Some(&json!({"x": 1})), on()).unwrap_err();
     assert_eq!(
         error.disposition(),
         Disposition::Terminal("InvalidConfiguration")
@@ -151,8 +160,8 @@ proptest! {
     #[test]
     fn accepted_targets_are_namespace_names(letters in "[AOS]{1,3}", name in ".{0,5}") {
         let inline = json!({"watchNamespace": name});
-        let first = configure(&bundle(&letters), "ops", Some(&inline), ON);
-        prop_assert_eq!(&first, &configure(&bundle(&letters), "ops", Some(&inline), ON));
+        let first = configure(&bundle(&letters), "ops", Some(&inline), on());
+        prop_assert_eq!(&first, &configure(&bundle(&letters), "ops", Some(&inline), on()));
         if let Ok(configuration) = first {
             prop_assert!(matches_pattern(&configuration.targets[0]));
         }

@@ -11,6 +11,7 @@ use crate::yaml;
 
 const NONE: Features = Features {
     single_own_namespace: false,
+    deployment_config: false,
     webhooks: false,
 };
 
@@ -247,14 +248,21 @@ fn namespaced_rights_go_to(
     NONE,
     "unsupported bundle: bundle does not support AllNamespaces install mode"
 )]
-#[case::no_modes("[]", "{}", Features { single_own_namespace: true, webhooks: false },
+#[case::no_modes(
+    "[]",
+    "{}",
+    Features::default(),
     "unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace \
-     OwnNamespace] install modes")]
-#[case::multi_alone("[{type: MultiNamespace, supported: true}, \
-      {type: AllNamespaces, supported: false}]", "{}",
-    Features { single_own_namespace: true, webhooks: false },
+     OwnNamespace] install modes"
+)]
+#[case::multi_alone(
+    "[{type: MultiNamespace, supported: true}, \
+      {type: AllNamespaces, supported: false}]",
+    "{}",
+    Features::default(),
     "unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace \
-     OwnNamespace] install modes")]
+     OwnNamespace] install modes"
+)]
 fn unsupported_bundles_are_refused_before_their_configuration(
     #[case] modes: &str,
     #[case] spec: &str,
