@@ -160,9 +160,7 @@ async fn work(extension: &ClusterExtension, ctx: &Context) -> Result<Action, Ext
     let status = report::status(extension, &pass, result.as_ref().err(), Timestamp::now());
     write_status(ctx, extension, status).await?;
     result?;
-    Ok(Action::requeue(
-        pass.look_again.unwrap_or_else(backoff::resync),
-    ))
+    Ok(Action::requeue(pass.next_look()))
 }
 
 /// What is done after a pass failed.

@@ -24,8 +24,13 @@ use super::error::{ContentError, ExtensionError};
 use super::report;
 use super::target::{Course, Target, course};
 use super::{Context, observe};
+use crate::backoff::{jittered, resync};
 use crate::fetch::Known;
 use crate::objectset::{list_revisions, plan_revision, write_revision};
+
+/// How often a roll-out is looked at although its revision tells how it goes on: news that never
+/// came costs no more than this.
+const LOOK_AT_ROLL_OUT: Duration = Duration::from_mins(1);
 
 /// What a pass found and did, for its report.
 #[derive(Debug, Default)]
@@ -115,6 +120,17 @@ impl Pass {
         self.enact(extension, &account, &goal, &revisions, ctx)
             .await?;
         goal.held.map_or(Ok(()), Err)
+    }
+
+    /// Returns when to look again although nothing changes.
+    pub(super) fn next_look(&self) -> Duration {
+        let revisions = self.revisions.as_deref().unwrap_or_default();
+        let rolling = !revision::states(revisions).rolling.is_empty();
+        match self.look_again {
+            Some(delay) => delay,
+            None if rolling => jittered(LOOK_AT_ROLL_OUT),
+            None => resync(),
+        }
     }
 
     /// Asks the catalogs what is to be installed.

@@ -3,24 +3,27 @@
 //! Source: api.md 4.8.
 
 use std::collections::hash_map::DefaultHasher;
+use std::fmt::Debug;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use futures::StreamExt as _;
 use futures::channel::mpsc;
+use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::Api;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predicates, watcher};
-use kube::{Resource as _, ResourceExt as _};
+use kube::{Resource, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
 use olm_core::revision::{Account, named_account};
 use olm_core::status::find;
+use serde::de::DeserializeOwned;
 
 use super::{Context, error_policy, reconcile};
+use crate::client;
 
 type Guarded = DeserializeGuard<ClusterExtension>;
 type Reference = ObjectRef<Guarded>;
@@ -36,35 +39,26 @@ pub async fn run(
     refilled: mpsc::Receiver<()>,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let client = ctx.client.clone();
     let (store, writer) = reflector::store();
     // Our own status writes need no second look.
     let relevant = predicates::generation
         .combine(predicates::finalizers)
         .combine(predicates::annotations);
-    let extensions = watcher(
-        Api::<Guarded>::all(client.clone()),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .reflect(writer)
-    .applied_objects()
-    .predicate_filter(relevant, PredicateConfig::default());
-    let catalogs = watcher(
-        Api::<DeserializeGuard<ClusterCatalog>>::all(client.clone()),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .touched_objects()
-    .predicate_filter(catalog_state, PredicateConfig::default())
-    .filter_map(|change| async { change.ok().map(drop) });
-    let all = futures::stream::select(catalogs, refilled).map({
+    let extensions = all::<Guarded>(&ctx)
+        .reflect(writer)
+        .applied_objects()
+        .predicate_filter(relevant, PredicateConfig::default());
+    let catalogs = all::<DeserializeGuard<ClusterCatalog>>(&ctx)
+        .touched_objects()
+        .predicate_filter(catalog_state, PredicateConfig::default())
+        .filter_map(|change| async { change.ok().map(drop) });
+    let contents = futures::stream::select(catalogs, refilled).map({
         let store = store.clone();
         move |()| everything(&store)
     });
-    let revisions = Api::<PartialObjectMeta<ClusterObjectSet>>::all(client.clone());
-    let accounts = Api::<PartialObjectMeta<ServiceAccount>>::all(client.clone());
-    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client);
+    let revisions = all::<PartialObjectMeta<ClusterObjectSet>>(&ctx).touched_objects();
+    let accounts = all::<PartialObjectMeta<ServiceAccount>>(&ctx).touched_objects();
+    let namespaces = all::<PartialObjectMeta<Namespace>>(&ctx).touched_objects();
     let by_account = {
         let (store, ctx) = (store.clone(), Arc::clone(&ctx));
         move |account: PartialObjectMeta<ServiceAccount>| using(&store, &ctx, &account)
@@ -76,12 +70,10 @@ pub async fn run(
     let config = controller::Config::default().concurrency(ctx.settings.concurrency);
     Controller::for_stream(extensions, store)
         .with_config(config)
-        .watches(revisions, watcher::Config::default(), |revision| {
-            owner(&revision)
-        })
-        .watches(accounts, watcher::Config::default(), by_account)
-        .watches(namespaces, watcher::Config::default(), by_namespace)
-        .reconcile_on(all.flat_map(futures::stream::iter))
+        .watches_stream(revisions, |revision| owner(&revision))
+        .watches_stream(accounts, by_account)
+        .watches_stream(namespaces, by_namespace)
+        .reconcile_on(contents.flat_map(futures::stream::iter))
         .graceful_shutdown_on(shutdown)
         .run(reconcile, error_policy, ctx)
         .for_each(|result| async move {
@@ -90,6 +82,14 @@ pub async fn run(
             }
         })
         .await;
+}
+
+/// Watches all objects of a kind.
+fn all<K>(ctx: &Context) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + use<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    client::changes(Api::all(ctx.client.clone()), watcher::Config::default())
 }
 
 /// Returns a channel on which changes of catalog content are told to [`run`].
