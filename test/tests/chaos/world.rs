@@ -14,6 +14,8 @@ use olm_test::state::State;
 use olm_test::wait;
 use serde_json::json;
 
+use crate::setting;
+
 /// How long the cluster must not change to count as settled.
 const QUIET: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(200);
@@ -66,7 +68,8 @@ impl World {
         let controller = tokio::task::spawn_blocking(move || {
             let options = ControllerOptions {
                 name,
-                ..ControllerOptions::default()
+                // A stall can only be understood from what was asked and when.
+                args: vec![format!("--v={}", setting("VERBOSITY", 1))],
             };
             Controller::start(plane, options)
         })
@@ -213,11 +216,6 @@ impl World {
     /// Starts the controller again.
     pub(crate) fn restart(&mut self) {
         tokio::task::block_in_place(|| self.controller.restart(self.plane));
-    }
-
-    /// Has a component of the control plane killed, started, paused or resumed.
-    pub(crate) fn control(&self, verb: &str, component: &str) {
-        tokio::task::block_in_place(|| self.plane.control(verb, component));
     }
 
     /// Waits until nothing changes any more, and returns what there is.
