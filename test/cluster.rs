@@ -418,6 +418,7 @@ async fn client_from(kubeconfig: &Path) -> kube::Client {
 
 /// The control plane that all tests of one test program share, with a client of the calling
 /// test's runtime.
+#[derive(Clone)]
 pub struct Cluster {
     /// The control plane.
     pub plane: &'static ControlPlane,

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use olm_test::cluster::ControlPlane;
+use olm_test::cluster::{self, ControlPlane};
 
 use crate::random::Random;
+use crate::setting;
 use crate::world::{Stage, World};
-use crate::{STAGE, setting};
 
 /// The longest time from the beginning of the install to the outage.
 const BEFORE: Duration = Duration::from_secs(1);
@@ -58,9 +58,8 @@ impl Drop for Gone<'_> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn outages_in_the_middle_of_an_install_change_no_end() {
-    let _alone = STAGE.lock().await;
     let mut random = Random::from_environment();
-    let mut world = World::new("fault").await;
+    let mut world = World::new(cluster::own().await, "fault").await;
     world.rehearse(&[Stage::Install, Stage::Uninstall]).await;
     let etcd = Duration::from_secs(setting("ETCD_SECONDS", 20));
     let outages = [

@@ -13,7 +13,8 @@ mod planted;
 mod random;
 mod world;
 
-/// The tests share one control plane and look at all of it, so they run one after the other.
+/// The tests that share a control plane look at all of it, so they run one after the other. Outages
+/// have a control plane of their own, and most of their time is waiting.
 static STAGE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Returns a number from the environment.
