@@ -75,24 +75,29 @@ impl<'a> Trial<'a, '_> {
         })
     }
 
-    /// Says whether updates under a version range lead to a bundle, step by step.
-    pub(super) fn leads_to(&self, range: &str, bundle: &str) -> bool {
+    /// Returns how many updates lead to a bundle under a version range and another change; nothing
+    /// if they do not.
+    pub(super) fn steps_to(
+        &self,
+        range: &str,
+        bundle: &str,
+        change: impl FnOnce(&mut CatalogFilter),
+    ) -> Option<usize> {
         let mut request = self.query.request.clone();
         request.filter.version = Some(range.to_owned());
-        for _ in 0..MAX_STEPS {
-            let Some(next) = self.answer(&request) else {
-                return false;
-            };
+        change(&mut request.filter);
+        for step in 1..=MAX_STEPS {
+            let next = self.answer(&request)?;
             if next.bundle == bundle {
-                return true;
+                return Some(step);
             }
             let installed = Some(installed(&next));
             if request.installed == installed {
-                return false;
+                return None;
             }
             request.installed = installed;
         }
-        false
+        None
     }
 }
 
