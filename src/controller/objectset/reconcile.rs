@@ -29,7 +29,7 @@ use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
 
 use super::content::{Content, read_secrets, require_immutable, resolve};
 use super::missing::follow_crds;
-use super::own::{add_finalizer, archive_sibling, remove_finalizer, report};
+use super::own::{add_finalizer, archive_sibling, is_paused, remove_finalizer, report};
 use super::{Context, ExtensionState, ObjectSetError, rights, teardown};
 
 /// How often objects that fail their probes are looked at where they cannot be watched.
@@ -227,6 +227,9 @@ async fn converge(ctx: &Context, pass: &mut Pass) -> Result<Settled, ObjectSetEr
     if pass.set.spec.lifecycle_state == LifecycleState::Archived {
         pass.deferred = Some(Vec::new());
         return teardown::archive(ctx, pass, &account).await;
+    }
+    if is_paused(&pass.set) {
+        return Ok(waits);
     }
     ctx.accounts.require(&account).await?;
     let client = ctx.accounts.client(&account)?;

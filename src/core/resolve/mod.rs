@@ -17,6 +17,7 @@ mod filter;
 mod policy;
 pub mod report;
 mod selector;
+mod update;
 mod validate;
 
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, Walk
 pub use filter::{Exclusion, Reason};
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
 pub use selector::{Selector, SelectorError};
+pub use update::{Offer, Update, Why, pending};
 pub use validate::{Dependencies, ValidationError};
 
 use std::fmt;

@@ -5,6 +5,7 @@ mod filters;
 mod laws;
 mod order;
 mod policy;
+mod update;
 
 use std::collections::BTreeMap;
 
