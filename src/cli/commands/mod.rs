@@ -6,6 +6,7 @@ pub(crate) mod range;
 pub(crate) mod rbac;
 pub(crate) mod render;
 pub(crate) mod resolve;
+pub(crate) mod why;
 
 use std::io::Write;
 
@@ -16,6 +17,7 @@ use crate::output::Outcome;
 pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match cli.command {
         Command::Resolve(args) => resolve::run(args, out).await,
+        Command::Why(args) => why::run(*args, &cli.global, out).await,
         Command::Range(args) => range::run(args, out).await,
         Command::Render(args) => render::run(args, &cli.global, out).await,
         Command::Rbac(args) => rbac::run(args, &cli.global, out).await,

@@ -65,7 +65,7 @@ pub(crate) struct ResolveArgs {
 
 /// Whether updates must follow the paths of the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-enum Policy {
+pub(crate) enum Policy {
     /// Only successors follow
     #[value(name = "CatalogProvided")]
     CatalogProvided,
@@ -76,7 +76,7 @@ enum Policy {
 
 /// The installed bundle as a request names it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Installed {
+pub(crate) struct Installed {
     name: String,
     version: String,
 }
@@ -196,11 +196,6 @@ impl Request {
     }
 
     fn resolve<'a>(&self, catalogs: &'a [Catalog<'a>]) -> Resolution<'a> {
-        let installed = |installed: &Installed| resolve::Installed {
-            name: installed.name.clone(),
-            version: installed.version.clone(),
-            release: None,
-        };
         let request = resolve::Request {
             filter: CatalogFilter {
                 package_name: self.package.clone(),
@@ -209,7 +204,7 @@ impl Request {
                 selector: None,
                 upgrade_constraint_policy: self.policy.map(Into::into),
             },
-            installed: self.installed.as_ref().map(installed),
+            installed: self.installed.as_ref().map(Into::into),
         };
         let options = Options {
             release_support: false,
@@ -315,6 +310,16 @@ fn write_table(selected: &Selected<'_>, out: &mut dyn Write) -> anyhow::Result<(
         selected.bundle.image.clone(),
     ]);
     Ok(table.write(out)?)
+}
+
+impl From<&Installed> for resolve::Installed {
+    fn from(installed: &Installed) -> Self {
+        Self {
+            name: installed.name.clone(),
+            version: installed.version.clone(),
+            release: None,
+        }
+    }
 }
 
 impl From<Policy> for UpgradeConstraintPolicy {
