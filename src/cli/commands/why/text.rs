@@ -1,7 +1,6 @@
 //! A report as people read it: the answer, the version asked about, the bundles, the catalogs, and
 //! what can be done.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use olm_core::error::quote;
@@ -11,8 +10,8 @@ use olm_core::resolve::report::{
 
 use crate::output::{Paint, Table};
 
-/// The most bundles of a catalog that are shown without `--all`, besides those that must be.
-const SHORT: usize = 10;
+/// The most bundles in a row with the same fate that are shown without `--all`.
+const SHORT: usize = 3;
 /// The most channels of a bundle that are shown.
 const MAX_CHANNELS: usize = 3;
 
@@ -38,9 +37,7 @@ impl View {
         if report.catalogs.len() > 1 || report.catalogs.iter().any(apart) {
             sections.push(self.catalogs(report)?);
         }
-        if !report.hints.is_empty() {
-            sections.push(self.hints(report));
-        }
+        sections.extend(self.hints(report));
         Ok(sections.join("\n"))
     }
 
@@ -127,55 +124,53 @@ impl View {
         }
         let mut table = Table::new(&headers);
         let mut verdicts = Vec::new();
-        let mut hidden: BTreeMap<&str, usize> = BTreeMap::new();
-        for bundle in &report.bundles {
-            if !self.is_shown(report, bundle, &verdicts) {
-                *hidden.entry(class(bundle)).or_default() += 1;
-                continue;
+        let mut rest = report.bundles.as_slice();
+        while let Some(first) = rest.first() {
+            let (run, after) = rest.split_at(self.run(report, rest));
+            rest = after;
+            // One that stands for another takes no less room.
+            let shown = if self.all || run.len() <= SHORT + 1 {
+                run.len()
+            } else {
+                SHORT
+            };
+            let (shown, hidden) = run.split_at(shown);
+            let mut rows: Vec<_> = shown.iter().map(row).collect();
+            rows.extend(row_of_all(hidden));
+            for mut row in rows {
+                if several {
+                    row.insert(0, first.catalog.to_owned());
+                }
+                table.row(row);
+                verdicts.push(first.verdict);
             }
-            let mut row = vec![
-                version(report, bundle),
-                channels(bundle),
-                verdict(bundle),
-                why(bundle),
-            ];
-            if several {
-                row.insert(0, bundle.catalog.to_owned());
-            }
-            table.row(row);
-            verdicts.push((bundle.catalog, bundle.verdict));
         }
-        let mut text = self.painted(&table, &verdicts)?;
-        if !hidden.is_empty() {
-            let count: usize = hidden.values().sum();
-            let classes = hidden.iter().map(|(code, count)| format!("{count} {code}"));
-            let classes: Vec<_> = classes.collect();
-            let line = format!("{count} more: {}; --all shows them", classes.join(", "));
-            let _ = writeln!(text, "{}", self.paint.faint(&line));
-        }
-        Ok(text)
+        self.painted(&table, &verdicts)
     }
 
-    /// Says whether a bundle is shown: the first few of each catalog, and whatever matters.
-    fn is_shown(
-        &self,
-        report: &Report<'_>,
-        bundle: &BundleAccount<'_>,
-        shown: &[(&str, Verdict)],
-    ) -> bool {
-        let target = report.target.as_ref();
-        let wanted = target.is_some_and(|it| it.found.iter().any(|it| is_found(it, bundle)));
-        let same_catalog = shown
-            .iter()
-            .filter(|(catalog, _)| *catalog == bundle.catalog);
-        self.all
-            || bundle.verdict == Verdict::Selected
-            || wanted
-            || is_installed(bundle)
-            || same_catalog.count() < SHORT
+    /// Returns how many bundles from the first on share their fate, and none of them stands out.
+    fn run(&self, report: &Report<'_>, bundles: &[BundleAccount<'_>]) -> usize {
+        let unreachable =
+            |finding: &Finding<'_>| matches!(finding, Finding::NotSuccessor { path: None, .. });
+        let fate = |bundle: &BundleAccount<'_>| {
+            let lost = bundle.reasons.iter().any(|it| unreachable(&it.finding));
+            (bundle.catalog.to_owned(), codes(bundle), lost)
+        };
+        let stands_out = |bundle: &BundleAccount<'_>| {
+            let target = report.target.as_ref();
+            let wanted = target.is_some_and(|it| it.found.iter().any(|it| is_found(it, bundle)));
+            bundle.verdict == Verdict::Selected || wanted || is_installed(bundle)
+        };
+        let Some(first) = bundles.first().filter(|first| !stands_out(first)) else {
+            return 1;
+        };
+        let fate_of_first = fate(first);
+        let alike =
+            |bundle: &&BundleAccount<'_>| !stands_out(bundle) && fate(bundle) == fate_of_first;
+        bundles.iter().take_while(alike).count()
     }
 
-    fn painted(&self, table: &Table, verdicts: &[(&str, Verdict)]) -> anyhow::Result<String> {
+    fn painted(&self, table: &Table, verdicts: &[Verdict]) -> anyhow::Result<String> {
         let mut bytes = Vec::new();
         table.write(&mut bytes)?;
         let lines = String::from_utf8(bytes)?;
@@ -183,9 +178,9 @@ impl View {
         for (number, line) in lines.lines().enumerate() {
             let row = number.checked_sub(1).and_then(|row| verdicts.get(row));
             let line = match row {
-                Some((_, Verdict::Selected)) => self.paint.good(line),
-                Some((_, Verdict::Excluded)) => self.paint.faint(line),
-                Some((_, Verdict::Candidate)) | None => line.to_owned(),
+                Some(Verdict::Selected) => self.paint.good(line),
+                Some(Verdict::Excluded) => self.paint.faint(line),
+                Some(Verdict::Candidate) | None => line.to_owned(),
             };
             let _ = writeln!(text, "{line}");
         }
@@ -225,12 +220,19 @@ impl View {
         Ok(text)
     }
 
-    fn hints(&self, report: &Report<'_>) -> String {
-        let mut text = format!("{}\n", self.paint.strong("What may help:"));
-        for hint in &report.hints {
-            let _ = writeln!(text, "- {}", hint.text);
-        }
-        text
+    /// What can be done, unless it was said before.
+    fn hints(&self, report: &Report<'_>) -> Option<String> {
+        let said = report
+            .headline()
+            .map(|headline| headline.text)
+            .unwrap_or_default();
+        let hints = report
+            .hints
+            .iter()
+            .filter(|hint| !said.contains(&hint.text));
+        let lines: Vec<_> = hints.map(|hint| format!("- {}\n", hint.text)).collect();
+        let title = self.paint.strong("What may help:");
+        (!lines.is_empty()).then(|| format!("{title}\n{}", lines.concat()))
     }
 }
 
@@ -293,8 +295,29 @@ fn way(path: &[String], refused: &[String], range: Option<&str>) -> String {
     text
 }
 
-fn version(report: &Report<'_>, bundle: &BundleAccount<'_>) -> String {
-    let _ = report;
+/// Returns the cells of a bundle.
+fn row(bundle: &BundleAccount<'_>) -> Vec<String> {
+    vec![
+        version(bundle),
+        channels(bundle),
+        verdict(bundle),
+        why(bundle),
+    ]
+}
+
+/// Returns the cells that stand for several bundles with the same fate.
+fn row_of_all(bundles: &[BundleAccount<'_>]) -> Option<Vec<String>> {
+    let (first, last) = (bundles.first()?, bundles.last()?);
+    let (count, codes) = (bundles.len(), codes(first).join(", "));
+    Some(vec![
+        format!("... {count} more"),
+        String::new(),
+        verdict(first),
+        format!("{codes}, {} to {}", first.label(), last.label()),
+    ])
+}
+
+fn version(bundle: &BundleAccount<'_>) -> String {
     let mut text = bundle.label();
     if is_installed(bundle) {
         text.push_str(" (installed)");
@@ -319,36 +342,34 @@ fn verdict(bundle: &BundleAccount<'_>) -> String {
     format!("{:?}", bundle.verdict)
 }
 
-/// Returns what decides about a bundle: one reason in full, several as codes, then the notes.
+/// Returns what decides about a bundle: one reason in full, several as codes; then the notes.
 fn why(bundle: &BundleAccount<'_>) -> String {
-    let deciding = |stage: Stage| stage != Stage::Note;
-    let reasons: Vec<_> = bundle
-        .reasons
-        .iter()
-        .filter(|it| deciding(it.stage))
-        .collect();
-    let mut text = match reasons.as_slice() {
-        [] => String::new(),
-        [one] => format!("{}: {}", one.finding.code(), one.finding),
-        many => {
-            let codes: Vec<_> = many.iter().map(|it| it.finding.code()).collect();
-            codes.join(", ")
+    let reasons = bundle.reasons.iter();
+    let reasons: Vec<_> = reasons.filter(|it| it.stage != Stage::Note).collect();
+    match reasons.as_slice() {
+        [one] => {
+            let mut text = format!("{}: {}", one.finding.code(), one.finding);
+            for note in codes(bundle).into_iter().skip(1) {
+                let _ = write!(text, ", {note}");
+            }
+            text
         }
-    };
-    for reason in bundle.reasons.iter().filter(|it| it.stage == Stage::Note) {
-        if matches!(reason.finding, Finding::StaysOnInstalled) {
-            continue;
-        }
-        let separator = if text.is_empty() { "" } else { " " };
-        let _ = write!(text, "{separator}[{}]", reason.finding.code());
+        _ => codes(bundle).join(", "),
     }
-    text
 }
 
-/// Returns the code bundles are counted by.
-fn class(bundle: &BundleAccount<'_>) -> &'static str {
-    let first = bundle.reasons.first();
-    first.map_or("Candidate", |reason| reason.finding.code())
+/// Returns the codes of all reasons, notes in brackets; that it is installed is told elsewhere.
+fn codes(bundle: &BundleAccount<'_>) -> Vec<String> {
+    let reasons = bundle.reasons.iter();
+    let reasons = reasons.filter(|it| !matches!(it.finding, Finding::StaysOnInstalled));
+    let mut codes: Vec<_> = reasons
+        .map(|reason| match reason.stage {
+            Stage::Note => format!("[{}]", reason.finding.code()),
+            _ => reason.finding.code().to_owned(),
+        })
+        .collect();
+    codes.dedup();
+    codes
 }
 
 /// Returns what became of a catalog, and whether it could matter.

@@ -47,7 +47,9 @@ pub(super) fn advice<'a>(trial: &Trial<'a, '_>, all: &[Looked<'a, '_>]) -> Vec<A
     advice.extend(scene.best_successors());
     advice.extend(scene.prerelease());
     advice.extend(scene.other_channel());
-    advice.extend(scene.available());
+    if advice.is_empty() {
+        advice.extend(scene.available());
+    }
     advice.extend(scene.left_out());
     advice
 }
