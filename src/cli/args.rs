@@ -4,7 +4,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{range, rbac, render, resolve, why};
+use crate::commands::{graph, range, rbac, render, resolve, why};
 use crate::output::UsageError;
 
 /// Install, upgrade and examine ClusterExtensions
@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Resolve(resolve::ResolveArgs),
     /// Say why a ClusterExtension gets the bundle it gets, or none
     Why(Box<why::WhyArgs>),
+    /// Draw the update graph of a package
+    Graph(graph::GraphArgs),
     /// Say whether versions are inside a version range
     Range(range::RangeArgs),
     /// Print an account with exactly the rights that bundles need

@@ -77,21 +77,32 @@ pub(crate) enum Policy {
 /// The installed bundle as a request names it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Installed {
-    name: String,
-    version: String,
+    pub(crate) name: String,
+    pub(crate) version: String,
 }
 
 impl FromStr for Installed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let split = text.rsplit_once('@');
+        // Neither sign can be in a name or a version.
+        let split = text.rsplit_once(['@', '/']);
         let split = split.filter(|(name, version)| !name.is_empty() && !version.is_empty());
         let (name, version) = split.ok_or("must be NAME@VERSION")?;
         Ok(Self {
             name: name.to_owned(),
             version: version.to_owned(),
         })
+    }
+}
+
+impl From<Installed> for resolve::Installed {
+    fn from(installed: Installed) -> Self {
+        Self {
+            name: installed.name,
+            version: installed.version,
+            release: None,
+        }
     }
 }
 
@@ -204,7 +215,7 @@ impl Request {
                 selector: None,
                 upgrade_constraint_policy: self.policy.map(Into::into),
             },
-            installed: self.installed.as_ref().map(Into::into),
+            installed: self.installed.clone().map(Into::into),
         };
         let options = Options {
             release_support: false,
@@ -310,16 +321,6 @@ fn write_table(selected: &Selected<'_>, out: &mut dyn Write) -> anyhow::Result<(
         selected.bundle.image.clone(),
     ]);
     Ok(table.write(out)?)
-}
-
-impl From<&Installed> for resolve::Installed {
-    fn from(installed: &Installed) -> Self {
-        Self {
-            name: installed.name.clone(),
-            version: installed.version.clone(),
-            release: None,
-        }
-    }
 }
 
 impl From<Policy> for UpgradeConstraintPolicy {

@@ -153,7 +153,7 @@ impl WhyArgs {
             filter.upgrade_constraint_policy = Some(policy.into());
         }
         if let Some(installed) = &self.installed {
-            request.installed = Some(installed.into());
+            request.installed = Some(installed.clone().into());
         }
     }
 }
