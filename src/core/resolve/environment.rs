@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::catalog::Property;
+use crate::catalog::{GroupVersionKind, Property};
 use crate::error::quote;
 use crate::version::Version;
 
@@ -48,17 +48,6 @@ pub struct ServedKinds {
     pub kinds: BTreeSet<GroupVersionKind>,
     /// API groups whose discovery failed: a kind of theirs that is not listed may be served.
     pub unreadable_groups: BTreeSet<String>,
-}
-
-/// A kind in one version; compared exactly.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupVersionKind {
-    /// API group; empty for the core group.
-    pub group: String,
-    /// Version, for example `v1`.
-    pub version: String,
-    /// Kind, for example `ConfigMap`.
-    pub kind: String,
 }
 
 /// Something installed that may meet constraints, and has some of its own.
@@ -156,15 +145,5 @@ impl fmt::Display for Origin {
             Self::ClusterServiceVersion(_) => "ClusterServiceVersion",
         };
         write!(f, "{kind} {}", quote(self.name()))
-    }
-}
-
-impl fmt::Display for GroupVersionKind {
-    /// Example: `greens.example.com/v1, Kind=Green`; the core group is left out.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.group.is_empty() {
-            write!(f, "{}/", self.group)?;
-        }
-        write!(f, "{}, Kind={}", self.version, self.kind)
     }
 }

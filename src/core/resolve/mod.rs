@@ -19,8 +19,9 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+pub use crate::catalog::GroupVersionKind;
 pub use catalogs::{Catalog, CatalogProblem, Unavailability};
-pub use environment::{Environment, GroupVersionKind, Knowledge, Origin, Provider, ServedKinds};
+pub use environment::{Environment, Knowledge, Origin, Provider, ServedKinds};
 pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
 pub use filter::{Exclusion, Reason};
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};

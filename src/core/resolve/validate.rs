@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::constraint::{Breakage, ConstraintError, Judgement};
-use crate::catalog::Bundle;
+use super::constraint::{Breakage, Judgement};
+use crate::catalog::{Bundle, ConstraintError};
 use crate::error::quote;
 
 /// What declared dependencies mean (gate `ConstraintChecking`).

@@ -8,7 +8,8 @@
 
 mod text;
 
-use super::environment::{GroupVersionKind, Origin};
+use super::environment::Origin;
+use crate::catalog::GroupVersionKind;
 
 /// One declared constraint of a bundle, judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,8 +125,3 @@ pub struct Breakage {
     /// Those of its constraints that are met now and would not be afterwards, or would be unknown.
     pub constraints: Vec<Judgement>,
 }
-
-/// Why a property is no constraint. Catalogs are full of surprises; this is one line of text.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConstraintError(pub String);
