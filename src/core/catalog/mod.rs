@@ -11,6 +11,7 @@ pub mod read;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use constraint::packages;
 pub use constraint::{
     Constraint, ConstraintError, Declared, Demand, Facts, GroupVersionKind, Rule,
 };

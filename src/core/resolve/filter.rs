@@ -84,9 +84,19 @@ impl Query<'_> {
             return Err(Reason::NotInRequestedChannels);
         }
         self.in_range(bundle)?;
-        let Some(installed) = installed else {
-            return Ok(());
-        };
+        if let Some(installed) = installed {
+            self.follows(package, bundle, installed)?;
+        }
+        let fits = self.fits(bundle);
+        fits.map_err(|error| Reason::Unfit(Arc::new(error)))
+    }
+
+    fn follows(
+        &self,
+        package: &PackageIndex,
+        bundle: &Bundle,
+        installed: &VersionRelease,
+    ) -> Result<(), Reason> {
         if !self.may_follow(package, bundle, installed) {
             return Err(Reason::NotSuccessor);
         }

@@ -12,6 +12,7 @@ pub mod constraint;
 mod environment;
 mod error;
 mod filter;
+mod fit;
 mod policy;
 mod selector;
 mod validate;
@@ -31,6 +32,7 @@ pub use validate::{Dependencies, ValidationError};
 use std::fmt;
 
 use constraint::Breakage;
+use fit::Surroundings;
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 
 use crate::catalog::{Bundle, BundleVersionError, Deprecations};
@@ -211,11 +213,10 @@ impl<'a> Resolution<'a> {
 }
 
 /// A request whose parts are parsed.
-#[expect(dead_code, reason = "constraints are judged by the environment")]
 struct Query<'r> {
     request: &'r Request,
-    environment: &'r Environment,
     options: &'r Options,
+    surroundings: Surroundings<'r>,
     range: Option<VersionRange>,
     /// The installed version; wrong ones only matter once some catalog has the package.
     installed: Option<Result<VersionRelease, InstalledError>>,
@@ -275,8 +276,8 @@ impl<'r> Query<'r> {
         let self_certified = policy == UpgradeConstraintPolicy::SelfCertified;
         let mut query = Self {
             request,
-            environment,
             options,
+            surroundings: Surroundings::new(environment, request),
             range,
             installed,
             self_certified,
@@ -334,12 +335,14 @@ impl<'r> Query<'r> {
             bundle: bundle.name.clone(),
             source: Box::new(error.clone()),
         })?;
-        validate::validate(bundle, self.options.dependencies).map_err(|source| {
-            ResolveError::Validation {
-                bundle: bundle.name.clone(),
-                source,
-            }
-        })?;
+        let invalid = |source| ResolveError::Validation {
+            bundle: bundle.name.clone(),
+            source,
+        };
+        if let Some(unfit) = &winner.unfit {
+            return Err(invalid(unfit.as_ref().clone()));
+        }
+        validate::validate(bundle, self.options.dependencies).map_err(invalid)?;
         Ok(Selected {
             catalog: winner.catalog,
             bundle,
@@ -355,10 +358,11 @@ impl<'r> Query<'r> {
         winner: &catalogs::Contribution<'_>,
         version: &VersionRelease,
     ) -> Vec<Warning> {
+        let broken = self.breaks(winner.bundle).into_iter();
+        let mut warnings: Vec<_> = broken.map(Warning::BreaksInstalled).collect();
         let Some(Ok(installed)) = &self.installed else {
-            return Vec::new();
+            return warnings;
         };
-        let mut warnings = Vec::new();
         if version.precedence(installed).is_lt() {
             warnings.push(Warning::SuccessorIsLowerVersion);
         }

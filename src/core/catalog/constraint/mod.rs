@@ -13,8 +13,10 @@ mod tests;
 
 use std::fmt;
 
+use olm_api::keys::property;
+
 use super::model::Property;
-use crate::version::SkipRange;
+use crate::version::{SkipRange, Version};
 pub use rule::{Facts, Rule};
 
 /// A property that declares a constraint, parsed.
@@ -94,9 +96,10 @@ impl Declared {
 }
 
 impl GroupVersionKind {
-    /// Reads the value of a property `olm.gvk`; what is none provides nothing.
-    pub fn parse(json: &str) -> Option<Self> {
-        parse::kind(json).ok()
+    /// Returns the kinds that properties `olm.gvk` of a list name; one that is none is skipped.
+    pub fn provided(properties: &[Property]) -> impl Iterator<Item = Self> {
+        let kinds = properties.iter().filter(|it| it.kind == property::GVK);
+        kinds.filter_map(|property| parse::kind(&property.value).ok())
     }
 }
 
@@ -108,4 +111,10 @@ impl fmt::Display for GroupVersionKind {
         }
         write!(f, "{}, Kind={}", self.version, self.kind)
     }
+}
+
+/// Returns the packages and versions that properties `olm.package` of a list name.
+pub(crate) fn packages(properties: &[Property]) -> impl Iterator<Item = (String, Version)> {
+    let packages = properties.iter().filter(|it| it.kind == property::PACKAGE);
+    packages.filter_map(|property| parse::package_version(&property.value))
 }

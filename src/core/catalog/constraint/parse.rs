@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::{Constraint, ConstraintError, Demand, GroupVersionKind, Rule};
 use crate::catalog::fields::{FieldError, Fields};
 use crate::error::{Chain, quote};
-use crate::version::SkipRange;
+use crate::version::{SkipRange, Version};
 
 /// The longest `olm.constraint` that is read, in bytes.
 const MAX_BYTES: usize = 2 << 16;
@@ -46,6 +46,13 @@ pub(super) fn kind(json: &str) -> std::result::Result<GroupVersionKind, FieldErr
         version: fields.text("version")?,
         kind: fields.text("kind")?,
     })
+}
+
+/// Reads the value of `olm.package`.
+pub(super) fn package_version(json: &str) -> Option<(String, Version)> {
+    let fields = Fields::parse(json).ok()?;
+    let version = fields.text("version").ok()?.parse().ok()?;
+    Some((fields.text("packageName").ok()?, version))
 }
 
 fn package_required(json: &str) -> Result<Demand> {

@@ -6,10 +6,12 @@
 //!
 //! Source: resolution.md section 5, README decisions 8 and 9.
 
+pub(super) mod judge;
 mod text;
 
 use super::environment::Origin;
 use crate::catalog::GroupVersionKind;
+pub(in crate::resolve) use text::Items;
 
 /// One declared constraint of a bundle, judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,8 +80,8 @@ pub enum Test {
     Kubernetes {
         /// The version as the bundle writes it.
         minimum: String,
-        /// The version of the cluster, if it is known.
-        cluster: Option<String>,
+        /// The version of the cluster.
+        cluster: String,
     },
     /// Every child is met.
     All(Vec<Node>),
@@ -124,4 +126,12 @@ pub struct Breakage {
     pub origin: Origin,
     /// Those of its constraints that are met now and would not be afterwards, or would be unknown.
     pub constraints: Vec<Judgement>,
+}
+
+impl Breakage {
+    /// Says whether it would break for certain, rather than maybe.
+    pub fn is_certain(&self) -> bool {
+        let unmet = |it: &Judgement| it.node.verdict == Verdict::Unmet;
+        self.constraints.iter().any(unmet)
+    }
 }
