@@ -34,11 +34,7 @@ impl<'a> Trial<'a, '_> {
     }
 
     fn answer(&self, request: &Request) -> Option<Answer<'a>> {
-        let Query {
-            environment,
-            options,
-            ..
-        } = self.query;
+        let (environment, options) = (self.query.environment(), self.query.options);
         let selected = resolve(request, self.catalogs, environment, options)
             .result
             .ok()?;
@@ -54,11 +50,9 @@ impl<'a> Trial<'a, '_> {
         let mut catalogs = self.catalogs.to_vec();
         catalogs.retain(|catalog| !names.contains(&catalog.name));
         let Query {
-            request,
-            environment,
-            options,
-            ..
+            request, options, ..
         } = self.query;
+        let environment = self.query.environment();
         let selected = resolve(request, &catalogs, environment, options)
             .result
             .ok()?;
