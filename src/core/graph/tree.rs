@@ -77,12 +77,11 @@ fn rows(lane: &Lane, lines: &mut Vec<String>) {
             set(&mut columns, column, None);
         }
         set(&mut columns, column, Some(at));
+        trim(&mut columns);
         let gutter = gutter(&columns, Some((column, sign(node))));
         lines.push(format!("  {gutter} {}", text(lane, at, node)));
         set(&mut columns, column, replaced(lane, at));
-        while columns.last() == Some(&None) {
-            columns.pop();
-        }
+        trim(&mut columns);
         let gutter = self::gutter(&columns, None);
         for note in &node.notes {
             lines.push(format!("  {gutter}   {note}"));
@@ -97,6 +96,13 @@ fn free(columns: &mut Vec<Option<usize>>) -> usize {
         columns.push(None);
         columns.len() - 1
     })
+}
+
+/// Removes the columns on the right in which nothing waits.
+fn trim(columns: &mut Vec<Option<usize>>) {
+    while columns.last() == Some(&None) {
+        columns.pop();
+    }
 }
 
 fn set(columns: &mut [Option<usize>], at: usize, value: Option<usize>) {
