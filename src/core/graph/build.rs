@@ -459,6 +459,9 @@ fn taken<'e>(
     to: &str,
 ) -> Option<&'e mut Edge> {
     let (from_at, to_at) = (*index.get(from.name.as_str())?, *index.get(to)?);
+    if from_at == to_at {
+        return None;
+    }
     let entries = entries.get(to)?;
     let kind = kind(entries, from)?;
     let range = || entries.iter().find(|entry| entry.skip_range.is_some());

@@ -33,13 +33,41 @@ fn patch_versions_are_drawn_together() {
         installed: Some("1.1.1"),
         ..Question::default()
     };
-    assert_snapshot!(tree(&blobs, &question), @"");
+    assert_snapshot!(tree(&blobs, &question), @"
+    teapot
+      installed: teapot.v1.1.1
+      next: teapot.v1.1.2, then teapot.v1.1.3, teapot.v1.2.0, teapot.v1.2.1, teapot.v1.2.2, teapot.v1.2.3
+
+    channel stable
+      ● 1.2.3  head
+      ● 1.2.0 … 1.2.2
+      │   3 versions
+      ● 1.1.3
+      ● 1.1.2  next
+      ◉ 1.1.1  installed
+      ○ 1.1.0
+      ○ 1.0.0 … 1.0.3
+         4 versions
+
+    ○ bundle  ◉ installed  ● on the way of automatic updates
+    ");
 }
 
 #[test]
 fn a_long_channel_is_drawn_on_a_few_rows_and_whole_on_request() {
     let blobs = chain(&versions(20, 3));
-    assert_snapshot!(tree(&blobs, &Question::default()), @"");
+    assert_snapshot!(tree(&blobs, &Question::default()), @"
+    teapot
+      installed: nothing
+      next: teapot.v1.19.2
+
+    channel stable
+      ● 1.19.2  next, head
+      ○ 1.0.0 … 1.19.1
+         59 versions
+
+    ○ bundle  ● on the way of automatic updates
+    ");
     let all = Question {
         all: true,
         ..Question::default()
@@ -56,7 +84,18 @@ fn versions_that_lead_to_the_same_are_drawn_together() {
         json!([{"name": "teapot.v1.0.0"}, {"name": "teapot.v1.0.1"}, {"name": "teapot.v1.0.2"},
             {"name": "teapot.v1.0.3", "skips": skips}]),
     ));
-    assert_snapshot!(tree(&blobs, &Question::default()), @"");
+    assert_snapshot!(tree(&blobs, &Question::default()), @"
+    teapot
+      installed: nothing
+      next: teapot.v1.0.3
+
+    channel stable
+      ● 1.0.3  next, head  skips 1.0.0 … 1.0.2
+      ○ 1.0.0 … 1.0.2  skipped
+         3 versions
+
+    ○ bundle  ● on the way of automatic updates
+    ");
 }
 
 #[test]
@@ -70,7 +109,11 @@ fn a_range_leads_from_what_has_no_other_way() {
     ));
     let dot = graph(&blobs, &Question::default()).draw(Format::Dot);
     let edges: Vec<&str> = dot.lines().filter(|line| line.contains("->")).collect();
-    assert_snapshot!(edges.join("\n"), @"");
+    assert_snapshot!(edges.join("\n"), @r#"
+    c0n0 -> c0n3 [label="skipRange(<1.2.0)"]
+    c0n1 -> c0n2 [label="replaces"]
+    c0n2 -> c0n3 [label="replaces"]
+    "#);
 }
 
 #[test]
@@ -87,13 +130,36 @@ fn two_heads_a_cycle_and_an_entry_that_replaces_itself_are_drawn() {
         classic: true,
         ..FROM_1_0_0
     };
-    assert_snapshot!(tree(&blobs, &question), @"");
+    assert_snapshot!(tree(&blobs, &question), @"
+    teapot
+      installed: teapot.v1.0.0
+      next: teapot.v1.1.0, then teapot.v1.3.0
+
+    channel stable
+      OLM Classic: error: cycle (ClassicError)
+      ● 1.3.0  head
+      │ ○ 1.2.0
+      ● 1.1.0  next
+      ◉ 1.0.0  installed  replaces 1.1.0
+
+    ○ bundle  ◉ installed  ● on the way of automatic updates
+    ");
 }
 
 #[test]
 fn bundles_in_no_channel_have_a_place_of_their_own() {
     let blobs = bundles(&["1.0.0", "1.1.0"]);
-    assert_snapshot!(tree(&blobs, &Question::default()), @"");
+    assert_snapshot!(tree(&blobs, &Question::default()), @"
+    teapot
+      installed: nothing
+      next: teapot.v1.1.0
+
+    in no channel
+      ● 1.1.0  next
+      ○ 1.0.0
+
+    ○ bundle  ● on the way of automatic updates
+    ");
 }
 
 #[test]
@@ -113,12 +179,12 @@ fn bundles_of_one_version_are_told_apart() {
 fn a_package_or_a_channel_that_is_not_there_is_an_error() {
     let text =
         |blobs: &[Value], question: &Question| try_graph(blobs, question).unwrap_err().to_string();
-    assert_snapshot!(text(&[], &FROM_1_0_0), @"");
+    assert_snapshot!(text(&[], &FROM_1_0_0), @r#"package "teapot" is not in catalog "cupboard""#);
     let question = Question {
         channels: vec!["slow".to_owned()],
         ..FROM_1_0_0
     };
-    assert_snapshot!(text(&teapot(), &question), @"");
+    assert_snapshot!(text(&teapot(), &question), @r#"package "teapot" has no such channel; its channels: "candidate", "stable""#);
 }
 
 #[test]
@@ -128,7 +194,7 @@ fn only_the_requested_channels_are_drawn() {
         ..FROM_1_0_0
     };
     let tree = tree(&teapot(), &question);
-    assert!(!tree.contains("stable\n"), "{tree}");
+    assert!(!tree.contains("channel stable"), "{tree}");
     assert!(tree.contains("channel candidate\n"), "{tree}");
 }
 
@@ -147,7 +213,21 @@ fn classic_is_shown_where_it_goes_elsewhere() {
         classic: true,
         ..FROM_1_0_0
     };
-    assert_snapshot!(tree(&blobs, &question), @"");
+    assert_snapshot!(tree(&blobs, &question), @"
+    teapot
+      installed: teapot.v1.0.0
+      next: teapot.v1.5.0
+
+    channel stable
+      default channel
+      OLM Classic: teapot.v1.4.0 (DifferentTarget)
+      ○ 1.4.0  head, Classic's next
+      │   skipRange >=1.0.0 <1.4.0
+      ● 1.5.0  next
+      ◉ 1.0.0  installed
+
+    ○ bundle  ◉ installed  ● on the way of automatic updates
+    ");
     let svg = graph(&blobs, &question).draw(Format::Svg);
     assert!(svg.contains("class=\"edge classic\""), "{svg}");
 }
