@@ -4,7 +4,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{range, rbac, render, resolve};
+use crate::commands::{range, rbac, render, resolve, updates};
 use crate::output::UsageError;
 
 /// Install, upgrade and examine ClusterExtensions
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Rbac(rbac::RbacArgs),
     /// Print the objects a bundle becomes
     Render(render::RenderArgs),
+    /// Say which ClusterExtensions could be newer, and why they are not
+    Updates(updates::UpdatesArgs),
 }
 
 /// The connection flags of kubectl; commands that work offline accept and ignore them.
