@@ -131,21 +131,10 @@ pub fn replacement_chain(channel: &Channel) -> Result<Vec<&Entry>, ClassicError>
         .iter()
         .map(|entry| (entry.name.as_str(), entry))
         .collect();
-    let skipped: BTreeSet<&str> = entries
-        .values()
-        .flat_map(|entry| entry.skips.iter().map(String::as_str))
-        .collect();
-    // An entry that names itself is no head either.
-    let replaced = entries.values().map(|entry| entry.replaces.as_str());
-    let replaced: BTreeSet<&str> = replaced.filter(|name| !name.is_empty()).collect();
-    let heads: Vec<&Entry> = entries
-        .values()
-        .filter(|entry| !skipped.contains(entry.name.as_str()))
-        .filter(|entry| !replaced.contains(entry.name.as_str()))
-        .copied()
-        .collect();
+    let skipped = channel.skipped();
+    let heads = channel.heads();
+    let heads = heads.iter().filter_map(|name| entries.get(name));
     let chains: Vec<_> = heads
-        .iter()
         .map(|head| follow(head, &entries))
         .collect::<Result<_, _>>()?;
     match <[_; 1]>::try_from(chains) {

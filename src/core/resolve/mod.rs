@@ -375,7 +375,7 @@ impl<'r> Query<'r> {
 
 impl Installed {
     /// Reads the recorded version: a release recorded apart selects the explicit rule.
-    fn parse(&self) -> Result<VersionRelease, InstalledError> {
+    pub(crate) fn parse(&self) -> Result<VersionRelease, InstalledError> {
         let parsed: Result<_, VersionReleaseError> = match &self.release {
             Some(release) => VersionRelease::explicit(&self.version, release),
             None => VersionRelease::legacy(&self.version),
