@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::channel::mpsc;
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use kube::api::Api;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predicates, watcher};
-use kube::{Resource as _, ResourceExt as _};
+use kube::{Resource, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
 use olm_core::revision::{Account, named_account};
@@ -30,10 +30,12 @@ const WAITING: usize = 1;
 
 /// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
 ///
-/// A message on `refilled` says that the content of some catalog has changed.
+/// A message on `refilled` says that the content of some catalog has changed, one on `touched` that
+/// somebody touched the certificates of the extension of that name.
 pub async fn run(
     ctx: Arc<Context>,
     refilled: mpsc::Receiver<()>,
+    touched: mpsc::Receiver<String>,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let client = ctx.client.clone();
@@ -64,7 +66,16 @@ pub async fn run(
     });
     let revisions = Api::<PartialObjectMeta<ClusterObjectSet>>::all(client.clone());
     let accounts = Api::<PartialObjectMeta<ServiceAccount>>::all(client.clone());
-    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client);
+    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client.clone());
+    let system = &ctx.settings.system_namespace;
+    let authorities = Api::<PartialObjectMeta<Secret>>::namespaced(client, system);
+    // Secrets with the content of revisions do not carry this label.
+    let of_extensions = watcher::Config::default().labels(&format!(
+        "{}={}",
+        keys::label::OWNER_KIND,
+        keys::label::OWNER_KIND_EXTENSION
+    ));
+    let touched = touched.map(|name| Reference::new(&name));
     let by_account = {
         let (store, ctx) = (store.clone(), Arc::clone(&ctx));
         move |account: PartialObjectMeta<ServiceAccount>| using(&store, &ctx, &account)
@@ -81,7 +92,11 @@ pub async fn run(
         })
         .watches(accounts, watcher::Config::default(), by_account)
         .watches(namespaces, watcher::Config::default(), by_namespace)
-        .reconcile_on(all.flat_map(futures::stream::iter))
+        .watches(authorities, of_extensions, |authority| owner(&authority))
+        .reconcile_on(futures::stream::select(
+            all.flat_map(futures::stream::iter),
+            touched,
+        ))
         .graceful_shutdown_on(shutdown)
         .run(reconcile, error_policy, ctx)
         .for_each(|result| async move {
@@ -129,8 +144,12 @@ fn everything(store: &Store<Guarded>) -> Vec<Reference> {
         .collect()
 }
 
-fn owner(revision: &PartialObjectMeta<ClusterObjectSet>) -> Option<Reference> {
-    revision
+/// Returns the extension that something is labelled with.
+fn owner<K>(owned: &PartialObjectMeta<K>) -> Option<Reference>
+where
+    PartialObjectMeta<K>: Resource,
+{
+    owned
         .labels()
         .get(keys::label::OWNER_NAME)
         .map(|name| ObjectRef::new(name))
