@@ -13,3 +13,4 @@ mod objectset;
 mod registry;
 mod render;
 mod silence;
+mod webhooks;
