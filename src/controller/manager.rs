@@ -256,7 +256,8 @@ impl Manager {
             features: Features {
                 single_own_namespace: args.gate("SingleOwnNamespaceInstallSupport", true),
                 deployment_config: args.gate("DeploymentConfig", true),
-                ..Features::default()
+                // Nobody issues their certificates yet.
+                webhooks: false,
             },
             concurrency: args.max_concurrent_reconciles,
         }

@@ -77,16 +77,11 @@ fn what_is_not_supported_is_refused_with_its_text() {
     ));
     let own = bundle("{installModes: [{type: OwnNamespace, supported: true}]}");
     let (hooked, own) = (hooked.path(), own.path());
-    let cases: [(&Path, &[&str], &str); 6] = [
-        (
-            hooked,
-            &[],
-            "unsupported bundle: webhookDefinitions are not supported",
-        ),
+    let cases: [(&Path, &[&str], &str); 5] = [
         (
             hooked,
             &["--webhook-certificates", "cert-manager"],
-            "unsupported bundle: webhookDefinitions are not supported",
+            "webhook of type '' with name 'w' references non-existent deployment ''",
         ),
         (
             own,
@@ -136,14 +131,14 @@ fn the_configuration_is_read_from_a_file() {
     assert_eq!(run("{}", &[]).0, 0);
     assert_eq!(run("", &[]).0, 0);
     let (code, _, notices) = run(
-        "deploymentConfig: {}\n",
+        "deploymentConfig: {selector: {}}\n",
         &["--role-placement", "targets-only"],
     );
     assert_eq!(code, 1);
     assert_eq!(
         notices,
         "error: invalid ClusterExtension configuration: invalid configuration: unknown field \
-         \"deploymentConfig\"\n"
+         \"selector\"\n"
     );
     let (code, _, notices) = run("a: [", &[]);
     assert_eq!(code, 1);

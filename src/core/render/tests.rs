@@ -21,6 +21,7 @@ fn settings(features: Features) -> Settings<'static> {
         inline: None,
         features,
         role_placement: RolePlacement::default(),
+        certificates: None,
     }
 }
 
@@ -30,6 +31,7 @@ fn options(target: &str) -> RenderOptions {
         targets: vec![target.to_owned()],
         role_placement: RolePlacement::TargetsAndInstall,
         deployment: None,
+        certificates: None,
     }
 }
 
