@@ -443,6 +443,42 @@ fn upstream_cases_are_equal() {
     assert_eq!(equal.len(), 7);
 }
 
+/// Rendered for one other namespace, the namespaced rights are in the install namespace too, and
+/// nothing else differs.
+// rendering.md R11
+#[test]
+fn rights_in_the_install_namespace_are_added_and_nothing_else() {
+    let mut bundles = Vec::new();
+    for (name, path) in bundle_directories() {
+        let Ok(bundle) = load(&path) else { continue };
+        let upstream = options(&bundle, "inst-ns", "watch-ns");
+        let Ok(theirs) = render(&bundle, &upstream) else {
+            continue;
+        };
+        let ours = render(
+            &bundle,
+            &RenderOptions {
+                role_placement: RolePlacement::TargetsAndInstall,
+                ..upstream
+            },
+        );
+        let theirs = theirs.objects.into_iter().map(Object::into_value);
+        let found = compare(ours.unwrap().objects, theirs.collect());
+        let roles = 2 * bundle.csv.permissions.len();
+        assert!(found.len() <= roles, "{name}: {found:?}");
+        assert_eq!(found.is_empty(), roles == 0, "{name}: {found:?}");
+        for line in &found {
+            let added = line.starts_with("Role") && line.ends_with(": ours alone");
+            assert!(added && line.contains(" inst-ns/"), "{name}: {line}");
+        }
+        if !found.is_empty() {
+            bundles.push(name);
+        }
+    }
+    println!("R11: {}", bundles.join(", "));
+    assert!(bundles.len() > 5);
+}
+
 // rendering.md X11, X12
 #[test]
 fn rendering_twice_gives_identical_bytes_and_no_identity_twice() {
