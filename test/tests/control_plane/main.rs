@@ -4,6 +4,7 @@
 mod admission;
 mod bad_input;
 mod catalog;
+mod configuration;
 mod crash;
 mod gate;
 mod halves;
