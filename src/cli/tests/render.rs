@@ -77,16 +77,11 @@ fn what_is_not_supported_is_refused_with_its_text() {
     ));
     let own = bundle("{installModes: [{type: OwnNamespace, supported: true}]}");
     let (hooked, own) = (hooked.path(), own.path());
-    let cases: [(&Path, &[&str], &str); 6] = [
-        (
-            hooked,
-            &[],
-            "unsupported bundle: webhookDefinitions are not supported",
-        ),
+    let cases: [(&Path, &[&str], &str); 5] = [
         (
             hooked,
             &["--webhook-certificates", "cert-manager"],
-            "unsupported bundle: webhookDefinitions are not supported",
+            "webhook of type '' with name 'w' references non-existent deployment ''",
         ),
         (
             own,

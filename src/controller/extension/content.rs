@@ -73,6 +73,7 @@ impl Request {
                 inline: self.inline.as_ref(),
                 features: self.features,
                 role_placement: RolePlacement::default(),
+                certificates: None,
             },
         )?;
         let objects = handover::prepare_for_revision(

@@ -21,6 +21,7 @@ fn settings(features: Features) -> Settings<'static> {
         inline: None,
         features,
         role_placement: RolePlacement::default(),
+        certificates: None,
     }
 }
 
@@ -29,6 +30,8 @@ fn options(target: &str) -> RenderOptions {
         install_namespace: "ops".to_owned(),
         targets: vec![target.to_owned()],
         role_placement: RolePlacement::TargetsAndInstall,
+        deployment: None,
+        certificates: None,
     }
 }
 

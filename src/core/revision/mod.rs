@@ -16,6 +16,7 @@ mod pack;
 mod phase;
 mod plan;
 mod probe;
+mod provider;
 mod report;
 mod selector;
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub use plan::{
     sort, states,
 };
 pub use probe::{Readiness, built_in, evaluate};
+pub use provider::{provider, recorded_constraints, served_kinds};
 pub use report::{Deadline, Outcome, bundle_version, deadline, statements};
 
 /// Lower-case hexadecimal digits of `bytes`.
