@@ -42,6 +42,9 @@ use super::{
 };
 use crate::error::Chain;
 
+/// The JSON Schema of a report, as a document.
+pub const JSON_SCHEMA: &str = include_str!("schema.json");
+
 /// Explains what [`resolve`] answers to the same question.
 ///
 /// Equal input gives an equal report; the order of catalogs, blobs, channels and entries never
