@@ -4,7 +4,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{graph, range, rbac, render, resolve, why};
+use crate::commands::{graph, range, rbac, render, resolve, updates, why};
 use crate::output::UsageError;
 
 /// Install, upgrade and examine ClusterExtensions
@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Rbac(rbac::RbacArgs),
     /// Print the objects a bundle becomes
     Render(render::RenderArgs),
+    /// Say which ClusterExtensions could be newer, and why they are not
+    Updates(updates::UpdatesArgs),
 }
 
 /// The connection flags of kubectl; commands that work offline accept and ignore them.

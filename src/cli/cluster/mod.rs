@@ -31,8 +31,6 @@ pub(crate) struct Cluster {
 /// An extension with all that its resolution depends on.
 #[derive(Debug)]
 pub(crate) struct Situation {
-    /// The extension.
-    pub(crate) extension: ClusterExtension,
     /// What it asks for, and what is installed.
     pub(crate) request: resolve::Request,
     /// What an automatic update may change.
@@ -174,7 +172,6 @@ impl Cluster {
             },
             updates,
             catalogs,
-            extension,
         })
     }
 

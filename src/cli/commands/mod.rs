@@ -7,6 +7,8 @@ pub(crate) mod range;
 pub(crate) mod rbac;
 pub(crate) mod render;
 pub(crate) mod resolve;
+
+pub(crate) mod updates;
 pub(crate) mod why;
 
 use std::io::Write;
@@ -23,5 +25,6 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Range(args) => range::run(args, out).await,
         Command::Render(args) => render::run(args, &cli.global, out).await,
         Command::Rbac(args) => rbac::run(args, &cli.global, out).await,
+        Command::Updates(args) => updates::run(args, &cli.global, out).await,
     }
 }
