@@ -137,13 +137,10 @@ mod tests {
             (provider.package.as_str(), provider.version.as_str()),
             ("p", "1.0.0")
         );
-        assert_eq!(provider.properties, []);
-        assert_eq!(provider.constraints.len(), 1);
-        assert_eq!(provider.constraints[0].kind, "olm.package.required");
-        assert_eq!(
-            serde_json::from_str::<serde_json::Value>(&provider.constraints[0].value).unwrap(),
-            value
-        );
+        let constraints = provider.constraints();
+        assert_eq!(constraints.len(), 1);
+        assert_eq!(constraints[0].property, "olm.package.required");
+        assert!(constraints[0].constraint.is_ok());
     }
 
     #[test]
