@@ -322,8 +322,14 @@ impl Args {
     /// cert-manager's wins and neither means that webhooks are switched off (rendering.md 2).
     pub fn certificates(&self) -> Option<WebhookCertificates> {
         let gates = [
-            ("WebhookProviderCertManager", WebhookCertificates::CertManager),
-            ("WebhookProviderOpenshiftServiceCA", WebhookCertificates::ServiceCa),
+            (
+                "WebhookProviderCertManager",
+                WebhookCertificates::CertManager,
+            ),
+            (
+                "WebhookProviderOpenshiftServiceCA",
+                WebhookCertificates::ServiceCa,
+            ),
         ];
         let is_given = |name| self.feature_gates.iter().any(|gate| gate.name == name);
         match self.webhook_certificates {
