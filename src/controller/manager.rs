@@ -32,6 +32,7 @@ use crate::args::{
 };
 use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
 use crate::catalog::store::{Compression, Store};
+use crate::client::bounded;
 use crate::fetch::Catalogs;
 use crate::server::health::Health;
 use crate::server::tls::Certificates;
@@ -412,8 +413,8 @@ fn termination() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Returns a client with the controller's own rights, which does not retry by itself: failures
-/// belong into a status.
+/// Returns a client with the controller's own rights. It does not retry by itself: failures belong
+/// into a status.
 async fn client(args: &Args) -> anyhow::Result<Client> {
     let mut config = match &args.kubeconfig {
         Some(path) => {
@@ -428,7 +429,8 @@ async fn client(args: &Args) -> anyhow::Result<Client> {
             .context("no cluster: set KUBECONFIG, pass --kubeconfig, or run in a pod")?,
     };
     config.default_retry = false;
-    Client::try_from(config).context("making a client")
+    let client = Client::try_from(config).context("making a client")?;
+    Ok(bounded(client))
 }
 
 /// Removes Secrets of revisions that were never made, at start and every hour. Never returns.

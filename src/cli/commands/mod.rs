@@ -7,7 +7,9 @@ pub(crate) mod range;
 pub(crate) mod rbac;
 pub(crate) mod render;
 pub(crate) mod resolve;
+
 pub(crate) mod updates;
+pub(crate) mod why;
 
 use std::io::Write;
 
@@ -18,6 +20,7 @@ use crate::output::Outcome;
 pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match cli.command {
         Command::Resolve(args) => resolve::run(args, out).await,
+        Command::Why(args) => why::run(*args, &cli.global, out).await,
         Command::Graph(args) => graph::run(args, &cli.global, out).await,
         Command::Range(args) => range::run(args, out).await,
         Command::Render(args) => render::run(args, &cli.global, out).await,

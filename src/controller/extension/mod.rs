@@ -203,9 +203,7 @@ async fn work(extension: &ClusterExtension, ctx: &Context) -> Result<Action, Ext
         .update_offered(&extension.name_any(), Some(offered));
     write_status(ctx, extension, status).await?;
     result?;
-    Ok(Action::requeue(
-        pass.look_again.unwrap_or_else(backoff::resync),
-    ))
+    Ok(Action::requeue(pass.next_look()))
 }
 
 /// What is done after a pass failed.

@@ -26,7 +26,12 @@ use super::resolve::Question;
 use super::target::{Course, Target, course};
 use super::telling::Telling;
 use super::{Context, observe};
+use crate::backoff::{jittered, resync};
 use crate::objectset::{list_revisions, pause, plan_revision, write_revision};
+
+/// How often a roll-out is looked at although its revision tells how it goes on: news that never
+/// came costs no more than this.
+const LOOK_AT_ROLL_OUT: Duration = Duration::from_mins(1);
 
 /// What a pass found and did, for its report.
 #[derive(Debug, Default)]
@@ -131,6 +136,17 @@ impl Pass {
                 .await?;
         }
         goal.held.map_or(Ok(()), Err)
+    }
+
+    /// Returns when to look again although nothing changes.
+    pub(super) fn next_look(&self) -> Duration {
+        let revisions = self.revisions.as_deref().unwrap_or_default();
+        let rolling = !revision::states(revisions).rolling.is_empty();
+        match self.look_again {
+            Some(delay) => delay,
+            None if rolling => jittered(LOOK_AT_ROLL_OUT),
+            None => resync(),
+        }
     }
 
     /// Makes the revision of the goal, if it is not there.

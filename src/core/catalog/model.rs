@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use olm_api::keys::property;
 
+use super::constraint::{Declared, GroupVersionKind};
 use super::fields::{FieldError, Fields};
 use crate::error::quote;
 use crate::version::{SkipRange, SkipRangeError, VersionRelease, VersionReleaseError};
@@ -62,8 +63,12 @@ pub struct Bundle {
     pub image: String,
     /// Its properties in the author's order.
     pub properties: Vec<Property>,
-    /// The oldest Kubernetes version it runs on, from its `olm.csv.metadata`; not checked.
+    /// The oldest Kubernetes version it runs on, from its `olm.csv.metadata`.
     pub min_kube_version: Option<String>,
+    /// The constraints it declares, in the order of its properties.
+    pub constraints: Vec<Declared>,
+    /// The kinds it provides: its properties `olm.gvk`.
+    pub kinds: BTreeSet<GroupVersionKind>,
     legacy: Result<VersionRelease, BundleVersionError>,
     explicit: Option<Result<VersionRelease, BundleVersionError>>,
 }
@@ -178,12 +183,15 @@ impl Bundle {
             versions,
         );
         let min_kube_version = first(property::CSV_METADATA).and_then(min_kube_version);
+        let properties: Vec<_> = properties.into_iter().map(Property::keep).collect();
         Ok(Self {
             image: fields.text("image")?,
             min_kube_version,
+            constraints: Declared::of(&properties),
+            kinds: GroupVersionKind::provided(&properties).collect(),
             legacy,
             explicit,
-            properties: properties.into_iter().map(Property::keep).collect(),
+            properties,
             name,
         })
     }

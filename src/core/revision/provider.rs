@@ -55,7 +55,7 @@ pub fn provider(
         text(annotation::BUNDLE_VERSION),
     )
     .with_properties(properties(text(annotation::PROPERTIES)))
-    .with_constraints(properties(text(annotation::BUNDLE_CONSTRAINTS)))
+    .with_constraints(&properties(text(annotation::BUNDLE_CONSTRAINTS)))
     .with_apis(apis)
 }
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::super::ClassicStep;
 use super::finding::{CatalogReason, Reason};
 use super::hint::Hint;
+use super::target::Target;
 
 /// Value of `schema` in every report.
 pub const SCHEMA: &str = "olm.resolution.report";
@@ -40,6 +41,9 @@ pub struct Report<'a> {
     pub bundles: Vec<BundleAccount<'a>>,
     /// What can be done, the most useful first.
     pub hints: Vec<Hint<'a>>,
+    /// What would lead to the version that was asked about, if one was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target<'a>>,
     /// What OLM Classic would do with the same channels of the catalog that decides.
     pub classic: Vec<ClassicAccount<'a>>,
 }
