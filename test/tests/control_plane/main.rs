@@ -4,6 +4,7 @@
 mod admission;
 mod bad_input;
 mod catalog;
+mod constraints;
 mod crash;
 mod gate;
 mod halves;
@@ -14,3 +15,5 @@ mod optional;
 mod registry;
 mod render;
 mod silence;
+mod unavailable;
+mod updates;
