@@ -348,6 +348,25 @@ impl Package {
     }
 }
 
+impl Package {
+    /// Adds a property to the bundle of one version in the files of a catalog image.
+    pub fn add_property(&self, files: &mut Files, version: &str, property: &Value) {
+        let name = self.bundle_name(version);
+        for text in files.values_mut() {
+            let lines = String::from_utf8_lossy(text).into_owned();
+            let lines = lines.lines().map(|line| {
+                let mut blob: Value = serde_json::from_str(line).expect("a blob");
+                if blob["schema"] == "olm.bundle" && blob["name"] == name.as_str() {
+                    let properties = blob["properties"].as_array_mut();
+                    properties.expect("a list").push(property.clone());
+                }
+                blob.to_string()
+            });
+            *text = lines.collect::<Vec<_>>().join("\n").into_bytes();
+        }
+    }
+}
+
 /// Returns entries in which each version replaces the one before it.
 pub fn chain(versions: &[&str]) -> Vec<Entry> {
     let mut before = None;
