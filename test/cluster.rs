@@ -180,14 +180,17 @@ impl ControlPlane {
     }
 
     /// Runs `local-cluster VERB COMPONENT` for this cluster, for example `restart
-    /// kube-apiserver`.
+    /// kube-apiserver`; panics when it fails, unless the thread panics already.
     pub fn control(&self, verb: &str, component: &str) {
         let status = Command::new(paths::local_cluster())
             .args([verb, component, "--dir"])
             .arg(&self.addresses.dir)
-            .status()
-            .expect("local-cluster runs");
-        assert!(status.success(), "local-cluster {verb} {component}");
+            .status();
+        let done = status.is_ok_and(|status| status.success());
+        assert!(
+            done || std::thread::panicking(),
+            "local-cluster {verb} {component}"
+        );
     }
 
     /// Returns a client that acts as the administrator.
@@ -360,6 +363,21 @@ impl Controller {
         self.wait_ready();
     }
 
+    /// Reads the metrics, as Prometheus does.
+    pub async fn metrics(&self) -> String {
+        let address = self.listening()["metrics"]
+            .as_str()
+            .expect("the controller serves metrics")
+            .to_owned();
+        let client = reqwest::Client::builder()
+            .tls_danger_accept_invalid_certs(true)
+            .build()
+            .expect("a client");
+        let answer = client.get(format!("https://{address}/metrics")).send();
+        let answer = answer.await.expect("metrics are served");
+        answer.text().await.expect("metrics are text")
+    }
+
     /// Returns the addresses the controller listens on, by name (`catalogs`, `metrics`,
     /// `health`).
     pub fn listening(&self) -> serde_json::Value {
@@ -420,6 +438,7 @@ async fn client_from(kubeconfig: &Path) -> kube::Client {
 
 /// The control plane that all tests of one test program share, with a client of the calling
 /// test's runtime.
+#[derive(Clone)]
 pub struct Cluster {
     /// The control plane.
     pub plane: &'static ControlPlane,

@@ -40,6 +40,8 @@ pub struct Bundle {
     pub max_openshift: Option<String>,
     /// Webhook definitions; [`Package::validating_webhook`] makes one.
     pub webhooks: Vec<Value>,
+    /// Further manifests.
+    pub extra: Vec<Value>,
 }
 
 impl Bundle {
@@ -53,8 +55,16 @@ impl Bundle {
             second_config_map: false,
             filler: 0,
             max_openshift: None,
+            extra: Vec::new(),
             webhooks: Vec::new(),
         }
+    }
+
+    /// Adds a manifest.
+    #[must_use]
+    pub fn with_manifest(mut self, manifest: Value) -> Self {
+        self.extra.push(manifest);
+        self
     }
 
     /// Adds a webhook definition.
@@ -215,6 +225,9 @@ impl Package {
             );
         }
         put("manifests/csv.yaml", &self.csv(bundle));
+        for (index, manifest) in bundle.extra.iter().enumerate() {
+            put(&format!("manifests/extra-{index}.yaml"), manifest);
+        }
         files
     }
 

@@ -6,6 +6,7 @@ pub mod args;
 pub mod backoff;
 pub mod catalog;
 pub mod certificates;
+pub mod client;
 pub mod extension;
 pub mod fetch;
 pub mod gate;

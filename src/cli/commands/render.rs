@@ -212,10 +212,8 @@ fn configuration(args: &Rendering) -> anyhow::Result<Option<Value>> {
 fn read_configuration(path: &Path) -> anyhow::Result<Option<Value>> {
     let shown = path.display();
     let text = fs::read_to_string(path).with_context(|| format!("reading {shown}"))?;
-    let documents = yaml::to_json(&text).map_err(|error| {
-        let details = vec![error.to_string()];
-        RenderError::Config(ConfigError { details })
-    })?;
+    let documents = yaml::to_json(&text)
+        .map_err(|error| RenderError::Config(ConfigError::Invalid(vec![error.to_string()])))?;
     if documents.len() > 1 {
         let text = format!("{shown} holds more than one document");
         return Err(UsageError(text).into());

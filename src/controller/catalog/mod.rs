@@ -25,6 +25,8 @@ use olm_api::ClusterCatalog;
 pub use error::CatalogError;
 pub use reconcile::Context;
 
+use crate::backoff::WatchDelays;
+
 /// Catalogs worked on at the same time, so that one hanging registry does not stop the others.
 const CONCURRENCY: u16 = 4;
 
@@ -41,6 +43,7 @@ pub async fn run(
     // Every change counts: an edited status is repaired at once.
     Controller::new(catalogs, watcher::Config::default())
         .with_config(controller::Config::default().concurrency(CONCURRENCY))
+        .trigger_backoff(WatchDelays::default())
         .graceful_shutdown_on(shutdown)
         .run(reconcile::reconcile, reconcile::error_policy, ctx)
         .for_each(|result| async move {

@@ -17,25 +17,31 @@ use kube::{Api, Client, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterObjectSet, LifecycleState, ObservedPhase};
 use olm_core::error::{Chain, Classify as _, Disposition};
+use olm_core::object::Identity;
 use olm_core::revision::{
     Account, Mark, Outcome, Sibling, account, changed, deadline, has_succeeded,
 };
 use tracing::Instrument as _;
 
-use crate::apply::{Applier, ResolvedPhase, Revision, Target};
-use crate::backoff::{jittered, resync};
+use crate::apply::{Applier, ApplyError, ResolvedPhase, Revision, Target};
+use crate::backoff::{RESYNC, jittered, resync};
+use crate::client;
 use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
 
 use super::content::{Content, read_secrets, require_immutable, resolve};
-use super::own::{add_finalizer, archive_sibling, remove_finalizer, report};
+use super::missing::follow_crds;
+use super::own::{add_finalizer, archive_sibling, is_paused, remove_finalizer, report};
 use super::{Context, ExtensionState, ObjectSetError, rights, teardown};
 
 /// How often objects that fail their probes are looked at where they cannot be watched.
 const POLL_FAILING: Duration = Duration::from_secs(10);
-/// How often the cluster is asked for optional kinds that were left out.
-const POLL_DEFERRED: Duration = Duration::from_mins(1);
-/// Longest a pass may take; the API client has no read limit of its own.
+/// How often a revision that is not complete is looked at although nothing called for it: news that
+/// never came costs no more than this.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// Longest a pass may take before it is reported as failed.
 const PASS_LIMIT: Duration = Duration::from_mins(5);
+/// Longest the report of a pass may take.
+const REPORT_LIMIT: Duration = Duration::from_mins(1);
 
 /// The kind as it is watched: one object that cannot be read does not stop the others.
 type Guarded = DeserializeGuard<ClusterObjectSet>;
@@ -46,6 +52,9 @@ pub(super) struct Pass {
     pub(super) set: ClusterObjectSet,
     /// Digests to store if none are stored yet.
     pub(super) observed: Vec<ObservedPhase>,
+    /// Objects left out because the cluster does not serve their kind; `None` when not all phases
+    /// were looked at.
+    pub(super) deferred: Option<Vec<Identity>>,
 }
 
 /// How a pass ended well.
@@ -74,8 +83,7 @@ pub async fn run(
         .combine(predicates::finalizers)
         .combine(predicates::annotations)
         .combine(predicates::labels);
-    let sets = watcher(api, watcher::Config::default())
-        .default_backoff()
+    let sets = client::changes(api, watcher::Config::default())
         .reflect(writer)
         .applied_objects()
         .predicate_filter(relevant, PredicateConfig::default());
@@ -88,16 +96,20 @@ pub async fn run(
         &ctx.settings.system_namespace,
     );
     let of_revisions = watcher::Config::default().labels(label::REVISION_NAME);
+    let secrets = client::changes(secrets, of_revisions).touched_objects();
     let results = Controller::for_stream(sets, reader)
         .with_config(config)
-        .watches(secrets, of_revisions, |secret| {
+        .watches_stream(secrets, |secret| {
             let revision = secret.labels().get(label::REVISION_NAME);
             revision.map(|name| ObjectRef::<Guarded>::new(name))
         })
         .reconcile_on(stream::select(woken, granted))
         .graceful_shutdown_on(shutdown)
-        .run(reconcile, error_policy, ctx);
-    drain(results).await;
+        .run(reconcile, error_policy, Arc::clone(&ctx));
+    tokio::select! {
+        () = drain(results) => {}
+        () = follow_crds(&ctx) => {}
+    }
 }
 
 async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>>) {
@@ -164,15 +176,33 @@ async fn pass(ctx: &Context, set: &ClusterObjectSet) -> Result<Action, ObjectSet
     let mut pass = Pass {
         set: set.clone(),
         observed: Vec::new(),
+        deferred: None,
     };
-    let answer = tokio::time::timeout(PASS_LIMIT, converge(ctx, &mut pass)).await;
-    let answer = answer.unwrap_or_else(|_| {
-        let text = format!("pass took longer than {} seconds", PASS_LIMIT.as_secs());
+    let answer = within(PASS_LIMIT, converge(ctx, &mut pass)).await;
+    within(REPORT_LIMIT, conclude(ctx, pass, answer)).await
+}
+
+/// Fails when `part` of a pass takes longer than `limit`.
+async fn within<T>(
+    limit: Duration,
+    part: impl Future<Output = Result<T, ObjectSetError>>,
+) -> Result<T, ObjectSetError> {
+    let answer = tokio::time::timeout(limit, part).await;
+    answer.unwrap_or_else(|_| {
+        let text = format!("pass took longer than {} seconds", limit.as_secs());
         Err(ObjectSetError::own(
             "applying",
             kube::Error::Service(text.into()),
         ))
-    });
+    })
+}
+
+/// Reports what came of a pass, and says when the next one is due.
+async fn conclude(
+    ctx: &Context,
+    mut pass: Pass,
+    answer: Result<Settled, ObjectSetError>,
+) -> Result<Action, ObjectSetError> {
     // Status is written on every path, so a failure is never visible only in the log.
     let outcome = match &answer {
         Ok(settled) => settled.outcome.clone(),
@@ -205,7 +235,7 @@ async fn converge(ctx: &Context, pass: &mut Pass) -> Result<Settled, ObjectSetEr
     }
     let waits = Settled {
         outcome: None,
-        next: resync(),
+        next: jittered(LOOK_AGAIN),
         finished: false,
     };
     match &extension {
@@ -218,7 +248,11 @@ async fn converge(ctx: &Context, pass: &mut Pass) -> Result<Settled, ObjectSetEr
     }
     let account = ctx.identity(&pass.set, &extension)?;
     if pass.set.spec.lifecycle_state == LifecycleState::Archived {
+        pass.deferred = Some(Vec::new());
         return teardown::archive(ctx, pass, &account).await;
+    }
+    if is_paused(&pass.set) {
+        return Ok(waits);
     }
     ctx.accounts.require(&account).await?;
     let client = ctx.accounts.client(&account)?;
@@ -249,7 +283,7 @@ async fn read(ctx: &Context, pass: &mut Pass, account: &Client) -> Result<Conten
 
 async fn roll_out(
     ctx: &Context,
-    pass: &Pass,
+    pass: &mut Pass,
     extension: &ExtensionState,
     client: Client,
     content: &Content,
@@ -269,11 +303,15 @@ async fn roll_out(
     let mut deferred = Vec::new();
     let mut overtaken = false;
     for (index, phase) in content.phases.iter().enumerate() {
-        let report = applier.apply_phase(&revision, index, phase).await?;
+        let report = applier.apply_phase(&revision, index, phase).await;
+        if let Err(ApplyError::Unserved { group, .. }) = &report {
+            ctx.await_group(&pass.set, group);
+        }
+        let report = report?;
         deferred.extend(report.deferred);
         overtaken |= report.overtaken;
         if !report.complete {
-            let next = ctx.next_look(&pass.set, POLL_FAILING);
+            let next = ctx.next_look(&pass.set, POLL_FAILING, LOOK_AGAIN);
             return Ok(Settled {
                 outcome: Some(Outcome::RollingOut(report.failing)),
                 next,
@@ -281,11 +319,19 @@ async fn roll_out(
             });
         }
     }
+    ctx.defer(&pass.set, extension, &deferred).await;
+    // Kinds come with a CRD, which wakes the revision; those of an aggregated API come unannounced.
+    let quiet = if deferred.is_empty() {
+        resync()
+    } else {
+        jittered(ctx.settings.managed_resync)
+    };
+    pass.deferred = Some(deferred);
     // What a newer revision made ready is not this one's success: it must never pass for installed.
     if overtaken && !has_succeeded(&pass.set) {
         return Ok(Settled {
             outcome: Some(Outcome::RollingOut(None)),
-            next: ctx.next_look(&pass.set, POLL_FAILING),
+            next: ctx.next_look(&pass.set, POLL_FAILING, LOOK_AGAIN),
             finished: false,
         });
     }
@@ -295,17 +341,11 @@ async fn roll_out(
     {
         archive_sibling(ctx, sibling).await?;
     }
-    let mut next = ctx.next_look(&pass.set, ctx.settings.managed_resync);
-    if !deferred.is_empty() {
-        tracing::debug!(
-            ?deferred,
-            "objects of kinds the cluster does not serve are left out"
-        );
-        next = next.min(POLL_DEFERRED);
-    }
     Ok(Settled {
         outcome: Some(Outcome::Complete),
-        next,
+        next: ctx
+            .next_look(&pass.set, ctx.settings.managed_resync, RESYNC)
+            .min(quiet),
         finished: false,
     })
 }
@@ -391,19 +431,18 @@ impl Context {
         Ok(())
     }
 
-    /// Returns when to look again: at `polling` where objects cannot be watched, at the deadline
-    /// if there is one, else after a long while.
-    fn next_look(&self, set: &ClusterObjectSet, polling: Duration) -> Duration {
-        let mut next = resync();
-        if self.watches.polls(&set.name_any()) {
-            next = next.min(jittered(polling));
-        }
+    /// Returns when to look again: after `polled` where some objects cannot be watched, else after
+    /// `watched`; at the deadline, if that comes first.
+    fn next_look(&self, set: &ClusterObjectSet, polled: Duration, watched: Duration) -> Duration {
+        let polls = self.watches.polls(&set.name_any());
+        let next = jittered(if polls { polled } else { watched });
         until_deadline(set).map_or(next, |left| next.min(left))
     }
 
     /// Drops what is remembered about a revision.
     pub(super) fn forget(&self, set: &ClusterObjectSet) {
         self.watches.release(&set.name_any());
+        self.note_missing(&set.name_any(), &[]);
         let uid = set.uid().unwrap_or_default();
         self.memo.forget(&uid);
         let mut failing = self

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::certificate::webhook_deployments;
 use super::name::{certificate_name, service_name};
-use super::{RenderOptions, object, quantity, volume};
+use super::{RenderOptions, deployment_config, object, quantity, volume};
 use crate::bundle::{Csv, StrategyDeployment};
 use crate::object::Object;
 
@@ -72,6 +72,9 @@ fn deployment(entry: &StrategyDeployment, csv: &Csv, options: &RenderOptions) ->
     if let Some(labels) = &entry.label {
         let metadata = deployment.metadata_mut();
         metadata.insert("labels".to_owned(), text_map(labels));
+    }
+    if let Some(config) = &options.deployment {
+        deployment_config::apply(&mut deployment, config);
     }
     deployment
 }

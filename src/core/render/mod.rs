@@ -4,12 +4,11 @@
 //! order support, configuration, validation, targets, objects, and the first of these that fails
 //! decides the message. Labels and stripping for a revision are [`handover`]'s.
 //!
-//! Not here yet: `deploymentConfig`.
-//!
 //! Source: rendering.md sections 2 to 4.
 
 mod certificate;
 mod deployment;
+mod deployment_config;
 mod manifest;
 mod merge;
 mod name;
@@ -23,7 +22,7 @@ pub mod handover;
 use serde_json::{Map, Value, json};
 
 use crate::bundle::{self, Bundle, Csv, ValidationError, mode};
-use crate::config::{self, ConfigError, Features};
+use crate::config::{self, ConfigError, DeploymentConfig, Features};
 use crate::error::{Classify, Disposition};
 use crate::object::Object;
 
@@ -69,6 +68,8 @@ pub struct RenderOptions {
     pub targets: Vec<String>,
     /// Where namespaced rights go.
     pub role_placement: RolePlacement,
+    /// What the administrator changes about every Deployment.
+    pub deployment: Option<DeploymentConfig>,
     /// Who issues the certificates of webhooks; nobody leaves that to whoever applies the objects.
     pub certificates: Option<CertificateProvider>,
 }
@@ -91,7 +92,7 @@ pub enum RenderError {
     #[error("unsupported bundle: {0}")]
     Unsupported(&'static str),
     /// The configuration of the extension does not fit the bundle.
-    #[error("invalid ClusterExtension configuration")]
+    #[error(transparent)]
     Config(#[from] ConfigError),
     /// The bundle is faulty.
     #[error(transparent)]
@@ -162,15 +163,18 @@ pub fn render_configured(
         settings.inline,
         settings.features,
     )?;
-    render(
+    let mut rendered = render(
         bundle,
         &RenderOptions {
             install_namespace: settings.install_namespace.to_owned(),
             targets: configuration.targets,
             role_placement: settings.role_placement,
+            deployment: configuration.deployment,
             certificates: settings.certificates.clone(),
         },
-    )
+    )?;
+    rendered.warnings.extend(configuration.warnings);
+    Ok(rendered)
 }
 
 /// Refuses bundles that need what is not supported, whatever the configuration.
@@ -296,6 +300,8 @@ fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Map<Str
     object
 }
 
+#[cfg(test)]
+mod deployment_config_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

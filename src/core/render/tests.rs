@@ -30,6 +30,7 @@ fn options(target: &str) -> RenderOptions {
         install_namespace: "ops".to_owned(),
         targets: vec![target.to_owned()],
         role_placement: RolePlacement::TargetsAndInstall,
+        deployment: None,
         certificates: None,
     }
 }

@@ -148,7 +148,9 @@ impl Query<'_> {
     }
 
     /// Returns the installed version successors are judged by, if they are judged at all.
-    fn successor_basis(&self) -> Result<Option<&crate::version::VersionRelease>, InstalledError> {
+    pub(super) fn successor_basis(
+        &self,
+    ) -> Result<Option<&crate::version::VersionRelease>, InstalledError> {
         match &self.installed {
             Some(installed) if !self.self_certified => {
                 installed.as_ref().map(Some).map_err(Clone::clone)
@@ -169,12 +171,14 @@ impl Query<'_> {
         let mut kept_back = Vec::new();
         for bundle in &package.bundles {
             if let Err(reason) = self.passes(package, bundle, installed) {
+                if reason.keeps_back() {
+                    kept_back.push((bundle, reason.clone()));
+                }
                 walk.excluded.push(Exclusion {
                     catalog: catalog.name,
                     bundle: &bundle.name,
                     reason,
                 });
-                kept_back.extend(reason.held().map(|reason| (bundle, reason)));
                 continue;
             }
             walk.report.candidates += 1;
@@ -211,7 +215,7 @@ impl Query<'_> {
 
     /// Orders the bundles of one catalog, the best first: not deprecated, with a version, the
     /// higher version and release, then the name of the installed bundle, then the smaller name.
-    fn preference(&self, package: &PackageIndex, a: &Bundle, b: &Bundle) -> Ordering {
+    pub(super) fn preference(&self, package: &PackageIndex, a: &Bundle, b: &Bundle) -> Ordering {
         let release_support = self.options.release_support;
         let versions = match (a.version(release_support), b.version(release_support)) {
             (Ok(a), Ok(b)) => b.precedence(a),
@@ -278,7 +282,7 @@ impl Query<'_> {
     }
 
     /// Says whether a bundle is the installed one: name, version and release.
-    fn is_installed(&self, bundle: &Bundle) -> bool {
+    pub(super) fn is_installed(&self, bundle: &Bundle) -> bool {
         let version = bundle.version(self.options.release_support);
         match (&self.request.installed, &self.installed, version) {
             (Some(request), Some(Ok(installed)), Ok(version)) => {

@@ -7,8 +7,8 @@ use olm_api::{CatalogFilter, UpgradeConstraintPolicy, keys};
 use olm_core::catalog::{Blob, Content, read, schema};
 use olm_core::error::Chain;
 use olm_core::resolve::{
-    Catalog, CatalogProblem, Decision, Dependencies, Installed, Options, Request, Resolution,
-    Unavailability, UpdatePolicy, resolve,
+    Catalog, CatalogProblem, Decision, Dependencies, Environment, Installed, Options, Request,
+    Resolution, Unavailability, UpdatePolicy, classic, resolve,
 };
 use serde_json::Value;
 
@@ -86,28 +86,38 @@ fn installed(value: &Value) -> Option<Installed> {
     })
 }
 
-/// Runs one case in one mode and tells what differs from the expectation.
-fn run(case: &Value, unavailability: Unavailability, expected: &Value) -> Option<String> {
-    let given: Vec<_> = case["catalogs"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(Given::new)
-        .collect();
-    let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
+fn given(case: &Value) -> Vec<Given> {
+    let catalogs = case["catalogs"].as_array().unwrap();
+    catalogs.iter().map(Given::new).collect()
+}
+
+fn request(case: &Value) -> Request {
     let filter = &case["spec"]["source"]["catalog"];
-    let filter: CatalogFilter = serde_json::from_value(filter.clone()).unwrap();
-    let request = Request {
-        filter,
+    Request {
+        filter: serde_json::from_value(filter.clone()).unwrap(),
         installed: installed(&case["installed"]),
-    };
-    let options = Options {
+    }
+}
+
+fn options(case: &Value, unavailability: Unavailability) -> Options {
+    Options {
         release_support: case["options"]["bundleReleaseSupport"] == true,
         unavailability,
         updates: UpdatePolicy::Any,
         dependencies: Dependencies::Refuse,
-    };
-    differs(&resolve(&request, &catalogs, &options), expected, case)
+    }
+}
+
+/// Runs one case in one mode and tells what differs from the expectation.
+fn run(case: &Value, unavailability: Unavailability, expected: &Value) -> Option<String> {
+    let given = given(case);
+    let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
+    let options = options(case, unavailability);
+    differs(
+        &resolve(&request(case), &catalogs, &Environment::default(), &options),
+        expected,
+        case,
+    )
 }
 
 fn differs(resolution: &Resolution<'_>, expected: &Value, case: &Value) -> Option<String> {
@@ -182,6 +192,33 @@ fn inline_cases_as_ours() {
             expected
         },
     );
+}
+
+// resolution.md P5
+#[test]
+fn what_classic_would_do() {
+    let document = json("vectors/resolution.json");
+    let cases = document["cases"].as_array().unwrap();
+    let cases = cases.iter().filter(|case| case["classic"].is_object());
+    let mut count = 0;
+    let differences: Vec<String> = cases
+        .inspect(|_| count += 1)
+        .filter_map(|case| {
+            let (given, request) = (given(case), request(case));
+            let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
+            let resolution = resolve(&request, &catalogs, &options(case, Unavailability::Strict));
+            let content = given.first()?.content.as_ref()?;
+            let package = content.package(&request.filter.package_name)?.unwrap();
+            let steps = classic(package, &request, &resolution).into_iter();
+            let ours: Vec<_> = steps
+                .map(|step| serde_json::json!({"channel": step.channel, "next": step.answer()}))
+                .collect();
+            let expected = &case["classic"];
+            (ours != [expected.clone()])
+                .then(|| format!("{}: {expected}, ours {ours:?}", case["id"]))
+        })
+        .collect();
+    conclude("resolution.json, classic", count, &differences);
 }
 
 /// Reads a catalog directory below the shared data.
@@ -277,10 +314,10 @@ fn real_answer(row: &Value, contents: &BTreeMap<String, Content>) -> Value {
     };
     let options = Options {
         updates: UpdatePolicy::Any,
-        dependencies: Dependencies::Ignore,
+        dependencies: Dependencies::Check,
         ..Options::default()
     };
-    match resolve(&request, &catalogs, &options).result {
+    match resolve(&request, &catalogs, &Environment::default(), &options).result {
         Ok(selected) => serde_json::json!({
             "bundle": selected.bundle.name,
             "resolvedVersion": selected.version.recorded(),
