@@ -10,6 +10,9 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 
 const IMAGE: &str = "registry.example.com/buoy:v1";
 
+/// The port of webhook Services.
+pub const WEBHOOK_PORT: u16 = 9443;
+
 /// A package whose every name carries the suffix of one test.
 #[derive(Debug, Clone)]
 pub struct Package {
@@ -38,6 +41,8 @@ pub struct Bundle {
     pub one_namespace: bool,
     /// Value of property `olm.maxOpenShiftVersion`, if the bundle declares one.
     pub max_openshift: Option<String>,
+    /// Webhook definitions; [`Package::validating_webhook`] makes one.
+    pub webhooks: Vec<Value>,
     /// Further manifests.
     pub extra: Vec<Value>,
 }
@@ -55,6 +60,7 @@ impl Bundle {
             one_namespace: false,
             max_openshift: None,
             extra: Vec::new(),
+            webhooks: Vec::new(),
         }
     }
 
@@ -62,6 +68,13 @@ impl Bundle {
     #[must_use]
     pub fn with_manifest(mut self, manifest: Value) -> Self {
         self.extra.push(manifest);
+        self
+    }
+
+    /// Adds a webhook definition.
+    #[must_use]
+    pub fn with_webhook(mut self, definition: Value) -> Self {
+        self.webhooks.push(definition);
         self
     }
 
@@ -148,6 +161,35 @@ impl Package {
     /// Name of its `ConfigMap`.
     pub fn config_map(&self) -> String {
         format!("buoy-{}-settings", self.suffix)
+    }
+
+    /// Name of the Service before the webhooks of its Deployment.
+    pub fn service(&self) -> String {
+        format!("{}-service", self.deployment())
+    }
+
+    /// Name of the Secret with the certificate of its webhook server.
+    pub fn certificate(&self) -> String {
+        format!("{}-cert", self.service())
+    }
+
+    /// Returns the definition of a webhook that is asked about new `ConfigMap`s with the label
+    /// `asks: <name of the package>`.
+    pub fn validating_webhook(&self) -> Value {
+        json!({
+            "type": "ValidatingAdmissionWebhook",
+            "generateName": format!("{}.example.com", self.name()),
+            "deploymentName": self.deployment(),
+            "containerPort": WEBHOOK_PORT,
+            "webhookPath": "/validate",
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "timeoutSeconds": 5,
+            "admissionReviewVersions": ["v1"],
+            "objectSelector": {"matchLabels": {"asks": self.name()}},
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+                "resources": ["configmaps"]}],
+        })
     }
 
     /// Returns the files of a bundle image.
@@ -250,6 +292,7 @@ impl Package {
                     }]}],
                     "deployments": deployments,
                 }},
+                "webhookdefinitions": bundle.webhooks,
             },
         })
     }

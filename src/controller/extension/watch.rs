@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::channel::mpsc;
 use futures::{Stream, StreamExt as _};
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use kube::api::Api;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Controller};
@@ -37,6 +37,8 @@ pub struct News {
     pub refilled: mpsc::Receiver<()>,
     /// The surroundings have changed: those whose resolution depended on them.
     pub surroundings: mpsc::Receiver<()>,
+    /// Certificates of webhooks were touched: the extension of this name.
+    pub certificates: mpsc::Receiver<String>,
 }
 
 /// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
@@ -65,6 +67,7 @@ pub async fn run(
     let revisions = all::<PartialObjectMeta<ClusterObjectSet>>(&ctx).touched_objects();
     let accounts = all::<PartialObjectMeta<ServiceAccount>>(&ctx).touched_objects();
     let namespaces = all::<PartialObjectMeta<Namespace>>(&ctx).touched_objects();
+    let authorities = authorities(&ctx).touched_objects();
     let concerned = news.surroundings.map({
         let ctx = Arc::clone(&ctx);
         move |()| {
@@ -72,6 +75,8 @@ pub async fn run(
             names.iter().map(|name| Reference::new(name)).collect()
         }
     });
+    let touched = news.certificates.map(|name| vec![Reference::new(&name)]);
+    let concerned = futures::stream::select(concerned, touched);
     let woken = futures::stream::select(contents, concerned).flat_map(futures::stream::iter);
     let kept = {
         let ctx = Arc::clone(&ctx);
@@ -91,6 +96,7 @@ pub async fn run(
         .watches_stream(revisions, |revision| owner(&revision))
         .watches_stream(accounts, by_account)
         .watches_stream(namespaces, by_namespace)
+        .watches_stream(authorities, |authority| owner(&authority))
         .reconcile_on(woken)
         .graceful_shutdown_on(shutdown)
         .run(reconcile, error_policy, ctx)
@@ -109,6 +115,17 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     client::changes(Api::all(ctx.client.clone()), watcher::Config::default())
+}
+
+/// Watches the CAs of webhooks; Secrets with the content of revisions do not carry this label.
+fn authorities(
+    ctx: &Context,
+) -> impl Stream<Item = watcher::Result<watcher::Event<PartialObjectMeta<Secret>>>> + use<> {
+    let (key, value) = (keys::label::OWNER_KIND, keys::label::OWNER_KIND_EXTENSION);
+    client::changes(
+        Api::namespaced(ctx.client.clone(), &ctx.settings.system_namespace),
+        watcher::Config::default().labels(&format!("{key}={value}")),
+    )
 }
 
 /// Returns a channel on which changes of catalog content are told to [`run`].
@@ -148,8 +165,12 @@ fn everything(store: &Store<Guarded>) -> Vec<Reference> {
         .collect()
 }
 
-fn owner(revision: &PartialObjectMeta<ClusterObjectSet>) -> Option<Reference> {
-    revision
+/// Returns the extension that something is labelled with.
+fn owner<K>(owned: &PartialObjectMeta<K>) -> Option<Reference>
+where
+    PartialObjectMeta<K>: Resource,
+{
+    owned
         .labels()
         .get(keys::label::OWNER_NAME)
         .map(|name| ObjectRef::new(name))

@@ -15,3 +15,4 @@ mod optional;
 mod registry;
 mod render;
 mod silence;
+mod webhooks;
