@@ -8,9 +8,7 @@ use super::text::{MAX_DETAIL, MAX_LABEL, natural, shown};
 use super::{GraphError, Options, fold};
 use crate::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
 use crate::error::Chain;
-use crate::resolve::{
-    Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic, resolve,
-};
+use crate::resolve::{self, Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic, edges};
 use crate::version::{Version, VersionRelease};
 
 /// The most ranges of a channel that are looked at, from the highest entry down.
@@ -37,7 +35,7 @@ pub(super) fn graph(
     names.truncate(names.len() - left_out);
     let resolve = |request: &Request| {
         let catalogs = std::slice::from_ref(catalog);
-        resolve(request, catalogs, environment, &options.resolve)
+        resolve::resolve(request, catalogs, environment, &options.resolve)
     };
     let resolution = resolve(request);
     let steps = path(request, &resolution, resolve);
@@ -482,18 +480,15 @@ fn range_edge(from: usize, to: usize, entry: &Entry) -> Edge {
 
 /// Returns the strongest way entries may follow a bundle, if any.
 fn kind(entries: &[&Entry], from: &Step) -> Option<Kind> {
-    let version = from.version.as_ref().map(|version| &version.version);
-    let of = |entry: &&Entry| {
-        if entry.replaces == from.name {
-            Some(Kind::Replaces)
-        } else if entry.skips.contains(&from.name) {
-            Some(Kind::Skips)
-        } else {
-            let in_range = version.is_some_and(|version| contains(entry, version));
-            in_range.then_some(Kind::SkipRange)
-        }
-    };
-    entries.iter().filter_map(of).min()
+    let version = &from.version.as_ref()?.version;
+    let edges = entries.iter().flat_map(|entry| edges(entry));
+    let leading = edges.filter(|edge| edge.leads_from(&from.name, version));
+    let kinds = leading.map(|edge| match edge {
+        resolve::Edge::Replaces(_) => Kind::Replaces,
+        resolve::Edge::Skips(_) => Kind::Skips,
+        resolve::Edge::SkipRange(_) => Kind::SkipRange,
+    });
+    kinds.min()
 }
 
 fn contains(entry: &Entry, version: &Version) -> bool {

@@ -6,6 +6,7 @@ mod bad_input;
 mod catalog;
 mod crash;
 mod gate;
+mod graph;
 mod halves;
 mod identity;
 mod install;
