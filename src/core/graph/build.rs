@@ -8,7 +8,9 @@ use super::text::{MAX_DETAIL, MAX_LABEL, natural, shown};
 use super::{GraphError, Options, fold};
 use crate::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
 use crate::error::Chain;
-use crate::resolve::{self, Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic, edges};
+use crate::resolve::{
+    self, Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic, edges,
+};
 use crate::version::{Version, VersionRelease};
 
 /// The most ranges of a channel that are looked at, from the highest entry down.
