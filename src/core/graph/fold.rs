@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::build::named;
 use super::model::{Edge, Kind, Lane, Mark, Node};
+use super::text::named;
 
 /// The fewest entries worth drawing together.
 const MIN_GROUP: usize = 3;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::build::named;
 use super::layout::layers;
 use super::model::{Graph, Kind, Lane, Mark, Node};
+use super::text::named;
 
 /// The most columns of lines; a channel with more has its rows without them.
 const MAX_COLUMNS: usize = 12;

@@ -265,6 +265,5 @@ fn two_thousand_entries_are_drawn_in_a_moment() {
             "{:?}",
             start.elapsed()
         );
-        println!("{:?}", start.elapsed());
     }
 }
