@@ -1,5 +1,7 @@
 //! Text of a catalog made safe to show, and escaped for each language.
 
+use std::fmt::Write as _;
+
 /// The most characters of a name or range in a drawing.
 pub(super) const MAX_LABEL: usize = 48;
 /// The most characters of a line of details.
@@ -113,7 +115,7 @@ fn mermaid_line(line: &str) -> String {
         if plain {
             escaped.push(character);
         } else {
-            escaped.push_str(&format!("#{};", u32::from(character)));
+            let _ = write!(escaped, "#{};", u32::from(character));
         }
         before = character;
     }
