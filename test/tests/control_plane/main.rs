@@ -4,6 +4,7 @@
 mod admission;
 mod bad_input;
 mod catalog;
+mod configuration;
 mod constraints;
 mod crash;
 mod gate;
@@ -17,3 +18,4 @@ mod render;
 mod silence;
 mod unavailable;
 mod updates;
+mod webhooks;

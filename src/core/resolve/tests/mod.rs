@@ -19,7 +19,7 @@ use crate::error::Chain;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fixture {
     pub(super) blobs: Vec<Value>,
-    deprecated: Vec<Value>,
+    pub(super) deprecated: Vec<Value>,
 }
 
 impl Fixture {

@@ -39,7 +39,7 @@ fn each_ending_has_its_sentence() {
             "beta",
             json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}]),
         );
-    let early = Fixture::bundles(&["1.0.0-rc.1"]);
+    let early = Fixture::bundles(&["1.1.0-rc.1"]);
     let ours = Options {
         updates: super::super::super::UpdatePolicy::MinorOnly,
         ..ANY

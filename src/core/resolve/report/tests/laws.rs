@@ -78,7 +78,7 @@ proptest! {
         let resolution = resolve(&request, &catalogs, &environment, &options);
         let report = report(&request, &catalogs, &options);
         for bundle in &report.bundles {
-            let excluded = bundle.reasons.iter().any(|it| it.finding.excludes());
+            let excluded = bundle.reasons.iter().any(|it| it.excludes());
             prop_assert_eq!(excluded, bundle.verdict == Verdict::Excluded);
             let chosen = is_chosen(&resolution, bundle);
             prop_assert_eq!(chosen, bundle.verdict == Verdict::Selected);
