@@ -181,6 +181,8 @@ pub mod property {
 
 /// Fixed names.
 pub mod name {
+    /// Phase of a ClusterServiceVersion of OLM Classic that is installed.
+    pub const CSV_SUCCEEDED: &str = "Succeeded";
     /// Namespace of the controller unless told otherwise.
     pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
     /// Type of the Secrets that hold the objects of a revision.

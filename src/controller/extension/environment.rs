@@ -67,7 +67,7 @@ struct Served {
 impl Surroundings {
     /// Returns the surroundings, and the receiver that says when they have changed.
     ///
-    /// With `classic`, ClusterServiceVersions of OLM Classic count as installed, too.
+    /// With `classic`, `ClusterServiceVersion`s of OLM Classic count as installed, too.
     pub fn new(
         client: Client,
         system_namespace: String,

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::ClusterObjectSet;
-use olm_api::keys::{annotation, label, property};
+use olm_api::keys::{annotation, label, name, property};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -70,7 +70,7 @@ pub fn csv_provider(csv: &Value) -> Option<Provider> {
         properties: &'a RawValue,
     }
     let metadata = &csv["metadata"];
-    let leaves_out = csv["status"]["phase"] != "Succeeded"
+    let leaves_out = csv["status"]["phase"] != name::CSV_SUCCEEDED
         || metadata["labels"].get(label::COPIED_FROM).is_some()
         || metadata.get("deletionTimestamp").is_some();
     if leaves_out {
@@ -95,14 +95,14 @@ pub fn csv_provider(csv: &Value) -> Option<Provider> {
             kind: text(&crd["kind"]),
         }
     });
-    let name = format!(
+    let place = format!(
         "{}/{}",
         text(&metadata["namespace"]),
         text(&metadata["name"])
     );
     Some(
         Provider::new(
-            Origin::ClusterServiceVersion(name),
+            Origin::ClusterServiceVersion(place),
             package
                 .map(|value| text(&value["packageName"]))
                 .unwrap_or_default(),
@@ -235,7 +235,7 @@ mod tests {
             "spec": {"version": "1.2.0", "customresourcedefinitions": {"owned": [
                 {"name": "blues.example.com", "version": "v1", "kind": "Blue"},
             ]}},
-            "status": {"phase": "Succeeded"},
+            "status": {"phase": name::CSV_SUCCEEDED},
         });
         let found = csv_provider(&csv).unwrap();
         assert_eq!(
