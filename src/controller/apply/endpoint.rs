@@ -21,6 +21,7 @@ use super::kinds::Kind;
 pub(super) struct Endpoint {
     client: Client,
     request: Request,
+    namespaced: bool,
 }
 
 impl Endpoint {
@@ -31,7 +32,18 @@ impl Endpoint {
         Self {
             client,
             request: Request::new(path),
+            namespaced: kind.namespaced,
         }
+    }
+
+    /// Returns what is sent of an object: without a namespace where its kind has none (rendering.md
+    /// R10).
+    fn body(&self, object: &Object) -> Object {
+        let mut object = object.clone();
+        if !self.namespaced {
+            object.metadata_mut().remove("namespace");
+        }
+        object
     }
 
     pub(super) async fn get(&self, name: &str) -> Result<Option<Object>, kube::Error> {
@@ -53,7 +65,7 @@ impl Endpoint {
             dry_run,
             field_manager: Some(field_manager(dry_run).to_owned()),
         };
-        let body = serde_json::to_vec(&object.0).map_err(kube::Error::SerdeError)?;
+        let body = serde_json::to_vec(&self.body(object).0).map_err(kube::Error::SerdeError)?;
         self.send(self.request.create(&params, body)).await
     }
 
@@ -61,18 +73,18 @@ impl Endpoint {
     pub(super) async fn apply(&self, object: &Object, force: bool) -> Result<Object, kube::Error> {
         let mut params = PatchParams::apply(manager::OBJECTS);
         params.force = force;
-        let request = self
-            .request
-            .patch(object.name(), &params, &Patch::Apply(&object.0));
+        let request =
+            self.request
+                .patch(object.name(), &params, &Patch::Apply(&self.body(object).0));
         self.send(request).await
     }
 
     /// Asks whether a forced apply would be accepted.
     pub(super) async fn try_apply(&self, object: &Object) -> Result<Object, kube::Error> {
         let params = PatchParams::apply(manager::DRY_RUN).force().dry_run();
-        let request = self
-            .request
-            .patch(object.name(), &params, &Patch::Apply(&object.0));
+        let request =
+            self.request
+                .patch(object.name(), &params, &Patch::Apply(&self.body(object).0));
         self.send(request).await
     }
 
@@ -147,5 +159,80 @@ fn field_manager(dry_run: bool) -> &'static str {
         manager::DRY_RUN
     } else {
         manager::OBJECTS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use kube::client::Body;
+    use kube::discovery::ApiResource;
+    use tower::service_fn;
+
+    use super::*;
+
+    type Sent = Arc<Mutex<Vec<(String, Value)>>>;
+
+    /// Returns a client whose requests are kept and answered with their own body.
+    fn echo(sent: &Sent) -> Client {
+        let sent = Arc::clone(sent);
+        let answer = move |request: HttpRequest<Body>| {
+            let sent = Arc::clone(&sent);
+            async move {
+                let path = request.uri().path().to_owned();
+                let bytes = request.into_body().collect_bytes().await.unwrap();
+                let body = serde_json::from_slice(&bytes).unwrap();
+                sent.lock().unwrap().push((path, body));
+                Ok::<_, Infallible>(http::Response::new(Body::from(bytes.to_vec())))
+            }
+        };
+        Client::new(service_fn(answer), "default")
+    }
+
+    fn kind(kind: &str, plural: &str, namespaced: bool) -> Kind {
+        let resource = ApiResource {
+            group: "g".to_owned(),
+            version: "v1".to_owned(),
+            api_version: "g/v1".to_owned(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        };
+        Kind {
+            resource,
+            namespaced,
+        }
+    }
+
+    // rendering.md R10: upstream sends the namespace, and the API server ignores it.
+    #[tokio::test]
+    async fn the_namespace_of_a_cluster_scoped_object_is_not_sent() {
+        let object = |kind: &str| {
+            let object = json!({"apiVersion": "g/v1", "kind": kind,
+                "metadata": {"name": "n", "namespace": "stray"}});
+            Object::from_value(object).unwrap()
+        };
+        for (kind, namespace, path) in [
+            (kind("Wide", "wides", false), None, "/apis/g/v1/wides"),
+            (
+                kind("Near", "nears", true),
+                Some("stray"),
+                "/apis/g/v1/namespaces/stray/nears",
+            ),
+        ] {
+            let sent = Sent::default();
+            let object = object(&kind.resource.kind);
+            let endpoint = Endpoint::new(echo(&sent), &kind, object.namespace());
+            endpoint.create(&object, true).await.unwrap();
+            endpoint.apply(&object, true).await.unwrap();
+            endpoint.try_apply(&object).await.unwrap();
+            let sent = sent.lock().unwrap();
+            assert_eq!(sent.len(), 3);
+            for (found, body) in &*sent {
+                assert!(found.starts_with(path), "{found}");
+                assert_eq!(body["metadata"]["namespace"].as_str(), namespace);
+            }
+        }
     }
 }

@@ -256,3 +256,5 @@ fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Map<Str
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod upstream_tests;
