@@ -40,6 +40,8 @@ pub mod types {
     /// ClusterExtension and ClusterCatalog, ours: everything is as the spec wants it
     /// (README decisions 12 and 32).
     pub const READY: &str = "Ready";
+    /// ClusterExtension, ours: nothing is applied, because the annotation says so (applying.md 10).
+    pub const PAUSED: &str = "Paused";
     /// ClusterExtension, ours: whether its bundle supports the next platform version
     /// (applying.md 9.7).
     pub const PLATFORM_UPGRADEABLE: &str = "PlatformUpgradeable";
@@ -100,6 +102,10 @@ pub mod reasons {
     pub const NEXT_MAJOR_HELD: &str = "NextMajorHeld";
     /// `Ready`, ours: the successor has a lower version (README decision 22).
     pub const LOWER_VERSION_HELD: &str = "LowerVersionHeld";
+    /// `status.update`, ours: the version that is asked for does not admit it.
+    pub const PINNED: &str = "Pinned";
+    /// `Ready`, `Paused` and `status.update`, ours: nothing is applied until the annotation goes.
+    pub const PAUSED: &str = "Paused";
     /// `Deferred`, and `Ready` while nothing worse is to be said, ours: objects of optional kinds
     /// are left out (README decision 21).
     pub const OBJECTS_DEFERRED: &str = "ObjectsDeferred";

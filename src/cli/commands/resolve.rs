@@ -13,8 +13,8 @@ use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 use olm_core::catalog::Bundle;
 use olm_core::error::Chain;
 use olm_core::resolve::{
-    self, Catalog, CatalogProblem, Dependencies, Options, Resolution, Selected, Unavailability,
-    UpdatePolicy, Warning,
+    self, Catalog, CatalogProblem, Dependencies, Environment, Options, Resolution, Selected,
+    Unavailability, UpdatePolicy,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ pub(crate) struct ResolveArgs {
 
 /// Whether updates must follow the paths of the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-enum Policy {
+pub(crate) enum Policy {
     /// Only successors follow
     #[value(name = "CatalogProvided")]
     CatalogProvided,
@@ -76,22 +76,33 @@ enum Policy {
 
 /// The installed bundle as a request names it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Installed {
-    name: String,
-    version: String,
+pub(crate) struct Installed {
+    pub(crate) name: String,
+    pub(crate) version: String,
 }
 
 impl FromStr for Installed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let split = text.rsplit_once('@');
+        // Neither sign can be in a name or a version.
+        let split = text.rsplit_once(['@', '/']);
         let split = split.filter(|(name, version)| !name.is_empty() && !version.is_empty());
         let (name, version) = split.ok_or("must be NAME@VERSION")?;
         Ok(Self {
             name: name.to_owned(),
             version: version.to_owned(),
         })
+    }
+}
+
+impl From<Installed> for resolve::Installed {
+    fn from(installed: Installed) -> Self {
+        Self {
+            name: installed.name,
+            version: installed.version,
+            release: None,
+        }
     }
 }
 
@@ -196,11 +207,6 @@ impl Request {
     }
 
     fn resolve<'a>(&self, catalogs: &'a [Catalog<'a>]) -> Resolution<'a> {
-        let installed = |installed: &Installed| resolve::Installed {
-            name: installed.name.clone(),
-            version: installed.version.clone(),
-            release: None,
-        };
         let request = resolve::Request {
             filter: CatalogFilter {
                 package_name: self.package.clone(),
@@ -209,16 +215,16 @@ impl Request {
                 selector: None,
                 upgrade_constraint_policy: self.policy.map(Into::into),
             },
-            installed: self.installed.as_ref().map(installed),
+            installed: self.installed.clone().map(Into::into),
         };
         let options = Options {
             release_support: false,
             // An unreadable catalog on a command line is a mistake to be told, not to be survived.
             unavailability: Unavailability::Strict,
             updates: UpdatePolicy::Any,
-            dependencies: Dependencies::Ignore,
+            dependencies: Dependencies::Check,
         };
-        resolve::resolve(&request, catalogs, &options)
+        resolve::resolve(&request, catalogs, &Environment::default(), &options)
     }
 
     /// Returns the request with the answer's members added.
@@ -279,11 +285,7 @@ fn tell(resolution: &Resolution<'_>) {
         }
     };
     for warning in &selected.warnings {
-        let text = match warning {
-            Warning::SuccessorIsLowerVersion => "the bundle is a step to a lower version",
-            Warning::ForcedStep => "no edge of the catalog leads to the bundle",
-        };
-        output::notice(&format!("warning: {text}"));
+        output::notice(&format!("warning: {warning}"));
     }
     if selected.deprecated {
         output::notice("warning: the bundle is deprecated");
@@ -299,11 +301,13 @@ fn tell(resolution: &Resolution<'_>) {
 fn hint(resolution: &Resolution<'_>) -> Option<String> {
     let mut counts = BTreeMap::new();
     for exclusion in &resolution.excluded {
-        *counts.entry(exclusion.reason).or_insert(0u32) += 1;
+        *counts
+            .entry((exclusion.reason.stage(), exclusion.reason.code()))
+            .or_insert(0u32) += 1;
     }
     let counts: Vec<String> = counts
         .into_iter()
-        .map(|(reason, count)| format!("{count} {}", reason.code()))
+        .map(|((_, code), count)| format!("{count} {code}"))
         .collect();
     (!counts.is_empty()).then(|| format!("bundles excluded: {}", counts.join(", ")))
 }

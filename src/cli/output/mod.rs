@@ -1,5 +1,6 @@
 //! Everything that leaves the program: formats, tables, notices, exit codes.
 
+mod paint;
 mod table;
 
 use std::fmt;
@@ -8,6 +9,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
+pub(crate) use paint::Paint;
 pub(crate) use table::Table;
 
 /// How a command ended.

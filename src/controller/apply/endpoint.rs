@@ -2,6 +2,8 @@
 //!
 //! kube's `DynamicObject` types the metadata; plain values keep every byte of what was given.
 
+use std::borrow::Cow;
+
 use http::Request as HttpRequest;
 use kube::Client;
 use kube::api::{
@@ -36,14 +38,15 @@ impl Endpoint {
         }
     }
 
-    /// Returns what is sent of an object: without a namespace where its kind has none (rendering.md
-    /// R10).
-    fn body(&self, object: &Object) -> Object {
-        let mut object = object.clone();
-        if !self.namespaced {
-            object.metadata_mut().remove("namespace");
+    /// Returns the object as it is sent: the namespace that bundles put on cluster-scoped objects
+    /// stays in the revision (rendering.md R10).
+    fn sent<'a>(&self, object: &'a Object) -> Cow<'a, Object> {
+        if self.namespaced || object.namespace().is_empty() {
+            return Cow::Borrowed(object);
         }
-        object
+        let mut sent = object.clone();
+        sent.metadata_mut().remove("namespace");
+        Cow::Owned(sent)
     }
 
     pub(super) async fn get(&self, name: &str) -> Result<Option<Object>, kube::Error> {
@@ -65,7 +68,7 @@ impl Endpoint {
             dry_run,
             field_manager: Some(field_manager(dry_run).to_owned()),
         };
-        let body = serde_json::to_vec(&self.body(object).0).map_err(kube::Error::SerdeError)?;
+        let body = serde_json::to_vec(&self.sent(object).0).map_err(kube::Error::SerdeError)?;
         self.send(self.request.create(&params, body)).await
     }
 
@@ -73,18 +76,16 @@ impl Endpoint {
     pub(super) async fn apply(&self, object: &Object, force: bool) -> Result<Object, kube::Error> {
         let mut params = PatchParams::apply(manager::OBJECTS);
         params.force = force;
-        let request =
-            self.request
-                .patch(object.name(), &params, &Patch::Apply(&self.body(object).0));
+        let patch = Patch::Apply(&self.sent(object).0);
+        let request = self.request.patch(object.name(), &params, &patch);
         self.send(request).await
     }
 
     /// Asks whether a forced apply would be accepted.
     pub(super) async fn try_apply(&self, object: &Object) -> Result<Object, kube::Error> {
         let params = PatchParams::apply(manager::DRY_RUN).force().dry_run();
-        let request =
-            self.request
-                .patch(object.name(), &params, &Patch::Apply(&self.body(object).0));
+        let patch = Patch::Apply(&self.sent(object).0);
+        let request = self.request.patch(object.name(), &params, &patch);
         self.send(request).await
     }
 
@@ -164,75 +165,67 @@ fn field_manager(dry_run: bool) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
     use std::sync::{Arc, Mutex};
 
+    use http::Response;
     use kube::client::Body;
     use kube::discovery::ApiResource;
-    use tower::service_fn;
+    use rstest::rstest;
 
     use super::*;
 
-    type Sent = Arc<Mutex<Vec<(String, Value)>>>;
-
-    /// Returns a client whose requests are kept and answered with their own body.
-    fn echo(sent: &Sent) -> Client {
-        let sent = Arc::clone(sent);
-        let answer = move |request: HttpRequest<Body>| {
-            let sent = Arc::clone(&sent);
+    /// A client whose requests are kept and answered with an object.
+    fn recording() -> (Client, Arc<Mutex<Vec<Value>>>) {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&seen);
+        let service = tower::service_fn(move |request: HttpRequest<Body>| {
+            let kept = Arc::clone(&kept);
             async move {
-                let path = request.uri().path().to_owned();
-                let bytes = request.into_body().collect_bytes().await.unwrap();
-                let body = serde_json::from_slice(&bytes).unwrap();
-                sent.lock().unwrap().push((path, body));
-                Ok::<_, Infallible>(http::Response::new(Body::from(bytes.to_vec())))
+                let bytes = request.into_body().collect_bytes().await?;
+                kept.lock()
+                    .unwrap()
+                    .push(serde_json::from_slice(&bytes).unwrap());
+                Ok::<_, kube::Error>(Response::new(Body::from(b"{}".to_vec())))
             }
-        };
-        Client::new(service_fn(answer), "default")
+        });
+        (Client::new(service, "default"), seen)
     }
 
-    fn kind(kind: &str, plural: &str, namespaced: bool) -> Kind {
-        let resource = ApiResource {
-            group: "g".to_owned(),
-            version: "v1".to_owned(),
-            api_version: "g/v1".to_owned(),
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
-        Kind {
-            resource,
-            namespaced,
-        }
-    }
-
-    // rendering.md R10: upstream sends the namespace, and the API server ignores it.
+    // rendering.md R10, D6: upstream sends the namespace, which the API server ignores
+    #[rstest]
+    #[case::cluster(false, None)]
+    #[case::namespaced(true, Some("ops"))]
     #[tokio::test]
-    async fn the_namespace_of_a_cluster_scoped_object_is_not_sent() {
-        let object = |kind: &str| {
-            let object = json!({"apiVersion": "g/v1", "kind": kind,
-                "metadata": {"name": "n", "namespace": "stray"}});
-            Object::from_value(object).unwrap()
+    async fn a_namespace_is_sent_where_there_is_one(
+        #[case] namespaced: bool,
+        #[case] want: Option<&str>,
+    ) {
+        let (client, seen) = recording();
+        let kind = Kind {
+            resource: ApiResource {
+                group: "g".to_owned(),
+                version: "v1".to_owned(),
+                api_version: "g/v1".to_owned(),
+                kind: "K".to_owned(),
+                plural: "ks".to_owned(),
+            },
+            namespaced,
         };
-        for (kind, namespace, path) in [
-            (kind("Wide", "wides", false), None, "/apis/g/v1/wides"),
-            (
-                kind("Near", "nears", true),
-                Some("stray"),
-                "/apis/g/v1/namespaces/stray/nears",
-            ),
-        ] {
-            let sent = Sent::default();
-            let object = object(&kind.resource.kind);
-            let endpoint = Endpoint::new(echo(&sent), &kind, object.namespace());
-            endpoint.create(&object, true).await.unwrap();
-            endpoint.apply(&object, true).await.unwrap();
-            endpoint.try_apply(&object).await.unwrap();
-            let sent = sent.lock().unwrap();
-            assert_eq!(sent.len(), 3);
-            for (found, body) in &*sent {
-                assert!(found.starts_with(path), "{found}");
-                assert_eq!(body["metadata"]["namespace"].as_str(), namespace);
-            }
+        let object = json!({"apiVersion": "g/v1", "kind": "K",
+            "metadata": {"name": "n", "namespace": "ops"}});
+        let object = Object::from_value(object).unwrap();
+        let endpoint = Endpoint::new(client, &kind, "ops");
+        endpoint.create(&object, false).await.unwrap();
+        endpoint.apply(&object, true).await.unwrap();
+        endpoint.try_apply(&object).await.unwrap();
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.len(), 3);
+        for sent in seen.iter() {
+            assert_eq!(sent["metadata"]["name"], "n");
+            assert_eq!(
+                sent["metadata"].get("namespace").and_then(Value::as_str),
+                want
+            );
         }
     }
 }

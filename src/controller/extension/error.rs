@@ -6,11 +6,13 @@ use olm_api::conditions::reasons;
 use olm_core::bundle::BundleError;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_core::render::RenderError;
-use olm_core::resolve::{ResolveError, UnknownUpdatePolicy};
+use olm_core::resolve::ResolveError;
 use olm_core::revision::{Account, RevisionError};
 use olm_core::status::extension::text;
 use olm_image::PullError;
 
+use super::policy::PolicyError;
+use crate::certificates::CertificateError;
 use crate::objectset::WriteError;
 
 /// Failures that a person repairs are looked at again at least this often, should the watch on
@@ -54,8 +56,11 @@ pub enum ExtensionError {
         annotation: &'static str,
         /// What is wrong with it.
         #[source]
-        cause: UnknownUpdatePolicy,
+        cause: PolicyError,
     },
+    /// The revisions cannot be told to pause, or to go on.
+    #[error("pausing or resuming revisions")]
+    Pause(#[source] kube::Error),
     /// The revisions of the extension cannot be named.
     #[error(transparent)]
     Name(RevisionError),
@@ -93,6 +98,9 @@ pub enum ExtensionError {
         #[source]
         cause: kube::Error,
     },
+    /// The certificates of webhooks cannot be removed.
+    #[error("removing certificates of webhooks")]
+    Certificates(#[source] CertificateError),
     /// The status cannot be written.
     #[error("error updating status")]
     Status(#[source] kube::Error),
@@ -116,6 +124,9 @@ pub enum ContentError {
     /// The revision cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// The certificates of its webhooks cannot be had.
+    #[error(transparent)]
+    Certificates(#[from] CertificateError),
 }
 
 impl From<PullError> for ContentError {
@@ -139,10 +150,12 @@ impl Classify for ExtensionError {
             } => Disposition::Wait(Duration::from_secs(10)),
             Self::AccountMissing { .. } | Self::Account(_) => Disposition::RetryWithin(REPAIRABLE),
             Self::Bundle { cause, .. } => cause.disposition(),
+            Self::Certificates(error) => error.disposition(),
             Self::Revisions(_)
             | Self::Catalogs(_)
             | Self::Resolve(_)
             | Self::NoContent
+            | Self::Pause(_)
             | Self::Finalizer { .. }
             | Self::Status(_) => Disposition::Retry,
         }
@@ -161,6 +174,7 @@ impl Classify for ContentError {
             Self::Render(error) => error.disposition(),
             Self::Revision(error) => error.disposition(),
             Self::Write(error) => error.disposition(),
+            Self::Certificates(error) => error.disposition(),
         }
     }
 }

@@ -10,22 +10,31 @@ use kube::ResourceExt;
 use kube::runtime::events::EventType;
 use olm_api::keys::{annotation, policy};
 use olm_api::{
-    CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet, CollisionProtection,
+    CatalogFilter, ClusterExtension, ClusterObjectSet, CollisionProtection, UpdateStatus,
 };
+use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
-use olm_core::resolve::{self, Decision, Dependencies, Options, UpdatePolicy, Warning};
-use olm_core::revision::{self, Account, Change, Desired, Extension};
+use olm_core::render::{CertificateProvider, CertificateSource, certificate_needs};
+use olm_core::revision::{self, Account, Change, Desired};
 use olm_core::status::Note;
 use olm_core::status::deprecation::Deprecations;
 use olm_image::{Digest, ImageRef, PullError, Resolved, pull_bundle};
 
+use super::certificates::{Certificates, is_rolled_out, owner, recorded};
 use super::content::{Content, Request};
 use super::error::{ContentError, ExtensionError};
-use super::report;
+use super::explain::forced_step;
+use super::policy::Policy;
+use super::resolve::Question;
 use super::target::{Course, Target, course};
+use super::telling::Telling;
 use super::{Context, observe};
-use crate::fetch::Known;
-use crate::objectset::{list_revisions, plan_revision, write_revision};
+use crate::backoff::{jittered, resync};
+use crate::objectset::{list_revisions, pause, plan_revision, write_revision};
+
+/// How often a roll-out is looked at although its revision tells how it goes on: news that never
+/// came costs no more than this.
+const LOOK_AT_ROLL_OUT: Duration = Duration::from_mins(1);
 
 /// What a pass found and did, for its report.
 #[derive(Debug, Default)]
@@ -36,8 +45,16 @@ pub(super) struct Pass {
     pub(super) deprecations: Asked,
     /// What `Ready` explains besides.
     pub(super) notes: Vec<Note>,
+    /// What Events tell; absent when the catalogs were not asked.
+    pub(super) told: Option<Vec<Telling>>,
+    /// The newer version that is offered and not taken; absent when the catalogs were not asked.
+    pub(super) update: Option<Option<UpdateStatus>>,
+    /// Whether nothing is applied, because the annotation says so.
+    pub(super) paused: bool,
     /// When to look again although nothing changes.
     pub(super) look_again: Option<Duration>,
+    /// Whether the certificates of webhooks were looked after.
+    pub(super) certificates_kept: bool,
 }
 
 /// What the catalogs say about deprecation.
@@ -53,16 +70,16 @@ pub(super) enum Asked {
 }
 
 /// What a pass works towards.
-struct Goal {
-    target: Target,
+pub(super) struct Goal {
+    pub(super) target: Target,
     /// Reported although the goal is pursued: the newer bundle cannot be had.
-    held: Option<ExtensionError>,
+    pub(super) held: Option<ExtensionError>,
     /// Whether no edge of the catalog allows the step.
-    forced: bool,
+    pub(super) forced: bool,
 }
 
 impl Goal {
-    fn keep(target: Target) -> Self {
+    pub(super) fn keep(target: Target) -> Self {
         Self {
             target,
             held: None,
@@ -92,110 +109,67 @@ impl Pass {
             ctx.settings.default_account.as_ref(),
         )
         .await?;
-        let updates = update_policy(extension, ctx.settings.updates)?;
-        let goal = match course(extension, &revisions, Timestamp::now()) {
-            Course::KeepRolling(target) => {
-                // Only what the catalogs say about deprecation is wanted, also while a roll-out is
-                // under way (api.md D6); what they would choose is not.
-                let installed = revision::states(&revisions).installed.map(Target::of);
-                let chosen = self
-                    .resolve(extension, filter, installed, updates, ctx)
-                    .await;
-                if let Err(error) = chosen {
-                    tracing::debug!(error = %Chain(&error), "nothing chosen during a roll-out");
-                }
-                self.notes.clear();
-                Goal::keep(target)
-            }
-            Course::Resolve(installed) => {
-                self.resolve(extension, filter, installed, updates, ctx)
-                    .await?
-            }
-        };
-        self.enact(extension, &account, &goal, &revisions, ctx)
-            .await?;
-        goal.held.map_or(Ok(()), Err)
+        let result = self
+            .pursue(extension, filter, &account, &revisions, ctx)
+            .await;
+        // Certificates run out whether or not the catalogs answer.
+        self.keep_certificates(extension, &account, &revisions, ctx)
+            .await;
+        result
     }
 
-    /// Asks the catalogs what is to be installed.
-    async fn resolve(
+    /// Finds out what is to be installed and makes its revision.
+    async fn pursue(
         &mut self,
         extension: &ClusterExtension,
         filter: &CatalogFilter,
-        installed: Option<Target>,
-        updates: UpdatePolicy,
+        account: &Account,
+        revisions: &[ClusterObjectSet],
         ctx: &Context,
-    ) -> Result<Goal, ExtensionError> {
-        let listed = Arc::new(observe::catalogs(&ctx.client).await?);
-        forget_others(ctx, Arc::clone(&listed)).await;
-        let known = ctx.catalogs.known(&listed, &filter.package_name).await;
-        let catalogs: Vec<_> = known.iter().map(Known::as_catalog).collect();
-        let request = resolve::Request {
-            filter: filter.clone(),
-            installed: installed.as_ref().map(Target::as_installed),
+    ) -> Result<(), ExtensionError> {
+        let policy = Policy::of(extension, ctx.settings.updates)?;
+        self.paused = policy.paused;
+        pause(&ctx.client, revisions, policy.paused)
+            .await
+            .map_err(ExtensionError::Pause)?;
+        let mut question = Question {
+            extension,
+            filter,
+            policy: &policy,
+            installed: revision::states(revisions).installed.map(Target::of),
+            rolling: None,
         };
-        let options = Options {
-            release_support: ctx.settings.release_support,
-            unavailability: ctx.settings.unavailability,
-            updates,
-            dependencies: Dependencies::default(),
-        };
-        let resolution = resolve::resolve(&request, &catalogs, &options);
-        self.deprecations =
-            report::deprecations(&resolution, &known).map_or(Asked::Unknown, Asked::Known);
-        self.notes = report::notes(&resolution);
-        if let Some(note) = resolution.unavailable_note() {
-            ctx.tell(extension, EventType::Warning, "CatalogUnavailable", note)
-                .await;
-        }
-        let goal = match resolution.decision() {
-            Decision::Use(selected) => {
-                let target =
-                    Target::selected(selected, &filter.package_name, ctx.settings.release_support);
-                let forced = selected.warnings.contains(&Warning::ForcedStep);
-                match installed {
-                    Some(installed) if installed.is_same_bundle(&target) => {
-                        Goal::keep(self.same_bundle(extension, installed, target))
-                    }
-                    _ => Goal {
-                        target,
-                        held: None,
-                        forced,
-                    },
+        let goal = match course(extension, revisions, Timestamp::now()) {
+            Course::KeepRolling(target) => {
+                // Only what the catalogs say about deprecation and newer versions is wanted, also
+                // while a roll-out is under way (api.md D6); what they would choose is not.
+                question.rolling = Some(&target);
+                if let Err(error) = self.resolve(question, ctx).await {
+                    tracing::debug!(error = %Chain(&error), "nothing chosen during a roll-out");
                 }
+                Goal::keep(target)
             }
-            Decision::Keep(error) => Goal {
-                target: installed.ok_or(ExtensionError::NoContent)?,
-                held: error.cloned().map(ExtensionError::from),
-                forced: false,
-            },
-            Decision::Fail(error) => return Err(error.clone().into()),
+            Course::Resolve(installed) => {
+                question.installed = installed;
+                self.resolve(question, ctx).await?
+            }
         };
-        Ok(goal)
+        if !policy.paused {
+            self.enact(extension, account, &goal, revisions, ctx)
+                .await?;
+        }
+        goal.held.map_or(Ok(()), Err)
     }
 
-    /// Keeps the installed image when the catalog offers the installed bundle with other content
-    /// (README decision 29), unless the administrator accepted that content.
-    fn same_bundle(
-        &mut self,
-        extension: &ClusterExtension,
-        installed: Target,
-        offered: Target,
-    ) -> Target {
-        let digest = |image: &str| {
-            let image = image.parse::<ImageRef>().ok()?;
-            image.digest().map(ToString::to_string)
-        };
-        let (old, new) = (digest(&installed.image), digest(&offered.image));
-        let (Some(old), Some(new)) = (old, new) else {
-            return offered;
-        };
-        let accepted = extension.annotations().get(policy::ACCEPT_IMAGE);
-        if old == new || accepted == Some(&new) {
-            return offered;
+    /// Returns when to look again although nothing changes.
+    pub(super) fn next_look(&self) -> Duration {
+        let revisions = self.revisions.as_deref().unwrap_or_default();
+        let rolling = !revision::states(revisions).rolling.is_empty();
+        match self.look_again {
+            Some(delay) => delay,
+            None if rolling => jittered(LOOK_AT_ROLL_OUT),
+            None => resync(),
         }
-        self.notes.push(report::content_changed(&old, &new));
-        installed
     }
 
     /// Makes the revision of the goal, if it is not there.
@@ -228,21 +202,44 @@ impl Pass {
         if newest.is_some_and(|newest| self.changed_below(extension, newest, &resolved)) {
             return Ok(());
         }
-        let content = match content(extension, target, &resolved, ctx).await {
-            Ok(content) => content,
+        let asked = content(extension, account, target, &resolved, revisions, ctx);
+        let (content, certificates) = match asked.await {
+            Ok(both) => both,
             Err(ContentError::Pull(error)) if newest.is_some() => {
                 tracing::info!(error = %Chain(&*error), "bundle unavailable, the revision is kept");
                 return Ok(());
             }
             Err(error) => return Err(failed(error)),
         };
-        let desired = desired(extension, account, target, resolved.digest(), &content);
+        let mut desired = desired(extension, account, target, resolved.digest(), &content);
+        let provider = certificates.provider();
+        if let Some(provider) = &provider {
+            let source = provider.source().to_string();
+            desired
+                .annotations
+                .insert(policy::WEBHOOK_CERTIFICATES.to_owned(), source);
+        }
         let namespace = &ctx.settings.system_namespace;
         let write = async {
             let change = plan_revision(&ctx.client, namespace, &desired, revisions).await?;
-            write_revision(&ctx.client, namespace, &desired, revisions, change).await
+            let rolled_out = change == Change::Unchanged && is_rolled_out(revisions);
+            self.issue_certificates(extension, account, certificates, rolled_out, ctx)
+                .await?;
+            let written =
+                write_revision(&ctx.client, namespace, &desired, revisions, change).await?;
+            if recorded(revisions) == Some(CertificateSource::SelfSigned) {
+                let wanted = match &provider {
+                    Some(CertificateProvider::CertManager | CertificateProvider::ServiceCa) => None,
+                    Some(CertificateProvider::SelfSigned { .. }) | None => {
+                        Some(content.certificate_requests.as_slice())
+                    }
+                };
+                self.retire_certificates(extension, account, wanted, rolled_out, ctx)
+                    .await?;
+            }
+            Ok::<_, ContentError>(written)
         };
-        let written = write.await.map_err(|error| failed(error.into()))?;
+        let written = write.await.map_err(failed)?;
         if written.change != Change::Unchanged {
             self.announce(extension, goal, &written.name, revisions, ctx)
                 .await;
@@ -252,26 +249,6 @@ impl Pass {
             self.revisions = Some(revisions);
         }
         Ok(())
-    }
-
-    /// Says whether the tag of a bundle now names other content than its revision was made of. That
-    /// is not rolled out unless the administrator accepted it (README decision 29).
-    fn changed_below(
-        &mut self,
-        extension: &ClusterExtension,
-        revision: &ClusterObjectSet,
-        resolved: &Resolved,
-    ) -> bool {
-        let offered = resolved.digest().to_string();
-        let Some(recorded) = revision.annotations().get(annotation::BUNDLE_DIGEST) else {
-            return false;
-        };
-        let accepted = extension.annotations().get(policy::ACCEPT_IMAGE);
-        if *recorded == offered || accepted == Some(&offered) {
-            return false;
-        }
-        self.notes.push(report::content_changed(recorded, &offered));
-        true
     }
 
     /// Tells of a new revision.
@@ -290,22 +267,13 @@ impl Pass {
             .await;
         let installed = revision::states(before).installed.map(Target::of);
         if let (true, Some(installed)) = (goal.forced, installed) {
-            let reason = report::forced_step(&installed.version, version);
+            let reason = forced_step(&installed.version, version);
             let note = format!(
                 "from {} to {version}, which no catalog edge allows",
                 installed.version
             );
             ctx.tell(extension, EventType::Warning, reason, note).await;
         }
-    }
-}
-
-/// Drops what is kept of catalogs that no longer exist.
-async fn forget_others(ctx: &Context, live: Arc<Vec<ClusterCatalog>>) {
-    let catalogs = ctx.catalogs.clone();
-    let done = tokio::task::spawn_blocking(move || catalogs.retain(&live)).await;
-    if let Err(error) = done {
-        tracing::warn!(%error, "copies of deleted catalogs not removed");
     }
 }
 
@@ -323,44 +291,50 @@ fn validated<'a>(
         .ok_or(ExtensionError::SpecMissing)
 }
 
-/// Returns the update policy: that of the extension's annotation, else the default.
-fn update_policy(
-    extension: &ClusterExtension,
-    default: UpdatePolicy,
-) -> Result<UpdatePolicy, ExtensionError> {
-    extension
-        .annotations()
-        .get(policy::UPGRADE)
-        .map_or(Ok(default), |text| {
-            text.parse().map_err(|cause| ExtensionError::Policy {
-                annotation: policy::UPGRADE,
-                cause,
-            })
-        })
-}
-
 /// Resolves the image of a bundle to its digest.
 async fn resolved(target: &Target, ctx: &Context) -> Result<Resolved, ContentError> {
     let image: ImageRef = target.image.parse().map_err(PullError::from)?;
     Ok(ctx.puller.resolve(&image).await?)
 }
 
-/// Pulls and renders a bundle, or finds what was rendered before.
+/// Pulls and renders a bundle, or finds what was rendered before; and says where the certificates
+/// of its webhooks come from.
 async fn content(
     extension: &ClusterExtension,
+    account: &Account,
     target: &Target,
     resolved: &Resolved,
+    revisions: &[ClusterObjectSet],
     ctx: &Context,
-) -> Result<Arc<Content>, ContentError> {
-    let request = Request::new(extension, target, resolved.digest());
+) -> Result<(Arc<Content>, Certificates), ContentError> {
+    let spec = extension.spec.as_ref();
+    let namespace = spec.map(|spec| spec.namespace.clone()).unwrap_or_default();
+    let place = (resolved.digest().clone(), namespace);
+    let mut loaded = None;
+    let needs = match ctx.rendered.needs(&place) {
+        Some(needs) => needs,
+        None => {
+            let bundle = bundle(extension, resolved, ctx).await?;
+            let needs = Arc::new(certificate_needs(&bundle, &place.1));
+            ctx.rendered.put_needs(place, Arc::clone(&needs));
+            loaded = Some(bundle);
+            needs
+        }
+    };
+    let owner = owner(extension);
+    let certificates = Certificates::choose(ctx, &owner, account, &needs, revisions).await?;
+    let features = ctx.settings.features;
+    let provider = certificates.provider();
+    let request = Request::new(extension, target, resolved.digest(), features, provider);
     if let Some(content) = ctx.rendered.get(&request) {
-        return Ok(content);
+        return Ok((content, certificates));
     }
-    let name = extension.name_any();
-    let cache = Some((&ctx.bundles, name.as_str()));
-    let bundle = pull_bundle(&ctx.puller, resolved.image(), cache).await?;
+    let bundle = match loaded {
+        Some(bundle) => bundle,
+        None => bundle(extension, resolved, ctx).await?,
+    };
     let (content, request) = tokio::task::spawn_blocking(move || {
-        let content = request.render(&bundle.files);
+        let content = request.render(&bundle);
         (content, request)
     })
     .await
@@ -370,7 +344,20 @@ async fn content(
         tracing::warn!(warning, "bundle is unusual");
     }
     ctx.rendered.put(request, Arc::clone(&content));
-    Ok(content)
+    Ok((content, certificates))
+}
+
+/// Pulls and reads a bundle.
+async fn bundle(
+    extension: &ClusterExtension,
+    resolved: &Resolved,
+    ctx: &Context,
+) -> Result<Bundle, ContentError> {
+    let name = extension.name_any();
+    let cache = Some((&ctx.bundles, name.as_str()));
+    let pulled = pull_bundle(&ctx.puller, resolved.image(), cache).await?;
+    let read = tokio::task::spawn_blocking(move || Bundle::from_files(&pulled.files)).await;
+    Ok(read.map_err(|error| PullError::Store(std::io::Error::other(error)))??)
 }
 
 /// Returns the revision a bundle should have, before it has a number.
@@ -405,10 +392,7 @@ fn desired(
         annotations.insert(annotation::PROPERTIES.to_owned(), properties.clone());
     }
     Desired {
-        extension: Extension {
-            name: extension.name_any(),
-            uid: extension.metadata.uid.clone().unwrap_or_default(),
-        },
+        extension: owner(extension),
         phases: content.phases.clone(),
         annotations,
         probes: revision::built_in(),

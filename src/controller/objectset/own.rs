@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::conditions::types;
-use olm_api::keys::{finalizer, manager};
-use olm_api::{ClusterObjectSet, ClusterObjectSetStatus};
+use olm_api::keys::{finalizer, manager, policy};
+use olm_api::{ClusterObjectSet, ClusterObjectSetStatus, LifecycleState};
 use olm_core::revision::{Outcome, statements};
 use olm_core::status::{object_set, remove_condition};
 use serde_json::json;
@@ -34,6 +34,35 @@ pub(super) async fn archive_sibling(
             Ok(())
         }
     }
+}
+
+/// Says whether nothing of a revision is applied until its annotation goes (applying.md 10).
+pub(super) fn is_paused(set: &ClusterObjectSet) -> bool {
+    set.annotations().get(policy::PAUSED).map(String::as_str) == Some("true")
+}
+
+/// Makes the revisions that are not archived pause, or go on.
+pub async fn pause(
+    client: &Client,
+    revisions: &[ClusterObjectSet],
+    paused: bool,
+) -> Result<(), kube::Error> {
+    let active = revisions
+        .iter()
+        .filter(|set| set.spec.lifecycle_state == LifecycleState::Active);
+    for set in active.filter(|set| is_paused(set) != paused) {
+        let value = paused.then_some("true");
+        let patch = json!({"metadata": {"annotations": {policy::PAUSED: value}}});
+        Api::<ClusterObjectSet>::all(client.clone())
+            .patch_metadata(&set.name_any(), &own_params(), &Patch::Merge(patch))
+            .await?;
+        tracing::info!(
+            revision = set.name_any(),
+            paused,
+            "revision paused or resumed"
+        );
+    }
+    Ok(())
 }
 
 /// Parameters of patches the controller makes to its own objects.

@@ -4,8 +4,11 @@
 //! Nothing of the strict validation of an index is applied: a catalog that violates it resolves by
 //! the rules, it is not rejected (resolution.md 1.4).
 
+use std::collections::BTreeSet;
+
 use olm_api::keys::property;
 
+use super::constraint::{Declared, GroupVersionKind};
 use super::fields::{FieldError, Fields};
 use super::quick::{QuickBundle, QuickValue};
 use crate::error::quote;
@@ -61,8 +64,12 @@ pub struct Bundle {
     pub image: String,
     /// Its properties in the author's order.
     pub properties: Vec<Property>,
-    /// The oldest Kubernetes version it runs on, from its `olm.csv.metadata`; not checked.
+    /// The oldest Kubernetes version it runs on, from its `olm.csv.metadata`.
     pub min_kube_version: Option<String>,
+    /// The constraints it declares, in the order of its properties.
+    pub constraints: Vec<Declared>,
+    /// The kinds it provides: its properties `olm.gvk`.
+    pub kinds: BTreeSet<GroupVersionKind>,
     legacy: Result<VersionRelease, BundleVersionError>,
     explicit: Option<Result<VersionRelease, BundleVersionError>>,
 }
@@ -210,12 +217,15 @@ impl Bundle {
             },
             versions,
         );
+        let properties: Vec<_> = properties.into_iter().map(Property::keep).collect();
         Self {
             image,
             min_kube_version,
+            constraints: Declared::of(&properties),
+            kinds: GroupVersionKind::provided(&properties).collect(),
             legacy,
             explicit,
-            properties: properties.into_iter().map(Property::keep).collect(),
+            properties,
             name,
         }
     }
@@ -268,6 +278,22 @@ impl Property {
 }
 
 impl Channel {
+    /// Returns the names that some entry skips, whether they are entries or not.
+    pub fn skipped(&self) -> BTreeSet<&str> {
+        let skips = self.entries.iter().flat_map(|entry| &entry.skips);
+        skips.map(String::as_str).collect()
+    }
+
+    /// Returns the names of the entries that no entry replaces or skips.
+    ///
+    /// An entry that names itself is no head either.
+    pub fn heads(&self) -> BTreeSet<&str> {
+        let mut superseded = self.skipped();
+        superseded.extend(self.entries.iter().map(|entry| entry.replaces.as_str()));
+        let names = self.entries.iter().map(|entry| entry.name.as_str());
+        names.filter(|name| !superseded.contains(name)).collect()
+    }
+
     pub(super) fn from_fields(fields: &Fields<'_>) -> Result<Self, FieldError> {
         let entries = fields.objects("entries", |entry| {
             let skip_range = entry.text("skipRange")?;

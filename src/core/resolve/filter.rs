@@ -1,12 +1,17 @@
 //! The filters inside one catalog, and why a bundle does not pass.
 
+use std::iter::once_with;
+use std::sync::Arc;
+
 use super::Query;
+use super::edge::leads_from;
 use super::policy::HeldReason;
+use super::validate::ValidationError;
 use crate::catalog::{Bundle, Entry, PackageIndex};
 use crate::version::VersionRelease;
 
 /// A bundle that some filter removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exclusion<'a> {
     /// Name of the catalog.
     pub catalog: &'a str,
@@ -17,7 +22,7 @@ pub struct Exclusion<'a> {
 }
 
 /// Why a bundle is no candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// It is in none of the requested channels.
     NotInRequestedChannels,
@@ -31,11 +36,13 @@ pub enum Reason {
     NotSuccessor,
     /// The update policy keeps it back.
     Held(HeldReason),
+    /// The cluster does not offer what it needs, or others need what it would replace.
+    Unfit(Arc<ValidationError>),
 }
 
 impl Reason {
     /// Returns the stable code of the reason (resolution.md 6.2, README decision 22).
-    pub fn code(self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
             Self::NotInRequestedChannels => "NotInRequestedChannels",
             Self::InvalidVersion => "InvalidVersion",
@@ -43,19 +50,26 @@ impl Reason {
             Self::PrereleaseNotRequested => "PrereleaseNotRequested",
             Self::NotSuccessor => "NotSuccessor",
             Self::Held(reason) => reason.code(),
+            Self::Unfit(error) => error.code(),
         }
     }
 
-    /// Returns why the update policy keeps the bundle back, if it does.
-    pub(super) fn held(self) -> Option<HeldReason> {
+    /// Returns the position of its filter among all, from 0: the order in which reasons are shown.
+    pub fn stage(&self) -> u8 {
         match self {
-            Self::Held(reason) => Some(reason),
-            Self::NotInRequestedChannels
-            | Self::InvalidVersion
-            | Self::VersionOutOfRange
-            | Self::PrereleaseNotRequested
-            | Self::NotSuccessor => None,
+            Self::NotInRequestedChannels => 0,
+            Self::InvalidVersion => 1,
+            Self::VersionOutOfRange => 2,
+            Self::PrereleaseNotRequested => 3,
+            Self::NotSuccessor => 4,
+            Self::Held(_) => 5,
+            Self::Unfit(_) => 6,
         }
+    }
+
+    /// Says whether the bundle is kept back, rather than not asked for.
+    pub(super) fn keeps_back(&self) -> bool {
+        matches!(self, Self::Held(_) | Self::Unfit(_))
     }
 }
 
@@ -67,14 +81,44 @@ impl Query<'_> {
         bundle: &Bundle,
         installed: Option<&VersionRelease>,
     ) -> Result<(), Reason> {
-        let filter = &self.request.filter;
-        if !filter.channels.is_empty() && self.considered(package, bundle).next().is_none() {
+        let mut failures = self.failures(package, bundle, installed);
+        failures.next().map_or(Ok(()), Err)
+    }
+
+    /// Returns why a bundle is no candidate, at most one reason a filter, in the order of the
+    /// filters; none is evaluated before it is asked for.
+    pub(super) fn failures<'q>(
+        &'q self,
+        package: &'q PackageIndex,
+        bundle: &'q Bundle,
+        installed: Option<&'q VersionRelease>,
+    ) -> impl Iterator<Item = Reason> + 'q {
+        let channel = once_with(move || self.in_channels(package, bundle));
+        let version = once_with(move || self.in_range(bundle));
+        let successor = once_with(move || self.follows(package, bundle, installed?).err());
+        let cluster = once_with(move || {
+            let unfit = self.fits(bundle).err()?;
+            Some(Reason::Unfit(Arc::new(unfit)))
+        });
+        let failed = channel.chain(version).map(Result::err);
+        failed.chain(successor).chain(cluster).flatten()
+    }
+
+    fn in_channels(&self, package: &PackageIndex, bundle: &Bundle) -> Result<(), Reason> {
+        let requested = !self.request.filter.channels.is_empty();
+        if requested && self.considered(package, bundle).next().is_none() {
             return Err(Reason::NotInRequestedChannels);
         }
-        self.in_range(bundle)?;
-        let Some(installed) = installed else {
-            return Ok(());
-        };
+        Ok(())
+    }
+
+    /// The update policy judges successors alone: nothing else is kept back from anybody.
+    fn follows(
+        &self,
+        package: &PackageIndex,
+        bundle: &Bundle,
+        installed: &VersionRelease,
+    ) -> Result<(), Reason> {
         if !self.may_follow(package, bundle, installed) {
             return Err(Reason::NotSuccessor);
         }
@@ -110,41 +154,35 @@ impl Query<'_> {
         bundle: &Bundle,
         installed: &VersionRelease,
     ) -> bool {
-        let version = bundle.version(self.options.release_support);
-        if version.is_ok_and(|version| version.precedence(installed).is_eq()) {
+        if self.is_version(bundle, installed) {
             return true;
         }
         let name = self.request.installed.as_ref().map(|it| it.name.as_str());
         self.considered(package, bundle)
-            .any(|entry| leads_from(entry, name.unwrap_or_default(), installed))
+            .any(|entry| leads_from(entry, name.unwrap_or_default(), &installed.version))
+    }
+
+    /// Says whether a bundle has this version and release, whatever its name.
+    pub(super) fn is_version(&self, bundle: &Bundle, installed: &VersionRelease) -> bool {
+        let version = bundle.version(self.options.release_support);
+        version.is_ok_and(|version| version.precedence(installed).is_eq())
     }
 
     /// Returns the entries of a bundle in the requested channels, or in all if none is requested.
-    fn considered<'p>(
+    pub(super) fn considered<'p>(
         &self,
         package: &'p PackageIndex,
         bundle: &'p Bundle,
     ) -> impl Iterator<Item = &'p Entry> {
-        let channels = &self.request.filter.channels;
         let entries = package.entries_of(&bundle.name);
         entries
-            .filter(|(channel, _)| {
-                channels.is_empty() || channels.iter().any(|requested| requested == channel)
-            })
+            .filter(|(channel, _)| self.considers(channel))
             .map(|(_, entry)| entry)
     }
-}
 
-/// Says whether an entry has an edge from the installed bundle; a skip range that is no range has
-/// none.
-fn leads_from(entry: &Entry, name: &str, installed: &VersionRelease) -> bool {
-    let skips = || entry.skips.iter().any(|skipped| skipped == name);
-    let skip_range = || {
-        let range = entry
-            .skip_range
-            .as_ref()
-            .and_then(|it| it.range.as_ref().ok());
-        range.is_some_and(|range| range.contains(&installed.version))
-    };
-    entry.replaces == name || skips() || skip_range()
+    /// Says whether a channel is requested, or none is.
+    pub(super) fn considers(&self, channel: &str) -> bool {
+        let channels = &self.request.filter.channels;
+        channels.is_empty() || channels.iter().any(|requested| requested == channel)
+    }
 }

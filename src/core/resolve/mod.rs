@@ -8,22 +8,37 @@
 //! Source: resolution.md sections 1 and 4.
 
 mod catalogs;
+mod classic;
+pub mod constraint;
+mod edge;
+mod environment;
 mod error;
 mod filter;
+mod fit;
 mod policy;
+pub mod report;
 mod selector;
+mod update;
 mod validate;
 
 #[cfg(test)]
 mod tests;
 
+pub use crate::catalog::GroupVersionKind;
 pub use catalogs::{Catalog, CatalogProblem, Unavailability};
+pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
+pub use environment::{Environment, Knowledge, Origin, Provider, ServedKinds};
 pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
 pub use filter::{Exclusion, Reason};
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
 pub use selector::{Selector, SelectorError};
+pub use update::{Offer, Update, Why, pending};
 pub use validate::{Dependencies, ValidationError};
 
+use std::fmt;
+
+use constraint::Breakage;
+use fit::Surroundings;
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 
 use crate::catalog::{Bundle, BundleVersionError, Deprecations};
@@ -70,8 +85,8 @@ pub struct Resolution<'a> {
     pub result: Result<Selected<'a>, ResolveError>,
     /// Every selected catalog that is not disabled, by name.
     pub catalogs: Vec<CatalogReport<'a>>,
-    /// Bundles that would have come before the chosen one and that the update policy keeps back,
-    /// best first within each catalog.
+    /// Bundles that would have come before the chosen one and that the update policy or the cluster
+    /// keeps back, best first within each catalog.
     pub held: Vec<Held<'a>>,
     /// Every bundle a filter removed, with the first filter that did, by catalog and then as the
     /// catalog orders its bundles.
@@ -97,15 +112,28 @@ pub struct Selected<'a> {
 }
 
 /// Something unexpected about the chosen bundle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
     /// It is a step to a lower version or release.
     SuccessorIsLowerVersion,
     /// No edge of the catalog leads to it; `SelfCertified` allowed it (README decision 30).
     ForcedStep,
+    /// What is installed depends on what it replaces, and `SelfCertified` allowed it; or nobody
+    /// can tell whether it does.
+    BreaksInstalled(Breakage),
 }
 
-/// A bundle kept back by the update policy.
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SuccessorIsLowerVersion => f.write_str("the bundle is a step to a lower version"),
+            Self::ForcedStep => f.write_str("no edge of the catalog leads to the bundle"),
+            Self::BreaksInstalled(breakage) => breakage.fmt(f),
+        }
+    }
+}
+
+/// A bundle kept back by the update policy, or by what the cluster lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held<'a> {
     /// Name of the catalog.
@@ -114,8 +142,8 @@ pub struct Held<'a> {
     pub bundle: &'a str,
     /// Its version and release.
     pub version: VersionRelease,
-    /// Why.
-    pub reason: HeldReason,
+    /// Why: [`Reason::Held`] or [`Reason::Unfit`].
+    pub reason: Reason,
 }
 
 /// What became of one catalog.
@@ -194,6 +222,7 @@ impl<'a> Resolution<'a> {
 struct Query<'r> {
     request: &'r Request,
     options: &'r Options,
+    surroundings: Surroundings<'r>,
     range: Option<VersionRange>,
     /// The installed version; wrong ones only matter once some catalog has the package.
     installed: Option<Result<VersionRelease, InstalledError>>,
@@ -211,9 +240,10 @@ struct Query<'r> {
 pub fn resolve<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
+    environment: &Environment,
     options: &Options,
 ) -> Resolution<'a> {
-    match Query::new(request, options) {
+    match Query::new(request, environment, options) {
         Ok((query, selector)) => {
             let mut selected: Vec<_> = catalogs
                 .iter()
@@ -234,7 +264,11 @@ pub fn resolve<'a>(
 
 impl<'r> Query<'r> {
     /// Checks selector and range, in this order, before any catalog is looked at.
-    fn new(request: &'r Request, options: &'r Options) -> Result<(Self, Selector), ResolveError> {
+    fn new(
+        request: &'r Request,
+        environment: &'r Environment,
+        options: &'r Options,
+    ) -> Result<(Self, Selector), ResolveError> {
         let filter = &request.filter;
         let selector = Selector::new(filter.selector.as_ref()).map_err(ResolveError::Selector)?;
         let text = filter.version.as_deref().filter(|text| !text.is_empty());
@@ -249,6 +283,7 @@ impl<'r> Query<'r> {
         let mut query = Self {
             request,
             options,
+            surroundings: Surroundings::new(environment, request),
             range,
             installed,
             self_certified,
@@ -306,12 +341,14 @@ impl<'r> Query<'r> {
             bundle: bundle.name.clone(),
             source: Box::new(error.clone()),
         })?;
-        validate::validate(bundle, self.options.dependencies).map_err(|source| {
-            ResolveError::Validation {
-                bundle: bundle.name.clone(),
-                source,
-            }
-        })?;
+        let invalid = |source| ResolveError::Validation {
+            bundle: bundle.name.clone(),
+            source,
+        };
+        if let Some(unfit) = &winner.unfit {
+            return Err(invalid(unfit.as_ref().clone()));
+        }
+        validate::validate(bundle, self.options.dependencies).map_err(invalid)?;
         Ok(Selected {
             catalog: winner.catalog,
             bundle,
@@ -327,10 +364,11 @@ impl<'r> Query<'r> {
         winner: &catalogs::Contribution<'_>,
         version: &VersionRelease,
     ) -> Vec<Warning> {
+        let broken = self.breaks(winner.bundle).into_iter();
+        let mut warnings: Vec<_> = broken.map(Warning::BreaksInstalled).collect();
         let Some(Ok(installed)) = &self.installed else {
-            return Vec::new();
+            return warnings;
         };
-        let mut warnings = Vec::new();
         if version.precedence(installed).is_lt() {
             warnings.push(Warning::SuccessorIsLowerVersion);
         }
@@ -343,7 +381,7 @@ impl<'r> Query<'r> {
 
 impl Installed {
     /// Reads the recorded version: a release recorded apart selects the explicit rule.
-    fn parse(&self) -> Result<VersionRelease, InstalledError> {
+    pub(crate) fn parse(&self) -> Result<VersionRelease, InstalledError> {
         let parsed: Result<_, VersionReleaseError> = match &self.release {
             Some(release) => VersionRelease::explicit(&self.version, release),
             None => VersionRelease::legacy(&self.version),

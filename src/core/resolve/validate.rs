@@ -1,38 +1,103 @@
-//! The checks a chosen bundle must pass before it counts.
+//! The checks a bundle must pass, besides the filters, to be a candidate.
 
-use crate::catalog::Bundle;
+use std::fmt;
+
+use super::constraint::{Breakage, Items, Judgement};
+use crate::catalog::{Bundle, ConstraintError};
 use crate::error::quote;
 
-/// What declared dependencies mean.
+/// What declared dependencies mean (gate `ConstraintChecking`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Dependencies {
-    /// A bundle that declares one is refused, as upstream does.
+    /// They are judged by what is told of the cluster; a bundle whose constraints are not met is
+    /// no candidate.
     #[default]
+    Check,
+    /// A chosen bundle that declares one is refused, as upstream does.
     Refuse,
-    /// They exclude nothing; a caller that knows no cluster names them instead.
-    Ignore,
 }
 
-/// Why a chosen bundle cannot be installed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// Why a bundle cannot be installed; the text is what follows `validating bundle "<b>": `.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValidationError {
-    /// It declares a dependency.
-    #[error(
-        "bundle {} has a dependency declared via property {} which is currently not supported",
-        quote(.bundle), quote(.property)
-    )]
+    /// It declares a dependency, and dependencies are not looked at.
     DependencyUnsupported {
         /// Name of the bundle.
         bundle: String,
         /// Type of the first such property.
         property: String,
     },
+    /// A constraint cannot be understood; the first of them.
+    ConstraintInvalid {
+        /// Position of its property in the bundle's list, from 0.
+        index: usize,
+        /// Type of the property.
+        property: String,
+        /// What is wrong with it.
+        error: ConstraintError,
+    },
+    /// Constraints are not met; all of those, in property order.
+    ConstraintUnmet(Vec<Judgement>),
+    /// None is unmet, and these could not be judged.
+    ConstraintUnknown(Vec<Judgement>),
+    /// Others that are installed depend on what is installed now, by name.
+    BreaksInstalled(Vec<Breakage>),
 }
+
+impl ValidationError {
+    /// Returns the stable code (resolution.md 6.2).
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::DependencyUnsupported { .. } => "DependencyUnsupported",
+            Self::ConstraintInvalid { .. } => "ConstraintInvalid",
+            Self::ConstraintUnmet(_) => "ConstraintUnmet",
+            Self::ConstraintUnknown(_) => "ConstraintUnknown",
+            Self::BreaksInstalled(_) => "BreaksInstalled",
+        }
+    }
+}
+
+impl fmt::Display for ValidationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DependencyUnsupported { bundle, property } => write!(
+                f,
+                "bundle {} has a dependency declared via property {} which is currently not \
+                 supported",
+                quote(bundle),
+                quote(property)
+            ),
+            Self::ConstraintInvalid {
+                index,
+                property,
+                error,
+            } => {
+                let property = quote(property);
+                write!(
+                    f,
+                    "invalid constraint: property {property} at index {index}: {error}"
+                )
+            }
+            Self::ConstraintUnmet(unmet) => {
+                write!(f, "unmet constraints: {}", Items(unmet))
+            }
+            Self::ConstraintUnknown(unknown) => {
+                write!(f, "constraints could not be evaluated: {}", Items(unknown))
+            }
+            Self::BreaksInstalled(broken) => match broken.first() {
+                Some(first) => first.fmt(f),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+impl std::error::Error for ValidationError {}
 
 /// Checks a bundle. `olm.label.required` is no dependency here, as it is none upstream.
 pub(super) fn validate(bundle: &Bundle, dependencies: Dependencies) -> Result<(), ValidationError> {
     match (dependencies, bundle.dependencies().next()) {
-        (Dependencies::Ignore, _) | (Dependencies::Refuse, None) => Ok(()),
+        (Dependencies::Check, _) | (Dependencies::Refuse, None) => Ok(()),
         (Dependencies::Refuse, Some(property)) => Err(ValidationError::DependencyUnsupported {
             bundle: bundle.name.clone(),
             property: property.kind.clone(),

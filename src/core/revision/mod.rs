@@ -16,6 +16,7 @@ mod pack;
 mod phase;
 mod plan;
 mod probe;
+mod provider;
 mod report;
 mod selector;
 #[cfg(test)]
@@ -39,10 +40,12 @@ pub use phase::{
     reject_duplicates, removal_groups,
 };
 pub use plan::{
-    Change, Desired, Extension, RETENTION, States, build, compare, has_succeeded, namespace_of,
-    needs_patch, next_number, outdated, rebuild, referenced_secrets, revision_name, sort, states,
+    Change, Desired, Extension, RETENTION, States, build, compare, has_succeeded, installed_bundle,
+    namespace_of, needs_patch, next_number, outdated, rebuild, referenced_secrets, revision_name,
+    sort, states,
 };
 pub use probe::{Readiness, built_in, evaluate};
+pub use provider::{provider, recorded_constraints, served_kinds};
 pub use report::{Deadline, Outcome, bundle_version, deadline, statements};
 
 /// Lower-case hexadecimal digits of `bytes`.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use olm_api::conditions::{status, types};
-use olm_api::keys::{annotation, label};
+use olm_api::keys::{annotation, label, policy};
 use olm_api::{
     API_VERSION, ClusterObjectSet, ClusterObjectSetSpec, CollisionProtection, LifecycleState,
     ObjectSourceRef, PhaseObject, ProgressionProbe,
@@ -13,6 +13,7 @@ use olm_api::{
 use super::RevisionError;
 use super::pack::{Packed, digest_packed};
 use super::phase::Phase;
+use crate::resolve::Installed;
 
 /// Archived revisions that are kept beside those still in use.
 pub const RETENTION: usize = 5;
@@ -95,6 +96,17 @@ pub fn states(revisions: &[ClusterObjectSet]) -> States<'_> {
     states
 }
 
+/// Returns the bundle of a revision, as its annotations record it for the next resolution.
+pub fn installed_bundle(revision: &ClusterObjectSet) -> Installed {
+    let annotations = revision.metadata.annotations.as_ref();
+    let text = |key: &str| annotations.and_then(|all| all.get(key)).cloned();
+    Installed {
+        name: text(annotation::BUNDLE_NAME).unwrap_or_default(),
+        version: text(annotation::BUNDLE_VERSION).unwrap_or_default(),
+        release: text(annotation::BUNDLE_RELEASE),
+    }
+}
+
 /// Says whether a revision was ever rolled out completely.
 pub fn has_succeeded(revision: &ClusterObjectSet) -> bool {
     let conditions = revision.status.iter().flat_map(|status| &status.conditions);
@@ -150,7 +162,7 @@ pub fn needs_patch(desired: &Desired, newest: &ClusterObjectSet) -> bool {
         || newest.spec.progress_deadline_minutes != deadline(desired)
 }
 
-const OWN_ANNOTATIONS: [&str; 10] = [
+const OWN_ANNOTATIONS: [&str; 11] = [
     annotation::BUNDLE_NAME,
     annotation::BUNDLE_VERSION,
     annotation::BUNDLE_RELEASE,
@@ -161,6 +173,7 @@ const OWN_ANNOTATIONS: [&str; 10] = [
     annotation::EXTENSION_GENERATION,
     annotation::SERVICE_ACCOUNT_NAME,
     annotation::SERVICE_ACCOUNT_NAMESPACE,
+    policy::WEBHOOK_CERTIFICATES,
 ];
 
 /// Returns the number of the revision that follows `revisions`: the highest plus one, archived

@@ -118,6 +118,11 @@ pub fn summarize(
     status
 }
 
+/// `Paused`, while the annotation says so.
+pub fn paused() -> Statement {
+    Statement::yes(types::PAUSED, reasons::PAUSED, text::PAUSED)
+}
+
 /// What the newest revision leaves out because the cluster does not serve its kind (README
 /// decision 21).
 fn deferred(revisions: &Revisions<'_>) -> Option<Note> {

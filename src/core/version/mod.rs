@@ -8,6 +8,7 @@
 mod admission;
 mod release;
 mod skip_range;
+mod tolerant;
 mod version_range;
 
 #[cfg(test)]

@@ -14,3 +14,4 @@ mod optional;
 mod registry;
 mod render;
 mod silence;
+mod webhooks;

@@ -127,7 +127,7 @@ fn a_pin_two_hops_away_is_refused_although_it_exists() {
     let reasons: Vec<_> = resolution
         .excluded
         .iter()
-        .map(|it| (it.bundle, it.reason))
+        .map(|it| (it.bundle, it.reason.clone()))
         .collect();
     assert_eq!(
         reasons,
@@ -217,7 +217,7 @@ fn a_range_with_a_release_picks_the_highest_release() {
     "!validating bundle \"kettle.v1\": bundle \"kettle.v1\" has a dependency \
      declared via property \"olm.gvk.required\" which is currently not supported"
 )]
-#[case(Dependencies::Ignore, "kettle.v1")]
+#[case::nothing_told(Dependencies::Check, "kettle.v1")]
 fn declared_dependencies(#[case] dependencies: Dependencies, #[case] want: &str) {
     let mut fixture = Fixture::bundles(&["0.9.0"]);
     fixture.blobs.push(json!({

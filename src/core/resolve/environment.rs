@@ -1,0 +1,223 @@
+//! What a resolution knows of the cluster besides its catalogs: the version it runs, the kinds it
+//! serves, and what is installed.
+//!
+//! Everything may be left untold: then nothing is judged by it, and nothing is excluded for it.
+//! What could not be read is another matter: a constraint that depends on it is *unknown*.
+//!
+//! Source: resolution.md 5.2, README decisions 8 and 9.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use olm_api::keys::property;
+use serde_json::json;
+
+use super::constraint::Verdict;
+use crate::catalog::{Declared, Facts, GroupVersionKind, Property, packages};
+use crate::error::quote;
+use crate::version::{SkipRange, Version};
+
+/// The cluster as constraints see it. The default tells nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// Name of the ClusterExtension that is resolved; empty where there is none yet.
+    pub resolving: String,
+    /// The version of Kubernetes; without it `minKubeVersion` is ignored. Suffixes of vendors
+    /// (`1.33.1+k3s1`, `1.33.1-eks-1`) do not count.
+    pub kube_version: Option<Version>,
+    /// The kinds the API server serves, whoever installed them.
+    pub served: Knowledge<Arc<ServedKinds>>,
+    /// What is installed: every ClusterExtension with an installed revision and without a deletion
+    /// timestamp, the one that is resolved included.
+    pub providers: Knowledge<Arc<Vec<Provider>>>,
+}
+
+/// What is known of a part of the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Knowledge<T> {
+    /// Nobody looked: nothing is judged by it.
+    #[default]
+    NotTold,
+    /// It could not be read: what depends on it is unknown.
+    Unreadable,
+    /// This is how it is.
+    Known(T),
+}
+
+/// The kinds an API server serves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServedKinds {
+    /// The kinds, in all their versions.
+    pub kinds: BTreeSet<GroupVersionKind>,
+    /// API groups whose discovery failed: a kind of theirs that is not listed may be served.
+    pub unreadable_groups: BTreeSet<String>,
+}
+
+/// Something installed that may meet constraints, and has some of its own.
+///
+/// What it says is parsed once, when it is made: a list of providers serves many resolutions.
+#[derive(Debug, Clone)]
+pub struct Provider {
+    /// What it is.
+    pub origin: Origin,
+    /// Name of its package.
+    pub package: String,
+    /// Its version as recorded, release as build metadata included.
+    pub version: String,
+    parsed: Option<Version>,
+    properties: Vec<Property>,
+    packages: Vec<(String, Version)>,
+    kinds: BTreeSet<GroupVersionKind>,
+    apis: BTreeSet<GroupVersionKind>,
+    constraints: Vec<Declared>,
+    facts: OnceLock<Facts>,
+}
+
+/// What kind of thing is installed, and its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// A ClusterExtension.
+    ClusterExtension(String),
+    /// A ClusterServiceVersion of OLM Classic, as `namespace/name`.
+    ClusterServiceVersion(String),
+}
+
+impl Environment {
+    /// Says whether declared constraints are judged: without anything told they are not even read.
+    pub(super) fn judges(&self) -> bool {
+        !(self.served.is_untold() && self.providers.is_untold())
+    }
+}
+
+impl<T> Knowledge<T> {
+    /// Returns what is known, if it is.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(known) => Some(known),
+            Self::NotTold | Self::Unreadable => None,
+        }
+    }
+
+    /// Returns the verdict on what is not found, as far as this is known.
+    pub(super) fn absence(&self) -> Verdict {
+        match self {
+            Self::NotTold => Verdict::NotJudged,
+            Self::Unreadable => Verdict::Unknown,
+            Self::Known(_) => Verdict::Unmet,
+        }
+    }
+
+    /// Says whether nobody looked.
+    pub fn is_untold(&self) -> bool {
+        matches!(self, Self::NotTold)
+    }
+}
+
+impl Provider {
+    /// Starts a provider without properties, constraints and APIs.
+    pub fn new(origin: Origin, package: impl Into<String>, version: impl Into<String>) -> Self {
+        let version = version.into();
+        Self {
+            origin,
+            package: package.into(),
+            parsed: version.parse().ok(),
+            version,
+            properties: Vec::new(),
+            packages: Vec::new(),
+            kinds: BTreeSet::new(),
+            apis: BTreeSet::new(),
+            constraints: Vec::new(),
+            facts: OnceLock::new(),
+        }
+    }
+
+    /// Adds its properties: what the annotation `olm.properties` of its revision holds.
+    #[must_use]
+    pub fn with_properties(mut self, properties: Vec<Property>) -> Self {
+        self.packages = packages(&properties).collect();
+        self.kinds = GroupVersionKind::provided(&properties).collect();
+        self.properties = properties;
+        self
+    }
+
+    /// Adds the constraints recorded when it was installed; others must not break them. One that
+    /// cannot be understood cannot be broken.
+    #[must_use]
+    pub fn with_constraints(mut self, constraints: &[Property]) -> Self {
+        self.constraints = Declared::of(constraints);
+        self
+    }
+
+    /// Adds the kinds its own objects define: the served versions of its CRDs, and its API
+    /// services.
+    #[must_use]
+    pub fn with_apis(mut self, apis: BTreeSet<GroupVersionKind>) -> Self {
+        self.apis = apis;
+        self
+    }
+
+    /// Returns the constraints recorded when it was installed.
+    pub(super) fn constraints(&self) -> &[Declared] {
+        &self.constraints
+    }
+
+    /// Says whether its own objects define a kind, or it claims so.
+    pub(super) fn provides(&self, kind: &GroupVersionKind) -> bool {
+        self.apis.contains(kind) || self.kinds.contains(kind)
+    }
+
+    /// Says whether its own objects define a kind.
+    pub(super) fn defines(&self, kind: &GroupVersionKind) -> bool {
+        self.apis.contains(kind)
+    }
+
+    /// Says whether it is a package in some version of a range, or claims to be.
+    pub(super) fn is_package(&self, package: &str, range: &SkipRange) -> bool {
+        let itself = self.parsed.iter().map(|version| (&self.package, version));
+        let claimed = self.packages.iter().map(|(name, version)| (name, version));
+        let mut versions = itself.chain(claimed);
+        versions.any(|(name, version)| name == package && range.contains(version))
+    }
+
+    /// Returns what CEL rules may ask: its properties, then its package, then its APIs.
+    pub(super) fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| {
+            let synthesized = |kind: &str, value: serde_json::Value| Property {
+                kind: kind.to_owned(),
+                value: value.to_string(),
+            };
+            let package = json!({"packageName": self.package, "version": self.version});
+            let package = synthesized(property::PACKAGE, package);
+            let api = |kind: &GroupVersionKind| {
+                let (group, version, kind) = (&kind.group, &kind.version, &kind.kind);
+                let value = json!({"group": group, "version": version, "kind": kind});
+                synthesized(property::GVK, value)
+            };
+            let mut properties = self.properties.clone();
+            properties.push(package);
+            properties.extend(self.apis.iter().map(api));
+            Facts::new(&properties)
+        })
+    }
+}
+
+impl Origin {
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::ClusterExtension(name) | Self::ClusterServiceVersion(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    /// Example: `ClusterExtension "blue"`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Self::ClusterExtension(_) => "ClusterExtension",
+            Self::ClusterServiceVersion(_) => "ClusterServiceVersion",
+        };
+        write!(f, "{kind} {}", quote(self.name()))
+    }
+}
