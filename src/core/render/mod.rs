@@ -305,6 +305,6 @@ mod deployment_config_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod webhook_tests;
-#[cfg(test)]
 mod upstream_tests;
+#[cfg(test)]
+mod webhook_tests;

@@ -15,6 +15,8 @@ fn options(target: &str, role_placement: RolePlacement) -> RenderOptions {
         install_namespace: "ops".to_owned(),
         targets: vec![target.to_owned()],
         role_placement,
+        deployment: None,
+        certificates: None,
     }
 }
 

@@ -213,10 +213,22 @@ fn main() {
 
     let mut results = Table::default();
     for (group, what) in GROUPS {
-        results.add(format!("{what}: warm index"), median(group, "warm"), Some(WARM));
-        results.add(format!("{what}: why, warm index"), median(group, "why"), Some(WARM));
+        results.add(
+            format!("{what}: warm index"),
+            median(group, "warm"),
+            Some(WARM),
+        );
+        results.add(
+            format!("{what}: why, warm index"),
+            median(group, "why"),
+            Some(WARM),
+        );
         let first = median(group, "first use");
-        results.add(format!("{what}: first use of the package"), first, Some(FIRST));
+        results.add(
+            format!("{what}: first use of the package"),
+            first,
+            Some(FIRST),
+        );
     }
     let whole = median("generated", "whole catalog");
     results.add("index all of the generated catalog", whole, None);
