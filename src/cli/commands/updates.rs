@@ -8,7 +8,7 @@ use std::io::Write;
 use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::{ClusterExtension, UpdateStatus};
-use olm_core::resolve::{Environment, Options, pending, resolve};
+use olm_core::resolve::{Options, pending, resolve};
 use olm_core::version::VersionRelease;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ pub(crate) struct UpdatesArgs {
     /// Names of extensions; by default all of them
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Look into the catalogs instead of the status; what the cluster lacks is not considered then
+    /// Look into the catalogs instead of the status
     #[arg(long)]
     from_catalogs: bool,
     #[command(flatten)]
@@ -139,7 +139,7 @@ fn offered(situation: &Situation) -> Option<UpdateStatus> {
         ..Options::default()
     };
     let request = &situation.request;
-    let resolution = resolve(request, &catalogs, &Environment::default(), &options);
+    let resolution = resolve(request, &catalogs, &situation.environment, &options);
     let installed = request.installed.as_ref()?;
     let installed = match &installed.release {
         Some(release) => VersionRelease::explicit(&installed.version, release),

@@ -123,7 +123,7 @@ async fn on_cluster(
     let question = Question {
         extension: Some(name),
         request,
-        environment: Environment::default(),
+        environment: situation.environment.clone(),
         options: options(args.upgrade_policy.unwrap_or(situation.updates)),
         version: words.next(),
     };

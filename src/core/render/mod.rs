@@ -303,6 +303,8 @@ fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Map<Str
 #[cfg(test)]
 mod deployment_config_tests;
 #[cfg(test)]
+mod difference_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod upstream_tests;

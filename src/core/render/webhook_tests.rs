@@ -49,6 +49,7 @@ fn options(certificates: Option<CertificateProvider>) -> RenderOptions {
         install_namespace: NS.to_owned(),
         targets: vec![String::new()],
         role_placement: RolePlacement::default(),
+        deployment: None,
         certificates,
     }
 }

@@ -157,6 +157,25 @@ impl Query<'_> {
         self.surroundings.environment
     }
 
+    /// Returns all constraints of a bundle that can be understood, judged, met ones included.
+    pub(super) fn constraints_of(&self, bundle: &Bundle) -> Vec<Judgement> {
+        let candidate = self.candidate(bundle);
+        if !self.environment().judges() {
+            return Vec::new();
+        }
+        let view = View {
+            environment: self.environment(),
+            subject: Subject::Candidate(&candidate, self.surroundings.current()),
+            others: &self.surroundings.others,
+            step: None,
+        };
+        let declared = bundle.constraints.iter();
+        let understood = declared.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
+        understood
+            .map(|(it, constraint)| view.judge(it, constraint))
+            .collect()
+    }
+
     /// Returns the constraints of a bundle that are not met, in the order of its properties.
     fn judgements(&self, candidate: &Candidate<'_>) -> Result<Vec<Judgement>, ValidationError> {
         let bundle = candidate.bundle;

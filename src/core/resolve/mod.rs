@@ -10,6 +10,7 @@
 mod catalogs;
 mod classic;
 pub mod constraint;
+mod discovery;
 mod edge;
 mod environment;
 mod error;

@@ -199,7 +199,7 @@ impl fmt::Display for Advice<'_> {
                 write!(f, "the package has no channels; leave channels out")
             }
             Self::ExistingChannels { channels } => {
-                write!(f, "the package has channels {}", channels.join(", "))
+                write!(f, "its channels: {}", channels.join(", "))
             }
             Self::NotAdjacent {
                 path,

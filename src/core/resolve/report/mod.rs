@@ -42,6 +42,9 @@ use super::{
 };
 use crate::error::Chain;
 
+/// The JSON Schema of a report, as a document.
+pub const JSON_SCHEMA: &str = include_str!("schema.json");
+
 /// Explains what [`resolve`] answers to the same question.
 ///
 /// Equal input gives an equal report; the order of catalogs, blobs, channels and entries never
@@ -96,6 +99,7 @@ impl<'a> Report<'a> {
             selected: None,
             catalogs: Vec::new(),
             bundles: Vec::new(),
+            constraints: Vec::new(),
             hints: Vec::new(),
             target: None,
             classic: Vec::new(),
@@ -120,6 +124,10 @@ impl<'a> Report<'a> {
             self.bundles
                 .extend(survey.flat_map(|it| it.accounts(resolution, reasons)));
         }
+        let selected = resolution.result.as_ref().ok();
+        let constraints = selected.map(|it| query.constraints_of(it.bundle));
+        let constraints = constraints.iter().flatten();
+        self.constraints = constraints.map(ConstraintAccount::from).collect();
         self.hints = hint::hints(trial, &all);
         self.target = version.map(|version| target::target(trial, &all, version));
         self.classic = classic_steps(&all, resolution, query.request);
