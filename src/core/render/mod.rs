@@ -309,4 +309,6 @@ mod difference_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod upstream_tests;
+#[cfg(test)]
 mod webhook_tests;
