@@ -213,9 +213,12 @@ impl Manager {
         tokio::spawn(catalogs.clone().tell(move || drop(refilled.try_send(()))));
         let client = self.client.clone();
         let reporter = Reporter::from("olm-controller");
+        let (surroundings, changes) = extension::Surroundings::new(
+            client.clone(),
+            self.args.namespace(),
+            self.args.counts_classic(),
+        );
         let (issuer, touched) = Issuer::new(client.clone(), self.args.namespace());
-        let (surroundings, changes) =
-            extension::Surroundings::new(client.clone(), self.args.namespace());
         let ctx = extension::Context {
             surroundings,
             told: extension::Told::default(),

@@ -49,8 +49,8 @@ pub(super) struct Pass {
     pub(super) notes: Vec<Note>,
     /// What Events tell; absent when the catalogs were not asked.
     pub(super) told: Option<Vec<Telling>>,
-    /// The newer version that is offered and not taken; absent when the catalogs were not asked.
-    pub(super) update: Option<Option<UpdateStatus>>,
+    /// The newer version that is offered and not taken.
+    pub(super) update: Offered,
     /// Whether nothing is applied, because the annotation says so.
     pub(super) paused: bool,
     /// When to look again although nothing changes.
@@ -69,6 +69,18 @@ pub(super) enum Asked {
     Unknown,
     /// What the one that counts says.
     Known(Deprecations),
+}
+
+/// The newer version that is offered and not taken.
+#[derive(Debug, Default)]
+pub(super) enum Offered {
+    /// The catalogs were not asked.
+    #[default]
+    NotAsked,
+    /// There is none.
+    Nothing,
+    /// This one.
+    Update(UpdateStatus),
 }
 
 /// What a pass works towards.

@@ -2,22 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Edge, Graph, Kind, Lane, Mark, Node};
+use super::edge::{Entries, kind, named_edges, range_edges, taken};
+use super::model::{Edge, Graph, Lane, Mark, Node};
 use super::path::{Step, path};
-use super::text::{MAX_DETAIL, MAX_LABEL, natural, shown};
+use super::text::{MAX_DETAIL, MAX_LABEL, named, natural, shown};
 use super::{GraphError, Options, fold};
 use crate::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
 use crate::error::Chain;
 use crate::resolve::{
-    Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic, resolve,
+    self, Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic,
 };
-use crate::version::{Version, VersionRelease};
+use crate::version::VersionRelease;
 
-/// The most lines drawn in a channel for ranges alone; more would cover everything else, and each
-/// range is written beside its entry anyway.
-const MAX_RANGE_LINES: usize = 8;
-/// The most bundles named in a sentence.
-const MAX_NAMED: usize = 4;
+/// The most channels drawn unless all are asked for.
+const MAX_CHANNELS: usize = 64;
 
 /// Makes the graph of a package.
 pub(super) fn graph(
@@ -27,10 +25,16 @@ pub(super) fn graph(
     options: Options,
 ) -> Result<Graph, GraphError> {
     let package = package(request, catalog)?;
-    let names = channel_names(package, request)?;
+    let mut names = channel_names(package, request)?;
+    let left_out = if options.all {
+        0
+    } else {
+        names.len().saturating_sub(MAX_CHANNELS)
+    };
+    names.truncate(names.len() - left_out);
     let resolve = |request: &Request| {
         let catalogs = std::slice::from_ref(catalog);
-        resolve(request, catalogs, environment, &options.resolve)
+        resolve::resolve(request, catalogs, environment, &options.resolve)
     };
     let resolution = resolve(request);
     let steps = path(request, &resolution, resolve);
@@ -62,7 +66,7 @@ pub(super) fn graph(
     let after: usize = lanes.iter().map(|lane| lane.nodes.len()).sum();
     Ok(Graph {
         package: shown(&package.name, MAX_LABEL),
-        facts: scene.facts(&resolution),
+        facts: scene.facts(&resolution, left_out),
         channels: lanes,
         folded: after < before,
     })
@@ -110,9 +114,6 @@ struct Scene<'a> {
     classic: BTreeMap<&'a str, &'a ClassicStep<'a>>,
 }
 
-/// The entries of a channel by name; of several with one name all count.
-type Entries<'a> = BTreeMap<&'a str, Vec<&'a Entry>>;
-
 impl<'a> Scene<'a> {
     fn lane(&self, name: &str) -> Option<Lane> {
         let channel = self.package.channels.get(name)?;
@@ -120,7 +121,7 @@ impl<'a> Scene<'a> {
         for entry in &channel.entries {
             entries.entry(&entry.name).or_default().push(entry);
         }
-        let nodes = self.nodes(channel, &entries);
+        let nodes = self.nodes(name, channel, &entries);
         let edges = self.edges(name, &entries, &nodes);
         let mut lane = Lane {
             name: shown(name, MAX_LABEL),
@@ -147,11 +148,11 @@ impl<'a> Scene<'a> {
         })
     }
 
-    fn nodes(&self, channel: &'a Channel, entries: &Entries<'a>) -> Vec<Node> {
+    fn nodes(&self, name: &str, channel: &'a Channel, entries: &Entries<'a>) -> Vec<Node> {
         let replaced = channel.entries.iter().map(|entry| entry.replaces.as_str());
         let mut names: BTreeSet<&str> = entries.keys().copied().collect();
         names.extend(replaced.filter(|name| !name.is_empty()));
-        names.extend(self.sources(entries));
+        names.extend(self.sources(name, entries));
         let (heads, skipped) = (channel.heads(), channel.skipped());
         let mut nodes = self.sorted_nodes(names);
         for node in &mut nodes {
@@ -168,15 +169,25 @@ impl<'a> Scene<'a> {
         nodes
     }
 
-    /// Returns the bundles on the way from which an edge of this channel leads on.
-    fn sources(&self, entries: &Entries<'a>) -> impl Iterator<Item = &'a str> {
-        let leads = |step: &'a [Step]| {
-            let (from, to) = (step.first()?, step.last()?);
-            kind(entries.get(to.name.as_str())?, from)?;
+    /// Returns the bundles on the way from which an edge of this channel leads on, ours or that of
+    /// OLM Classic.
+    fn sources(&self, channel: &str, entries: &Entries<'a>) -> Vec<&'a str> {
+        let ours = self.steps.windows(2).filter_map(|step| {
+            let [from, to] = step else { return None };
+            Some((from, to.name.as_str()))
+        });
+        let classic = self.installed().zip(self.classic_next(channel));
+        let leads = |(from, to): (&'a Step, &str)| {
+            kind(entries.get(to)?, from)?;
             Some(from.name.as_str())
         };
-        let sources: Vec<&'a str> = self.steps.windows(2).filter_map(leads).collect();
-        sources.into_iter()
+        ours.chain(classic).filter_map(leads).collect()
+    }
+
+    /// Returns the bundle OLM Classic would take in a channel.
+    fn classic_next(&self, channel: &str) -> Option<&'a str> {
+        let step = self.classic.get(channel)?;
+        step.next.as_ref().ok().copied().flatten()
     }
 
     fn sorted_nodes(&self, names: BTreeSet<&str>) -> Vec<Node> {
@@ -275,7 +286,7 @@ impl<'a> Scene<'a> {
             .map(|(at, node)| (node.name.as_str(), at))
             .collect();
         let mut edges = named_edges(entries, &index);
-        for edge in range_edges(entries, nodes, &index, &edges) {
+        for edge in range_edges(entries, nodes, &edges) {
             edges.insert((edge.from, edge.to), edge);
         }
         for step in self.steps.windows(2) {
@@ -285,10 +296,7 @@ impl<'a> Scene<'a> {
                 edge.path = true;
             }
         }
-        let classic = self
-            .classic
-            .get(channel)
-            .and_then(|step| step.next.ok().flatten());
+        let classic = self.classic_next(channel);
         if let (Some(installed), Some(next)) = (self.installed(), classic)
             && let Some(edge) = taken(&mut edges, entries, &index, installed, next)
         {
@@ -305,10 +313,7 @@ impl<'a> Scene<'a> {
     /// Writes beside each entry what no line shows, and into its details what it may follow.
     fn note(&self, channel: &str, entries: &Entries<'a>, lane: &mut Lane) {
         let names: BTreeSet<String> = lane.nodes.iter().map(|node| node.name.clone()).collect();
-        let next = self
-            .classic
-            .get(channel)
-            .and_then(|step| step.next.ok().flatten());
+        let next = self.classic_next(channel);
         for node in &mut lane.nodes {
             if next == Some(node.name.as_str()) {
                 node.marks.insert(Mark::Classic);
@@ -350,16 +355,17 @@ impl<'a> Scene<'a> {
     }
 
     /// Returns what is known about the whole.
-    fn facts(&self, resolution: &Resolution<'_>) -> Vec<String> {
+    fn facts(&self, resolution: &Resolution<'_>, left_out: usize) -> Vec<String> {
         let mut facts = Vec::new();
         let deprecations = self.package.deprecations.iter();
         let messages = deprecations.flat_map(|it| it.messages(schema::PACKAGE, ""));
         facts.extend(messages.map(|message| format!("deprecated: {message}")));
-        facts.extend(
-            self.installed()
-                .map(|step| format!("installed: {}", step.name)),
-        );
+        let installed = self.installed().map_or("nothing", |step| &step.name);
+        facts.push(format!("installed: {installed}"));
         facts.push(self.outlook(resolution));
+        if left_out > 0 {
+            facts.push(format!("{left_out} more channels are not drawn"));
+        }
         facts.iter().map(|fact| shown(fact, MAX_DETAIL)).collect()
     }
 
@@ -373,7 +379,7 @@ impl<'a> Scene<'a> {
             .collect();
         match (&resolution.result, names.as_slice()) {
             (Err(error), _) => format!("next: none; {}", Chain(error)),
-            (Ok(_), []) => "next: none; it stays".to_owned(),
+            (Ok(_), []) => "next: none".to_owned(),
             (Ok(_), [first]) => format!("next: {first}"),
             (Ok(_), [first, later @ ..]) => {
                 let then = named("then", later).unwrap_or_default();
@@ -381,111 +387,6 @@ impl<'a> Scene<'a> {
             }
         }
     }
-}
-
-/// Returns the edges made by names; of several between two bundles the strongest.
-fn named_edges(
-    entries: &Entries<'_>,
-    index: &BTreeMap<&str, usize>,
-) -> BTreeMap<(usize, usize), Edge> {
-    let mut edges = BTreeMap::new();
-    let mut add = |from: &str, to: &str, kind| {
-        if let (Some(&from), Some(&to)) = (index.get(from), index.get(to))
-            && from != to
-        {
-            edges
-                .entry((from, to))
-                .or_insert_with(|| Edge::new(from, to, kind));
-        }
-    };
-    let all = || entries.values().flatten();
-    for entry in all() {
-        add(&entry.replaces, &entry.name, Kind::Replaces);
-    }
-    for entry in all() {
-        for skipped in &entry.skips {
-            add(skipped, &entry.name, Kind::Skips);
-        }
-    }
-    edges
-}
-
-/// Returns the edges that only ranges make, unless they are too many to be told apart.
-fn range_edges(
-    entries: &Entries<'_>,
-    nodes: &[Node],
-    index: &BTreeMap<&str, usize>,
-    others: &BTreeMap<(usize, usize), Edge>,
-) -> Vec<Edge> {
-    let mut found = Vec::new();
-    for (name, entries) in entries {
-        let Some(&to) = index.get(name) else {
-            continue;
-        };
-        let Some(entry) = entries.iter().find(|entry| entry.skip_range.is_some()) else {
-            continue;
-        };
-        for (from, node) in nodes.iter().enumerate() {
-            let version = node.version.as_ref().map(|version| &version.version);
-            let known = from == to || others.contains_key(&(from, to));
-            if !known && version.is_some_and(|version| contains(entry, version)) {
-                found.push(range_edge(from, to, entry));
-            }
-            if found.len() > MAX_RANGE_LINES {
-                return Vec::new();
-            }
-        }
-    }
-    found
-}
-
-/// Returns the edge of a step that is taken, drawing it if it was left out before.
-fn taken<'e>(
-    edges: &'e mut BTreeMap<(usize, usize), Edge>,
-    entries: &Entries<'_>,
-    index: &BTreeMap<&str, usize>,
-    from: &Step,
-    to: &str,
-) -> Option<&'e mut Edge> {
-    let (from_at, to_at) = (*index.get(from.name.as_str())?, *index.get(to)?);
-    let entries = entries.get(to)?;
-    let kind = kind(entries, from)?;
-    let range = || entries.iter().find(|entry| entry.skip_range.is_some());
-    let make = || match (kind, range()) {
-        (Kind::SkipRange, Some(entry)) => range_edge(from_at, to_at, entry),
-        (kind, _) => Edge::new(from_at, to_at, kind),
-    };
-    Some(edges.entry((from_at, to_at)).or_insert_with(make))
-}
-
-fn range_edge(from: usize, to: usize, entry: &Entry) -> Edge {
-    let text = entry.skip_range.as_ref().map(|range| range.text.as_str());
-    Edge {
-        range: shown(text.unwrap_or_default(), MAX_LABEL),
-        ..Edge::new(from, to, Kind::SkipRange)
-    }
-}
-
-/// Returns the strongest way entries may follow a bundle, if any.
-fn kind(entries: &[&Entry], from: &Step) -> Option<Kind> {
-    let version = from.version.as_ref().map(|version| &version.version);
-    let of = |entry: &&Entry| {
-        if entry.replaces == from.name {
-            Some(Kind::Replaces)
-        } else if entry.skips.contains(&from.name) {
-            Some(Kind::Skips)
-        } else {
-            let in_range = version.is_some_and(|version| contains(entry, version));
-            in_range.then_some(Kind::SkipRange)
-        }
-    };
-    entries.iter().filter_map(of).min()
-}
-
-fn contains(entry: &Entry, version: &Version) -> bool {
-    let range = entry.skip_range.as_ref();
-    let range = range.and_then(|range| range.range.as_ref().ok());
-    range.is_some_and(|range| range.contains(version))
 }
 
 fn range_note(entry: &Entry) -> Option<String> {
@@ -518,27 +419,4 @@ fn follows(entry: &Entry) -> Vec<String> {
         ));
     }
     lines.iter().map(|line| shown(line, MAX_DETAIL)).collect()
-}
-
-/// Returns `<verb> a, b and 3 more`.
-pub(super) fn named(verb: &str, names: &[&str]) -> Option<String> {
-    if names.is_empty() {
-        return None;
-    }
-    // One more is shorter than the words for it.
-    let limit = if names.len() == MAX_NAMED + 1 {
-        MAX_NAMED + 1
-    } else {
-        MAX_NAMED
-    };
-    let first: Vec<String> = names
-        .iter()
-        .take(limit)
-        .map(|name| shown(name, MAX_LABEL))
-        .collect();
-    let more = match names.len().saturating_sub(limit) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    Some(format!("{verb} {}{more}", first.join(", ")))
 }

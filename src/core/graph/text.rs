@@ -1,9 +1,14 @@
 //! Text of a catalog made safe to show, and escaped for each language.
 
+use std::fmt::Write as _;
+
 /// The most characters of a name or range in a drawing.
 pub(super) const MAX_LABEL: usize = 48;
 /// The most characters of a line of details.
 pub(super) const MAX_DETAIL: usize = 240;
+
+/// The most bundles named in a sentence.
+const MAX_NAMED: usize = 4;
 
 /// Returns a text cut to a number of characters, with everything replaced that is not a visible
 /// character of its own: control characters and those that change the direction of the text.
@@ -42,6 +47,29 @@ fn is_treacherous(character: char) -> bool {
         )
 }
 
+/// Returns `<verb> a, b and 3 more`.
+pub(super) fn named(verb: &str, names: &[&str]) -> Option<String> {
+    if names.is_empty() {
+        return None;
+    }
+    // One more is shorter than the words for it.
+    let limit = if names.len() == MAX_NAMED + 1 {
+        MAX_NAMED + 1
+    } else {
+        MAX_NAMED
+    };
+    let first: Vec<String> = names
+        .iter()
+        .take(limit)
+        .map(|name| shown(name, MAX_LABEL))
+        .collect();
+    let more = match names.len().saturating_sub(limit) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!("{verb} {}{more}", first.join(", ")))
+}
+
 /// Escapes text for XML and HTML, in elements and in quoted attributes alike.
 pub(super) fn xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -70,22 +98,28 @@ pub(super) fn dot(lines: &[String]) -> String {
 /// Quotes text for Mermaid, lines parted by `<br/>`.
 ///
 /// Everything but plain letters, digits and a few signs is written as a character code, so that
-/// neither Mermaid's grammar nor its Markdown nor the HTML it makes sees anything else.
+/// neither Mermaid's grammar nor its Markdown nor the HTML it makes sees anything else. What could
+/// start a list (`- a`, `1. a`) is none of those signs.
 pub(super) fn mermaid(lines: &[String]) -> String {
-    let escape = |line: &String| {
-        let mut escaped = String::with_capacity(line.len());
-        for character in line.chars() {
-            match character {
-                plain if plain.is_ascii_alphanumeric() || " .,-".contains(plain) => {
-                    escaped.push(plain);
-                }
-                other => escaped.push_str(&format!("#{};", u32::from(other))),
-            }
-        }
-        escaped
-    };
-    let lines: Vec<String> = lines.iter().map(escape).collect();
+    let lines: Vec<String> = lines.iter().map(|line| mermaid_line(line)).collect();
     format!("\"{}\"", lines.join("<br/>"))
+}
+
+fn mermaid_line(line: &str) -> String {
+    let mut escaped = String::with_capacity(line.len());
+    let mut before = ' ';
+    for character in line.chars() {
+        let plain = character.is_ascii_alphanumeric()
+            || (character == ' ' && before != '.')
+            || (".,-".contains(character) && before != ' ');
+        if plain {
+            escaped.push(character);
+        } else {
+            let _ = write!(escaped, "#{};", u32::from(character));
+        }
+        before = character;
+    }
+    escaped
 }
 
 /// Returns what text is ordered by so that numbers in it count as numbers: `3.9` before `3.10`.

@@ -305,6 +305,8 @@ mod certificate_tests;
 #[cfg(test)]
 mod deployment_config_tests;
 #[cfg(test)]
+mod difference_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod webhook_tests;

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use olm_api::UpdateStatus;
 use olm_api::conditions::reasons;
 use olm_api::keys::policy;
 
@@ -62,6 +63,19 @@ impl Why {
     }
 }
 
+impl From<&Update<'_>> for UpdateStatus {
+    fn from(update: &Update<'_>) -> Self {
+        let offer = update.reachable.as_ref();
+        Self {
+            version: offer.map(|offer| offer.version.recorded()),
+            newest: update.newest.version.recorded(),
+            catalog: offer.unwrap_or(&update.newest).catalog.to_owned(),
+            reason: update.why.code().to_owned(),
+            message: update.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Update<'_> {
     /// Says why the version is not taken, and what to do about it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,8 +129,8 @@ pub fn pending<'a>(
 ) -> Option<Update<'a>> {
     let installed = request.installed.as_ref()?;
     let newer = |offer: &Offer<'_>| offer.version.precedence(taken).is_gt();
-    let newest = newest(request, catalogs, options).filter(newer)?;
-    let reachable = reachable(request, catalogs, options);
+    let newest = newest(request, catalogs, *options).filter(newer)?;
+    let reachable = reachable(request, catalogs, *options);
     let is_taken = |offer: &Offer<'_>| offer.version.precedence(taken).is_eq();
     if let Some(offer) = &reachable
         && is_taken(offer)
@@ -162,14 +176,14 @@ pub fn pending<'a>(
 fn reachable<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
-    options: &Options,
+    options: Options,
 ) -> Option<Offer<'a>> {
     let mut free = request.clone();
     free.filter.version = unpinned(request);
     let options = Options {
         updates: UpdatePolicy::Any,
         dependencies: Dependencies::Check,
-        ..*options
+        ..options
     };
     let selected = resolve(&free, catalogs, &Environment::default(), &options)
         .result
@@ -202,7 +216,7 @@ fn unpinned(request: &Request) -> Option<String> {
 fn newest<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
-    options: &Options,
+    options: Options,
 ) -> Option<Offer<'a>> {
     let filter = &request.filter;
     let selector = Selector::new(filter.selector.as_ref()).ok()?;

@@ -2,14 +2,16 @@
 //!
 //! Source: resolution.md 5.2.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::ClusterObjectSet;
-use olm_api::keys::annotation;
+use olm_api::keys::{annotation, label, name, property};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::phase::Phase;
+use super::plan::{sort, states};
 use crate::catalog::{Bundle, Property};
 use crate::resolve::{GroupVersionKind, Origin, Provider};
 
@@ -55,8 +57,60 @@ pub fn provider(
         text(annotation::BUNDLE_VERSION),
     )
     .with_properties(properties(text(annotation::PROPERTIES)))
-    .with_constraints(properties(text(annotation::BUNDLE_CONSTRAINTS)))
+    .with_constraints(&properties(text(annotation::BUNDLE_CONSTRAINTS)))
     .with_apis(apis)
+}
+
+/// Returns what a ClusterServiceVersion of OLM Classic offers: one that succeeded, is no copy and
+/// is not being removed.
+pub fn csv_provider(csv: &Value) -> Option<Provider> {
+    #[derive(Deserialize)]
+    struct Annotated<'a> {
+        #[serde(borrow)]
+        properties: &'a RawValue,
+    }
+    let metadata = &csv["metadata"];
+    let leaves_out = csv["status"]["phase"] != name::CSV_SUCCEEDED
+        || metadata["labels"].get(label::COPIED_FROM).is_some()
+        || metadata.get("deletionTimestamp").is_some();
+    if leaves_out {
+        return None;
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let annotation = text(&metadata["annotations"][annotation::CSV_PROPERTIES]);
+    let annotated = serde_json::from_str::<Annotated<'_>>(&annotation).ok();
+    let properties = annotated.map(|found| properties(found.properties.get()));
+    let properties = properties.unwrap_or_default();
+    let package = properties
+        .iter()
+        .filter(|property| property.kind == property::PACKAGE)
+        .find_map(|property| serde_json::from_str::<Value>(&property.value).ok());
+    let owned = csv["spec"]["customresourcedefinitions"]["owned"].as_array();
+    let kinds = owned.into_iter().flatten().map(|crd| {
+        let name = text(&crd["name"]);
+        let group = name.split_once('.').map(|(_, group)| group.to_owned());
+        GroupVersionKind {
+            group: group.unwrap_or_default(),
+            version: text(&crd["version"]),
+            kind: text(&crd["kind"]),
+        }
+    });
+    let place = format!(
+        "{}/{}",
+        text(&metadata["namespace"]),
+        text(&metadata["name"])
+    );
+    Some(
+        Provider::new(
+            Origin::ClusterServiceVersion(place),
+            package
+                .map(|value| text(&value["packageName"]))
+                .unwrap_or_default(),
+            text(&csv["spec"]["version"]),
+        )
+        .with_properties(properties)
+        .with_apis(kinds.collect()),
+    )
 }
 
 fn properties(text: &str) -> Vec<Property> {
@@ -66,6 +120,25 @@ fn properties(text: &str) -> Vec<Property> {
         value: recorded.value.map_or("null", RawValue::get).to_owned(),
     };
     recorded.into_iter().map(property).collect()
+}
+
+/// Returns the installed revision of every extension that has one, by name of the extension;
+/// revisions without an owner belong to none.
+pub fn installed_by_owner(
+    revisions: impl IntoIterator<Item = ClusterObjectSet>,
+) -> BTreeMap<String, ClusterObjectSet> {
+    let mut owned: BTreeMap<String, Vec<ClusterObjectSet>> = BTreeMap::new();
+    for revision in revisions {
+        let labels = revision.metadata.labels.as_ref();
+        if let Some(owner) = labels.and_then(|labels| labels.get(label::OWNER_NAME)) {
+            owned.entry(owner.clone()).or_default().push(revision);
+        }
+    }
+    let installed = |(owner, mut revisions): (String, Vec<ClusterObjectSet>)| {
+        sort(&mut revisions);
+        Some((owner, states(&revisions).installed?.clone()))
+    };
+    owned.into_iter().filter_map(installed).collect()
 }
 
 /// Returns the kinds that the CRDs of a revision define, in the versions they serve.
@@ -137,13 +210,9 @@ mod tests {
             (provider.package.as_str(), provider.version.as_str()),
             ("p", "1.0.0")
         );
-        assert_eq!(provider.properties, []);
-        assert_eq!(provider.constraints.len(), 1);
-        assert_eq!(provider.constraints[0].kind, "olm.package.required");
-        assert_eq!(
-            serde_json::from_str::<serde_json::Value>(&provider.constraints[0].value).unwrap(),
-            value
-        );
+        assert_eq!(properties(&text).len(), 1);
+        let read: serde_json::Value = serde_json::from_str(&properties(&text)[0].value).unwrap();
+        assert_eq!(read, value);
     }
 
     #[test]
@@ -152,6 +221,36 @@ mod tests {
         let long = json!({"rule": "x".repeat(MAX_CONSTRAINTS_BYTES)});
         let long = json!([{"type": "olm.constraint", "value": long}]);
         assert_eq!(recorded(&bundle(&long)), None);
+    }
+
+    // resolution.md K13
+    #[test]
+    fn a_csv_that_succeeded_and_is_no_copy_provides() {
+        let csv = json!({
+            "metadata": {"name": "blue.v1.2.0", "namespace": "operators", "annotations": {
+                annotation::CSV_PROPERTIES: json!({"properties": [
+                    {"type": "olm.package", "value": {"packageName": "blue", "version": "1.2.0"}},
+                ]}).to_string(),
+            }},
+            "spec": {"version": "1.2.0", "customresourcedefinitions": {"owned": [
+                {"name": "blues.example.com", "version": "v1", "kind": "Blue"},
+            ]}},
+            "status": {"phase": name::CSV_SUCCEEDED},
+        });
+        let found = csv_provider(&csv).unwrap();
+        assert_eq!(
+            (found.package.as_str(), found.version.as_str()),
+            ("blue", "1.2.0")
+        );
+        let origin = found.origin.to_string();
+        assert_eq!(origin, "ClusterServiceVersion \"operators/blue.v1.2.0\"");
+        let mut copy = csv.clone();
+        copy["metadata"]["labels"] = json!({label::COPIED_FROM: "operators"});
+        assert!(csv_provider(&copy).is_none());
+        let mut installing = csv.clone();
+        installing["status"]["phase"] = json!("Installing");
+        assert!(csv_provider(&installing).is_none());
+        assert!(csv_provider(&json!({})).is_none());
     }
 
     #[test]

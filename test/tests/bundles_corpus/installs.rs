@@ -14,7 +14,7 @@ async fn installs_is_repaired_and_leaves_nothing(package: &str, version: &str) {
 /// The operator watches its own namespace alone, which has the name of the package.
 async fn installs_for_its_own_namespace(package: &str, version: &str) {
     let inline = json!({"watchNamespace": package});
-    let stage = Stage::configured(package, version, inline).await;
+    let stage = Stage::configured(package, package, version, inline).await;
     installs_on(stage, version).await;
 }
 
@@ -24,7 +24,7 @@ async fn installs_for_another_namespace(package: &str, version: &str) {
     let inline = json!({"watchNamespace": watched});
     let plane = olm_test::cluster::with_controller().await.plane;
     plane.kubectl(&["create", "namespace", &watched]);
-    let stage = Stage::configured(package, version, inline).await;
+    let stage = Stage::configured(package, package, version, inline).await;
     installs_on(stage, version).await;
 }
 
@@ -148,6 +148,18 @@ async fn percona_server_mongodb_operator() {
 #[tokio::test(flavor = "multi_thread")]
 async fn windup_operator() {
     installs_for_its_own_namespace("windup-operator", "0.0.21").await;
+}
+
+// rendering.md E20: a revision without any object.
+#[tokio::test(flavor = "multi_thread")]
+async fn gitlab_operator_kubernetes_once_had_nothing_to_install() {
+    let (name, version) = ("gitlab-without-objects", "2.2.3");
+    let inline = json!({"watchNamespace": name});
+    let stage = Stage::configured(name, "gitlab-operator-kubernetes", version, inline).await;
+    assert_eq!(stage.rendered(version), []);
+    let extension = stage.install(version, json!({})).await;
+    extension.installed(version).await;
+    stage.removed(&extension, &[]).await;
 }
 
 // A conversion webhook, whose certificate the controller issues.

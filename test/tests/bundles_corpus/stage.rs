@@ -44,9 +44,15 @@ impl Stage {
             .with_account()
     }
 
-    /// Sets the stage for a bundle that is installed with this `spec.config.inline`.
-    pub(crate) async fn configured(package: &str, version: &str, inline: Value) -> Self {
-        let mut stage = Self::without_account(package, package, &[version]).await;
+    /// Sets the stage under a name of its own for a bundle that is installed with this
+    /// `spec.config.inline`.
+    pub(crate) async fn configured(
+        name: &str,
+        package: &str,
+        version: &str,
+        inline: Value,
+    ) -> Self {
+        let mut stage = Self::without_account(name, package, &[version]).await;
         let file = NamedTempFile::new().expect("a temporary file");
         std::fs::write(file.path(), inline.to_string()).expect("the file can be written");
         stage.configuration = Some((inline, file));

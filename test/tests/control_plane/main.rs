@@ -4,8 +4,11 @@
 mod admission;
 mod bad_input;
 mod catalog;
+mod configuration;
+mod constraints;
 mod crash;
 mod gate;
+mod graph;
 mod halves;
 mod identity;
 mod install;
@@ -14,4 +17,6 @@ mod optional;
 mod registry;
 mod render;
 mod silence;
+mod unavailable;
+mod updates;
 mod webhooks;
