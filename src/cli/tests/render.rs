@@ -166,7 +166,7 @@ fn wrong_usage_exits_with_two() {
 fn the_certificate_of_the_controller_is_announced() {
     let hooked = bundle(
         "{installModes: [{type: AllNamespaces, supported: true}], install: {spec: {deployments: \
-          [{name: pot}]}}, webhookdefinitions: [{type: ValidatingAdmissionWebhook, generateName: \
+          [{name: pot, spec: {template: {spec: {containers: [{name: c}]}}}}]}}, webhookdefinitions: [{type: ValidatingAdmissionWebhook, generateName: \
           v.example.com, deploymentName: pot}]}",
     );
     let flags = ["-n", "ops", "--webhook-certificates", "self-signed"];
