@@ -347,6 +347,11 @@ impl Controller {
         let _ = self.process.wait();
     }
 
+    /// Replaces the further arguments, for the next start.
+    pub fn set_args(&mut self, args: &[&str]) {
+        self.options.args = args.iter().map(|&arg| arg.to_owned()).collect();
+    }
+
     /// Starts the process again after [`Controller::kill`], with the same state and ports.
     pub fn restart(&mut self, plane: &ControlPlane) {
         self.process = Self::spawn(
@@ -481,8 +486,16 @@ pub async fn with_controller() -> Cluster {
     let cluster = shared().await;
     let plane = cluster.plane;
     tokio::task::spawn_blocking(move || {
-        CONTROLLER
-            .get_or_init(|| ChildGuard(Controller::start(plane, ControllerOptions::default())));
+        CONTROLLER.get_or_init(|| {
+            // The CRDs of the gate make the cluster look like OpenShift, whose service CA is
+            // not there.
+            let args = vec!["--webhook-certificates=self-signed".to_owned()];
+            let options = ControllerOptions {
+                args,
+                ..ControllerOptions::default()
+            };
+            ChildGuard(Controller::start(plane, options))
+        });
     })
     .await
     .expect("the controller starts");

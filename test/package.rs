@@ -10,6 +10,9 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 
 const IMAGE: &str = "registry.example.com/buoy:v1";
 
+/// The port of webhook Services.
+pub const WEBHOOK_PORT: u16 = 9443;
+
 /// A package whose every name carries the suffix of one test.
 #[derive(Debug, Clone)]
 pub struct Package {
@@ -37,6 +40,8 @@ pub struct Bundle {
     pub max_openshift: Option<String>,
     /// Further manifests.
     pub extra: Vec<Value>,
+    /// Webhook definitions; [`Package::validating_webhook`] makes one.
+    pub webhooks: Vec<Value>,
 }
 
 impl Bundle {
@@ -51,7 +56,15 @@ impl Bundle {
             filler: 0,
             max_openshift: None,
             extra: Vec::new(),
+            webhooks: Vec::new(),
         }
+    }
+
+    /// Adds a webhook definition.
+    #[must_use]
+    pub fn with_webhook(mut self, definition: Value) -> Self {
+        self.webhooks.push(definition);
+        self
     }
 
     /// Adds a manifest.
@@ -137,6 +150,35 @@ impl Package {
     /// Name of its `ConfigMap`.
     pub fn config_map(&self) -> String {
         format!("buoy-{}-settings", self.suffix)
+    }
+
+    /// Name of the Service before the webhooks of its Deployment.
+    pub fn service(&self) -> String {
+        format!("{}-service", self.deployment())
+    }
+
+    /// Name of the Secret with the certificate of its webhook server.
+    pub fn certificate(&self) -> String {
+        format!("{}-cert", self.service())
+    }
+
+    /// Returns the definition of a webhook that is asked about new `ConfigMap`s with the label
+    /// `asks: <name of the package>`.
+    pub fn validating_webhook(&self) -> Value {
+        json!({
+            "type": "ValidatingAdmissionWebhook",
+            "generateName": format!("{}.example.com", self.name()),
+            "deploymentName": self.deployment(),
+            "containerPort": WEBHOOK_PORT,
+            "webhookPath": "/validate",
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "timeoutSeconds": 5,
+            "admissionReviewVersions": ["v1"],
+            "objectSelector": {"matchLabels": {"asks": self.name()}},
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+                "resources": ["configmaps"]}],
+        })
     }
 
     /// Returns the files of a bundle image.
@@ -225,6 +267,7 @@ impl Package {
                     }]}],
                     "deployments": deployments,
                 }},
+                "webhookdefinitions": bundle.webhooks,
             },
         })
     }

@@ -26,6 +26,7 @@ use olm_core::version::Version;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::client;
 use crate::objectset::defined_kinds;
 
 /// When to read what is served after a CRD or an API service changed: the API server tells of a new
@@ -221,12 +222,10 @@ impl Surroundings {
 fn changes(client: &Client) -> impl Stream<Item = ()> + use<> {
     let crds = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
     let services = Api::<PartialObjectMeta<APIService>>::all(client.clone());
-    let crds = watcher(crds, watcher::Config::default())
-        .default_backoff()
+    let crds = client::changes(crds, watcher::Config::default())
         .touched_objects()
         .filter_map(|change| async { change.ok().map(drop) });
-    let services = watcher(services, watcher::Config::default())
-        .default_backoff()
+    let services = client::changes(services, watcher::Config::default())
         .touched_objects()
         .filter_map(|change| async { change.ok().map(drop) });
     futures::stream::select(crds, services)

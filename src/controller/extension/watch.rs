@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::channel::mpsc;
 use futures::{Stream, StreamExt as _};
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use kube::api::Api;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Controller};
@@ -37,6 +37,8 @@ pub struct News {
     pub refilled: mpsc::Receiver<()>,
     /// The surroundings have changed: those whose resolution depended on them.
     pub surroundings: mpsc::Receiver<()>,
+    /// Somebody touched the certificates of the extension of that name.
+    pub certificates: mpsc::Receiver<String>,
 }
 
 /// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
@@ -65,6 +67,7 @@ pub async fn run(
     let revisions = all::<PartialObjectMeta<ClusterObjectSet>>(&ctx).touched_objects();
     let accounts = all::<PartialObjectMeta<ServiceAccount>>(&ctx).touched_objects();
     let namespaces = all::<PartialObjectMeta<Namespace>>(&ctx).touched_objects();
+    let authorities = authorities(&ctx).touched_objects();
     let concerned = news.surroundings.map({
         let ctx = Arc::clone(&ctx);
         move |()| {
@@ -73,6 +76,8 @@ pub async fn run(
         }
     });
     let woken = futures::stream::select(contents, concerned).flat_map(futures::stream::iter);
+    let certificates = news.certificates.map(|name| Reference::new(&name));
+    let woken = futures::stream::select(woken, certificates);
     let kept = {
         let ctx = Arc::clone(&ctx);
         async move { ctx.surroundings.keep_current().await }
@@ -91,6 +96,7 @@ pub async fn run(
         .watches_stream(revisions, |revision| owner(&revision))
         .watches_stream(accounts, by_account)
         .watches_stream(namespaces, by_namespace)
+        .watches_stream(authorities, |authority| owner(&authority))
         .reconcile_on(woken)
         .graceful_shutdown_on(shutdown)
         .run(reconcile, error_policy, ctx)
@@ -109,6 +115,20 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     client::changes(Api::all(ctx.client.clone()), watcher::Config::default())
+}
+
+/// Watches the Secrets that hold the certificate authorities of extensions.
+fn authorities(
+    ctx: &Context,
+) -> impl Stream<Item = watcher::Result<watcher::Event<PartialObjectMeta<Secret>>>> + use<> {
+    // Secrets with the content of revisions do not carry this label.
+    let of_extensions = watcher::Config::default().labels(&format!(
+        "{}={}",
+        keys::label::OWNER_KIND,
+        keys::label::OWNER_KIND_EXTENSION
+    ));
+    let system = &ctx.settings.system_namespace;
+    client::changes(Api::namespaced(ctx.client.clone(), system), of_extensions)
 }
 
 /// Returns a channel on which changes of catalog content are told to [`run`].
@@ -148,8 +168,12 @@ fn everything(store: &Store<Guarded>) -> Vec<Reference> {
         .collect()
 }
 
-fn owner(revision: &PartialObjectMeta<ClusterObjectSet>) -> Option<Reference> {
-    revision
+/// Returns the extension that something is labelled with.
+fn owner<K>(owned: &PartialObjectMeta<K>) -> Option<Reference>
+where
+    PartialObjectMeta<K>: Resource,
+{
+    owned
         .labels()
         .get(keys::label::OWNER_NAME)
         .map(|name| ObjectRef::new(name))

@@ -17,3 +17,4 @@ mod render;
 mod silence;
 mod unavailable;
 mod updates;
+mod webhooks;
