@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use olm_core::error::quote;
 use olm_core::resolve::report::{
-    BundleAccount, CatalogAccount, Ending, Finding, Report, Stage, Target, Verdict,
+    BundleAccount, CatalogAccount, Finding, Found, Report, Stage, Target, Verdict,
 };
 
 use crate::output::{Paint, Table};
@@ -79,10 +79,8 @@ impl View {
             }
             return text;
         }
-        let is_meant = |bundle: &&BundleAccount<'_>| {
-            let found = |it: &&_| is_found(it, bundle);
-            target.found.iter().any(|it| found(&it))
-        };
+        let is_meant =
+            |bundle: &&BundleAccount<'_>| target.found.iter().any(|it| is_found(it, bundle));
         for bundle in report.bundles.iter().filter(is_meant) {
             let verdict = verdict(bundle).to_lowercase();
             let title = format!("{} of catalog {} is {verdict}", bundle.name, bundle.catalog);
@@ -236,7 +234,7 @@ impl View {
     }
 }
 
-fn is_found(found: &olm_core::resolve::report::Found<'_>, bundle: &BundleAccount<'_>) -> bool {
+fn is_found(found: &Found<'_>, bundle: &BundleAccount<'_>) -> bool {
     found.catalog == bundle.catalog && found.bundle == bundle.name
 }
 
@@ -267,11 +265,13 @@ fn asked(report: &Report<'_>) -> String {
 /// Says in words how it ended.
 fn answered(report: &Report<'_>) -> String {
     let Some(selected) = &report.selected else {
-        return match report.result {
-            Ending::Held => "none; what is installed stays".to_owned(),
-            _ if report.request.installed.is_some() => "none; what is installed stays".to_owned(),
-            _ => "none".to_owned(),
+        let stays = report.request.installed.is_some();
+        let stays = if stays {
+            "; what is installed stays"
+        } else {
+            ""
         };
+        return format!("none{stays}");
     };
     let (bundle, catalog) = (selected.bundle, selected.catalog);
     let step = match report.request.installed {
@@ -283,9 +283,10 @@ fn answered(report: &Report<'_>) -> String {
 }
 
 fn way(path: &[String], refused: &[String], range: Option<&str>) -> String {
-    let mark = |version: &String| match refused.contains(version) {
-        true => format!("{version} (refused)"),
-        false => version.clone(),
+    let mark = |version: &String| {
+        let refused = refused.contains(version);
+        let mark = if refused { " (refused)" } else { "" };
+        format!("{version}{mark}")
     };
     let steps: Vec<_> = path.iter().map(mark).collect();
     let mut text = format!("The edges lead there: {}", steps.join(" -> "));
