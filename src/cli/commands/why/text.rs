@@ -124,7 +124,7 @@ impl View {
         let mut verdicts = Vec::new();
         let mut rest = report.bundles.as_slice();
         while let Some(first) = rest.first() {
-            let (run, after) = rest.split_at(self.run(report, rest));
+            let (run, after) = rest.split_at(run(report, rest));
             rest = after;
             // One that stands for another takes no less room.
             let shown = if self.all || run.len() <= SHORT + 1 {
@@ -144,28 +144,6 @@ impl View {
             }
         }
         self.painted(&table, &verdicts)
-    }
-
-    /// Returns how many bundles from the first on share their fate, and none of them stands out.
-    fn run(&self, report: &Report<'_>, bundles: &[BundleAccount<'_>]) -> usize {
-        let unreachable =
-            |finding: &Finding<'_>| matches!(finding, Finding::NotSuccessor { path: None, .. });
-        let fate = |bundle: &BundleAccount<'_>| {
-            let lost = bundle.reasons.iter().any(|it| unreachable(&it.finding));
-            (bundle.catalog.to_owned(), codes(bundle), lost)
-        };
-        let stands_out = |bundle: &BundleAccount<'_>| {
-            let target = report.target.as_ref();
-            let wanted = target.is_some_and(|it| it.found.iter().any(|it| is_found(it, bundle)));
-            bundle.verdict == Verdict::Selected || wanted || is_installed(bundle)
-        };
-        let Some(first) = bundles.first().filter(|first| !stands_out(first)) else {
-            return 1;
-        };
-        let fate_of_first = fate(first);
-        let alike =
-            |bundle: &&BundleAccount<'_>| !stands_out(bundle) && fate(bundle) == fate_of_first;
-        bundles.iter().take_while(alike).count()
     }
 
     fn painted(&self, table: &Table, verdicts: &[Verdict]) -> anyhow::Result<String> {
@@ -232,6 +210,27 @@ impl View {
         let title = self.paint.strong("What may help:");
         (!lines.is_empty()).then(|| format!("{title}\n{}", lines.concat()))
     }
+}
+
+/// Returns how many bundles from the first on share their fate, and none of them stands out.
+fn run(report: &Report<'_>, bundles: &[BundleAccount<'_>]) -> usize {
+    let unreachable =
+        |finding: &Finding<'_>| matches!(finding, Finding::NotSuccessor { path: None, .. });
+    let fate = |bundle: &BundleAccount<'_>| {
+        let lost = bundle.reasons.iter().any(|it| unreachable(&it.finding));
+        (bundle.catalog.to_owned(), codes(bundle), lost)
+    };
+    let stands_out = |bundle: &BundleAccount<'_>| {
+        let target = report.target.as_ref();
+        let wanted = target.is_some_and(|it| it.found.iter().any(|it| is_found(it, bundle)));
+        bundle.verdict == Verdict::Selected || wanted || is_installed(bundle)
+    };
+    let Some(first) = bundles.first().filter(|first| !stands_out(first)) else {
+        return 1;
+    };
+    let fate_of_first = fate(first);
+    let alike = |bundle: &&BundleAccount<'_>| !stands_out(bundle) && fate(bundle) == fate_of_first;
+    bundles.iter().take_while(alike).count()
 }
 
 fn is_found(found: &Found<'_>, bundle: &BundleAccount<'_>) -> bool {
