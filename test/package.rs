@@ -36,6 +36,9 @@ pub struct Bundle {
     /// Bytes of filler in each `ConfigMap`: with enough of it the objects of a revision take several
     /// Secrets.
     pub filler: usize,
+    /// Whether the operator watches one namespace, its own or another, and has rights in it, rather
+    /// than all of them.
+    pub one_namespace: bool,
     /// Value of property `olm.maxOpenShiftVersion`, if the bundle declares one.
     pub max_openshift: Option<String>,
     /// Further manifests.
@@ -54,6 +57,7 @@ impl Bundle {
             data: BTreeMap::from([("depth".to_owned(), "10".to_owned())]),
             second_config_map: false,
             filler: 0,
+            one_namespace: false,
             max_openshift: None,
             extra: Vec::new(),
             webhooks: Vec::new(),
@@ -99,6 +103,13 @@ impl Bundle {
     #[must_use]
     pub fn with_second_config_map(mut self) -> Self {
         self.second_config_map = true;
+        self
+    }
+
+    /// Makes the operator watch one namespace.
+    #[must_use]
+    pub fn for_one_namespace(mut self) -> Self {
+        self.one_namespace = true;
         self
     }
 
@@ -251,16 +262,30 @@ impl Package {
         let deployments: Vec<_> = (0..bundle.deployments)
             .map(|index| self.deployment_spec(bundle, index))
             .collect();
+        let (modes, permissions) = if bundle.one_namespace {
+            let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]);
+            (
+                vec!["OwnNamespace", "SingleNamespace"],
+                json!([{"serviceAccountName": name, "rules": rules}]),
+            )
+        } else {
+            (vec!["AllNamespaces"], json!([]))
+        };
+        let modes: Vec<_> = modes
+            .into_iter()
+            .map(|mode| json!({"type": mode, "supported": true}))
+            .collect();
         json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
             "metadata": {"name": self.bundle_name(&bundle.version)},
             "spec": {
                 "version": bundle.version,
-                "installModes": [{"type": "AllNamespaces", "supported": true}],
+                "installModes": modes,
                 "customresourcedefinitions": {"owned": [
                     {"name": self.crd(), "kind": "Buoy", "version": "v1"},
                 ]},
                 "install": {"strategy": "deployment", "spec": {
+                    "permissions": permissions,
                     "clusterPermissions": [{"serviceAccountName": name, "rules": [{
                         "apiGroups": [format!("{}.example.com", self.suffix)],
                         "resources": ["buoys"], "verbs": ["get", "list", "watch"],

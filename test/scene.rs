@@ -126,8 +126,13 @@ impl Scene {
 
     /// Makes the account with the rights that `bundles` need, by `kubectl olm rbac`.
     pub fn grant(&self, bundles: &[Bundle]) {
+        self.grant_with(bundles, &[]);
+    }
+
+    /// Makes the account with the rights that `bundles` need when they are rendered with `flags`.
+    pub fn grant_with(&self, bundles: &[Bundle], flags: &[&str]) {
         let folders: Vec<_> = bundles.iter().map(|bundle| self.folder(bundle)).collect();
-        grant(self.plane(), &folders, &self.name, ACCOUNT, &[]);
+        grant(self.plane(), &folders, &self.name, ACCOUNT, flags);
     }
 
     /// Creates the extension; `catalog` is merged into `spec.source.catalog`.

@@ -4,7 +4,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{graph, range, rbac, render, resolve, updates, why};
+use crate::commands::{graph, lint_bundle, range, rbac, render, resolve, show, updates, why};
 use crate::output::UsageError;
 
 /// Install, upgrade and examine ClusterExtensions
@@ -30,6 +30,10 @@ pub(crate) enum Command {
     Graph(graph::GraphArgs),
     /// Say whether versions are inside a version range
     Range(range::RangeArgs),
+    /// Show what a bundle is and how it can be configured
+    Show(show::ShowArgs),
+    /// Say what is wrong with a bundle and what it needs of a cluster
+    LintBundle(lint_bundle::LintBundleArgs),
     /// Print an account with exactly the rights that bundles need
     Rbac(rbac::RbacArgs),
     /// Print the objects a bundle becomes

@@ -1,7 +1,6 @@
 //! `kubectl olm graph`: the update graph of a package, of catalogs named on the command line or of
 //! those of a cluster.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -94,7 +93,7 @@ async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
     for flag in &args.catalogs {
         catalogs.load(&flag.place).await;
     }
-    let catalog = |flag| given(flag, &catalogs);
+    let catalog = |flag| catalogs.given(flag);
     let given: Vec<_> = args
         .catalogs
         .iter()
@@ -113,19 +112,6 @@ async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
         ..Options::default()
     };
     draw(args, &request, &given, options)
-}
-
-/// Returns a catalog of the command line as resolution takes it.
-fn given<'a>(flag: &'a CatalogFlag, catalogs: &'a Catalogs) -> anyhow::Result<Catalog<'a>> {
-    let content = catalogs.content(&flag.place);
-    Ok(Catalog {
-        name: &flag.name,
-        labels: BTreeMap::new(),
-        priority: flag.priority,
-        enabled: true,
-        problem: None,
-        content: Some(content.map_err(|cause| anyhow::anyhow!("{cause}"))?),
-    })
 }
 
 /// Makes the graph of what an extension of the cluster asks for.

@@ -4,9 +4,11 @@
 mod admission;
 mod bad_input;
 mod catalog;
+mod configuration;
 mod constraints;
 mod crash;
 mod gate;
+mod graph;
 mod halves;
 mod identity;
 mod install;
