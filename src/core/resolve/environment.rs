@@ -158,7 +158,7 @@ impl Provider {
     }
 
     /// Returns the constraints recorded when it was installed.
-    pub(crate) fn constraints(&self) -> &[Declared] {
+    pub(super) fn constraints(&self) -> &[Declared] {
         &self.constraints
     }
 

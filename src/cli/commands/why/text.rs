@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use olm_core::error::quote;
 use olm_core::resolve::report::{
-    BundleAccount, CatalogAccount, Ending, Finding, Report, Stage, Target, Verdict,
+    BundleAccount, CatalogAccount, Finding, Found, Report, Stage, Target, Verdict,
 };
 
 use crate::output::{Paint, Table};
@@ -79,10 +79,8 @@ impl View {
             }
             return text;
         }
-        let is_meant = |bundle: &&BundleAccount<'_>| {
-            let found = |it: &&_| is_found(it, bundle);
-            target.found.iter().any(|it| found(&it))
-        };
+        let is_meant =
+            |bundle: &&BundleAccount<'_>| target.found.iter().any(|it| is_found(it, bundle));
         for bundle in report.bundles.iter().filter(is_meant) {
             let verdict = verdict(bundle).to_lowercase();
             let title = format!("{} of catalog {} is {verdict}", bundle.name, bundle.catalog);
@@ -126,7 +124,7 @@ impl View {
         let mut verdicts = Vec::new();
         let mut rest = report.bundles.as_slice();
         while let Some(first) = rest.first() {
-            let (run, after) = rest.split_at(self.run(report, rest));
+            let (run, after) = rest.split_at(run(report, rest));
             rest = after;
             // One that stands for another takes no less room.
             let shown = if self.all || run.len() <= SHORT + 1 {
@@ -146,28 +144,6 @@ impl View {
             }
         }
         self.painted(&table, &verdicts)
-    }
-
-    /// Returns how many bundles from the first on share their fate, and none of them stands out.
-    fn run(&self, report: &Report<'_>, bundles: &[BundleAccount<'_>]) -> usize {
-        let unreachable =
-            |finding: &Finding<'_>| matches!(finding, Finding::NotSuccessor { path: None, .. });
-        let fate = |bundle: &BundleAccount<'_>| {
-            let lost = bundle.reasons.iter().any(|it| unreachable(&it.finding));
-            (bundle.catalog.to_owned(), codes(bundle), lost)
-        };
-        let stands_out = |bundle: &BundleAccount<'_>| {
-            let target = report.target.as_ref();
-            let wanted = target.is_some_and(|it| it.found.iter().any(|it| is_found(it, bundle)));
-            bundle.verdict == Verdict::Selected || wanted || is_installed(bundle)
-        };
-        let Some(first) = bundles.first().filter(|first| !stands_out(first)) else {
-            return 1;
-        };
-        let fate_of_first = fate(first);
-        let alike =
-            |bundle: &&BundleAccount<'_>| !stands_out(bundle) && fate(bundle) == fate_of_first;
-        bundles.iter().take_while(alike).count()
     }
 
     fn painted(&self, table: &Table, verdicts: &[Verdict]) -> anyhow::Result<String> {
@@ -236,7 +212,28 @@ impl View {
     }
 }
 
-fn is_found(found: &olm_core::resolve::report::Found<'_>, bundle: &BundleAccount<'_>) -> bool {
+/// Returns how many bundles from the first on share their fate, and none of them stands out.
+fn run(report: &Report<'_>, bundles: &[BundleAccount<'_>]) -> usize {
+    let unreachable =
+        |finding: &Finding<'_>| matches!(finding, Finding::NotSuccessor { path: None, .. });
+    let fate = |bundle: &BundleAccount<'_>| {
+        let lost = bundle.reasons.iter().any(|it| unreachable(&it.finding));
+        (bundle.catalog.to_owned(), codes(bundle), lost)
+    };
+    let stands_out = |bundle: &BundleAccount<'_>| {
+        let target = report.target.as_ref();
+        let wanted = target.is_some_and(|it| it.found.iter().any(|it| is_found(it, bundle)));
+        bundle.verdict == Verdict::Selected || wanted || is_installed(bundle)
+    };
+    let Some(first) = bundles.first().filter(|first| !stands_out(first)) else {
+        return 1;
+    };
+    let fate_of_first = fate(first);
+    let alike = |bundle: &&BundleAccount<'_>| !stands_out(bundle) && fate(bundle) == fate_of_first;
+    bundles.iter().take_while(alike).count()
+}
+
+fn is_found(found: &Found<'_>, bundle: &BundleAccount<'_>) -> bool {
     found.catalog == bundle.catalog && found.bundle == bundle.name
 }
 
@@ -267,11 +264,13 @@ fn asked(report: &Report<'_>) -> String {
 /// Says in words how it ended.
 fn answered(report: &Report<'_>) -> String {
     let Some(selected) = &report.selected else {
-        return match report.result {
-            Ending::Held => "none; what is installed stays".to_owned(),
-            _ if report.request.installed.is_some() => "none; what is installed stays".to_owned(),
-            _ => "none".to_owned(),
+        let stays = report.request.installed.is_some();
+        let stays = if stays {
+            "; what is installed stays"
+        } else {
+            ""
         };
+        return format!("none{stays}");
     };
     let (bundle, catalog) = (selected.bundle, selected.catalog);
     let step = match report.request.installed {
@@ -283,9 +282,10 @@ fn answered(report: &Report<'_>) -> String {
 }
 
 fn way(path: &[String], refused: &[String], range: Option<&str>) -> String {
-    let mark = |version: &String| match refused.contains(version) {
-        true => format!("{version} (refused)"),
-        false => version.clone(),
+    let mark = |version: &String| {
+        let refused = refused.contains(version);
+        let mark = if refused { " (refused)" } else { "" };
+        format!("{version}{mark}")
     };
     let steps: Vec<_> = path.iter().map(mark).collect();
     let mut text = format!("The edges lead there: {}", steps.join(" -> "));

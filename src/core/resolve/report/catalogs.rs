@@ -5,7 +5,7 @@ use super::super::{CatalogError, CatalogProblem, Query, Resolution, Selector, Un
 use super::finding::CatalogReason;
 use super::model::{CatalogAccount, CatalogState};
 use super::survey::Survey;
-use crate::catalog::PackageIndex;
+use crate::catalog::{Content, PackageIndex};
 
 /// The most similar package names that are listed.
 const MAX_SIMILAR: usize = 5;
@@ -121,11 +121,7 @@ impl<'a, 'q> Looked<'a, 'q> {
 
     /// Returns packages of the catalog with similar names, the most similar first.
     fn similar(&self, wanted: &str) -> Vec<&'a str> {
-        let packages = self
-            .catalog
-            .content
-            .into_iter()
-            .flat_map(|it| it.packages());
+        let packages = self.catalog.content.into_iter().flat_map(Content::packages);
         let mut similar: Vec<_> = packages
             .map(|(name, _)| (distance(wanted, name), name))
             .filter(|(distance, _)| *distance <= 2)
@@ -137,7 +133,7 @@ impl<'a, 'q> Looked<'a, 'q> {
 }
 
 /// Adds what the comparison of the catalogs says about each that offers a bundle and does not win.
-pub(super) fn compare<'a>(all: &mut [Looked<'a, '_>], resolution: &Resolution<'_>) {
+pub(super) fn compare(all: &mut [Looked<'_, '_>], resolution: &Resolution<'_>) {
     let offers: Vec<_> = all.iter().filter_map(Offer::of).collect();
     let winner = resolution.result.as_ref().ok().map(|winner| winner.catalog);
     for looked in all.iter_mut() {

@@ -327,7 +327,6 @@ impl Finding<'_> {
     /// request weighs little; a version nobody asked for weighs most.
     pub(super) fn weight(&self) -> u32 {
         match self {
-            Self::PrereleaseNotRequested { .. } => 1,
             Self::NotSuccessor { .. } => 2,
             Self::NotInRequestedChannels { .. } => 3,
             Self::InvalidVersion { .. } => 50,

@@ -173,6 +173,7 @@ pub(super) fn hints<'a>(trial: &Trial<'a, '_>, all: &[Looked<'a, '_>]) -> Vec<Hi
 }
 
 impl fmt::Display for Advice<'_> {
+    #[expect(clippy::too_many_lines, reason = "one arm for each code")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let force = "upgradeConstraintPolicy SelfCertified";
         match self {

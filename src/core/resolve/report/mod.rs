@@ -41,6 +41,7 @@ use super::{
     Selector, WalkError, Warning, classic, resolve,
 };
 use crate::error::Chain;
+use crate::version::VersionRelease;
 
 /// The JSON Schema of a report, as a document.
 pub const JSON_SCHEMA: &str = include_str!("schema.json");
@@ -203,7 +204,7 @@ impl Query<'_> {
     /// Describes the winner.
     fn chosen<'a>(&self, selected: &Selected<'a>) -> Chosen<'a> {
         let installed = self.installed.as_ref().and_then(|it| it.as_ref().ok());
-        let from = || installed.map(|it| it.recorded()).unwrap_or_default();
+        let from = || installed.map(VersionRelease::recorded).unwrap_or_default();
         let to = || selected.version.recorded();
         let warning = |warning: &Warning| match warning {
             Warning::SuccessorIsLowerVersion => Finding::SuccessorIsLowerVersion {

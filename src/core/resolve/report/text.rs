@@ -10,6 +10,7 @@ use super::model::{CatalogState, EdgeKind};
 const MAX_STEPS: usize = 4;
 
 impl fmt::Display for Finding<'_> {
+    #[expect(clippy::too_many_lines, reason = "one arm for each code")]
     /// Writes what follows the name of the bundle: a clause without a full stop.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -23,10 +23,9 @@ impl VersionRange {
     ///
     /// Example: for 1.5.0-rc.1, `>=1.0.0 <2.0.0` becomes `>=1.0.0-0 <2.0.0`.
     pub fn admitting(&self, version: &Version) -> Option<String> {
-        let positions = self.groups.iter().enumerate().flat_map(|(group, terms)| {
-            let terms = (0..terms.len()).map(move |term| (group, term));
-            terms
-        });
+        let groups = self.groups.iter().enumerate();
+        let positions =
+            groups.flat_map(|(group, terms)| (0..terms.len()).map(move |term| (group, term)));
         positions
             .map(|position| self.with_prereleases_at(position))
             .find(|text| {

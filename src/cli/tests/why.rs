@@ -1,0 +1,93 @@
+//! `why`, as the built program answers: one snapshot for each telling situation.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::process::Command;
+
+use insta::assert_snapshot;
+use rstest::rstest;
+use serde_json::Value;
+
+const RED: &[&str] = &["--package", "teapot", "--catalog", "red=why/red.yaml"];
+const BLUE: &[&str] = &["--catalog", "blue=why/blue.yaml"];
+
+/// Runs the program in the directory of these tests and returns exit code, stdout and stderr.
+fn why(arguments: &[&[&str]]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .arg("why")
+        .args(arguments.concat())
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"))
+        .output()
+        .unwrap();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+const FROM_FIRST: &[&str] = &["--installed", "teapot.v1.0.0@1.0.0"];
+const FROM_LATER: &[&str] = &["--installed", "teapot.v1.0.2@1.0.2"];
+
+#[rstest]
+#[case::first_install("first_install", &[RED])]
+#[case::two_steps_away("two_steps_away", &[RED, FROM_FIRST, &["--version", "1.0.2"]])]
+#[case::next_major("next_major", &[RED, FROM_LATER])]
+#[case::one_version("one_version", &[RED, FROM_FIRST, &["--channel", "stable", "1.1.0"]])]
+#[case::broken_range("broken_range", &[RED, FROM_LATER, &["2.1.0"]])]
+#[case::no_such_version("no_such_version", &[RED, &["1.0.7"]])]
+#[case::prerelease("prerelease", &[RED, &["--version", ">=2.2.0"]])]
+#[case::no_such_channel("no_such_channel", &[RED, &["--channel", "stabel"]])]
+#[case::no_such_package("no_such_package", &[&["--package", "teapod"], BLUE])]
+#[case::tied_catalogs("tied_catalogs", &[RED, BLUE])]
+#[case::lower_catalog_is_missing(
+    "lower_catalog_is_missing",
+    &[RED, &["--catalog", "nowhere,priority=-1"]]
+)]
+#[case::equal_catalog_is_missing("equal_catalog_is_missing", &[RED, &["--catalog", "nowhere"]])]
+#[case::manifest(
+    "manifest",
+    &[
+        &["-f", "why/extension.yaml", "--catalog", "red=why/red.yaml"],
+        BLUE,
+        &["--installed", "teapot.v1.1.0@1.1.0"],
+    ]
+)]
+fn situations(#[case] name: &str, #[case] arguments: &[&[&str]]) {
+    let (code, stdout, stderr) = why(arguments);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert_snapshot!(name, stdout);
+}
+
+// resolution.md P6, style.md case 14
+#[test]
+fn json_is_the_report() {
+    let arguments = [RED, FROM_FIRST, &["--version", "1.0.2", "-o", "json"]];
+    let (code, stdout, stderr) = why(&arguments);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(report["schema"], "olm.resolution.report");
+    assert_eq!(report["result"], "NoCandidate");
+    assert_eq!(report["hints"][0]["code"], "NotAdjacent");
+    assert_eq!(why(&arguments).1, stdout);
+}
+
+#[test]
+fn yaml_is_the_same() {
+    let (_, json, _) = why(&[RED, &["-o", "json"]]);
+    let (_, yaml, _) = why(&[RED, &["-o", "yaml"]]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(olm_core::yaml::to_json(&yaml).unwrap(), [json]);
+}
+
+// style.md case 14
+#[rstest]
+#[case::no_question(&[])]
+#[case::no_catalog(&["--package", "teapot"])]
+#[case::too_many_words(&["--package", "teapot", "--catalog", "why", "1.0.0", "1.0.1"])]
+#[case::two_questions(&["--package", "teapot", "-f", "why/extension.yaml", "--catalog", "why"])]
+fn wrong_usage_ends_with_2(#[case] arguments: &[&str]) {
+    let (code, stdout, stderr) = why(&[arguments]);
+    assert_eq!((code, stdout.as_str()), (2, ""));
+    assert!(stderr.starts_with("error: "), "{stderr}");
+}
