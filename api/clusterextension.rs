@@ -152,6 +152,11 @@ impl CustomResourceExt for ClusterExtension {
         json_path = ".status.conditions[?(@.type=='Progressing')].status"
     ),
     printcolumn(
+        name = "Update",
+        type_ = "string",
+        json_path = ".status.update.version"
+    ),
+    printcolumn(
         name = "Age",
         type_ = "date",
         json_path = ".metadata.creationTimestamp"
@@ -375,6 +380,11 @@ pub struct ClusterExtensionStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub active_revisions: Vec<RevisionStatus>,
+
+    /// A newer version that is offered and not taken; absent when there is none, or when it is
+    /// being rolled out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<UpdateStatus>,
 }
 
 /// What is installed.
@@ -406,6 +416,29 @@ pub struct BundleMetadata {
     #[x_kube(validation = Rule::new(r#"self.matches("^$|^(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(\\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*$")"#)
         .message("release must be empty or consist of dot-separated identifiers (numeric without leading zeros, or alphanumeric)"))]
     pub release: Option<String>,
+}
+
+/// A newer version that is offered and not taken.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateStatus {
+    /// The newest version that could follow the installed one in one step if nothing held it;
+    /// absent when no update path leads to anything newer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+
+    /// The newest version the selected catalogs have, whether a path leads to it or not.
+    pub newest: String,
+
+    /// Name of the catalog that offers the version, or else the newest one.
+    pub catalog: String,
+
+    /// Why it is not taken, in one word: Pinned, Paused, NotSuccessor, or the reason for which it
+    /// is held.
+    pub reason: String,
+
+    /// Why it is not taken, and what to do about it.
+    pub message: String,
 }
 
 /// One revision that is not archived.

@@ -34,9 +34,14 @@ pub mod types {
     pub const BUNDLE_DEPRECATED: &str = "BundleDeprecated";
     /// ClusterCatalog: whether its content is served.
     pub const SERVING: &str = "Serving";
+    /// ClusterObjectSet, ours: objects of optional kinds wait until the cluster serves their kind
+    /// (README decision 21). Absent when none does.
+    pub const DEFERRED: &str = "Deferred";
     /// ClusterExtension and ClusterCatalog, ours: everything is as the spec wants it
     /// (README decisions 12 and 32).
     pub const READY: &str = "Ready";
+    /// ClusterExtension, ours: nothing is applied, because the annotation says so (applying.md 10).
+    pub const PAUSED: &str = "Paused";
     /// ClusterExtension, ours: whether its bundle supports the next platform version
     /// (applying.md 9.7).
     pub const PLATFORM_UPGRADEABLE: &str = "PlatformUpgradeable";
@@ -97,6 +102,13 @@ pub mod reasons {
     pub const NEXT_MAJOR_HELD: &str = "NextMajorHeld";
     /// `Ready`, ours: the successor has a lower version (README decision 22).
     pub const LOWER_VERSION_HELD: &str = "LowerVersionHeld";
+    /// `status.update`, ours: the version that is asked for does not admit it.
+    pub const PINNED: &str = "Pinned";
+    /// `Ready`, `Paused` and `status.update`, ours: nothing is applied until the annotation goes.
+    pub const PAUSED: &str = "Paused";
+    /// `Deferred`, and `Ready` while nothing worse is to be said, ours: objects of optional kinds
+    /// are left out (README decision 21).
+    pub const OBJECTS_DEFERRED: &str = "ObjectsDeferred";
 
     /// `PlatformUpgradeable`: the bundle supports the next version.
     pub const COMPATIBLE: &str = "Compatible";

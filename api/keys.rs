@@ -166,6 +166,8 @@ pub mod property {
     pub const CSV_METADATA: &str = "olm.csv.metadata";
     /// A manifest, in catalogs for OpenShift 4.16 and older.
     pub const BUNDLE_OBJECT: &str = "olm.bundle.object";
+    /// Marks a bundle that OLM Classic never installs.
+    pub const DEPRECATED: &str = "olm.deprecated";
 }
 
 /// Fixed names.

@@ -355,6 +355,21 @@ impl Controller {
         self.wait_ready();
     }
 
+    /// Reads the metrics, as Prometheus does.
+    pub async fn metrics(&self) -> String {
+        let address = self.listening()["metrics"]
+            .as_str()
+            .expect("the controller serves metrics")
+            .to_owned();
+        let client = reqwest::Client::builder()
+            .tls_danger_accept_invalid_certs(true)
+            .build()
+            .expect("a client");
+        let answer = client.get(format!("https://{address}/metrics")).send();
+        let answer = answer.await.expect("metrics are served");
+        answer.text().await.expect("metrics are text")
+    }
+
     /// Returns the addresses the controller listens on, by name (`catalogs`, `metrics`,
     /// `health`).
     pub fn listening(&self) -> serde_json::Value {

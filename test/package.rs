@@ -35,6 +35,8 @@ pub struct Bundle {
     pub filler: usize,
     /// Value of property `olm.maxOpenShiftVersion`, if the bundle declares one.
     pub max_openshift: Option<String>,
+    /// Further manifests.
+    pub extra: Vec<Value>,
 }
 
 impl Bundle {
@@ -48,7 +50,15 @@ impl Bundle {
             second_config_map: false,
             filler: 0,
             max_openshift: None,
+            extra: Vec::new(),
         }
+    }
+
+    /// Adds a manifest.
+    #[must_use]
+    pub fn with_manifest(mut self, manifest: Value) -> Self {
+        self.extra.push(manifest);
+        self
     }
 
     /// Gives the operator an image that never becomes ready.
@@ -173,6 +183,9 @@ impl Package {
             );
         }
         put("manifests/csv.yaml", &self.csv(bundle));
+        for (index, manifest) in bundle.extra.iter().enumerate() {
+            put(&format!("manifests/extra-{index}.yaml"), manifest);
+        }
         files
     }
 

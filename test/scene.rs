@@ -106,7 +106,7 @@ impl Scene {
     /// Makes the account with the rights that `bundles` need, by `kubectl olm rbac`.
     pub fn grant(&self, bundles: &[Bundle]) {
         let folders: Vec<_> = bundles.iter().map(|bundle| self.folder(bundle)).collect();
-        grant(self.plane(), &folders, &self.name, ACCOUNT);
+        grant(self.plane(), &folders, &self.name, ACCOUNT, &[]);
     }
 
     /// Creates the extension; `catalog` is merged into `spec.source.catalog`.
@@ -190,12 +190,19 @@ pub async fn serve(client: &kube::Client, name: &str, image: &str) {
 }
 
 /// Makes an account in `namespace` with the rights the bundles in `folders` need, by `kubectl olm
-/// rbac` and nothing else.
-pub fn grant(plane: &ControlPlane, folders: &[PathBuf], namespace: &str, account: &str) {
+/// rbac` with these further `flags` and nothing else.
+pub fn grant(
+    plane: &ControlPlane,
+    folders: &[PathBuf],
+    namespace: &str,
+    account: &str,
+    flags: &[&str],
+) {
     let out = Command::new(paths::built("kubectl-olm"))
         .arg("rbac")
         .args(folders)
         .args(["--namespace", namespace, "--service-account", account])
+        .args(flags)
         .env_remove("KUBECONFIG")
         .output()
         .expect("kubectl-olm runs; build it with `cargo build`");

@@ -3,6 +3,7 @@
 //! `xtask manifests` writes what is derived from the code into `config/`; with `--check` it writes
 //! nothing and fails, naming the files, when they are not what the code says. `xtask push-bundle`
 //! and `xtask push-catalog` push folders as images to a registry on plain HTTP, for the demo.
+//! `xtask generate-catalog` writes the catalog that benchmarks run on.
 
 mod crds;
 mod push;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::{Parser, Subcommand};
+use olm_bench::catalog;
 
 /// Development tasks of olm-controller
 #[derive(Debug, Parser)]
@@ -45,6 +47,17 @@ enum Task {
         /// The image, with its tag
         image: String,
     },
+    /// Write a large catalog of made-up packages, the same on every machine
+    GenerateCatalog {
+        /// The folder
+        folder: PathBuf,
+        /// How many bundles it has
+        #[arg(long, default_value_t = catalog::BUNDLES)]
+        bundles: usize,
+        /// How many bytes each of them takes
+        #[arg(long, default_value_t = catalog::BUNDLE_BYTES)]
+        bundle_bytes: usize,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -54,6 +67,11 @@ fn main() -> anyhow::Result<()> {
         Task::PushCatalog { folder, image } => {
             runtime()?.block_on(push::catalog(&folder, &image))?
         }
+        Task::GenerateCatalog {
+            folder,
+            bundles,
+            bundle_bytes,
+        } => return generate_catalog(&folder, bundles, bundle_bytes),
     };
     writeln!(std::io::stdout(), "pushed {pushed}")?;
     Ok(())
@@ -63,6 +81,20 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     // It fails only when there is one already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     Ok(tokio::runtime::Runtime::new()?)
+}
+
+fn generate_catalog(folder: &Path, bundles: usize, bundle_bytes: usize) -> anyhow::Result<()> {
+    let mut written = 0;
+    for package in catalog::packages(bundles, bundle_bytes) {
+        let (path, text) = package.file();
+        let file = folder.join(path);
+        fs::create_dir_all(file.parent().context("files stand in folders")?)?;
+        fs::write(&file, &text).with_context(|| file.display().to_string())?;
+        written += text.len();
+    }
+    let folder = folder.display();
+    writeln!(std::io::stdout(), "wrote {written} bytes below {folder}")?;
+    Ok(())
 }
 
 /// Returns the root of the repository, which this crate is built in.

@@ -4,7 +4,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{range, rbac, render, resolve};
+use crate::commands::{graph, range, rbac, render, resolve};
 use crate::output::UsageError;
 
 /// Install, upgrade and examine ClusterExtensions
@@ -24,6 +24,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Say which bundle a ClusterExtension would get
     Resolve(resolve::ResolveArgs),
+    /// Draw the update graph of a package
+    Graph(graph::GraphArgs),
     /// Say whether versions are inside a version range
     Range(range::RangeArgs),
     /// Print an account with exactly the rights that bundles need

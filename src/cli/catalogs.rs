@@ -157,7 +157,7 @@ impl Catalogs {
 }
 
 /// Makes the client that talks to catalog servers.
-fn client(authorities: Option<&Path>) -> anyhow::Result<reqwest::Client> {
+pub(crate) fn client(authorities: Option<&Path>) -> anyhow::Result<reqwest::Client> {
     let mut builder = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(IDLE_TIMEOUT);

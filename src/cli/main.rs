@@ -6,6 +6,7 @@
 mod args;
 mod bundle_source;
 mod catalogs;
+mod cluster;
 mod commands;
 mod output;
 mod requests;

@@ -120,6 +120,11 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = MissingKinds::Defer)]
     pub missing_optional_kinds: MissingKinds,
 
+    /// Who issues the certificates of webhook servers; without it auto, or what the feature gates
+    /// WebhookProviderCertManager and WebhookProviderOpenshiftServiceCA say if one is given.
+    #[arg(long, value_enum)]
+    pub webhook_certificates: Option<WebhookCertificates>,
+
     /// Whether the verdict of the gate is written to `ClusterOperator` `olm`.
     #[arg(long, value_enum, default_value_t = ManageClusterOperator::Auto)]
     pub manage_clusteroperator: ManageClusterOperator,
@@ -217,6 +222,20 @@ pub enum MissingKinds {
     Fail,
 }
 
+/// Who issues the certificates of webhook servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WebhookCertificates {
+    /// The service CA on OpenShift, cert-manager where it is served, else the controller itself;
+    /// an extension keeps what its first revision had.
+    Auto,
+    /// cert-manager.
+    CertManager,
+    /// The service CA of OpenShift.
+    ServiceCa,
+    /// The controller itself.
+    SelfSigned,
+}
+
 /// Whether the verdict of the gate is written to `ClusterOperator` `olm`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ManageClusterOperator {
@@ -289,6 +308,38 @@ impl Args {
                 .filter(|text| !text.is_empty())
                 .unwrap_or_else(|| FALLBACK_NAMESPACE.to_owned())
         })
+    }
+
+    /// Says whether a feature gate is on: as the flag last said, else as by default.
+    pub fn gate(&self, name: &str, default: bool) -> bool {
+        let named = self.feature_gates.iter().rfind(|gate| gate.name == name);
+        named.map_or(default, |gate| gate.on)
+    }
+
+    /// Says who issues the certificates of webhook servers: `None` refuses bundles with webhooks.
+    ///
+    /// The flag decides, else the two gates of upstream if one of them is given, of which
+    /// cert-manager's wins and neither means that webhooks are switched off (rendering.md 2).
+    pub fn certificates(&self) -> Option<WebhookCertificates> {
+        let gates = [
+            (
+                "WebhookProviderCertManager",
+                WebhookCertificates::CertManager,
+            ),
+            (
+                "WebhookProviderOpenshiftServiceCA",
+                WebhookCertificates::ServiceCa,
+            ),
+        ];
+        let is_given = |name| self.feature_gates.iter().any(|gate| gate.name == name);
+        match self.webhook_certificates {
+            Some(chosen) => Some(chosen),
+            None if gates.iter().any(|(name, _)| is_given(*name)) => gates
+                .into_iter()
+                .find(|(name, _)| self.gate(name, true))
+                .map(|(_, certificates)| certificates),
+            None => Some(WebhookCertificates::Auto),
+        }
     }
 
     /// Says whether a part runs, given the name the program was started under.
@@ -435,11 +486,46 @@ mod tests {
         assert!(args.runs(Component::Gate, "operator-controller"));
     }
 
+    // rendering.md 2 and 4.11
+    #[rstest]
+    #[case(&[], Some(WebhookCertificates::Auto))]
+    #[case(&["--webhook-certificates=self-signed"], Some(WebhookCertificates::SelfSigned))]
+    #[case(&["--feature-gates=WebhookProviderCertManager=true"],
+        Some(WebhookCertificates::CertManager))]
+    #[case(&["--feature-gates=WebhookProviderCertManager=false"],
+        Some(WebhookCertificates::ServiceCa))]
+    #[case(&["--feature-gates=WebhookProviderOpenshiftServiceCA=true"],
+        Some(WebhookCertificates::CertManager))]
+    #[case(&["--feature-gates=WebhookProviderCertManager=false,\
+        WebhookProviderOpenshiftServiceCA=false"], None)]
+    #[case(&["--feature-gates=WebhookProviderCertManager=false", "--webhook-certificates=auto"],
+        Some(WebhookCertificates::Auto))]
+    fn the_flag_then_the_gates_choose_the_source_of_certificates(
+        #[case] flags: &[&str],
+        #[case] want: Option<WebhookCertificates>,
+    ) {
+        let args = [&["olm-controller"], flags].concat();
+        assert_eq!(Args::try_parse_from(args).unwrap().certificates(), want);
+    }
+
     // applying.md k4
     #[test]
     fn certificate_without_key_is_refused() {
         let error = Args::try_parse_from(["olm-controller", "--tls-cert=x"]).unwrap_err();
         assert!(error.to_string().contains("--tls-key"), "{error}");
+    }
+
+    #[test]
+    fn the_last_word_on_a_gate_counts() {
+        let args = Args::try_parse_from([
+            "olm-controller",
+            "--feature-gates=DeploymentConfig=true,DeploymentConfig=false",
+            "--feature-gates=BundleReleaseSupport=true",
+        ])
+        .unwrap();
+        assert!(!args.gate("DeploymentConfig", true));
+        assert!(args.gate("BundleReleaseSupport", false));
+        assert!(args.gate("SingleOwnNamespaceInstallSupport", true));
     }
 
     #[test]

@@ -17,8 +17,9 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::events::{Recorder, Reporter};
+use olm_core::config::Features;
 use olm_core::error::Chain;
-use olm_core::resolve::{Unavailability, UpdatePolicy};
+use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
 use olm_image::trust::CertificateDirs;
 use olm_image::{BundleCache, PullConfig, Puller, RegistriesPaths};
@@ -209,7 +210,11 @@ impl Manager {
         tokio::spawn(catalogs.clone().tell(move || drop(refilled.try_send(()))));
         let client = self.client.clone();
         let reporter = Reporter::from("olm-controller");
+        let (surroundings, changes) =
+            extension::Surroundings::new(client.clone(), self.args.namespace());
         let ctx = extension::Context {
+            surroundings,
+            told: extension::Told::default(),
             settings: self.extension_settings(),
             catalogs,
             puller: Arc::clone(&self.puller),
@@ -220,7 +225,11 @@ impl Manager {
             backoff: Backoff::new(FIRST_DELAY_EXTENSION, MAX_DELAY),
             client: client.clone(),
         };
-        let run = extension::run(Arc::new(ctx), refills, self.shutdown.clone());
+        let news = extension::News {
+            refilled: refills,
+            surroundings: changes,
+        };
+        let run = extension::run(Arc::new(ctx), news, self.shutdown.clone());
         self.spawn("ClusterExtension controller", run);
         let (ctx, woken) = objectset::Context::new(
             client.clone(),
@@ -251,10 +260,17 @@ impl Manager {
                 CatalogPolicy::Provable => Unavailability::Provable,
                 CatalogPolicy::BestEffort => Unavailability::BestEffort,
             },
-            release_support: args
-                .feature_gates
-                .iter()
-                .any(|gate| gate.name == "BundleReleaseSupport" && gate.on),
+            dependencies: if args.gate("ConstraintChecking", true) {
+                Dependencies::Check
+            } else {
+                Dependencies::Refuse
+            },
+            release_support: args.gate("BundleReleaseSupport", false),
+            features: Features {
+                single_own_namespace: args.gate("SingleOwnNamespaceInstallSupport", true),
+                deployment_config: args.gate("DeploymentConfig", true),
+                ..Features::default()
+            },
             concurrency: args.max_concurrent_reconciles,
         }
     }

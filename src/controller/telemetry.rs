@@ -4,10 +4,12 @@
 //! (`controller_runtime_*`, `leader_election_master_status`, `catalogd_http_*`, `certwatcher_*`);
 //! ours start with `olm_`. Label values come from closed sets.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use olm_core::revision::OPTIONAL_GROUPS;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -37,6 +39,9 @@ const RECONCILE_BUCKETS: [f64; 36] = [
     1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
     60.0,
 ];
+
+/// Upper bounds of `olm_resolution_duration_seconds`.
+const RESOLUTION_BUCKETS: [f64; 9] = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0];
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -120,6 +125,16 @@ struct CatalogLabels {
     catalog: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResolutionLabels {
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GroupLabels {
+    group: &'static str,
+}
+
 /// The metrics of the process. Clones share their values; every method may be called from any
 /// thread.
 #[derive(Debug, Clone)]
@@ -137,6 +152,11 @@ pub struct Metrics {
     catalog_dropped: Family<CatalogLabels, Gauge>,
     catalog_stale: Family<CatalogLabels, Gauge>,
     catalog_fetch_time: Gauge<f64, AtomicU64>,
+    resolutions: Family<ResolutionLabels, Counter>,
+    resolution_time: Histogram,
+    catalog_unusable: Family<CatalogLabels, Gauge>,
+    updates: Family<NameLabels, Gauge>,
+    deferred: Family<GroupLabels, Gauge>,
 }
 
 impl Default for Metrics {
@@ -155,6 +175,11 @@ impl Default for Metrics {
             catalog_dropped: Family::default(),
             catalog_stale: Family::default(),
             catalog_fetch_time: Gauge::default(),
+            resolutions: Family::default(),
+            resolution_time: Histogram::new(RESOLUTION_BUCKETS),
+            catalog_unusable: Family::default(),
+            updates: Family::default(),
+            deferred: Family::default(),
         };
         let mut registry = Registry::default();
         metrics.register_upstream(&mut registry);
@@ -226,10 +251,40 @@ impl Metrics {
             "Whether resolution uses an older copy because the wanted one cannot be fetched",
             self.catalog_stale.clone(),
         );
+        self.register_resolution(registry);
         registry.register(
             "olm_catalog_last_fetch_duration_seconds",
             "How long the last successful download of a catalog took",
             self.catalog_fetch_time.clone(),
+        );
+        registry.register(
+            "olm_deferred_objects",
+            "Objects of optional kinds that are left out because the cluster does not serve them",
+            self.deferred.clone(),
+        );
+    }
+
+    /// Registers the metrics of resolutions and of what they found.
+    fn register_resolution(&self, registry: &mut Registry) {
+        registry.register(
+            "olm_resolution",
+            "Resolutions per result",
+            self.resolutions.clone(),
+        );
+        registry.register(
+            "olm_resolution_duration_seconds",
+            "Time a resolution took, without the download of catalogs",
+            self.resolution_time.clone(),
+        );
+        registry.register(
+            "olm_resolution_catalog_unusable",
+            "Whether the last resolution had no content of a catalog it should have asked",
+            self.catalog_unusable.clone(),
+        );
+        registry.register(
+            "olm_clusterextension_upgrade_available",
+            "Whether a newer version could follow the installed one and is not taken",
+            self.updates.clone(),
         );
     }
 
@@ -316,6 +371,46 @@ impl Metrics {
         self.catalog_fetch_time.set(elapsed.as_secs_f64());
     }
 
+    /// Counts a resolution that ended as `result` says, one of a few words, after `elapsed`.
+    pub fn resolved(&self, result: &'static str, elapsed: Duration) {
+        let labels = ResolutionLabels { result };
+        self.resolutions.get_or_create(&labels).inc();
+        self.resolution_time.observe(elapsed.as_secs_f64());
+    }
+
+    /// Notes whether a resolution had content of a catalog.
+    pub fn usable_catalog(&self, catalog: &str, usable: bool) {
+        let catalog = catalog.to_owned();
+        self.catalog_unusable
+            .get_or_create(&CatalogLabels { catalog })
+            .set((!usable).into());
+    }
+
+    /// Notes whether a newer version could follow the installed one; absent drops the series.
+    pub fn update_offered(&self, extension: &str, offered: Option<bool>) {
+        let name = extension.to_owned();
+        let labels = NameLabels { name };
+        match offered {
+            Some(offered) => {
+                self.updates.get_or_create(&labels).set(offered.into());
+            }
+            None => {
+                self.updates.remove(&labels);
+            }
+        }
+    }
+
+    /// Notes how many objects of each group are left out because their kind is not served; groups
+    /// that may not be left out do not count.
+    pub fn deferred(&self, totals: &BTreeMap<String, usize>) {
+        for group in OPTIONAL_GROUPS {
+            let count = totals.get(group).copied().unwrap_or_default();
+            self.deferred
+                .get_or_create(&GroupLabels { group })
+                .set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+
     /// Drops the series of a catalog that is gone.
     pub fn forget_catalog(&self, catalog: &str) {
         let labels = CatalogLabels {
@@ -324,6 +419,7 @@ impl Metrics {
         self.catalog_blobs.remove(&labels);
         self.catalog_dropped.remove(&labels);
         self.catalog_stale.remove(&labels);
+        self.catalog_unusable.remove(&labels);
     }
 
     /// Returns all metrics in the text form both Prometheus and `OpenMetrics` parsers read.
@@ -379,9 +475,26 @@ mod tests {
         assert!(text.contains("leader_election_master_status{name=\"lease\"} 1\n"));
     }
 
+    // resolution.md 7
+    #[test]
+    fn resolutions_and_what_they_offer_are_counted() {
+        let metrics = Metrics::default();
+        metrics.resolved("Held", Duration::from_millis(2));
+        metrics.update_offered("red", Some(true));
+        metrics.update_offered("blue", Some(false));
+        let text = metrics.encode();
+        assert!(text.contains("olm_resolution_total{result=\"Held\"} 1\n"));
+        assert!(text.contains("olm_resolution_duration_seconds_count 1\n"));
+        assert!(text.contains("olm_clusterextension_upgrade_available{name=\"red\"} 1\n"));
+        assert!(text.contains("olm_clusterextension_upgrade_available{name=\"blue\"} 0\n"));
+        metrics.update_offered("red", None);
+        assert!(!metrics.encode().contains("red"));
+    }
+
     #[test]
     fn a_deleted_catalog_leaves_no_series() {
         let metrics = Metrics::default();
+        metrics.usable_catalog("acme", false);
         metrics.stored_catalog("acme", 3, 1);
         metrics.stale_catalog("acme", true);
         assert!(metrics.encode().contains("acme"));

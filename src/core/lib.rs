@@ -6,6 +6,7 @@ pub mod config;
 pub mod error;
 pub mod gate;
 pub mod go_json;
+pub mod graph;
 pub mod object;
 pub mod preflight;
 pub mod render;

@@ -10,7 +10,7 @@ use serde_json::Value;
 const KINDS: [&str; 3] = ["clusterextensions", "clustercatalogs", "clusterobjectsets"];
 
 /// Differences we chose: the file, the path, and why.
-const CHOSEN: [(&str, &str, &str); 4] = [
+const CHOSEN: [(&str, &str, &str); 6] = [
     (
         "clusterextensions",
         "/metadata/annotations/controller-gen.kubebuilder.io/version",
@@ -31,6 +31,16 @@ const CHOSEN: [(&str, &str, &str); 4] = [
         "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/source/properties/\
          catalog/properties/version/x-kubernetes-validations/0/rule",
         "D20: the rule upstream meant, without its misplaced brackets",
+    ),
+    (
+        "clusterextensions",
+        "/spec/versions/0/additionalPrinterColumns",
+        "one column more: the newer version that is offered and not taken",
+    ),
+    (
+        "clusterextensions",
+        "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/update",
+        "additive: the newer version that is offered and not taken",
     ),
 ];
 

@@ -2,6 +2,7 @@
 //!
 //! Adding a command takes a variant of [`Command`] and a line in [`run`].
 
+pub(crate) mod graph;
 pub(crate) mod range;
 pub(crate) mod rbac;
 pub(crate) mod render;
@@ -16,6 +17,7 @@ use crate::output::Outcome;
 pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match cli.command {
         Command::Resolve(args) => resolve::run(args, out).await,
+        Command::Graph(args) => graph::run(args, &cli.global, out).await,
         Command::Range(args) => range::run(args, out).await,
         Command::Render(args) => render::run(args, &cli.global, out).await,
         Command::Rbac(args) => rbac::run(args, &cli.global, out).await,

@@ -103,7 +103,7 @@ async fn load(source: &str, args: &RbacArgs, namespace: &str) -> anyhow::Result<
     let bundle = load_bundle_source(source).await?;
     Ok(Rendered {
         source: source.to_owned(),
-        objects: args.rendering.render(&bundle, namespace)?,
+        objects: args.rendering.installed(&bundle, namespace)?,
         name: bundle.csv.name,
     })
 }

@@ -9,7 +9,10 @@ use clap::{Args, ValueEnum};
 use olm_core::bundle::Bundle;
 use olm_core::config::{ConfigError, Features};
 use olm_core::object::Object;
-use olm_core::render::{RenderError, RolePlacement, Settings, render_configured};
+use olm_core::render::{
+    CertificateProvider, CertificateRequest, RenderError, Rendered, RolePlacement, Settings,
+    render_configured,
+};
 use olm_core::yaml;
 use serde_json::{Value, json};
 
@@ -37,9 +40,10 @@ pub(crate) struct Rendering {
     /// Namespace the operator watches; all of them when left out
     #[arg(long, value_name = "NAMESPACE")]
     watch_namespace: Option<String>,
-    /// Who issues the certificates of webhooks
-    #[arg(long, value_enum, default_value_t)]
-    webhook_certificates: WebhookCertificates,
+    /// Who issues the certificates of webhooks; `render` leaves them out without it, `rbac` grants
+    /// what any of them takes
+    #[arg(long, value_enum)]
+    webhook_certificates: Option<WebhookCertificates>,
     /// Where the rights of an operator that watches another namespace go
     #[arg(long, value_enum, default_value_t)]
     role_placement: Placement,
@@ -49,10 +53,9 @@ pub(crate) struct Rendering {
 }
 
 /// Who issues the certificates of webhooks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum WebhookCertificates {
     /// Nobody
-    #[default]
     None,
     /// cert-manager
     CertManager,
@@ -98,36 +101,83 @@ pub(crate) async fn run(
 impl Rendering {
     /// Renders a bundle for a namespace; warnings go to stderr.
     pub(crate) fn render(&self, bundle: &Bundle, namespace: &str) -> anyhow::Result<Vec<Object>> {
+        let provider = self.webhook_certificates.and_then(provider);
+        let rendered = self.render_with(bundle, namespace, provider)?;
+        for warning in &rendered.warnings {
+            notice(&format!("warning: {warning}"));
+        }
+        for request in &rendered.certificate_requests {
+            notice(&format!(
+                "the controller adds Secret {}/{} and, where it is called from, `caBundle`",
+                request.namespace, request.secret
+            ));
+        }
+        Ok(rendered.objects)
+    }
+
+    /// Returns every object an installation has, the Secrets the controller makes included. Unless
+    /// told who issues certificates, these are the objects of whoever the controller may choose.
+    pub(crate) fn installed(
+        &self,
+        bundle: &Bundle,
+        namespace: &str,
+    ) -> anyhow::Result<Vec<Object>> {
+        let providers = match self.webhook_certificates {
+            Some(one) => vec![provider(one)],
+            None => [
+                WebhookCertificates::CertManager,
+                WebhookCertificates::SelfSigned,
+            ]
+            .map(provider)
+            .into(),
+        };
+        let mut objects: Vec<Object> = Vec::new();
+        for provider in providers {
+            let rendered = self.render_with(bundle, namespace, provider)?;
+            let requests = rendered.certificate_requests.iter();
+            let secrets = requests.map(CertificateRequest::secret_object);
+            for object in rendered.objects.into_iter().chain(secrets) {
+                if !objects
+                    .iter()
+                    .any(|known| known.identity() == object.identity())
+                {
+                    objects.push(object);
+                }
+            }
+        }
+        Ok(objects)
+    }
+
+    fn render_with(
+        &self,
+        bundle: &Bundle,
+        namespace: &str,
+        certificates: Option<CertificateProvider>,
+    ) -> anyhow::Result<Rendered> {
         let inline = configuration(self)?;
         let settings = Settings {
             install_namespace: namespace,
             inline: inline.as_ref(),
-            features: features(self.webhook_certificates),
+            features: Features::default(),
             role_placement: match self.role_placement {
                 Placement::TargetsOnly => RolePlacement::TargetsOnly,
                 Placement::TargetsAndInstall => RolePlacement::TargetsAndInstall,
             },
+            certificates,
         };
-        let rendered = render_configured(bundle, &settings)?;
-        for warning in &rendered.warnings {
-            notice(&format!("warning: {warning}"));
-        }
-        Ok(rendered.objects)
+        Ok(render_configured(bundle, &settings)?)
     }
 }
 
-/// Only the install mode AllNamespaces is rendered yet, and no webhooks, whoever would issue their
-/// certificates.
-fn features(certificates: WebhookCertificates) -> Features {
-    let webhooks = match certificates {
-        WebhookCertificates::None
-        | WebhookCertificates::CertManager
-        | WebhookCertificates::ServiceCa
-        | WebhookCertificates::SelfSigned => false,
-    };
-    Features {
-        single_own_namespace: false,
-        webhooks,
+/// Returns the provider; the CA of the controller is not known here, so `caBundle` is left out.
+fn provider(certificates: WebhookCertificates) -> Option<CertificateProvider> {
+    match certificates {
+        WebhookCertificates::None => None,
+        WebhookCertificates::CertManager => Some(CertificateProvider::CertManager),
+        WebhookCertificates::ServiceCa => Some(CertificateProvider::ServiceCa),
+        WebhookCertificates::SelfSigned => Some(CertificateProvider::SelfSigned {
+            ca_bundle: String::new(),
+        }),
     }
 }
 
@@ -162,10 +212,8 @@ fn configuration(args: &Rendering) -> anyhow::Result<Option<Value>> {
 fn read_configuration(path: &Path) -> anyhow::Result<Option<Value>> {
     let shown = path.display();
     let text = fs::read_to_string(path).with_context(|| format!("reading {shown}"))?;
-    let documents = yaml::to_json(&text).map_err(|error| {
-        let details = vec![error.to_string()];
-        RenderError::Config(ConfigError { details })
-    })?;
+    let documents = yaml::to_json(&text)
+        .map_err(|error| RenderError::Config(ConfigError::Invalid(vec![error.to_string()])))?;
     if documents.len() > 1 {
         let text = format!("{shown} holds more than one document");
         return Err(UsageError(text).into());

@@ -76,22 +76,33 @@ enum Policy {
 
 /// The installed bundle as a request names it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Installed {
-    name: String,
-    version: String,
+pub(crate) struct Installed {
+    pub(crate) name: String,
+    pub(crate) version: String,
 }
 
 impl FromStr for Installed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let split = text.rsplit_once('@');
+        // Neither sign can be in a name or a version.
+        let split = text.rsplit_once(['@', '/']);
         let split = split.filter(|(name, version)| !name.is_empty() && !version.is_empty());
         let (name, version) = split.ok_or("must be NAME@VERSION")?;
         Ok(Self {
             name: name.to_owned(),
             version: version.to_owned(),
         })
+    }
+}
+
+impl From<Installed> for resolve::Installed {
+    fn from(installed: Installed) -> Self {
+        Self {
+            name: installed.name,
+            version: installed.version,
+            release: None,
+        }
     }
 }
 
@@ -196,11 +207,6 @@ impl Request {
     }
 
     fn resolve<'a>(&self, catalogs: &'a [Catalog<'a>]) -> Resolution<'a> {
-        let installed = |installed: &Installed| resolve::Installed {
-            name: installed.name.clone(),
-            version: installed.version.clone(),
-            release: None,
-        };
         let request = resolve::Request {
             filter: CatalogFilter {
                 package_name: self.package.clone(),
@@ -209,7 +215,7 @@ impl Request {
                 selector: None,
                 upgrade_constraint_policy: self.policy.map(Into::into),
             },
-            installed: self.installed.as_ref().map(installed),
+            installed: self.installed.clone().map(Into::into),
         };
         let options = Options {
             release_support: false,

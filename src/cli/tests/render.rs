@@ -80,18 +80,21 @@ fn what_is_not_supported_is_refused_with_its_text() {
     let cases: [(&Path, &[&str], &str); 5] = [
         (
             hooked,
-            &[],
-            "unsupported bundle: webhookDefinitions are not supported",
-        ),
-        (
-            hooked,
             &["--webhook-certificates", "cert-manager"],
-            "unsupported bundle: webhookDefinitions are not supported",
+            "webhook of type '' with name 'w' references non-existent deployment ''",
         ),
         (
             own,
             &[],
-            "unsupported bundle: bundle does not support AllNamespaces install mode",
+            "invalid ClusterExtension configuration: invalid configuration: required field \
+             \"watchNamespace\" is missing",
+        ),
+        (
+            own,
+            &["--watch-namespace", "dev"],
+            "invalid ClusterExtension configuration: invalid configuration: invalid format for \
+             field \"watchNamespace\": 'dev' is not valid ownNamespaceInstallMode: invalid value \
+             \"dev\": must be \"ops\"",
         ),
         (
             &sample(),

@@ -29,12 +29,14 @@ pub enum ApplyError {
     #[error("{0}")]
     Collisions(String),
     /// The cluster does not serve a kind.
-    #[error("phase {phase}: kind {kind} is not served by the cluster")]
+    #[error("phase {phase}: kind {kind}.{group} is not served by the cluster")]
     Unserved {
         /// Index of the phase.
         phase: usize,
-        /// `<Kind>.<group>`.
+        /// The kind.
         kind: String,
+        /// Its group.
+        group: String,
     },
     /// The API server refused or could not be asked; its messages, each once.
     #[error("{text}")]

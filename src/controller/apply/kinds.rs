@@ -12,14 +12,6 @@ use olm_core::object::Object;
 
 use super::error::code;
 
-/// Groups whose kinds a bundle may hold although the cluster does not serve them (README
-/// decision 21).
-const OPTIONAL_GROUPS: [&str; 3] = [
-    "monitoring.coreos.com",
-    "console.openshift.io",
-    "autoscaling.k8s.io",
-];
-
 /// A kind as the cluster serves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {
@@ -85,9 +77,10 @@ impl Kinds {
             .remove(&key);
     }
 
-    /// Says whether an object of a kind that is not served may be left out.
-    pub fn is_optional(object: &Object) -> bool {
-        OPTIONAL_GROUPS.contains(&object.group())
+    /// Forgets the kinds of a group, of which some may be served no longer, or in another version.
+    pub fn forget_group(&self, group: &str) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, kind| kind.resource.group != group);
     }
 
     /// Says whether claims of a storage class stay unbound until a pod uses them.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use kube::Client;
 use olm_api::keys::annotation;
 use olm_api::{CollisionProtection, ProgressionProbe};
-use olm_core::object::Object;
+use olm_core::object::{Identity, Object};
 use olm_core::revision::{
-    Claim, Decision, Mark, Readiness, Sibling, decide, evaluate, forbidden_metadata, object_text,
+    Claim, Decision, Mark, Readiness, Sibling, decide, evaluate, forbidden_metadata,
+    is_optional_group, object_text,
 };
 use olm_core::status::object_set::{self as status, Collision};
 
@@ -67,7 +68,7 @@ pub struct PhaseReport {
     /// Whether a newer revision controls objects of the phase.
     pub overtaken: bool,
     /// Objects left out because the cluster does not serve their optional kind.
-    pub deferred: Vec<String>,
+    pub deferred: Vec<Identity>,
 }
 
 /// Applies phases as one account.
@@ -116,7 +117,7 @@ impl Applier {
         revision: &Revision,
         index: usize,
         phase: &'a ResolvedPhase,
-    ) -> Result<(Vec<Observed<'a>>, Vec<String>), ApplyError> {
+    ) -> Result<(Vec<Observed<'a>>, Vec<Identity>), ApplyError> {
         let looking = phase.objects.iter().map(|wanted| async move {
             let kind = self.kinds.find(&wanted.object).await?;
             let Some(kind) = kind else {
@@ -136,11 +137,14 @@ impl Applier {
         for (wanted, found) in found {
             let Some((endpoint, live)) = found else {
                 let object = &wanted.object;
-                if !(self.defer_optional && Kinds::is_optional(object)) {
-                    let kind = format!("{}.{}", object.kind(), object.group());
-                    return Err(ApplyError::Unserved { phase: index, kind });
+                if !(self.defer_optional && is_optional_group(object.group())) {
+                    return Err(ApplyError::Unserved {
+                        phase: index,
+                        kind: object.kind().to_owned(),
+                        group: object.group().to_owned(),
+                    });
                 }
-                deferred.push(object_text(&object.identity()));
+                deferred.push(object.identity());
                 continue;
             };
             let claim = revision.claim(wanted.protection);

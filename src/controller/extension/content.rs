@@ -17,12 +17,6 @@ use super::target::Target;
 /// Contents kept in memory, so that the passes of one roll-out render once.
 const KEPT: usize = 8;
 
-/// What this build can configure and render.
-const FEATURES: Features = Features {
-    single_own_namespace: false,
-    webhooks: false,
-};
-
 /// What a bundle becomes in one extension.
 #[derive(Debug)]
 pub(super) struct Content {
@@ -43,11 +37,17 @@ pub(super) struct Request {
     extension: String,
     namespace: String,
     inline: Option<Value>,
+    features: Features,
 }
 
 impl Request {
     /// Returns what to render for `extension` to have `target`, whose image has this digest.
-    pub(super) fn new(extension: &ClusterExtension, target: &Target, digest: &Digest) -> Self {
+    pub(super) fn new(
+        extension: &ClusterExtension,
+        target: &Target,
+        digest: &Digest,
+        features: Features,
+    ) -> Self {
         let spec = extension.spec.as_ref();
         let inline = spec
             .and_then(|spec| spec.config.as_ref())
@@ -59,6 +59,7 @@ impl Request {
             extension: extension.metadata.name.clone().unwrap_or_default(),
             namespace: spec.map(|spec| spec.namespace.clone()).unwrap_or_default(),
             inline: inline.map(Value::Object),
+            features,
         }
     }
 
@@ -70,8 +71,9 @@ impl Request {
             &Settings {
                 install_namespace: &self.namespace,
                 inline: self.inline.as_ref(),
-                features: FEATURES,
+                features: self.features,
                 role_placement: RolePlacement::default(),
+                certificates: None,
             },
         )?;
         let objects = handover::prepare_for_revision(

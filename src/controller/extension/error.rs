@@ -6,11 +6,12 @@ use olm_api::conditions::reasons;
 use olm_core::bundle::BundleError;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_core::render::RenderError;
-use olm_core::resolve::{ResolveError, UnknownUpdatePolicy};
+use olm_core::resolve::ResolveError;
 use olm_core::revision::{Account, RevisionError};
 use olm_core::status::extension::text;
 use olm_image::PullError;
 
+use super::policy::PolicyError;
 use crate::objectset::WriteError;
 
 /// Failures that a person repairs are looked at again at least this often, should the watch on
@@ -54,8 +55,11 @@ pub enum ExtensionError {
         annotation: &'static str,
         /// What is wrong with it.
         #[source]
-        cause: UnknownUpdatePolicy,
+        cause: PolicyError,
     },
+    /// The revisions cannot be told to pause, or to go on.
+    #[error("pausing or resuming revisions")]
+    Pause(#[source] kube::Error),
     /// The revisions of the extension cannot be named.
     #[error(transparent)]
     Name(RevisionError),
@@ -143,6 +147,7 @@ impl Classify for ExtensionError {
             | Self::Catalogs(_)
             | Self::Resolve(_)
             | Self::NoContent
+            | Self::Pause(_)
             | Self::Finalizer { .. }
             | Self::Status(_) => Disposition::Retry,
         }

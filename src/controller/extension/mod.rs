@@ -5,12 +5,17 @@
 //! [`crate::objectset`].
 
 mod content;
+mod environment;
 mod error;
+mod explain;
 mod observe;
 mod pass;
+mod policy;
 mod removal;
 mod report;
+mod resolve;
 mod target;
+mod telling;
 mod watch;
 
 use std::sync::Arc;
@@ -23,21 +28,25 @@ use kube::runtime::controller::Action;
 use kube::runtime::events::{Event, EventType, Recorder};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Client, Resource, ResourceExt};
-use olm_api::{ClusterExtension, ClusterExtensionStatus, keys};
+use olm_api::{ClusterExtension, ClusterExtensionStatus, UpdateStatus, keys};
+use olm_core::config::Features;
 use olm_core::error::{Chain, Classify, Disposition};
-use olm_core::resolve::{Unavailability, UpdatePolicy};
+use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
 use olm_image::{BundleCache, Puller};
 use serde_json::json;
 
 pub use content::Rendered;
+pub use environment::Surroundings;
 pub use error::ExtensionError;
-pub use watch::{refills, run};
+pub use telling::Told;
+pub use watch::{News, refills, run};
 
 use crate::backoff::{self, Backoff};
 use crate::fetch::Catalogs;
 use crate::telemetry::{CONTROLLER_EXTENSION, Metrics, ReconcileResult};
 use pass::Pass;
+use telling::Telling;
 
 /// Longest time one pass may take; a pull has its own, shorter limit.
 const PASS_LIMIT: Duration = Duration::from_mins(10);
@@ -55,8 +64,12 @@ pub struct Settings {
     pub updates: UpdatePolicy,
     /// What a catalog that cannot be read means.
     pub unavailability: Unavailability,
+    /// What declared dependencies mean.
+    pub dependencies: Dependencies,
     /// Gate `BundleReleaseSupport`.
     pub release_support: bool,
+    /// What `spec.config` may say and which bundles are accepted.
+    pub features: Features,
     /// Extensions worked on at the same time.
     pub concurrency: u16,
 }
@@ -73,8 +86,12 @@ pub struct Context {
     pub puller: Arc<Puller>,
     /// Bundles on disk.
     pub bundles: BundleCache,
+    /// The rest of the cluster.
+    pub surroundings: Surroundings,
     /// Writes Events.
     pub recorder: Recorder,
+    /// What was told last.
+    pub told: Told,
     /// Counts passes.
     pub metrics: Arc<Metrics>,
     /// Contents rendered last.
@@ -84,6 +101,25 @@ pub struct Context {
 }
 
 impl Context {
+    /// Drops what is kept of an extension that is gone.
+    fn forget(&self, extension: &ClusterExtension) {
+        let name = extension.name_any();
+        self.told
+            .forget(extension.metadata.uid.as_deref().unwrap_or_default());
+        self.surroundings.note(&name, false);
+        self.surroundings.changed();
+        self.metrics.update_offered(&name, None);
+    }
+
+    /// Tells what is the case, as far as it was not told before.
+    async fn tell_news(&self, extension: &ClusterExtension, now: Vec<Telling>) {
+        let uid = extension.metadata.uid.as_deref().unwrap_or_default();
+        for news in self.told.news(uid, now) {
+            self.tell(extension, news.type_, news.reason, news.note)
+                .await;
+        }
+    }
+
     /// Writes an Event about an extension; that it cannot be written is only logged.
     async fn tell(
         &self,
@@ -158,6 +194,13 @@ async fn work(extension: &ClusterExtension, ctx: &Context) -> Result<Action, Ext
     let mut pass = Pass::default();
     let result = pass.run(extension, ctx).await;
     let status = report::status(extension, &pass, result.as_ref().err(), Timestamp::now());
+    if let Some(told) = pass.told.take() {
+        ctx.tell_news(extension, told).await;
+    }
+    let reachable = |update: &UpdateStatus| update.version.is_some();
+    let offered = status.update.as_ref().is_some_and(reachable);
+    ctx.metrics
+        .update_offered(&extension.name_any(), Some(offered));
     write_status(ctx, extension, status).await?;
     result?;
     Ok(Action::requeue(
@@ -236,6 +279,9 @@ async fn write_status(
     if extension.status.as_ref() == Some(&status) {
         return Ok(());
     }
+    let install = |status: &ClusterExtensionStatus| status.install.clone();
+    let was = extension.status.as_ref().and_then(install);
+    let moved = was != install(&status);
     let mut changed = extension.clone();
     changed.status = Some(status);
     changed.metadata.managed_fields = None;
@@ -247,7 +293,13 @@ async fn write_status(
         .replace_status(&extension.name_any(), &params, &changed)
         .await
     {
-        Ok(_) => Ok(()),
+        Ok(_) => {
+            if moved {
+                // Others may have waited for it, or may be held by it.
+                ctx.surroundings.changed();
+            }
+            Ok(())
+        }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(ExtensionError::Status(error)),
     }

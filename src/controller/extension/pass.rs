@@ -8,14 +8,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::events::EventType;
-use olm_api::keys::{annotation, policy};
+use olm_api::keys::annotation;
 use olm_api::{
-    CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet, CollisionProtection,
+    CatalogFilter, ClusterExtension, ClusterObjectSet, CollisionProtection, UpdateStatus,
 };
 use olm_core::error::Chain;
-use olm_core::resolve::{
-    self, Decision, Dependencies, Environment, Options, UpdatePolicy, Warning,
-};
 use olm_core::revision::{self, Account, Change, Desired, Extension};
 use olm_core::status::Note;
 use olm_core::status::deprecation::Deprecations;
@@ -23,11 +20,13 @@ use olm_image::{Digest, ImageRef, PullError, Resolved, pull_bundle};
 
 use super::content::{Content, Request};
 use super::error::{ContentError, ExtensionError};
-use super::report;
+use super::explain::forced_step;
+use super::policy::Policy;
+use super::resolve::Question;
 use super::target::{Course, Target, course};
+use super::telling::Telling;
 use super::{Context, observe};
-use crate::fetch::Known;
-use crate::objectset::{list_revisions, plan_revision, write_revision};
+use crate::objectset::{list_revisions, pause, plan_revision, write_revision};
 
 /// What a pass found and did, for its report.
 #[derive(Debug, Default)]
@@ -38,6 +37,12 @@ pub(super) struct Pass {
     pub(super) deprecations: Asked,
     /// What `Ready` explains besides.
     pub(super) notes: Vec<Note>,
+    /// What Events tell; absent when the catalogs were not asked.
+    pub(super) told: Option<Vec<Telling>>,
+    /// The newer version that is offered and not taken; absent when the catalogs were not asked.
+    pub(super) update: Option<Option<UpdateStatus>>,
+    /// Whether nothing is applied, because the annotation says so.
+    pub(super) paused: bool,
     /// When to look again although nothing changes.
     pub(super) look_again: Option<Duration>,
 }
@@ -55,16 +60,16 @@ pub(super) enum Asked {
 }
 
 /// What a pass works towards.
-struct Goal {
-    target: Target,
+pub(super) struct Goal {
+    pub(super) target: Target,
     /// Reported although the goal is pursued: the newer bundle cannot be had.
-    held: Option<ExtensionError>,
+    pub(super) held: Option<ExtensionError>,
     /// Whether no edge of the catalog allows the step.
-    forced: bool,
+    pub(super) forced: bool,
 }
 
 impl Goal {
-    fn keep(target: Target) -> Self {
+    pub(super) fn keep(target: Target) -> Self {
         Self {
             target,
             held: None,
@@ -94,110 +99,38 @@ impl Pass {
             ctx.settings.default_account.as_ref(),
         )
         .await?;
-        let updates = update_policy(extension, ctx.settings.updates)?;
+        let policy = Policy::of(extension, ctx.settings.updates)?;
+        self.paused = policy.paused;
+        pause(&ctx.client, &revisions, policy.paused)
+            .await
+            .map_err(ExtensionError::Pause)?;
+        let mut question = Question {
+            extension,
+            filter,
+            policy: &policy,
+            installed: revision::states(&revisions).installed.map(Target::of),
+            rolling: None,
+        };
         let goal = match course(extension, &revisions, Timestamp::now()) {
             Course::KeepRolling(target) => {
-                // Only what the catalogs say about deprecation is wanted, also while a roll-out is
-                // under way (api.md D6); what they would choose is not.
-                let installed = revision::states(&revisions).installed.map(Target::of);
-                let chosen = self
-                    .resolve(extension, filter, installed, updates, ctx)
-                    .await;
-                if let Err(error) = chosen {
+                // Only what the catalogs say about deprecation and newer versions is wanted, also
+                // while a roll-out is under way (api.md D6); what they would choose is not.
+                question.rolling = Some(&target);
+                if let Err(error) = self.resolve(question, ctx).await {
                     tracing::debug!(error = %Chain(&error), "nothing chosen during a roll-out");
                 }
-                self.notes.clear();
                 Goal::keep(target)
             }
             Course::Resolve(installed) => {
-                self.resolve(extension, filter, installed, updates, ctx)
-                    .await?
+                question.installed = installed;
+                self.resolve(question, ctx).await?
             }
         };
-        self.enact(extension, &account, &goal, &revisions, ctx)
-            .await?;
+        if !policy.paused {
+            self.enact(extension, &account, &goal, &revisions, ctx)
+                .await?;
+        }
         goal.held.map_or(Ok(()), Err)
-    }
-
-    /// Asks the catalogs what is to be installed.
-    async fn resolve(
-        &mut self,
-        extension: &ClusterExtension,
-        filter: &CatalogFilter,
-        installed: Option<Target>,
-        updates: UpdatePolicy,
-        ctx: &Context,
-    ) -> Result<Goal, ExtensionError> {
-        let listed = Arc::new(observe::catalogs(&ctx.client).await?);
-        forget_others(ctx, Arc::clone(&listed)).await;
-        let known = ctx.catalogs.known(&listed, &filter.package_name).await;
-        let catalogs: Vec<_> = known.iter().map(Known::as_catalog).collect();
-        let request = resolve::Request {
-            filter: filter.clone(),
-            installed: installed.as_ref().map(Target::as_installed),
-        };
-        let options = Options {
-            release_support: ctx.settings.release_support,
-            unavailability: ctx.settings.unavailability,
-            updates,
-            dependencies: Dependencies::Refuse,
-        };
-        let resolution = resolve::resolve(&request, &catalogs, &Environment::default(), &options);
-        self.deprecations =
-            report::deprecations(&resolution, &known).map_or(Asked::Unknown, Asked::Known);
-        self.notes = report::notes(&resolution);
-        if let Some(note) = resolution.unavailable_note() {
-            ctx.tell(extension, EventType::Warning, "CatalogUnavailable", note)
-                .await;
-        }
-        let goal = match resolution.decision() {
-            Decision::Use(selected) => {
-                let target =
-                    Target::selected(selected, &filter.package_name, ctx.settings.release_support);
-                let forced = selected.warnings.contains(&Warning::ForcedStep);
-                match installed {
-                    Some(installed) if installed.is_same_bundle(&target) => {
-                        Goal::keep(self.same_bundle(extension, installed, target))
-                    }
-                    _ => Goal {
-                        target,
-                        held: None,
-                        forced,
-                    },
-                }
-            }
-            Decision::Keep(error) => Goal {
-                target: installed.ok_or(ExtensionError::NoContent)?,
-                held: error.cloned().map(ExtensionError::from),
-                forced: false,
-            },
-            Decision::Fail(error) => return Err(error.clone().into()),
-        };
-        Ok(goal)
-    }
-
-    /// Keeps the installed image when the catalog offers the installed bundle with other content
-    /// (README decision 29), unless the administrator accepted that content.
-    fn same_bundle(
-        &mut self,
-        extension: &ClusterExtension,
-        installed: Target,
-        offered: Target,
-    ) -> Target {
-        let digest = |image: &str| {
-            let image = image.parse::<ImageRef>().ok()?;
-            image.digest().map(ToString::to_string)
-        };
-        let (old, new) = (digest(&installed.image), digest(&offered.image));
-        let (Some(old), Some(new)) = (old, new) else {
-            return offered;
-        };
-        let accepted = extension.annotations().get(policy::ACCEPT_IMAGE);
-        if old == new || accepted == Some(&new) {
-            return offered;
-        }
-        self.notes.push(report::content_changed(&old, &new));
-        installed
     }
 
     /// Makes the revision of the goal, if it is not there.
@@ -256,26 +189,6 @@ impl Pass {
         Ok(())
     }
 
-    /// Says whether the tag of a bundle now names other content than its revision was made of. That
-    /// is not rolled out unless the administrator accepted it (README decision 29).
-    fn changed_below(
-        &mut self,
-        extension: &ClusterExtension,
-        revision: &ClusterObjectSet,
-        resolved: &Resolved,
-    ) -> bool {
-        let offered = resolved.digest().to_string();
-        let Some(recorded) = revision.annotations().get(annotation::BUNDLE_DIGEST) else {
-            return false;
-        };
-        let accepted = extension.annotations().get(policy::ACCEPT_IMAGE);
-        if *recorded == offered || accepted == Some(&offered) {
-            return false;
-        }
-        self.notes.push(report::content_changed(recorded, &offered));
-        true
-    }
-
     /// Tells of a new revision.
     async fn announce(
         &self,
@@ -292,22 +205,13 @@ impl Pass {
             .await;
         let installed = revision::states(before).installed.map(Target::of);
         if let (true, Some(installed)) = (goal.forced, installed) {
-            let reason = report::forced_step(&installed.version, version);
+            let reason = forced_step(&installed.version, version);
             let note = format!(
                 "from {} to {version}, which no catalog edge allows",
                 installed.version
             );
             ctx.tell(extension, EventType::Warning, reason, note).await;
         }
-    }
-}
-
-/// Drops what is kept of catalogs that no longer exist.
-async fn forget_others(ctx: &Context, live: Arc<Vec<ClusterCatalog>>) {
-    let catalogs = ctx.catalogs.clone();
-    let done = tokio::task::spawn_blocking(move || catalogs.retain(&live)).await;
-    if let Err(error) = done {
-        tracing::warn!(%error, "copies of deleted catalogs not removed");
     }
 }
 
@@ -325,22 +229,6 @@ fn validated<'a>(
         .ok_or(ExtensionError::SpecMissing)
 }
 
-/// Returns the update policy: that of the extension's annotation, else the default.
-fn update_policy(
-    extension: &ClusterExtension,
-    default: UpdatePolicy,
-) -> Result<UpdatePolicy, ExtensionError> {
-    extension
-        .annotations()
-        .get(policy::UPGRADE)
-        .map_or(Ok(default), |text| {
-            text.parse().map_err(|cause| ExtensionError::Policy {
-                annotation: policy::UPGRADE,
-                cause,
-            })
-        })
-}
-
 /// Resolves the image of a bundle to its digest.
 async fn resolved(target: &Target, ctx: &Context) -> Result<Resolved, ContentError> {
     let image: ImageRef = target.image.parse().map_err(PullError::from)?;
@@ -354,7 +242,7 @@ async fn content(
     resolved: &Resolved,
     ctx: &Context,
 ) -> Result<Arc<Content>, ContentError> {
-    let request = Request::new(extension, target, resolved.digest());
+    let request = Request::new(extension, target, resolved.digest(), ctx.settings.features);
     if let Some(content) = ctx.rendered.get(&request) {
         return Ok(content);
     }

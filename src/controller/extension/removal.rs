@@ -47,6 +47,7 @@ pub(super) async fn remove(
         }
         Ok(Teardown::Done) => {
             forget_bundles(extension, ctx);
+            ctx.forget(extension);
             let finalizers: Vec<String> = extension
                 .finalizers()
                 .iter()
@@ -76,6 +77,8 @@ async fn report(
         let note = "removing everything the extension installed".to_owned();
         ctx.tell(extension, EventType::Normal, reasons::UNINSTALLING, note)
             .await;
+        // What is being removed offers nothing to others any more.
+        ctx.surroundings.changed();
     }
     uninstalling(what).put(
         &mut status.conditions,

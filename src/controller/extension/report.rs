@@ -1,15 +1,17 @@
 //! What a pass means for the status.
 
 use jiff::Timestamp;
-use olm_api::conditions::reasons;
+use olm_api::conditions::types;
 use olm_api::{BundleMetadata, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet};
 use olm_core::catalog::{self, schema};
 use olm_core::error::{Chain, Classify, Disposition};
-use olm_core::resolve::{HeldReason, Reason, Resolution};
+use olm_core::resolve::Resolution;
 use olm_core::revision::{bundle_version, states};
 use olm_core::status::deprecation::Deprecations;
-use olm_core::status::extension::{self, Catalogs, Installed, Outcome, Revision, Revisions};
-use olm_core::status::{Note, sanitize};
+use olm_core::status::extension::{
+    self, Catalogs, Installed, Outcome, Revision, Revisions, paused,
+};
+use olm_core::status::{remove_condition, sanitize};
 
 use super::error::ExtensionError;
 use super::pass::{Asked, Pass};
@@ -30,7 +32,7 @@ pub(super) fn status(
         .and_then(|spec| spec.source.catalog.as_ref())
         .map(|catalog| catalog.channels.as_slice())
         .unwrap_or_default();
-    extension::summarize(
+    let mut status = extension::summarize(
         extension.status.as_ref(),
         &extension::Pass {
             generation: extension.metadata.generation,
@@ -49,7 +51,16 @@ pub(super) fn status(
             notes: &pass.notes,
         },
         now,
-    )
+    );
+    if let Some(update) = &pass.update {
+        status.update.clone_from(update);
+    }
+    if pass.paused {
+        paused().put(&mut status.conditions, extension.metadata.generation, now);
+    } else {
+        remove_condition(&mut status.conditions, types::PAUSED);
+    }
+    status
 }
 
 fn outcome(error: Option<&ExtensionError>) -> Outcome {
@@ -139,66 +150,4 @@ fn converted(found: Option<&catalog::Deprecations>) -> Deprecations {
         }
     }
     converted
-}
-
-/// Returns what is worth knowing about a resolution beside its result: newer bundles that the
-/// update policy keeps back, and, when nothing was found, what is there and cannot be reached.
-pub(super) fn notes(resolution: &Resolution<'_>) -> Vec<Note> {
-    let held = resolution.held.iter().find_map(|held| {
-        let Reason::Held(policy) = held.reason else {
-            return None;
-        };
-        let (reason, why) = match policy {
-            HeldReason::LowerVersion => (
-                reasons::LOWER_VERSION_HELD,
-                "it is lower than the installed version",
-            ),
-            HeldReason::NextMajor => (reasons::NEXT_MAJOR_HELD, "it is of the next major version"),
-            HeldReason::NextMinor | HeldReason::NextPatch => {
-                (reasons::SUCCEEDED, "the update policy does not admit it")
-            }
-        };
-        let message = format!(
-            "{} is held, because {why}: edit version, set annotation {}: Any, or use \
-             upgradeConstraintPolicy SelfCertified",
-            held.bundle,
-            olm_api::keys::policy::UPGRADE,
-        );
-        Some(Note { reason, message })
-    });
-    let unreachable = resolution
-        .excluded
-        .iter()
-        .find(|excluded| resolution.result.is_err() && excluded.reason == Reason::NotSuccessor)
-        .map(|excluded| Note {
-            reason: reasons::RETRYING,
-            message: format!(
-                "{} is in catalog {} but is not a successor of the installed bundle; to force it: \
-                 upgradeConstraintPolicy SelfCertified",
-                excluded.bundle, excluded.catalog
-            ),
-        });
-    held.into_iter().chain(unreachable).collect()
-}
-
-/// Returns the note about content that changed under the same version.
-pub(super) fn content_changed(installed: &str, offered: &str) -> Note {
-    Note {
-        reason: reasons::CONTENT_CHANGED,
-        message: format!(
-            "the catalog offers the installed version with other content: installed {installed}, \
-             offered {offered}; to take it set annotation {}: {offered}",
-            olm_api::keys::policy::ACCEPT_IMAGE
-        ),
-    }
-}
-
-/// Returns the reason of the Event about a step that no catalog edge allows.
-pub(super) fn forced_step(from: &str, to: &str) -> &'static str {
-    use olm_core::version::Version;
-    let parsed = (from.parse::<Version>(), to.parse::<Version>());
-    match parsed {
-        (Ok(from), Ok(to)) if to.precedence(&from).is_lt() => "ForcedRollback",
-        _ => "ForcedUpgrade",
-    }
 }

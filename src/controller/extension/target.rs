@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use olm_api::keys::annotation;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::resolve::{Installed, Selected};
-use olm_core::revision::{deadline, states};
+use olm_core::revision::{deadline, recorded_constraints, states};
 
 /// A bundle a revision is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(super) struct Target {
     pub release: Option<String>,
     /// Its image as the catalog writes it.
     pub image: String,
+    /// Its constraints as its revision records them, if it has any.
+    pub constraints: Option<String>,
 }
 
 /// What the revisions say about a pass.
@@ -44,6 +46,7 @@ impl Target {
             version: text(annotation::BUNDLE_VERSION),
             release: annotations.get(annotation::BUNDLE_RELEASE).cloned(),
             image: text(annotation::BUNDLE_REFERENCE),
+            constraints: annotations.get(annotation::BUNDLE_CONSTRAINTS).cloned(),
         }
     }
 
@@ -66,6 +69,7 @@ impl Target {
             version,
             release,
             image: selected.bundle.image.clone(),
+            constraints: recorded_constraints(selected.bundle),
         }
     }
 
@@ -94,8 +98,13 @@ impl Target {
             ]
             .map(|(key, value)| (key.to_owned(), value.clone())),
         );
-        if let Some(release) = &self.release {
-            annotations.insert(annotation::BUNDLE_RELEASE.to_owned(), release.clone());
+        for (key, value) in [
+            (annotation::BUNDLE_RELEASE, &self.release),
+            (annotation::BUNDLE_CONSTRAINTS, &self.constraints),
+        ] {
+            if let Some(value) = value {
+                annotations.insert(key.to_owned(), value.clone());
+            }
         }
         annotations
     }
@@ -222,6 +231,7 @@ mod tests {
             version: "1.0.0".into(),
             release: Some(String::new()),
             image: "r/p@sha256:0".into(),
+            constraints: Some("[]".into()),
         };
         let mut revision = revision(1, "1.0.0", 1, true);
         revision.metadata.annotations = Some(target.annotations());

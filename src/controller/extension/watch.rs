@@ -28,12 +28,18 @@ type Reference = ObjectRef<Guarded>;
 /// News of catalog content that may wait; each of them wakes every extension, so one is enough.
 const WAITING: usize = 1;
 
+/// What comes from elsewhere and makes extensions be looked at again.
+pub struct News {
+    /// The content of some catalog has changed: all of them.
+    pub refilled: mpsc::Receiver<()>,
+    /// The surroundings have changed: those whose resolution depended on them.
+    pub surroundings: mpsc::Receiver<()>,
+}
+
 /// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
-///
-/// A message on `refilled` says that the content of some catalog has changed.
 pub async fn run(
     ctx: Arc<Context>,
-    refilled: mpsc::Receiver<()>,
+    news: News,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let client = ctx.client.clone();
@@ -58,10 +64,22 @@ pub async fn run(
     .touched_objects()
     .predicate_filter(catalog_state, PredicateConfig::default())
     .filter_map(|change| async { change.ok().map(drop) });
-    let all = futures::stream::select(catalogs, refilled).map({
+    let all = futures::stream::select(catalogs, news.refilled).map({
         let store = store.clone();
         move |()| everything(&store)
     });
+    let concerned = news.surroundings.map({
+        let ctx = Arc::clone(&ctx);
+        move |()| {
+            let names = ctx.surroundings.concerned();
+            names.iter().map(|name| Reference::new(name)).collect()
+        }
+    });
+    let woken = futures::stream::select(all, concerned).flat_map(futures::stream::iter);
+    let kept = {
+        let ctx = Arc::clone(&ctx);
+        async move { ctx.surroundings.keep_current().await }
+    };
     let revisions = Api::<PartialObjectMeta<ClusterObjectSet>>::all(client.clone());
     let accounts = Api::<PartialObjectMeta<ServiceAccount>>::all(client.clone());
     let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client);
@@ -74,22 +92,23 @@ pub async fn run(
         move |namespace: PartialObjectMeta<Namespace>| inside(&store, &namespace.name_any())
     };
     let config = controller::Config::default().concurrency(ctx.settings.concurrency);
-    Controller::for_stream(extensions, store)
+    let passes = Controller::for_stream(extensions, store)
         .with_config(config)
         .watches(revisions, watcher::Config::default(), |revision| {
             owner(&revision)
         })
         .watches(accounts, watcher::Config::default(), by_account)
         .watches(namespaces, watcher::Config::default(), by_namespace)
-        .reconcile_on(all.flat_map(futures::stream::iter))
+        .reconcile_on(woken)
         .graceful_shutdown_on(shutdown)
         .run(reconcile, error_policy, ctx)
         .for_each(|result| async move {
             if let Err(error) = result {
                 tracing::debug!(%error, "controller event");
             }
-        })
-        .await;
+        });
+    // The surroundings are kept as long as there is anybody to look at them.
+    futures::future::select(Box::pin(passes), Box::pin(kept)).await;
 }
 
 /// Returns a channel on which changes of catalog content are told to [`run`].

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt as _};
 use kube::api::{Api, ListParams};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
+use kube::core::{
+    ApiResource, DeserializeGuard, DynamicObject, GroupVersionKind, ObjectMeta, PartialObjectMeta,
+};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::clusteroperator::CLUSTER_VERSION_UNKNOWN;
@@ -64,7 +66,17 @@ pub struct Gate {
 /// What decides: the version of the cluster and the revisions that count.
 struct Observed {
     cluster_version: Option<Value>,
-    revisions: Vec<ClusterObjectSet>,
+    revisions: Revisions,
+}
+
+/// The revisions of all extensions.
+#[derive(Default)]
+struct Revisions {
+    /// Those that can be read, sorted by number.
+    readable: Vec<ClusterObjectSet>,
+    /// Metadata of those that do not follow their schema. Nobody can say whether they are
+    /// installed, so they count.
+    unreadable: Vec<ObjectMeta>,
 }
 
 impl Gate {
@@ -174,12 +186,22 @@ impl Gate {
             keys::label::OWNER_KIND,
             keys::label::OWNER_KIND_EXTENSION
         ));
-        let mut revisions = Api::<ClusterObjectSet>::all(self.client.clone())
+        let listed = Api::<DeserializeGuard<ClusterObjectSet>>::all(self.client.clone())
             .list(&owned)
             .await
-            .map_err(|error| GateError::Read("revisions", error))?
-            .items;
-        sort(&mut revisions);
+            .map_err(|error| GateError::Read("revisions", error))?;
+        let mut revisions = Revisions::default();
+        for DeserializeGuard(revision) in listed.items {
+            match revision {
+                Ok(revision) => revisions.readable.push(revision),
+                Err(invalid) => {
+                    let name = invalid.metadata.name.as_deref().unwrap_or_default();
+                    tracing::warn!(revision = name, error = %invalid.error, "unreadable, counted as installed");
+                    revisions.unreadable.push(invalid.metadata);
+                }
+            }
+        }
+        sort(&mut revisions.readable);
         let cluster_version = openshift(self.client.clone(), "ClusterVersion")
             .get_opt("version")
             .await
@@ -196,8 +218,16 @@ impl Gate {
         let current =
             gate::current_version(self.payload.as_deref(), observed.cluster_version.as_ref());
         let readable = current.and_then(MinorRelease::of_cluster).is_some();
+        let by_extension = observed.revisions.by_extension();
+        let bundles: Vec<_> = observed.revisions.bundles(&by_extension).collect();
+        (gate::verdict(Cluster::At(current), &bundles), readable)
+    }
+}
+
+impl Revisions {
+    fn by_extension(&self) -> BTreeMap<&str, Vec<ClusterObjectSet>> {
         let mut by_extension: BTreeMap<&str, Vec<ClusterObjectSet>> = BTreeMap::new();
-        for revision in &observed.revisions {
+        for revision in &self.readable {
             if let Some(extension) = revision.labels().get(keys::label::OWNER_NAME) {
                 by_extension
                     .entry(extension)
@@ -205,11 +235,22 @@ impl Gate {
                     .push(revision.clone());
             }
         }
-        let bundles: Vec<Bundle<'_>> = by_extension
+        by_extension
+    }
+
+    /// Returns what counts, given the readable revisions of each extension.
+    fn bundles<'a>(
+        &'a self,
+        by_extension: &'a BTreeMap<&'a str, Vec<ClusterObjectSet>>,
+    ) -> impl Iterator<Item = Bundle<'a>> {
+        let unreadable = self.unreadable.iter().filter_map(|metadata| {
+            let extension = metadata.labels.as_ref()?.get(keys::label::OWNER_NAME)?;
+            Some(bundle(extension, metadata))
+        });
+        by_extension
             .iter()
             .flat_map(|(extension, revisions)| counting(extension, revisions))
-            .collect();
-        (gate::verdict(Cluster::At(current), &bundles), readable)
+            .chain(unreadable)
     }
 }
 
@@ -224,18 +265,55 @@ fn counting<'a>(
         .installed
         .into_iter()
         .chain(newest)
-        .map(move |revision| Bundle {
-            extension,
-            name: annotation(revision, keys::annotation::BUNDLE_NAME).unwrap_or_default(),
-            properties: annotation(revision, keys::annotation::PROPERTIES),
-        })
+        .map(move |revision| bundle(extension, &revision.metadata))
 }
 
-fn annotation<'a>(revision: &'a ClusterObjectSet, key: &str) -> Option<&'a str> {
-    revision.annotations().get(key).map(String::as_str)
+fn bundle<'a>(extension: &'a str, revision: &'a ObjectMeta) -> Bundle<'a> {
+    let annotation = |key| {
+        let annotations = revision.annotations.as_ref()?;
+        annotations.get(key).map(String::as_str)
+    };
+    Bundle {
+        extension,
+        name: annotation(keys::annotation::BUNDLE_NAME).unwrap_or_default(),
+        properties: annotation(keys::annotation::PROPERTIES),
+    }
 }
 
 fn openshift(client: Client, kind: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk(GROUP, VERSION, kind);
     Api::all_with(client, &ApiResource::from_gvk(&kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn an_unreadable_revision_counts_by_its_annotations() {
+        let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect()
+        };
+        let properties = r#"[{"type":"olm.maxOpenShiftVersion","value":"4.18"}]"#;
+        let revisions = Revisions {
+            unreadable: vec![ObjectMeta {
+                labels: Some(pairs(&[(keys::label::OWNER_NAME, "lamp")])),
+                annotations: Some(pairs(&[
+                    (keys::annotation::BUNDLE_NAME, "lamp.v1.0.0"),
+                    (keys::annotation::PROPERTIES, properties),
+                ])),
+                ..ObjectMeta::default()
+            }],
+            ..Revisions::default()
+        };
+        let by_extension = revisions.by_extension();
+        let bundles: Vec<_> = revisions.bundles(&by_extension).collect();
+        let verdict = gate::verdict(Cluster::At(Some("4.18.3")), &bundles);
+        assert_eq!(verdict.status, "False");
+    }
 }

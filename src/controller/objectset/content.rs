@@ -1,13 +1,15 @@
 //! Reading the content of a revision: inline objects and those in Secrets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use olm_api::{ClusterObjectSet, ObjectSourceRef, ObservedPhase};
 use olm_core::object::Object;
+use olm_core::resolve::GroupVersionKind;
 use olm_core::revision::{
-    Phase, digest, namespace_of, number, referenced_secrets, reject_duplicates, unpack,
+    Phase, digest, namespace_of, number, referenced_secrets, reject_duplicates, served_kinds,
+    unpack,
 };
 use olm_core::status::object_set::mutable_secrets;
 use serde_json::Value;
@@ -132,6 +134,17 @@ pub(super) fn resolve(
         });
     }
     Ok(Content { phases, observed })
+}
+
+/// Returns the kinds that the CRDs of a revision define, in the versions they serve.
+pub async fn defined_kinds(
+    client: &Client,
+    set: &ClusterObjectSet,
+    system_namespace: &str,
+) -> Result<BTreeSet<GroupVersionKind>, ObjectSetError> {
+    let secrets = read_secrets(client, client, set, system_namespace).await;
+    let content = resolve(set, &secrets, system_namespace)?;
+    Ok(served_kinds(&content.plain()))
 }
 
 fn stored_object(

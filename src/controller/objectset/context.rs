@@ -19,6 +19,7 @@ use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
 use crate::telemetry::Metrics;
 
 use super::ObjectSetError;
+use super::missing::Missing;
 
 /// What flags decide about ClusterObjectSets.
 #[derive(Debug, Clone)]
@@ -59,6 +60,8 @@ pub struct Context {
     /// Uninstalls whose account fails, by UID: attempts and the first one's time. Entries go with
     /// their revision.
     pub(super) failing: Mutex<HashMap<String, (u32, Instant)>>,
+    /// Kinds that revisions wait for.
+    pub(super) missing: Missing,
     recorder: Recorder,
 }
 
@@ -95,6 +98,7 @@ impl Context {
             backoff: Backoff::new(FIRST_DELAY_EXTENSION, MAX_DELAY),
             metrics,
             failing: Mutex::default(),
+            missing: Missing::default(),
             recorder: Recorder::new(client.clone(), reporter),
             client,
             settings,

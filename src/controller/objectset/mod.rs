@@ -7,6 +7,7 @@
 mod content;
 mod context;
 mod error;
+mod missing;
 mod own;
 mod reconcile;
 mod rights;
@@ -14,8 +15,10 @@ mod secrets;
 mod teardown;
 mod write;
 
+pub use content::defined_kinds;
 pub use context::{Context, ExtensionState, Settings};
 pub use error::ObjectSetError;
+pub use own::pause;
 pub use reconcile::{error_policy, reconcile, run};
 pub use secrets::collect_orphaned_secrets;
 pub use teardown::{Teardown, teardown_extension};

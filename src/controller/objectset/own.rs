@@ -3,13 +3,16 @@
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
-use olm_api::keys::{finalizer, manager};
-use olm_api::{ClusterObjectSet, ClusterObjectSetStatus};
+use olm_api::conditions::types;
+use olm_api::keys::{finalizer, manager, policy};
+use olm_api::{ClusterObjectSet, ClusterObjectSetStatus, LifecycleState};
 use olm_core::revision::{Outcome, statements};
+use olm_core::status::{object_set, remove_condition};
 use serde_json::json;
 
 use crate::apply::message;
 
+use super::missing::names;
 use super::reconcile::Pass;
 use super::{Context, ObjectSetError};
 
@@ -31,6 +34,35 @@ pub(super) async fn archive_sibling(
             Ok(())
         }
     }
+}
+
+/// Says whether nothing of a revision is applied until its annotation goes (applying.md 10).
+pub(super) fn is_paused(set: &ClusterObjectSet) -> bool {
+    set.annotations().get(policy::PAUSED).map(String::as_str) == Some("true")
+}
+
+/// Makes the revisions that are not archived pause, or go on.
+pub async fn pause(
+    client: &Client,
+    revisions: &[ClusterObjectSet],
+    paused: bool,
+) -> Result<(), kube::Error> {
+    let active = revisions
+        .iter()
+        .filter(|set| set.spec.lifecycle_state == LifecycleState::Active);
+    for set in active.filter(|set| is_paused(set) != paused) {
+        let value = paused.then_some("true");
+        let patch = json!({"metadata": {"annotations": {policy::PAUSED: value}}});
+        Api::<ClusterObjectSet>::all(client.clone())
+            .patch_metadata(&set.name_any(), &own_params(), &Patch::Merge(patch))
+            .await?;
+        tracing::info!(
+            revision = set.name_any(),
+            paused,
+            "revision paused or resumed"
+        );
+    }
+    Ok(())
 }
 
 /// Parameters of patches the controller makes to its own objects.
@@ -106,6 +138,14 @@ pub(super) async fn report(
     let mut differs = false;
     for statement in statements(&pass.set, outcome, now) {
         differs |= statement.put(&mut status.conditions, pass.set.metadata.generation, now);
+    }
+    if let Some(left_out) = &pass.deferred {
+        differs |= if left_out.is_empty() {
+            remove_condition(&mut status.conditions, types::DEFERRED)
+        } else {
+            let generation = pass.set.metadata.generation;
+            object_set::deferred(&names(left_out)).put(&mut status.conditions, generation, now)
+        };
     }
     if status.observed_phases.is_empty() && !pass.observed.is_empty() {
         status.observed_phases.clone_from(&pass.observed);

@@ -17,23 +17,23 @@ use kube::{Api, Client, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterObjectSet, LifecycleState, ObservedPhase};
 use olm_core::error::{Chain, Classify as _, Disposition};
+use olm_core::object::Identity;
 use olm_core::revision::{
     Account, Mark, Outcome, Sibling, account, changed, deadline, has_succeeded,
 };
 use tracing::Instrument as _;
 
-use crate::apply::{Applier, ResolvedPhase, Revision, Target};
+use crate::apply::{Applier, ApplyError, ResolvedPhase, Revision, Target};
 use crate::backoff::{jittered, resync};
 use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
 
 use super::content::{Content, read_secrets, require_immutable, resolve};
-use super::own::{add_finalizer, archive_sibling, remove_finalizer, report};
+use super::missing::follow_crds;
+use super::own::{add_finalizer, archive_sibling, is_paused, remove_finalizer, report};
 use super::{Context, ExtensionState, ObjectSetError, rights, teardown};
 
 /// How often objects that fail their probes are looked at where they cannot be watched.
 const POLL_FAILING: Duration = Duration::from_secs(10);
-/// How often the cluster is asked for optional kinds that were left out.
-const POLL_DEFERRED: Duration = Duration::from_mins(1);
 /// Longest a pass may take; the API client has no read limit of its own.
 const PASS_LIMIT: Duration = Duration::from_mins(5);
 
@@ -46,6 +46,9 @@ pub(super) struct Pass {
     pub(super) set: ClusterObjectSet,
     /// Digests to store if none are stored yet.
     pub(super) observed: Vec<ObservedPhase>,
+    /// Objects left out because the cluster does not serve their kind; `None` when not all phases
+    /// were looked at.
+    pub(super) deferred: Option<Vec<Identity>>,
 }
 
 /// How a pass ended well.
@@ -96,8 +99,11 @@ pub async fn run(
         })
         .reconcile_on(stream::select(woken, granted))
         .graceful_shutdown_on(shutdown)
-        .run(reconcile, error_policy, ctx);
-    drain(results).await;
+        .run(reconcile, error_policy, Arc::clone(&ctx));
+    tokio::select! {
+        () = drain(results) => {}
+        () = follow_crds(&ctx) => {}
+    }
 }
 
 async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>>) {
@@ -164,6 +170,7 @@ async fn pass(ctx: &Context, set: &ClusterObjectSet) -> Result<Action, ObjectSet
     let mut pass = Pass {
         set: set.clone(),
         observed: Vec::new(),
+        deferred: None,
     };
     let answer = tokio::time::timeout(PASS_LIMIT, converge(ctx, &mut pass)).await;
     let answer = answer.unwrap_or_else(|_| {
@@ -218,7 +225,11 @@ async fn converge(ctx: &Context, pass: &mut Pass) -> Result<Settled, ObjectSetEr
     }
     let account = ctx.identity(&pass.set, &extension)?;
     if pass.set.spec.lifecycle_state == LifecycleState::Archived {
+        pass.deferred = Some(Vec::new());
         return teardown::archive(ctx, pass, &account).await;
+    }
+    if is_paused(&pass.set) {
+        return Ok(waits);
     }
     ctx.accounts.require(&account).await?;
     let client = ctx.accounts.client(&account)?;
@@ -249,7 +260,7 @@ async fn read(ctx: &Context, pass: &mut Pass, account: &Client) -> Result<Conten
 
 async fn roll_out(
     ctx: &Context,
-    pass: &Pass,
+    pass: &mut Pass,
     extension: &ExtensionState,
     client: Client,
     content: &Content,
@@ -269,7 +280,11 @@ async fn roll_out(
     let mut deferred = Vec::new();
     let mut overtaken = false;
     for (index, phase) in content.phases.iter().enumerate() {
-        let report = applier.apply_phase(&revision, index, phase).await?;
+        let report = applier.apply_phase(&revision, index, phase).await;
+        if let Err(ApplyError::Unserved { group, .. }) = &report {
+            ctx.await_group(&pass.set, group);
+        }
+        let report = report?;
         deferred.extend(report.deferred);
         overtaken |= report.overtaken;
         if !report.complete {
@@ -281,6 +296,14 @@ async fn roll_out(
             });
         }
     }
+    ctx.defer(&pass.set, extension, &deferred).await;
+    // Kinds come with a CRD, which wakes the revision; those of an aggregated API come unannounced.
+    let quiet = if deferred.is_empty() {
+        resync()
+    } else {
+        jittered(ctx.settings.managed_resync)
+    };
+    pass.deferred = Some(deferred);
     // What a newer revision made ready is not this one's success: it must never pass for installed.
     if overtaken && !has_succeeded(&pass.set) {
         return Ok(Settled {
@@ -295,17 +318,11 @@ async fn roll_out(
     {
         archive_sibling(ctx, sibling).await?;
     }
-    let mut next = ctx.next_look(&pass.set, ctx.settings.managed_resync);
-    if !deferred.is_empty() {
-        tracing::debug!(
-            ?deferred,
-            "objects of kinds the cluster does not serve are left out"
-        );
-        next = next.min(POLL_DEFERRED);
-    }
     Ok(Settled {
         outcome: Some(Outcome::Complete),
-        next,
+        next: ctx
+            .next_look(&pass.set, ctx.settings.managed_resync)
+            .min(quiet),
         finished: false,
     })
 }
@@ -404,6 +421,7 @@ impl Context {
     /// Drops what is remembered about a revision.
     pub(super) fn forget(&self, set: &ClusterObjectSet) {
         self.watches.release(&set.name_any());
+        self.note_missing(&set.name_any(), &[]);
         let uid = set.uid().unwrap_or_default();
         self.memo.forget(&uid);
         let mut failing = self

@@ -104,7 +104,7 @@ pub struct PolicyRule {
     pub non_resource_urls: Vec<String>,
 }
 
-/// One entry of `spec.webhookdefinitions`, as far as validation reads it.
+/// One entry of `spec.webhookdefinitions`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WebhookDefinition {
     /// `type`, for example `ConversionWebhook`.
@@ -117,6 +117,15 @@ pub struct WebhookDefinition {
     pub conversion_crds: Vec<String>,
     /// `rules`: what an admission webhook is asked about.
     pub rules: Vec<WebhookRule>,
+    /// `containerPort`: the port of the Service.
+    pub container_port: Option<i64>,
+    /// `targetPort`: the port of the pods, a number or a name.
+    pub target_port: Option<Value>,
+    /// `webhookPath`: where on the server it answers.
+    pub webhook_path: Option<String>,
+    /// What a webhook configuration takes over as it is: `rules`, `failurePolicy` and the like,
+    /// each only when present. Keys that the API does not know are not among them.
+    pub settings: Map<String, Value>,
 }
 
 impl WebhookDefinition {
@@ -228,6 +237,15 @@ fn policy_rule(at: &ObjectAt<'_>) -> Result<PolicyRule, FieldError> {
     })
 }
 
+/// Keys of a rule of a webhook configuration.
+const RULE_KEYS: [&str; 5] = [
+    "operations",
+    "apiGroups",
+    "apiVersions",
+    "resources",
+    "scope",
+];
+
 fn webhook(at: &ObjectAt<'_>) -> Result<WebhookDefinition, FieldError> {
     Ok(WebhookDefinition {
         kind: at.field("type").text()?,
@@ -240,5 +258,43 @@ fn webhook(at: &ObjectAt<'_>) -> Result<WebhookDefinition, FieldError> {
                 resources: rule.field("resources").strings()?.unwrap_or_default(),
             })
         })?,
+        container_port: at.field("containerPort").integer()?,
+        target_port: at.field("targetPort").integer_or_text()?,
+        webhook_path: at.field("webhookPath").string()?,
+        settings: webhook_settings(at)?,
     })
+}
+
+fn webhook_settings(at: &ObjectAt<'_>) -> Result<Map<String, Value>, FieldError> {
+    let mut settings = Map::new();
+    let mut put = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            settings.insert(key.to_owned(), value);
+        }
+    };
+    let rules = at.field("rules");
+    let known = rules.each(|rule| {
+        let mut rule = rule.map();
+        rule.retain(|key, value| RULE_KEYS.contains(&key.as_str()) && !value.is_null());
+        Ok(Value::Object(rule))
+    })?;
+    put("rules", rules.value().map(|_| Value::Array(known)));
+    for key in [
+        "failurePolicy",
+        "matchPolicy",
+        "sideEffects",
+        "reinvocationPolicy",
+    ] {
+        put(key, at.field(key).string()?.map(Value::from));
+    }
+    let selector = at.field("objectSelector");
+    selector.object()?;
+    put("objectSelector", selector.value().cloned());
+    put(
+        "timeoutSeconds",
+        at.field("timeoutSeconds").integer()?.map(Value::from),
+    );
+    let versions = at.field("admissionReviewVersions").strings()?;
+    put("admissionReviewVersions", versions.map(Value::from));
+    Ok(settings)
 }

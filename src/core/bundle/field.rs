@@ -90,6 +90,25 @@ impl<'a> At<'a> {
         }
     }
 
+    pub(super) fn integer(&self) -> Result<Option<i64>, FieldError> {
+        match self.value {
+            None => Ok(None),
+            Some(value) => match value.as_i64() {
+                Some(number) => Ok(Some(number)),
+                None => self.mismatch("integer"),
+            },
+        }
+    }
+
+    /// Returns a number or a name, as ports of pods are given.
+    pub(super) fn integer_or_text(&self) -> Result<Option<Value>, FieldError> {
+        match self.value {
+            None => Ok(None),
+            Some(value) if value.is_string() || value.is_i64() => Ok(Some(value.clone())),
+            Some(_) => self.mismatch("integer or string"),
+        }
+    }
+
     /// Returns the items of a list, or nothing when it is absent.
     pub(super) fn list(&self) -> Result<Option<Vec<Self>>, FieldError> {
         match self.value {

@@ -238,6 +238,22 @@ impl Property {
 }
 
 impl Channel {
+    /// Returns the names that some entry skips, whether they are entries or not.
+    pub fn skipped(&self) -> BTreeSet<&str> {
+        let skips = self.entries.iter().flat_map(|entry| &entry.skips);
+        skips.map(String::as_str).collect()
+    }
+
+    /// Returns the names of the entries that no entry replaces or skips.
+    ///
+    /// An entry that names itself is no head either.
+    pub fn heads(&self) -> BTreeSet<&str> {
+        let mut superseded = self.skipped();
+        superseded.extend(self.entries.iter().map(|entry| entry.replaces.as_str()));
+        let names = self.entries.iter().map(|entry| entry.name.as_str());
+        names.filter(|name| !superseded.contains(name)).collect()
+    }
+
     pub(super) fn from_fields(fields: &Fields<'_>) -> Result<Self, FieldError> {
         let entries = fields.objects("entries", |entry| {
             let skip_range = entry.text("skipRange")?;

@@ -1,39 +1,105 @@
 //! `spec.config` against what the bundle lets an administrator choose.
 //!
 //! In: the inline configuration, the install modes of the bundle, the features that are on. Out:
-//! the namespaces the operator watches. The texts of refusals are upstream's, which come from a
-//! JSON schema; here the rules are written out.
+//! the namespaces the operator watches and what is changed about its Deployments. The texts of
+//! refusals are upstream's, which come from a JSON schema; here the rules are written out, and
+//! [`schema`] prints them as a schema.
 //!
 //! Source: rendering.md section 3.
 
-use serde_json::Value;
+mod check;
+mod quantity;
+mod schema;
+mod types;
+mod watch;
 
-use crate::bundle::{Csv, mode};
-use crate::error::{Classify, Disposition, quote};
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::bundle::Csv;
+use crate::error::{Classify, Disposition};
+use check::{Findings, Unknown, unknown_field, wrong_type};
+use watch::Offer;
+
+pub use schema::{example, schema};
 
 /// What may be configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+///
+/// Everything is on by default (README decision 10); each is a feature gate of upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
     /// Whether the install modes SingleNamespace and OwnNamespace are offered; without them the
     /// key `watchNamespace` does not exist and a bundle must support AllNamespaces.
     pub single_own_namespace: bool,
+    /// Whether the key `deploymentConfig` exists.
+    pub deployment_config: bool,
     /// Whether bundles with webhooks are accepted.
     pub webhooks: bool,
 }
 
+impl Default for Features {
+    fn default() -> Self {
+        Self {
+            single_own_namespace: true,
+            deployment_config: true,
+            webhooks: true,
+        }
+    }
+}
+
 /// What the configuration says, valid for the bundle.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
     /// Namespaces the operator watches; one empty name means all of them.
     pub targets: Vec<String>,
+    /// What is changed about every Deployment of the bundle.
+    pub deployment: Option<DeploymentConfig>,
+    /// What a person should know although it stops nothing, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// A valid `deploymentConfig`: every field has the type of rendering.md 3.2, numbers that are
+/// quantities are texts, and fields that no type knows are left out.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DeploymentConfig(Map<String, Value>);
+
+impl DeploymentConfig {
+    /// Checks a value and returns it with the paths of the fields that were left out.
+    pub fn from_value(value: &Value) -> Result<(Self, Vec<String>), ConfigError> {
+        let mut findings = Findings::default();
+        let config = findings.deployment_config(value);
+        let dropped = findings.finish()?;
+        Ok((Self(config), dropped))
+    }
+
+    /// Returns the list under a key; an absent one is empty.
+    pub(crate) fn list(&self, key: &str) -> &[Value] {
+        let list = self.0.get(key).and_then(Value::as_array);
+        list.map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the object under a key; an absent one is not an empty one.
+    pub(crate) fn object(&self, key: &str) -> Option<&Map<String, Value>> {
+        self.0.get(key)?.as_object()
+    }
 }
 
 /// What is wrong with the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid configuration: {}", joined(details))]
-pub struct ConfigError {
-    /// One finding each, without prefix, in a stable order; at least one.
-    pub details: Vec<String>,
+pub enum ConfigError {
+    /// It does not follow the schema.
+    #[error("invalid ClusterExtension configuration: invalid configuration: {}", joined(.0))]
+    Invalid(
+        /// One detail each, in the order of their paths; at least one.
+        Vec<String>,
+    ),
+    /// `deploymentConfig` follows the schema and still cannot be used.
+    #[error("invalid deploymentConfig: failed to unmarshal deploymentConfig: {}", .0.join("; "))]
+    Unusable(
+        /// One reason each, behind its path; at least one.
+        Vec<String>,
+    ),
 }
 
 impl Classify for ConfigError {
@@ -57,8 +123,8 @@ fn joined(details: &[String]) -> String {
 /// Key of the configuration that names the watched namespace.
 const WATCH_NAMESPACE: &str = "watchNamespace";
 
-/// Longest name of a namespace, in characters.
-const MAX_NAME_CHARS: usize = 63;
+/// Key of the configuration that changes the Deployments.
+const DEPLOYMENT_CONFIG: &str = "deploymentConfig";
 
 /// Checks a configuration and returns what it says.
 ///
@@ -73,161 +139,72 @@ pub fn configure(
     inline: Option<&Value>,
     features: Features,
 ) -> Result<Configuration, ConfigError> {
-    let offer = Offer::new(csv, features);
-    let details = findings(&offer, install_namespace, inline);
-    if !details.is_empty() {
-        return Err(ConfigError { details });
-    }
-    let watched = inline.and_then(|inline| inline.get(WATCH_NAMESPACE));
-    let target = watched.and_then(Value::as_str).unwrap_or_default();
-    let targets = vec![target.to_owned()];
-    Ok(Configuration { targets })
-}
-
-/// Which install modes a bundle offers through the configuration.
-struct Offer {
-    all: bool,
-    own: bool,
-    single: bool,
-}
-
-impl Offer {
-    fn new(csv: &Csv, features: Features) -> Self {
-        let supports = |mode| features.single_own_namespace && csv.supports(mode);
-        Self {
-            all: csv.supports(mode::ALL_NAMESPACES),
-            own: supports(mode::OWN_NAMESPACE),
-            single: supports(mode::SINGLE_NAMESPACE),
-        }
-    }
-
-    fn has_watch_namespace(&self) -> bool {
-        self.own || self.single
-    }
-}
-
-/// Returns the findings ordered by key.
-fn findings(offer: &Offer, install_namespace: &str, inline: Option<&Value>) -> Vec<String> {
-    let empty = serde_json::Map::new();
+    let empty = Map::new();
     let map = match inline {
         None | Some(Value::Null) => &empty,
         Some(Value::Object(map)) => map,
-        Some(other) => {
-            return vec![format!(
-                "invalid type: got {}, want object",
-                type_name(other)
-            )];
+        Some(other) => return Err(ConfigError::Invalid(vec![wrong_type("", other, "object")])),
+    };
+    let offer = Offer::new(csv, features);
+    let mut findings = Findings::default();
+    let mut deployment = None;
+    // In the order of the keys, the one that may be required among them.
+    let keys = map.keys().map(String::as_str);
+    for key in keys.chain([WATCH_NAMESPACE]).collect::<BTreeSet<_>>() {
+        match (key, map.get(key)) {
+            (WATCH_NAMESPACE, value) if offer.has_watch_namespace() => {
+                let value = value.unwrap_or(&Value::Null);
+                let details = watch::findings(&offer, install_namespace, value);
+                findings.details.extend(details);
+            }
+            (DEPLOYMENT_CONFIG, Some(value)) if features.deployment_config => {
+                deployment = Some(DeploymentConfig(findings.deployment_config(value)));
+            }
+            (key, Some(_)) => findings.details.push(unknown_field(key)),
+            (_, None) => {}
         }
-    };
-    let mut found: Vec<(&str, Vec<String>)> = map
-        .keys()
-        .filter(|key| *key != WATCH_NAMESPACE || !offer.has_watch_namespace())
-        .map(|key| (key.as_str(), vec![format!("unknown field {}", quote(key))]))
-        .collect();
-    if offer.has_watch_namespace() {
-        let value = map.get(WATCH_NAMESPACE).unwrap_or(&Value::Null);
-        found.push((
-            WATCH_NAMESPACE,
-            watch_namespace(offer, install_namespace, value),
-        ));
     }
-    found.sort_by_key(|(key, _)| *key);
-    found.into_iter().flat_map(|(_, details)| details).collect()
+    let dropped = findings.finish()?;
+    let target = map.get(WATCH_NAMESPACE).and_then(Value::as_str);
+    Ok(Configuration {
+        targets: vec![target.unwrap_or_default().to_owned()],
+        deployment,
+        warnings: dropped_warning(&dropped).into_iter().collect(),
+    })
 }
 
-fn watch_namespace(offer: &Offer, install_namespace: &str, value: &Value) -> Vec<String> {
-    if value.is_null() {
-        return if offer.all {
-            Vec::new()
-        } else {
-            vec![format!("required field \"{WATCH_NAMESPACE}\" is missing")]
-        };
-    }
-    let mut details = match value {
-        Value::String(name) => name_findings(offer, install_namespace, name),
-        other => vec![wrong_type(other, "string")],
-    };
-    if offer.all && !details.is_empty() {
-        // With AllNamespaces the schema has two branches, null and a name, and reports both.
-        details.insert(0, format!("invalid value for field \"{WATCH_NAMESPACE}\""));
-        details.insert(1, wrong_type(value, "null"));
-    }
-    details
+fn dropped_warning(paths: &[String]) -> Option<String> {
+    (!paths.is_empty()).then(|| {
+        let paths = paths.join(", ");
+        format!("the configuration has fields that nothing reads, they are left out: {paths}")
+    })
 }
 
-fn wrong_type(value: &Value, want: &str) -> String {
-    let got = type_name(value);
-    format!("invalid type for field \"{WATCH_NAMESPACE}\": got {got}, want {want}")
-}
+impl Findings {
+    /// Checks the value of `deploymentConfig`.
+    fn deployment_config(&mut self, value: &Value) -> Map<String, Value> {
+        match value {
+            Value::Object(map) => {
+                let fields = types::fields(types::DEPLOYMENT_CONFIG);
+                self.object(fields, Unknown::Refused, map, DEPLOYMENT_CONFIG)
+            }
+            other => {
+                self.details
+                    .push(check::not_an_object(DEPLOYMENT_CONFIG, other));
+                Map::new()
+            }
+        }
+    }
 
-/// Checks the format, and only where that holds length and pattern.
-fn name_findings(offer: &Offer, install_namespace: &str, name: &str) -> Vec<String> {
-    if !install_namespace.is_empty()
-        && let Some((format, reason)) = format_fault(offer, install_namespace, name)
-    {
-        return vec![format!(
-            "invalid format for field \"{WATCH_NAMESPACE}\": '{name}' is not valid {format}: \
-             invalid value {}: {reason}",
-            quote(name)
-        )];
-    }
-    let chars = name.chars().count();
-    let mut details = Vec::new();
-    if chars > MAX_NAME_CHARS {
-        details.push(format!(
-            "field \"{WATCH_NAMESPACE}\" must have maximum length of {MAX_NAME_CHARS} (len={chars})"
-        ));
-    }
-    if chars == 0 {
-        details.push(format!(
-            "field \"{WATCH_NAMESPACE}\" must have minimum length of 1 (len=0)"
-        ));
-    }
-    if !matches_pattern(name) {
-        details.push(format!(
-            "field \"{WATCH_NAMESPACE}\" must match pattern \"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\""
-        ));
-    }
-    details
-}
-
-fn format_fault(offer: &Offer, namespace: &str, name: &str) -> Option<(&'static str, String)> {
-    if offer.own && !offer.single && name != namespace {
-        let reason = format!(
-            "must be {} (the namespace where the operator is installed) because this \
-             operator only supports OwnNamespace install mode",
-            quote(namespace)
-        );
-        return Some(("ownNamespaceInstallMode", reason));
-    }
-    if offer.single && !offer.own && name == namespace {
-        let reason = format!(
-            "must be different from {} (the install namespace) because this operator \
-             uses SingleNamespace install mode to watch a different namespace",
-            quote(namespace)
-        );
-        return Some(("singleNamespaceInstallMode", reason));
-    }
-    None
-}
-
-fn matches_pattern(name: &str) -> bool {
-    let outer = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = name.as_bytes();
-    bytes.first().is_some_and(outer)
-        && bytes.last().is_some_and(outer)
-        && bytes.iter().all(|byte| outer(byte) || *byte == b'-')
-}
-
-/// Names a JSON type as the schema's messages do, which know no integers.
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+    /// Returns the paths that were left out, or what is wrong.
+    fn finish(self) -> Result<Vec<String>, ConfigError> {
+        if !self.details.is_empty() {
+            return Err(ConfigError::Invalid(self.details));
+        }
+        if !self.unusable.is_empty() {
+            return Err(ConfigError::Unusable(self.unusable));
+        }
+        Ok(self.dropped)
     }
 }
 

@@ -2,12 +2,18 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
 
+use super::watch::matches_pattern;
 use super::*;
-use crate::bundle::InstallMode;
+use crate::bundle::{InstallMode, mode};
 use crate::error::Chain;
 
-const ON: Features = Features {
-    single_own_namespace: true,
+fn on() -> Features {
+    Features::default()
+}
+
+const OFF: Features = Features {
+    single_own_namespace: false,
+    deployment_config: false,
     webhooks: false,
 };
 
@@ -35,7 +41,9 @@ fn bundle(letters: &str) -> Csv {
 fn answer(letters: &str, inline: Option<&Value>, features: Features) -> String {
     match configure(&bundle(letters), "ops", inline, features) {
         Ok(configuration) => format!("{:?}", configuration.targets),
-        Err(error) => error.to_string(),
+        Err(error) => error
+            .to_string()
+            .replacen("invalid ClusterExtension configuration: ", "", 1),
     }
 }
 
@@ -68,9 +76,13 @@ fn targets_by_install_mode(#[case] letters: &str, #[case] want: [&str; 4]) {
         json!({"watchNamespace": "dev"}),
     ];
     for (input, want) in inputs.iter().zip(want) {
-        assert_eq!(answer(letters, Some(input), ON), want, "{letters} {input}");
+        assert_eq!(
+            answer(letters, Some(input), on()),
+            want,
+            "{letters} {input}"
+        );
     }
-    assert_eq!(answer(letters, None, ON), want[0]);
+    assert_eq!(answer(letters, None, on()), want[0]);
 }
 
 // rendering.md C5, C6, C7, C8, C9, C10
@@ -115,7 +127,7 @@ fn targets_by_install_mode(#[case] letters: &str, #[case] want: [&str; 4]) {
      \"zeta\"")]
 #[case::longest("OS", json!({"watchNamespace": "a".repeat(63)}), &format!("[{:?}]", "a".repeat(63)))]
 fn reports(#[case] letters: &str, #[case] inline: Value, #[case] want: &str) {
-    assert_eq!(answer(letters, Some(&inline), ON), want);
+    assert_eq!(answer(letters, Some(&inline), on()), want);
 }
 
 // rendering.md C19, C20
@@ -128,13 +140,13 @@ fn a_switched_off_feature_removes_its_key(
     #[case] inline: Value,
     #[case] want: &str,
 ) {
-    assert_eq!(answer(letters, Some(&inline), Features::default()), want);
+    assert_eq!(answer(letters, Some(&inline), OFF), want);
 }
 
 // rendering.md C21
 #[test]
 fn a_wrong_configuration_is_terminal() {
-    let error = configure(&bundle("A"), "ops", Some(&json!({"x": 1})), ON).unwrap_err();
+    let error = configure(&bundle("A"), "ops", Some(&json!({"x": 1})), on()).unwrap_err();
     assert_eq!(
         error.disposition(),
         Disposition::Terminal("InvalidConfiguration")
@@ -151,10 +163,290 @@ proptest! {
     #[test]
     fn accepted_targets_are_namespace_names(letters in "[AOS]{1,3}", name in ".{0,5}") {
         let inline = json!({"watchNamespace": name});
-        let first = configure(&bundle(&letters), "ops", Some(&inline), ON);
-        prop_assert_eq!(&first, &configure(&bundle(&letters), "ops", Some(&inline), ON));
+        let first = configure(&bundle(&letters), "ops", Some(&inline), on());
+        prop_assert_eq!(&first, &configure(&bundle(&letters), "ops", Some(&inline), on()));
         if let Ok(configuration) = first {
             prop_assert!(matches_pattern(&configuration.targets[0]));
         }
+    }
+}
+
+/// What the configuration `{"deploymentConfig": config}` is answered with.
+fn changed(config: Value) -> String {
+    answer("A", Some(&json!({"deploymentConfig": config})), on())
+}
+
+fn invalid(details: &[&str]) -> String {
+    match details {
+        [detail] => format!("invalid configuration: {detail}"),
+        details => format!(
+            "invalid configuration: multiple errors found:\n  - {}",
+            details.join("\n  - ")
+        ),
+    }
+}
+
+// rendering.md 3.3, 3.4, C12, C13, C15, C16, C18 (R12: upstream says `validation failed` for the
+// nested ones)
+#[rstest]
+#[case::env_name(json!({"env": [{"value": "x"}]}),
+    &[r#"required field "deploymentConfig.env.0.name" is missing"#])]
+#[case::null_name(json!({"env": [{"name": null}]}),
+    &[r#"required field "deploymentConfig.env.0.name" is missing"#])]
+#[case::toleration(json!({"tolerations": [{"key": "a"}, {"tolerationSeconds": "5"}]}),
+    &[r#"invalid type for field "deploymentConfig.tolerations.1.tolerationSeconds": got string, want integer"#])]
+#[case::fraction(json!({"tolerations": [{"tolerationSeconds": 1.5}]}),
+    &[r#"invalid type for field "deploymentConfig.tolerations.0.tolerationSeconds": got number, want integer"#])]
+#[case::quantity(json!({"resources": {"limits": {"cpu": true}}}),
+    &[r#"invalid type for field "deploymentConfig.resources.limits.cpu": got boolean, want string or number"#])]
+#[case::host_path(json!({"volumes": [{"name": "v", "hostPath": {}}]}),
+    &[r#"required field "deploymentConfig.volumes.0.hostPath.path" is missing"#])]
+#[case::null_affinity(json!({"affinity": null}),
+    &[r#"field "deploymentConfig.affinity" must not be null"#])]
+#[case::null_item(json!({"env": [null]}), &[r#"field "deploymentConfig.env.0" must not be null"#])]
+#[case::null_value(json!({"annotations": {"a": null}}),
+    &[r#"field "deploymentConfig.annotations.a" must not be null"#])]
+#[case::null(json!(null), &[r#"field "deploymentConfig" must not be null"#])]
+#[case::text(json!("x"), &[r#"invalid type for field "deploymentConfig": got string, want object"#])]
+#[case::selector(json!({"selector": {}}), &[r#"unknown field "selector""#])]
+#[case::env_text(json!({"env": "x"}),
+    &[r#"invalid type for field "deploymentConfig.env": got string, want array"#])]
+#[case::annotation_number(json!({"annotations": {"a": 1}}),
+    &[r#"invalid type for field "deploymentConfig.annotations.a": got number, want string"#])]
+#[case::list_for_object(json!({"resources": []}),
+    &[r#"invalid type for field "deploymentConfig.resources": got array, want object"#])]
+#[case::boolean(json!({"volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": 1}]}),
+    &[r#"invalid type for field "deploymentConfig.volumeMounts.0.readOnly": got number, want boolean"#])]
+#[case::several(json!({"zeta": 1, "volumes": [{}], "env": [{}, {"name": 1}], "alpha": 2}), &[
+    r#"unknown field "alpha""#,
+    r#"required field "deploymentConfig.env.0.name" is missing"#,
+    r#"invalid type for field "deploymentConfig.env.1.name": got number, want string"#,
+    r#"required field "deploymentConfig.volumes.0.name" is missing"#,
+    r#"unknown field "zeta""#])]
+fn a_wrong_deployment_config_is_told_with_its_path(#[case] config: Value, #[case] want: &[&str]) {
+    assert_eq!(changed(config), invalid(want));
+}
+
+// rendering.md 3.2: the keys that nested types require
+#[rstest]
+#[case::env_var(&["env", "0", "name"])]
+#[case::volume(&["volumes", "0", "name"])]
+#[case::mount_name(&["volumeMounts", "0", "name"])]
+#[case::mount_path(&["volumeMounts", "0", "mountPath"])]
+#[case::secret_key(&["env", "0", "valueFrom", "secretKeyRef", "key"])]
+#[case::config_map_key(&["env", "0", "valueFrom", "configMapKeyRef", "key"])]
+#[case::field_path(&["env", "0", "valueFrom", "fieldRef", "fieldPath"])]
+#[case::resource(&["env", "0", "valueFrom", "resourceFieldRef", "resource"])]
+#[case::file_key_volume(&["env", "0", "valueFrom", "fileKeyRef", "volumeName"])]
+#[case::file_key_path(&["env", "0", "valueFrom", "fileKeyRef", "path"])]
+#[case::file_key(&["env", "0", "valueFrom", "fileKeyRef", "key"])]
+#[case::key_to_path_key(&["volumes", "0", "secret", "items", "0", "key"])]
+#[case::key_to_path(&["volumes", "0", "configMap", "items", "0", "path"])]
+#[case::host_path(&["volumes", "0", "hostPath", "path"])]
+#[case::nfs_server(&["volumes", "0", "nfs", "server"])]
+#[case::nfs_path(&["volumes", "0", "nfs", "path"])]
+#[case::csi(&["volumes", "0", "csi", "driver"])]
+#[case::claim(&["volumes", "0", "persistentVolumeClaim", "claimName"])]
+#[case::downward(&["volumes", "0", "downwardAPI", "items", "0", "path"])]
+#[case::resource_claim(&["resources", "claims", "0", "name"])]
+#[case::terms(&["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
+    "nodeSelectorTerms"])]
+#[case::preference(&["affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution",
+    "0", "preference"])]
+#[case::weight(&["affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution",
+    "0", "weight"])]
+#[case::topology(&["affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
+    "0", "topologyKey"])]
+#[case::pod_term(&["affinity", "podAntiAffinity",
+    "preferredDuringSchedulingIgnoredDuringExecution", "0", "podAffinityTerm"])]
+#[case::operator(&["affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "0",
+    "labelSelector", "matchExpressions", "0", "operator"])]
+fn a_nested_key_is_required(#[case] path: &[&str]) {
+    let (key, parents) = path.split_last().unwrap();
+    let config = parents
+        .iter()
+        .rev()
+        .fold(json!({"other": 1}), |inner, part| match *part {
+            "0" => json!([inner]),
+            part => json!({ part: inner }),
+        });
+    let detail = format!(
+        "required field \"deploymentConfig.{}.{key}\" is missing",
+        parents.join(".")
+    );
+    let text = changed(config);
+    assert!(text.contains(&detail), "{text}");
+}
+
+// rendering.md C14, C17: numbers become texts, what no type knows is left out and told
+#[test]
+fn a_deployment_config_is_taken_as_its_types_say() {
+    let config = json!({
+        "resources": {"limits": {"cpu": 1, "memory": 1.5}, "more": 1},
+        "tolerations": [{"tolerationSeconds": 120.0, "nested": {"a": 1}}],
+        "affinity": {},
+    });
+    let inline = json!({"deploymentConfig": config});
+    let configuration = configure(&bundle("A"), "ops", Some(&inline), on()).unwrap();
+    let taken = configuration.deployment.unwrap();
+    assert_eq!(
+        Value::Object(taken.0),
+        json!({
+            "resources": {"limits": {"cpu": "1", "memory": "1.5"}},
+            "tolerations": [{"tolerationSeconds": 120}],
+            "affinity": {},
+        })
+    );
+    assert_eq!(
+        configuration.warnings,
+        [
+            "the configuration has fields that nothing reads, they are left out: \
+             deploymentConfig.resources.more, deploymentConfig.tolerations.0.nested"
+        ]
+    );
+    // rendering.md 3.4
+    let empty = configure(
+        &bundle("A"),
+        "ops",
+        Some(&json!({"deploymentConfig": {}})),
+        on(),
+    );
+    assert_eq!(empty.unwrap().deployment, Some(DeploymentConfig::default()));
+}
+
+// rendering.md 3.3: what passes the schema and cannot be decoded
+#[rstest]
+#[case(json!({"resources": {"limits": {"cpu": "much"}}}), "deploymentConfig.resources.limits.cpu: \
+    quantities must match the regular expression \
+    '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+#[case(json!({"volumes": [{"name": "v", "secret": {"defaultMode": 4294967296_i64}}]}),
+    "deploymentConfig.volumes.0.secret.defaultMode: 4294967296 does not fit into int32")]
+#[case(json!({"tolerations": [{"tolerationSeconds": 1e300}]}),
+    "deploymentConfig.tolerations.0.tolerationSeconds: 1e+300 does not fit into int64")]
+fn what_cannot_be_used_is_terminal(#[case] config: Value, #[case] want: &str) {
+    let inline = json!({"deploymentConfig": config});
+    let error = configure(&bundle("A"), "ops", Some(&inline), on()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("invalid deploymentConfig: failed to unmarshal deploymentConfig: {want}")
+    );
+    assert_eq!(
+        error.disposition(),
+        Disposition::Terminal("InvalidConfiguration")
+    );
+}
+
+fn validator(schema: &Value) -> jsonschema::Validator {
+    jsonschema::draft7::new(schema).unwrap()
+}
+
+// rendering.md 3.2
+#[test]
+fn the_schema_of_a_bundle_without_choice() {
+    let schema = schema(&bundle("A"), OFF);
+    assert_eq!(schema["properties"], json!({}));
+    assert_eq!(schema["additionalProperties"], false);
+    assert!(schema.get("required").is_none() && schema.get("definitions").is_none());
+}
+
+#[rstest]
+#[case("O", json!("ownNamespaceInstallMode"), true)]
+#[case("S", json!("singleNamespaceInstallMode"), true)]
+#[case("OS", Value::Null, true)]
+#[case("AO", json!("ownNamespaceInstallMode"), false)]
+fn the_schema_depends_on_the_install_modes(
+    #[case] letters: &str,
+    #[case] format: Value,
+    #[case] required: bool,
+) {
+    let schema = schema(&bundle(letters), on());
+    let watch = &schema["properties"]["watchNamespace"];
+    let name = if required { watch } else { &watch["anyOf"][1] };
+    assert_eq!(name["format"], format);
+    assert_eq!(schema.get("required").is_some(), required);
+    assert!(schema["definitions"].as_object().unwrap().len() > 70);
+    assert!(schema["definitions"].get("DeploymentConfig").is_none());
+}
+
+#[rstest]
+#[case("A")]
+#[case("O")]
+#[case("S")]
+#[case("OS")]
+#[case("AO")]
+#[case("AOS")]
+fn the_example_is_accepted(#[case] letters: &str) {
+    let long = "n".repeat(63);
+    for namespace in ["ops", &long] {
+        let example = example(&bundle(letters), namespace, on());
+        let inline = &example["inline"];
+        let taken = configure(&bundle(letters), namespace, Some(inline), on()).unwrap();
+        assert_eq!(taken.warnings, Vec::<String>::new());
+        assert!(validator(&schema(&bundle(letters), on())).is_valid(inline));
+    }
+}
+
+/// Values that are often nearly right.
+fn any_config() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        Just(json!(true)),
+        Just(json!(1)),
+        Just(json!(1.5)),
+        Just(json!("500m")),
+        Just(json!({})),
+        Just(json!([])),
+    ];
+    let key = prop_oneof![
+        Just("name"),
+        Just("env"),
+        Just("valueFrom"),
+        Just("volumes"),
+        Just("secret"),
+        Just("hostPath"),
+        Just("path"),
+        Just("mountPath"),
+        Just("resources"),
+        Just("limits"),
+        Just("tolerations"),
+        Just("tolerationSeconds"),
+        Just("affinity"),
+        Just("nodeAffinity"),
+        Just("annotations"),
+        Just("nodeSelector"),
+    ];
+    leaf.prop_recursive(5, 24, 3, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
+            proptest::collection::btree_map(key.clone(), inner, 0..4).prop_map(|map| map
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect::<Map<_, _>>()
+                .into()),
+        ]
+    })
+}
+
+proptest! {
+    // rendering.md 3.2: the rules and the schema we print are the same, and C22
+    #[test]
+    fn the_schema_accepts_what_the_rules_accept(
+        letters in "(A|OS|AOS)",
+        config in any_config(),
+        watch in prop_oneof![Just(Value::Null), Just(json!("dev")), Just(json!("")), Just(json!(1))],
+    ) {
+        static SCHEMAS: std::sync::LazyLock<Vec<(&str, jsonschema::Validator)>> =
+            std::sync::LazyLock::new(|| {
+                let all = ["A", "OS", "AOS"].into_iter();
+                all.map(|letters| (letters, validator(&schema(&bundle(letters), on())))).collect()
+            });
+        let mut inline = json!({"deploymentConfig": config});
+        if letters != "A" {
+            inline["watchNamespace"] = watch;
+        }
+        let ours = configure(&bundle(&letters), "ops", Some(&inline), on());
+        let by_schema = SCHEMAS.iter().find(|(known, _)| *known == letters).unwrap().1.is_valid(&inline);
+        prop_assert_eq!(!matches!(ours, Err(ConfigError::Invalid(_))), by_schema, "{:?}", ours);
+        prop_assert_eq!(&ours, &configure(&bundle(&letters), "ops", Some(&inline), on()));
     }
 }

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use olm_api::keys::annotation;
 use serde_json::{Map, Value, json};
 
-use super::{RenderOptions, object, quantity};
+use super::certificate::webhook_deployments;
+use super::name::{certificate_name, service_name};
+use super::{RenderOptions, deployment_config, object, quantity, volume};
 use crate::bundle::{Csv, StrategyDeployment};
 use crate::object::Object;
 
@@ -50,6 +52,9 @@ fn deployment(entry: &StrategyDeployment, csv: &Csv, options: &RenderOptions) ->
     let mut template = known(&entry.template, &TEMPLATE_KEYS);
     if let Some(Value::Object(pod)) = template.get_mut("spec") {
         quantity::write_as_text(pod);
+        if options.certificates.is_some() && webhook_deployments(csv).contains(&*entry.name) {
+            volume::mount(pod, &certificate_name(&service_name(&entry.name)));
+        }
     }
     template.insert("metadata".to_owned(), Value::Object(metadata));
     let mut spec = known(&entry.spec, &SPEC_KEYS);
@@ -67,6 +72,9 @@ fn deployment(entry: &StrategyDeployment, csv: &Csv, options: &RenderOptions) ->
     if let Some(labels) = &entry.label {
         let metadata = deployment.metadata_mut();
         metadata.insert("labels".to_owned(), text_map(labels));
+    }
+    if let Some(config) = &options.deployment {
+        deployment_config::apply(&mut deployment, config);
     }
     deployment
 }

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::RenderError;
 use crate::object::Object;
 
@@ -25,8 +27,9 @@ pub(super) struct Merged {
 }
 
 impl Merged {
-    pub(super) fn add_generated(&mut self, object: Object) -> Result<(), RenderError> {
-        self.add(Origin::Generated, object)
+    pub(super) fn add_all_generated(&mut self, objects: Vec<Object>) -> Result<(), RenderError> {
+        let mut objects = objects.into_iter();
+        objects.try_for_each(|object| self.add(Origin::Generated, object))
     }
 
     pub(super) fn add_manifest(&mut self, object: Object) -> Result<(), RenderError> {
@@ -42,6 +45,7 @@ impl Merged {
         let identity = object.identity();
         let (group, kind, namespace, name) = identity.key();
         let is_account = group.is_empty() && kind == "ServiceAccount";
+        let is_service = group.is_empty() && kind == "Service";
         let key = (
             group.to_owned(),
             kind.to_owned(),
@@ -61,6 +65,11 @@ impl Merged {
             }
             return Ok(());
         }
+        if is_service && known.0 == Origin::Manifest && origin == Origin::Generated {
+            // The generated one leads to the webhook server, whatever the author's did.
+            *known = (origin, annotated_as(object, &known.1));
+            return Ok(());
+        }
         if stripped(&known.1) == stripped(&object) {
             return Ok(());
         }
@@ -72,6 +81,26 @@ impl Merged {
         };
         Err(RenderError::Different { kind, name })
     }
+}
+
+/// Adds labels and annotations of `other` where the object has none of the same key.
+fn annotated_as(mut object: Object, other: &Object) -> Object {
+    for key in ["labels", "annotations"] {
+        let Some(Value::Object(theirs)) = other.0.get("metadata").and_then(|meta| meta.get(key))
+        else {
+            continue;
+        };
+        let mut merged = theirs.clone();
+        if let Some(Value::Object(own)) = object.metadata_mut().remove(key) {
+            merged.extend(own);
+        }
+        if !merged.is_empty() {
+            object
+                .metadata_mut()
+                .insert(key.to_owned(), Value::Object(merged));
+        }
+    }
+    object
 }
 
 /// Returns the object without what a cluster would have added.

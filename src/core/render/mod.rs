@@ -4,26 +4,32 @@
 //! order support, configuration, validation, targets, objects, and the first of these that fails
 //! decides the message. Labels and stripping for a revision are [`handover`]'s.
 //!
-//! Not here yet: webhooks and their certificates, `deploymentConfig`.
-//!
 //! Source: rendering.md sections 2 to 4.
 
+mod certificate;
 mod deployment;
+mod deployment_config;
 mod manifest;
 mod merge;
 mod name;
 mod quantity;
 mod rbac;
+mod volume;
+mod webhook;
 
 pub mod handover;
 
 use serde_json::{Map, Value, json};
 
 use crate::bundle::{self, Bundle, Csv, ValidationError, mode};
-use crate::config::{self, ConfigError, Features};
+use crate::config::{self, ConfigError, DeploymentConfig, Features};
 use crate::error::{Classify, Disposition};
 use crate::object::Object;
 
+pub use certificate::{
+    CertificateProvider, CertificateRequest, CertificateSource, Served, UnknownCertificateSource,
+    certificate_requests, choose_certificates,
+};
 pub use name::{hash, unique};
 
 /// Where an installation that watches another namespace gets its namespaced rights.
@@ -48,6 +54,8 @@ pub struct Settings<'a> {
     pub features: Features,
     /// Where namespaced rights go.
     pub role_placement: RolePlacement,
+    /// Who issues the certificates of webhooks; nobody leaves that to whoever applies the objects.
+    pub certificates: Option<CertificateProvider>,
 }
 
 /// Options of [`render`], the configuration already judged.
@@ -59,6 +67,10 @@ pub struct RenderOptions {
     pub targets: Vec<String>,
     /// Where namespaced rights go.
     pub role_placement: RolePlacement,
+    /// What the administrator changes about every Deployment.
+    pub deployment: Option<DeploymentConfig>,
+    /// Who issues the certificates of webhooks; nobody leaves that to whoever applies the objects.
+    pub certificates: Option<CertificateProvider>,
 }
 
 /// What a bundle becomes.
@@ -66,6 +78,8 @@ pub struct RenderOptions {
 pub struct Rendered {
     /// The objects, no identity twice; the order has no meaning for applying but never varies.
     pub objects: Vec<Object>,
+    /// The certificates that the controller has to issue; none unless it is their source.
+    pub certificate_requests: Vec<CertificateRequest>,
     /// What a person should know although it stops nothing, one sentence each.
     pub warnings: Vec<String>,
 }
@@ -77,7 +91,7 @@ pub enum RenderError {
     #[error("unsupported bundle: {0}")]
     Unsupported(&'static str),
     /// The configuration of the extension does not fit the bundle.
-    #[error("invalid ClusterExtension configuration")]
+    #[error(transparent)]
     Config(#[from] ConfigError),
     /// The bundle is faulty.
     #[error(transparent)]
@@ -89,6 +103,26 @@ pub enum RenderError {
         targets: String,
         /// Why not.
         reason: String,
+    },
+    /// More than one webhook converts a custom resource.
+    #[error(
+        "custom resource definition '{0}' is referenced by multiple conversion webhook definitions"
+    )]
+    ManyConversions(String),
+    /// The API server calls no conversion webhook for a CRD that keeps unknown fields.
+    #[error(
+        "custom resource definition '{0}' must have .spec.preserveUnknownFields set to false to \
+         let API Server call webhook to do the conversion"
+    )]
+    PreservesUnknownFields(String),
+    /// Two webhooks of a deployment lead through one port of its Service to different places
+    /// (rendering.md R18).
+    #[error("webhooks of deployment '{deployment}' use port {port} with different target ports")]
+    PortClash {
+        /// Name of the deployment.
+        deployment: String,
+        /// The port.
+        port: i64,
     },
     /// Two objects claim one identity and are not the same (rendering.md 4.12).
     #[error("bundle contains two different objects of kind {kind} named {name:?}")]
@@ -108,6 +142,9 @@ impl Classify for RenderError {
             Self::Unsupported(_)
             | Self::Invalid(_)
             | Self::Targets { .. }
+            | Self::ManyConversions(_)
+            | Self::PreservesUnknownFields(_)
+            | Self::PortClash { .. }
             | Self::Different { .. } => Disposition::Retry,
         }
     }
@@ -125,14 +162,18 @@ pub fn render_configured(
         settings.inline,
         settings.features,
     )?;
-    render(
+    let mut rendered = render(
         bundle,
         &RenderOptions {
             install_namespace: settings.install_namespace.to_owned(),
             targets: configuration.targets,
             role_placement: settings.role_placement,
+            deployment: configuration.deployment,
+            certificates: settings.certificates.clone(),
         },
-    )
+    )?;
+    rendered.warnings.extend(configuration.warnings);
+    Ok(rendered)
 }
 
 /// Refuses bundles that need what is not supported, whatever the configuration.
@@ -161,40 +202,44 @@ pub fn check_support(csv: &Csv, features: Features) -> Result<(), RenderError> {
     Err(RenderError::Unsupported(reason))
 }
 
-/// Validates a bundle and makes its objects.
-///
-/// Support and configuration are the caller's; webhook definitions are refused, since nothing is
-/// generated for them yet.
+/// Validates a bundle and makes its objects; support and configuration are the caller's.
 pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, RenderError> {
     bundle::validate(bundle)?;
-    check_targets(&bundle.csv, options)?;
-    if !bundle.csv.webhooks.is_empty() {
-        return Err(RenderError::Unsupported(
-            "webhookDefinitions are not supported",
-        ));
-    }
+    let csv = &bundle.csv;
+    check_targets(csv, options)?;
     let mut merged = merge::Merged::default();
     let namespace = options.install_namespace.as_str();
-    let generated = rbac::service_accounts(&bundle.csv, namespace)
-        .into_iter()
-        .chain(rbac::roles(&bundle.csv, options))
-        .chain(rbac::cluster_roles(&bundle.csv, options));
-    for object in generated {
-        merged.add_generated(object)?;
-    }
+    merged.add_all_generated(rbac::service_accounts(csv, namespace))?;
+    merged.add_all_generated(rbac::roles(csv, options))?;
+    merged.add_all_generated(rbac::cluster_roles(csv, options))?;
     for object in &bundle.crds {
-        merged.add_manifest(manifest::crd(object))?;
+        let crd = webhook::convert(manifest::crd(object), csv, options)?;
+        merged.add_manifest(crd)?;
     }
     for object in &bundle.others {
         merged.add_manifest(manifest::other(object, namespace))?;
     }
-    for deployment in deployment::deployments(&bundle.csv, options) {
-        merged.add_generated(deployment)?;
-    }
+    merged.add_all_generated(deployment::deployments(csv, options))?;
+    merged.add_all_generated(webhook::validating(csv, options))?;
+    merged.add_all_generated(webhook::mutating(csv, options))?;
+    merged.add_all_generated(webhook::services(csv, options)?)?;
+    let certificates = options.certificates.as_ref();
+    let provided = certificates.map(|provider| provider.objects(csv, namespace));
+    merged.add_all_generated(provided.unwrap_or_default())?;
     let objects = merged.into_objects();
     let mut warnings = bundle.warnings.clone();
     warnings.extend(manifest::foreign_subjects(&objects, namespace));
-    Ok(Rendered { objects, warnings })
+    let issues =
+        certificates.map(CertificateProvider::source) == Some(CertificateSource::SelfSigned);
+    Ok(Rendered {
+        objects,
+        certificate_requests: if issues {
+            certificate_requests(csv, namespace)
+        } else {
+            Vec::new()
+        },
+        warnings,
+    })
 }
 
 /// Refuses targets that the install modes do not cover.
@@ -255,4 +300,8 @@ fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Map<Str
 }
 
 #[cfg(test)]
+mod deployment_config_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod webhook_tests;

@@ -18,7 +18,33 @@ const MAX_NAME_BYTES: usize = 63;
 ///
 /// Example: `("foo.v1.0.0-my-sa", "1lu1q")` gives `foo.v1.0.0-my-sa-1lu1q`.
 pub fn unique(base: &str, suffix: &str) -> String {
-    let end = if base.len() + suffix.len() > MAX_NAME_BYTES {
+    joined(base, suffix, MAX_NAME_BYTES)
+}
+
+/// Joins two parts as [`unique`] does, into at most 63 bytes, which names of Services must fit
+/// into (rendering.md R4).
+fn unique_label(base: &str, suffix: &str) -> String {
+    joined(base, suffix, MAX_NAME_BYTES - 1)
+}
+
+/// Returns the name of the Service before the webhooks of a deployment.
+pub(super) fn service_name(deployment: &str) -> String {
+    unique_label(&deployment.replace('.', "-"), "service")
+}
+
+/// Returns the name of a webhook Service's certificate and of the Secret that holds it.
+pub(super) fn certificate_name(service: &str) -> String {
+    unique(service, "cert")
+}
+
+/// Returns the name of the cert-manager Issuer of a certificate.
+pub(super) fn issuer_name(certificate: &str) -> String {
+    unique(certificate, "selfsigned-issuer")
+}
+
+/// Joins two parts, cutting the first if they have more than `uncut` bytes together.
+fn joined(base: &str, suffix: &str, uncut: usize) -> String {
+    let end = if base.len() + suffix.len() > uncut {
         MAX_NAME_BYTES.saturating_sub(suffix.len() + 1)
     } else {
         base.len()

@@ -11,6 +11,7 @@ use crate::yaml;
 
 const NONE: Features = Features {
     single_own_namespace: false,
+    deployment_config: false,
     webhooks: false,
 };
 
@@ -20,6 +21,7 @@ fn settings(features: Features) -> Settings<'static> {
         inline: None,
         features,
         role_placement: RolePlacement::default(),
+        certificates: None,
     }
 }
 
@@ -28,6 +30,8 @@ fn options(target: &str) -> RenderOptions {
         install_namespace: "ops".to_owned(),
         targets: vec![target.to_owned()],
         role_placement: RolePlacement::TargetsAndInstall,
+        deployment: None,
+        certificates: None,
     }
 }
 
@@ -245,14 +249,21 @@ fn namespaced_rights_go_to(
     NONE,
     "unsupported bundle: bundle does not support AllNamespaces install mode"
 )]
-#[case::no_modes("[]", "{}", Features { single_own_namespace: true, webhooks: false },
+#[case::no_modes(
+    "[]",
+    "{}",
+    Features::default(),
     "unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace \
-     OwnNamespace] install modes")]
-#[case::multi_alone("[{type: MultiNamespace, supported: true}, \
-      {type: AllNamespaces, supported: false}]", "{}",
-    Features { single_own_namespace: true, webhooks: false },
+     OwnNamespace] install modes"
+)]
+#[case::multi_alone(
+    "[{type: MultiNamespace, supported: true}, \
+      {type: AllNamespaces, supported: false}]",
+    "{}",
+    Features::default(),
     "unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace \
-     OwnNamespace] install modes")]
+     OwnNamespace] install modes"
+)]
 fn unsupported_bundles_are_refused_before_their_configuration(
     #[case] modes: &str,
     #[case] spec: &str,

@@ -154,7 +154,9 @@ impl Query<'_> {
     }
 
     /// Returns the installed version successors are judged by, if they are judged at all.
-    fn successor_basis(&self) -> Result<Option<&crate::version::VersionRelease>, InstalledError> {
+    pub(super) fn successor_basis(
+        &self,
+    ) -> Result<Option<&crate::version::VersionRelease>, InstalledError> {
         match &self.installed {
             Some(installed) if !self.self_certified => {
                 installed.as_ref().map(Some).map_err(Clone::clone)
@@ -230,7 +232,7 @@ impl Query<'_> {
 
     /// Orders the bundles of one catalog, the best first: not deprecated, with a version, the
     /// higher version and release, then the name of the installed bundle, then the smaller name.
-    fn preference(&self, package: &PackageIndex, a: &Bundle, b: &Bundle) -> Ordering {
+    pub(super) fn preference(&self, package: &PackageIndex, a: &Bundle, b: &Bundle) -> Ordering {
         let release_support = self.options.release_support;
         let versions = match (a.version(release_support), b.version(release_support)) {
             (Ok(a), Ok(b)) => b.precedence(a),

@@ -1,8 +1,10 @@
 //! The filters inside one catalog, and why a bundle does not pass.
 
+use std::iter::once_with;
 use std::sync::Arc;
 
 use super::Query;
+use super::edge::leads_from;
 use super::policy::HeldReason;
 use super::validate::ValidationError;
 use crate::catalog::{Bundle, Entry, PackageIndex};
@@ -79,18 +81,36 @@ impl Query<'_> {
         bundle: &Bundle,
         installed: Option<&VersionRelease>,
     ) -> Result<(), Reason> {
-        let filter = &self.request.filter;
-        if !filter.channels.is_empty() && self.considered(package, bundle).next().is_none() {
-            return Err(Reason::NotInRequestedChannels);
-        }
-        self.in_range(bundle)?;
-        if let Some(installed) = installed {
-            self.follows(package, bundle, installed)?;
-        }
-        let fits = self.fits(bundle);
-        fits.map_err(|error| Reason::Unfit(Arc::new(error)))
+        let mut failures = self.failures(package, bundle, installed);
+        failures.next().map_or(Ok(()), Err)
     }
 
+    /// Returns why a bundle is no candidate, at most one reason a filter, in the order of the
+    /// filters; none is evaluated before it is asked for.
+    pub(super) fn failures<'q>(
+        &'q self,
+        package: &'q PackageIndex,
+        bundle: &'q Bundle,
+        installed: Option<&'q VersionRelease>,
+    ) -> impl Iterator<Item = Reason> + 'q {
+        let channel = once_with(move || self.in_channels(package, bundle));
+        let version = once_with(move || self.in_range(bundle));
+        let successor = once_with(move || self.follows(package, bundle, installed?).err());
+        let fit = once_with(move || self.fits(bundle).err());
+        let unfit = fit.map(|why| why.map(|why| Reason::Unfit(Arc::new(why))));
+        let failed = channel.chain(version).map(Result::err);
+        failed.chain(successor).chain(unfit).flatten()
+    }
+
+    fn in_channels(&self, package: &PackageIndex, bundle: &Bundle) -> Result<(), Reason> {
+        let requested = !self.request.filter.channels.is_empty();
+        if requested && self.considered(package, bundle).next().is_none() {
+            return Err(Reason::NotInRequestedChannels);
+        }
+        Ok(())
+    }
+
+    /// The update policy judges successors alone: nothing else is kept back from anybody.
     fn follows(
         &self,
         package: &PackageIndex,
@@ -132,41 +152,35 @@ impl Query<'_> {
         bundle: &Bundle,
         installed: &VersionRelease,
     ) -> bool {
-        let version = bundle.version(self.options.release_support);
-        if version.is_ok_and(|version| version.precedence(installed).is_eq()) {
+        if self.is_version(bundle, installed) {
             return true;
         }
         let name = self.request.installed.as_ref().map(|it| it.name.as_str());
         self.considered(package, bundle)
-            .any(|entry| leads_from(entry, name.unwrap_or_default(), installed))
+            .any(|entry| leads_from(entry, name.unwrap_or_default(), &installed.version))
+    }
+
+    /// Says whether a bundle has this version and release, whatever its name.
+    pub(super) fn is_version(&self, bundle: &Bundle, installed: &VersionRelease) -> bool {
+        let version = bundle.version(self.options.release_support);
+        version.is_ok_and(|version| version.precedence(installed).is_eq())
     }
 
     /// Returns the entries of a bundle in the requested channels, or in all if none is requested.
-    fn considered<'p>(
+    pub(super) fn considered<'p>(
         &self,
         package: &'p PackageIndex,
         bundle: &'p Bundle,
     ) -> impl Iterator<Item = &'p Entry> {
-        let channels = &self.request.filter.channels;
         let entries = package.entries_of(&bundle.name);
         entries
-            .filter(|(channel, _)| {
-                channels.is_empty() || channels.iter().any(|requested| requested == channel)
-            })
+            .filter(|(channel, _)| self.considers(channel))
             .map(|(_, entry)| entry)
     }
-}
 
-/// Says whether an entry has an edge from the installed bundle; a skip range that is no range has
-/// none.
-fn leads_from(entry: &Entry, name: &str, installed: &VersionRelease) -> bool {
-    let skips = || entry.skips.iter().any(|skipped| skipped == name);
-    let skip_range = || {
-        let range = entry
-            .skip_range
-            .as_ref()
-            .and_then(|it| it.range.as_ref().ok());
-        range.is_some_and(|range| range.contains(&installed.version))
-    };
-    entry.replaces == name || skips() || skip_range()
+    /// Says whether a channel is requested, or none is.
+    pub(super) fn considers(&self, channel: &str) -> bool {
+        let channels = &self.request.filter.channels;
+        channels.is_empty() || channels.iter().any(|requested| requested == channel)
+    }
 }

@@ -16,7 +16,6 @@ use crate::version::Version;
 
 /// The cluster around the extension that is resolved.
 pub(super) struct Surroundings<'r> {
-    environment: &'r Environment,
     /// What is installed of the extension itself.
     current: Option<Current<'r>>,
     /// What else is installed.
@@ -62,7 +61,6 @@ impl<'r> Surroundings<'r> {
             )))
         });
         Self {
-            environment,
             current: told.map(Current::Told).or(asked),
             others: Installed::new(providers().filter(|provider| provider.origin != origin)),
             dependents: OnceCell::new(),
@@ -74,29 +72,29 @@ impl<'r> Surroundings<'r> {
     }
 
     /// Returns what else is installed and has constraints that are met now.
-    fn dependents(&self) -> &[Dependent<'r>] {
+    fn dependents(&self, environment: &Environment) -> &[Dependent<'r>] {
         let found = || {
             let providers = self.others.providers().iter();
-            let with = providers.filter(|provider| !provider.constraints().is_empty());
-            let dependents = with.map(|provider| self.dependent(provider));
+            let with = providers.filter(|provider| !provider.declared().is_empty());
+            let dependents = with.map(|provider| self.dependent(provider, environment));
             dependents.filter(|it| !it.met.is_empty()).collect()
         };
         self.dependents.get_or_init(found)
     }
 
-    fn dependent(&self, provider: &'r Provider) -> Dependent<'r> {
+    fn dependent(&self, provider: &'r Provider, environment: &Environment) -> Dependent<'r> {
         let all = self.others.providers().iter().copied();
         let others: Vec<&'r Provider> = all
             .filter(|other| other.origin != provider.origin)
             .collect();
         let now = Installed::new(others.iter().copied().chain(self.current()));
         let view = View {
-            environment: self.environment,
+            environment,
             subject: Subject::Provider(provider),
             others: &now,
             step: None,
         };
-        let constraints = provider.constraints().iter();
+        let constraints = provider.declared().iter();
         let valid = constraints.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
         let met = valid.filter(|(_, constraint)| view.verdict(constraint) == Verdict::Met);
         Dependent {
@@ -145,24 +143,20 @@ impl Query<'_> {
 
     fn candidate<'q>(&'q self, bundle: &'q Bundle) -> Candidate<'q> {
         Candidate::new(
-            Origin::ClusterExtension(self.environment().resolving.clone()),
+            Origin::ClusterExtension(self.environment.resolving.clone()),
             &self.request.filter.package_name,
             bundle,
             self.options.release_support,
         )
     }
 
-    fn environment(&self) -> &Environment {
-        self.surroundings.environment
-    }
-
     /// Returns the constraints of a bundle that are not met, in the order of its properties.
     fn judgements(&self, candidate: &Candidate<'_>) -> Result<Vec<Judgement>, ValidationError> {
         let bundle = candidate.bundle;
         let mut judgements = Vec::new();
-        if self.environment().judges() {
+        if self.environment.judges() {
             let view = View {
-                environment: self.environment(),
+                environment: self.environment,
                 subject: Subject::Candidate(candidate, self.surroundings.current()),
                 others: &self.surroundings.others,
                 step: None,
@@ -190,7 +184,7 @@ impl Query<'_> {
     /// Returns the judgement on the version of the cluster, if that is too old.
     fn kubernetes(&self, bundle: &Bundle) -> Result<Option<Judgement>, ValidationError> {
         let (Some(minimum), Some(cluster)) =
-            (&bundle.min_kube_version, &self.environment().kube_version)
+            (&bundle.min_kube_version, &self.environment.kube_version)
         else {
             return Ok(None);
         };
@@ -218,7 +212,7 @@ impl Query<'_> {
             message: None,
             test: Test::Kubernetes {
                 minimum: minimum.clone(),
-                cluster: cluster.to_string(),
+                cluster: Some(cluster.to_string()),
             },
         };
         Ok(Some(Judgement {
@@ -243,7 +237,7 @@ impl Query<'_> {
         };
         let broken = |dependent: &Dependent<'_>| {
             let view = View {
-                environment: self.environment(),
+                environment: self.environment,
                 subject: Subject::Provider(dependent.provider),
                 others: &dependent.others,
                 step: Some(step),
@@ -258,7 +252,7 @@ impl Query<'_> {
                     .collect(),
             }
         };
-        let dependents = self.surroundings.dependents().iter();
+        let dependents = self.surroundings.dependents(self.environment).iter();
         dependents
             .map(broken)
             .filter(|breakage| !breakage.constraints.is_empty())

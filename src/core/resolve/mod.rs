@@ -8,13 +8,17 @@
 //! Source: resolution.md sections 1 and 4.
 
 mod catalogs;
+mod classic;
 pub mod constraint;
+mod edge;
 mod environment;
 mod error;
 mod filter;
 mod fit;
 mod policy;
+pub mod report;
 mod selector;
+mod update;
 mod validate;
 
 #[cfg(test)]
@@ -22,11 +26,13 @@ mod tests;
 
 pub use crate::catalog::GroupVersionKind;
 pub use catalogs::{Catalog, CatalogProblem, Unavailability};
+pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
 pub use environment::{Environment, Knowledge, Origin, Provider, ServedKinds};
 pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
 pub use filter::{Exclusion, Reason};
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
 pub use selector::{Selector, SelectorError};
+pub use update::{Offer, Update, Why, pending};
 pub use validate::{Dependencies, ValidationError};
 
 use std::fmt;
@@ -215,6 +221,7 @@ impl<'a> Resolution<'a> {
 /// A request whose parts are parsed.
 struct Query<'r> {
     request: &'r Request,
+    environment: &'r Environment,
     options: &'r Options,
     surroundings: Surroundings<'r>,
     range: Option<VersionRange>,
@@ -276,6 +283,7 @@ impl<'r> Query<'r> {
         let self_certified = policy == UpgradeConstraintPolicy::SelfCertified;
         let mut query = Self {
             request,
+            environment,
             options,
             surroundings: Surroundings::new(environment, request),
             range,
@@ -375,7 +383,7 @@ impl<'r> Query<'r> {
 
 impl Installed {
     /// Reads the recorded version: a release recorded apart selects the explicit rule.
-    fn parse(&self) -> Result<VersionRelease, InstalledError> {
+    pub(crate) fn parse(&self) -> Result<VersionRelease, InstalledError> {
         let parsed: Result<_, VersionReleaseError> = match &self.release {
             Some(release) => VersionRelease::explicit(&self.version, release),
             None => VersionRelease::legacy(&self.version),

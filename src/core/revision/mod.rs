@@ -11,10 +11,12 @@ mod identity;
 mod managed;
 pub mod number;
 mod observed;
+mod optional;
 mod pack;
 mod phase;
 mod plan;
 mod probe;
+mod provider;
 mod report;
 mod selector;
 #[cfg(test)]
@@ -28,6 +30,7 @@ pub use managed::{
     Mark, desired_object, fingerprint, forbidden_metadata, is_unchanged, orphaned, released,
 };
 pub use observed::changed;
+pub use optional::{OPTIONAL_GROUPS, is_optional_group};
 pub use pack::{
     ContentRef, ContentSecret, MAX_OBJECT_BYTES, MAX_SECRET_BYTES, Packed, digest, digest_packed,
     pack, unpack,
@@ -37,10 +40,12 @@ pub use phase::{
     reject_duplicates, removal_groups,
 };
 pub use plan::{
-    Change, Desired, Extension, RETENTION, States, build, compare, has_succeeded, namespace_of,
-    needs_patch, next_number, outdated, rebuild, referenced_secrets, revision_name, sort, states,
+    Change, Desired, Extension, RETENTION, States, build, compare, has_succeeded, installed_bundle,
+    namespace_of, needs_patch, next_number, outdated, rebuild, referenced_secrets, revision_name,
+    sort, states,
 };
 pub use probe::{Readiness, built_in, evaluate};
+pub use provider::{provider, recorded_constraints, served_kinds};
 pub use report::{Deadline, Outcome, bundle_version, deadline, statements};
 
 /// Lower-case hexadecimal digits of `bytes`.

@@ -13,6 +13,7 @@ use olm_api::{
 use super::RevisionError;
 use super::pack::{Packed, digest_packed};
 use super::phase::Phase;
+use crate::resolve::Installed;
 
 /// Archived revisions that are kept beside those still in use.
 pub const RETENTION: usize = 5;
@@ -93,6 +94,17 @@ pub fn states(revisions: &[ClusterObjectSet]) -> States<'_> {
         }
     }
     states
+}
+
+/// Returns the bundle of a revision, as its annotations record it for the next resolution.
+pub fn installed_bundle(revision: &ClusterObjectSet) -> Installed {
+    let annotations = revision.metadata.annotations.as_ref();
+    let text = |key: &str| annotations.and_then(|all| all.get(key)).cloned();
+    Installed {
+        name: text(annotation::BUNDLE_NAME).unwrap_or_default(),
+        version: text(annotation::BUNDLE_VERSION).unwrap_or_default(),
+        release: text(annotation::BUNDLE_RELEASE),
+    }
 }
 
 /// Says whether a revision was ever rolled out completely.

@@ -112,8 +112,27 @@ pub fn summarize(
             deprecations(conditions, revisions, pass, now);
         }
     }
-    extension_ready(conditions, pass.generation, pass.notes).put(conditions, pass.generation, now);
+    let deferred = pass.revisions.as_ref().ok().and_then(deferred);
+    let notes: Vec<Note> = pass.notes.iter().cloned().chain(deferred).collect();
+    extension_ready(conditions, pass.generation, &notes).put(conditions, pass.generation, now);
     status
+}
+
+/// `Paused`, while the annotation says so.
+pub fn paused() -> Statement {
+    Statement::yes(types::PAUSED, reasons::PAUSED, text::PAUSED)
+}
+
+/// What the newest revision leaves out because the cluster does not serve its kind (README
+/// decision 21).
+fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
+    let installed = revisions.installed.as_ref().map(|one| &one.revision);
+    let newest = revisions.rolling.last().or(installed)?;
+    let found = find(newest.conditions, types::DEFERRED)?;
+    Some(Note {
+        reason: reasons::OBJECTS_DEFERRED,
+        message: found.message.clone(),
+    })
 }
 
 /// `Installed`: nobody can say.

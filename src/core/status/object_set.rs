@@ -85,6 +85,19 @@ pub fn reconciling(error: impl Into<String>) -> Statement {
     Statement::unknown(types::AVAILABLE, reasons::RECONCILING, error)
 }
 
+/// `Deferred`: objects of optional kinds wait until the cluster serves their kind; each as
+/// [`crate::revision::object_text`] writes it.
+pub fn deferred(objects: &[String]) -> Statement {
+    Statement::yes(
+        types::DEFERRED,
+        reasons::OBJECTS_DEFERRED,
+        format!(
+            "Left out until the cluster serves their kind: {}",
+            objects.join(", ")
+        ),
+    )
+}
+
 /// `Succeeded`: rolled out completely. Set once and never removed.
 pub fn succeeded() -> Statement {
     Statement::yes(

@@ -5,6 +5,8 @@
 //!
 //! Source: resolution.md section 2, Masterminds/semver v3.5.0.
 
+mod explain;
+
 use std::cmp::Ordering;
 use std::str::FromStr;
 
@@ -48,6 +50,8 @@ struct Term {
     operator: Operator,
     base: Version,
     wildcard: Wildcard,
+    /// As written, after hyphen ranges are rewritten.
+    text: String,
 }
 
 /// How a term compares.
@@ -253,6 +257,7 @@ fn hyphen_range(text: &str) -> Option<(&str, &str, usize)> {
 struct TermShape<'a> {
     operator: Operator,
     version: VersionShape<'a>,
+    text: &'a str,
 }
 
 /// A version that follows the grammar: segments of digits, wildcards and bars.
@@ -294,6 +299,7 @@ impl TermShape<'_> {
             operator: self.operator,
             base,
             wildcard,
+            text: self.text.to_owned(),
         })
     }
 }
@@ -368,6 +374,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn term(&mut self) -> Option<TermShape<'a>> {
+        let start = self.position;
         let found = OPERATORS
             .into_iter()
             .find(|(text, _)| self.rest().starts_with(text));
@@ -375,7 +382,11 @@ impl<'a> Scanner<'a> {
         self.position += text.len();
         self.blanks();
         let version = self.version()?;
-        Some(TermShape { operator, version })
+        Some(TermShape {
+            operator,
+            version,
+            text: &self.text[start..self.position],
+        })
     }
 
     fn version(&mut self) -> Option<VersionShape<'a>> {

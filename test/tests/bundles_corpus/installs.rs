@@ -8,6 +8,27 @@ use crate::stage::Stage;
 
 async fn installs_is_repaired_and_leaves_nothing(package: &str, version: &str) {
     let stage = Stage::set(package, &[version]).await;
+    installs_on(stage, version).await;
+}
+
+/// The operator watches its own namespace alone, which has the name of the package.
+async fn installs_for_its_own_namespace(package: &str, version: &str) {
+    let inline = json!({"watchNamespace": package});
+    let stage = Stage::configured(package, version, inline).await;
+    installs_on(stage, version).await;
+}
+
+/// The operator watches one other namespace.
+async fn installs_for_another_namespace(package: &str, version: &str) {
+    let watched = format!("{package}-watched");
+    let inline = json!({"watchNamespace": watched});
+    let plane = olm_test::cluster::with_controller().await.plane;
+    plane.kubectl(&["create", "namespace", &watched]);
+    let stage = Stage::configured(package, version, inline).await;
+    installs_on(stage, version).await;
+}
+
+async fn installs_on(stage: Stage, version: &str) {
     let creation = stage.install(version, json!({}));
     let extension = stage.rolls_out(version, 1, creation).await;
     drift::is_repaired(&stage, &extension, version).await;
@@ -78,4 +99,40 @@ async fn ncn_operator() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nfs_provisioner_operator() {
     installs_is_repaired_and_leaves_nothing("nfs-provisioner-operator", "0.0.5").await;
+}
+
+// OwnNamespace only.
+#[tokio::test(flavor = "multi_thread")]
+async fn file_integrity_console_plugin() {
+    installs_for_its_own_namespace("file-integrity-console-plugin", "0.4.1-ocp4.19").await;
+}
+
+// OwnNamespace only, with monitoring kinds that nobody serves here.
+#[tokio::test(flavor = "multi_thread")]
+async fn community_windows_machine_config_operator() {
+    installs_for_its_own_namespace("community-windows-machine-config-operator", "8.0.0").await;
+}
+
+// OwnNamespace and SingleNamespace; a binding to an account of the author's namespace.
+#[tokio::test(flavor = "multi_thread")]
+async fn openstack_lightspeed_operator() {
+    installs_for_another_namespace("openstack-lightspeed-operator", "0.0.2").await;
+}
+
+// OwnNamespace and SingleNamespace; no properties at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn pelorus_operator() {
+    installs_for_another_namespace("pelorus-operator", "0.0.9").await;
+}
+
+// SingleNamespace only, by a typing error of its author; namespaced rights alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn percona_server_mongodb_operator() {
+    installs_for_another_namespace("percona-server-mongodb-operator", "1.18.0").await;
+}
+
+// OwnNamespace and SingleNamespace; a quantity without quotes.
+#[tokio::test(flavor = "multi_thread")]
+async fn windup_operator() {
+    installs_for_its_own_namespace("windup-operator", "0.0.21").await;
 }

@@ -84,16 +84,6 @@ async fn gitlab_operator_kubernetes_has_a_webhook() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn file_integrity_console_plugin_watches_its_own_namespace_only() {
-    unsupported(
-        "file-integrity-console-plugin",
-        "0.4.1-ocp4.19",
-        "unsupported bundle: bundle does not support AllNamespaces install mode",
-    )
-    .await;
-}
-
 // api.md row 27
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_that_the_bundle_does_not_offer_is_refused() {

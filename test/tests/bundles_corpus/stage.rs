@@ -14,6 +14,7 @@ use olm_test::release::{self, Release};
 use olm_test::scene::{self, ACCOUNT};
 use olm_test::{images, paths, wait};
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 use tokio::sync::Mutex;
 
 use crate::figures::{self, Row};
@@ -30,13 +31,30 @@ pub(crate) struct Stage {
     package: String,
     pub(crate) releases: Vec<Release>,
     pub(crate) objects: Mutex<Objects>,
+    /// `spec.config.inline` of the extension, and a file that holds it for the command line.
+    configuration: Option<(Value, NamedTempFile)>,
 }
 
 impl Stage {
     /// Sets the stage for `package`: its bundles in the registry, its catalog served, an account
     /// with the rights that all of them need.
     pub(crate) async fn set(package: &str, versions: &[&str]) -> Self {
-        let stage = Self::without_account(package, package, versions).await;
+        Self::without_account(package, package, versions)
+            .await
+            .with_account()
+    }
+
+    /// Sets the stage for a bundle that is installed with this `spec.config.inline`.
+    pub(crate) async fn configured(package: &str, version: &str, inline: Value) -> Self {
+        let mut stage = Self::without_account(package, package, &[version]).await;
+        let file = NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), inline.to_string()).expect("the file can be written");
+        stage.configuration = Some((inline, file));
+        stage.with_account()
+    }
+
+    fn with_account(self) -> Self {
+        let stage = self;
         let folders: Vec<_> = stage
             .releases
             .iter()
@@ -70,13 +88,22 @@ impl Stage {
             cluster,
             name: name.to_owned(),
             package: package.to_owned(),
+            configuration: None,
             releases: offered.into_iter().map(|(release, _)| release).collect(),
         }
     }
 
     /// Makes the account, with the rights that the bundles in `folders` need.
     pub(crate) fn grant(&self, folders: &[PathBuf]) {
-        scene::grant(self.cluster.plane, folders, &self.name, ACCOUNT);
+        let flags = self.rendering_flags();
+        scene::grant(self.cluster.plane, folders, &self.name, ACCOUNT, &flags);
+    }
+
+    /// The flags with which `kubectl olm` renders as the controller does.
+    fn rendering_flags(&self) -> Vec<&str> {
+        let path = self.configuration.as_ref().map(|(_, file)| file.path());
+        let path = path.map(|path| path.to_str().expect("a path of ASCII"));
+        path.map_or_else(Vec::new, |path| vec!["--config", path])
     }
 
     /// Returns the release of a version.
@@ -98,6 +125,10 @@ impl Stage {
         });
         if let (Some(whole), Value::Object(spec)) = (whole.as_object_mut(), spec) {
             whole.extend(spec);
+            if let Some((inline, _)) = &self.configuration {
+                let config = json!({"configType": "Inline", "inline": inline});
+                whole.insert("config".to_owned(), config);
+            }
         }
         Extension::create_with_spec(&self.cluster.client, &self.name, whole).await
     }
@@ -125,7 +156,6 @@ impl Stage {
 
     /// Waits until all `objects` are there and belong to revision `number`.
     pub(crate) async fn holds(&self, extension: &Extension, number: i64, objects: &[Object]) {
-        assert!(!objects.is_empty());
         let what = format!("revision {number} of {} owns its objects", self.name);
         wait::until(&what, SETTLE, || async {
             let revisions = extension.revisions().await;
@@ -191,6 +221,7 @@ impl Stage {
             .arg("render")
             .arg(&self.release(version).folder)
             .args(["--namespace", &self.name, "--output", "json"])
+            .args(self.rendering_flags())
             .env_remove("KUBECONFIG")
             .output()
             .expect("kubectl-olm runs; build it with `cargo build`");

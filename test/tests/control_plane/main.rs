@@ -10,6 +10,7 @@ mod halves;
 mod identity;
 mod install;
 mod objectset;
+mod optional;
 mod registry;
 mod render;
 mod silence;

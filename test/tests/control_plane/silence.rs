@@ -52,7 +52,7 @@ async fn install(scene: &mut Scene, count: u64) -> Vec<Extension> {
         let name = package.name();
         tokio::task::block_in_place(|| {
             plane.kubectl(&["create", "namespace", &name]);
-            grant(plane, &[folder.path().join(&name)], &name, ACCOUNT);
+            grant(plane, &[folder.path().join(&name)], &name, ACCOUNT, &[]);
         });
         let filter = json!({"packageName": name});
         let client = &scene.cluster.client;

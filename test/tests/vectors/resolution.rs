@@ -9,7 +9,7 @@ use olm_core::error::Chain;
 use olm_core::resolve::{
     Catalog, CatalogProblem, Decision, Dependencies, Environment, GroupVersionKind, Installed,
     Knowledge, Options, Origin, Provider, Reason, Request, Resolution, ServedKinds, Unavailability,
-    UpdatePolicy, resolve,
+    UpdatePolicy, classic, resolve,
 };
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ fn environment(cluster: &Value) -> Environment {
         let properties = row["properties"].as_array().into_iter().flatten();
         let properties: Vec<_> = properties.map(property).collect();
         Provider::new(origin, text(row, "package"), text(row, "version"))
-            .with_constraints(&properties)
+            .with_constraints(properties.clone())
             .with_properties(properties)
     };
     let kind = |kind: &Value| {
@@ -125,22 +125,21 @@ fn environment(cluster: &Value) -> Environment {
     }
 }
 
-/// Runs one case in one mode and tells what differs from the expectation.
-fn run(case: &Value, unavailability: Unavailability, expected: &Value) -> Option<String> {
-    let given: Vec<_> = case["catalogs"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(Given::new)
-        .collect();
-    let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
+fn given(case: &Value) -> Vec<Given> {
+    let catalogs = case["catalogs"].as_array().unwrap();
+    catalogs.iter().map(Given::new).collect()
+}
+
+fn request(case: &Value) -> Request {
     let filter = &case["spec"]["source"]["catalog"];
-    let filter: CatalogFilter = serde_json::from_value(filter.clone()).unwrap();
-    let request = Request {
-        filter,
+    Request {
+        filter: serde_json::from_value(filter.clone()).unwrap(),
         installed: installed(&case["installed"]),
-    };
-    let options = Options {
+    }
+}
+
+fn options(case: &Value, unavailability: Unavailability) -> Options {
+    Options {
         release_support: case["options"]["bundleReleaseSupport"] == true,
         unavailability,
         updates: UpdatePolicy::Any,
@@ -149,9 +148,16 @@ fn run(case: &Value, unavailability: Unavailability, expected: &Value) -> Option
         } else {
             Dependencies::Refuse
         },
-    };
+    }
+}
+
+/// Runs one case in one mode and tells what differs from the expectation.
+fn run(case: &Value, unavailability: Unavailability, expected: &Value) -> Option<String> {
+    let given = given(case);
+    let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
+    let options = options(case, unavailability);
     let environment = environment(&case["cluster"]);
-    let resolution = resolve(&request, &catalogs, &environment, &options);
+    let resolution = resolve(&request(case), &catalogs, &environment, &options);
     differs(&resolution, expected, case)
 }
 
@@ -230,6 +236,33 @@ fn inline_cases_as_ours() {
             expected
         },
     );
+}
+
+// resolution.md P5
+#[test]
+fn what_classic_would_do() {
+    let document = json_file("vectors/resolution.json");
+    let cases = document["cases"].as_array().unwrap();
+    let cases = cases.iter().filter(|case| case["classic"].is_object());
+    let mut count = 0;
+    let differences: Vec<String> = cases
+        .inspect(|_| count += 1)
+        .filter_map(|case| {
+            let (given, request) = (given(case), request(case));
+            let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
+            let resolution = resolve(&request, &catalogs, &options(case, Unavailability::Strict));
+            let content = given.first()?.content.as_ref()?;
+            let package = content.package(&request.filter.package_name)?.unwrap();
+            let steps = classic(package, &request, &resolution).into_iter();
+            let ours: Vec<_> = steps
+                .map(|step| json!({"channel": step.channel, "next": step.answer()}))
+                .collect();
+            let expected = &case["classic"];
+            (ours != [expected.clone()])
+                .then(|| format!("{}: {expected}, ours {ours:?}", case["id"]))
+        })
+        .collect();
+    conclude("resolution.json, classic", count, &differences);
 }
 
 /// Reads a catalog directory below the shared data.

@@ -6,10 +6,18 @@ import (
 )
 
 const (
-	serviceRange   = "10.96.0.0/16"
-	firstServiceIP = "10.96.0.1"
-	podRange       = "10.244.0.0/16"
+	podRange = "10.244.0.0/16"
+	// Addresses of Services in one cluster.
+	servicesPerCluster = 1024
 )
+
+// serviceRange returns the addresses of Services: some of the loopback network, which no other
+// cluster on this machine uses. Nothing forwards them to pods, which do not exist; but a test that
+// listens on the address of a Service is what the API server reaches when it calls a webhook.
+func serviceRange(apiServerPort int) string {
+	first := 127<<24 + (apiServerPort-firstPort+1)*servicesPerCluster
+	return fmt.Sprintf("%d.%d.%d.%d/22", first>>24, first>>16&255, first>>8&255, first&255)
+}
 
 // component is one process of the cluster: what to run, and how long it may take to end.
 type component struct {
@@ -78,7 +86,7 @@ func apiServerArgs(d dir, p ports) []string {
 		"--etcd-cafile=" + d.pki("ca.crt"),
 		"--etcd-certfile=" + d.pki("apiserver-etcd.crt"),
 		"--etcd-keyfile=" + d.pki("apiserver-etcd.key"),
-		"--service-cluster-ip-range=" + serviceRange,
+		"--service-cluster-ip-range=" + serviceRange(p.apiServer),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-signing-key-file=" + d.pki("accounts.key"),
 		"--service-account-key-file=" + d.pki("accounts.pub"),

@@ -147,7 +147,7 @@ func makeCredentials(d dir, apiServer string) (credentials, error) {
 	loopback := []string{"127.0.0.1", "localhost"}
 	serviceNames := []string{
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc",
-		"kubernetes.default.svc.cluster.local", firstServiceIP,
+		"kubernetes.default.svc.cluster.local",
 	}
 	for name, s := range map[string]subject{
 		"etcd":           {name: "etcd", hosts: loopback},

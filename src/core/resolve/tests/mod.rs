@@ -1,9 +1,11 @@
 //! Conformance cases of resolution.md section 8, with small catalogs of our own.
 
+mod classic;
 mod filters;
 mod laws;
 mod order;
 mod policy;
+mod update;
 
 use std::collections::BTreeMap;
 
@@ -15,20 +17,20 @@ use crate::error::Chain;
 
 /// A catalog of package `kettle`; bundles are called `kettle.v<version>`.
 #[derive(Debug, Clone, Default)]
-struct Fixture {
+pub(super) struct Fixture {
     blobs: Vec<Value>,
     deprecated: Vec<Value>,
 }
 
 impl Fixture {
-    fn bundles(versions: &[&str]) -> Self {
+    pub(super) fn bundles(versions: &[&str]) -> Self {
         versions.iter().fold(Self::default(), |it, version| {
             it.bundle(&format!("kettle.v{version}"), version)
         })
     }
 
     /// Versions that each replace the one before, in channel `stable`.
-    fn chain(versions: &[&str]) -> Self {
+    pub(super) fn chain(versions: &[&str]) -> Self {
         let name = |version: &&str| format!("kettle.v{version}");
         let replaces = [String::new()].into_iter().chain(versions.iter().map(name));
         let entry = |(name, replaces)| json!({"name": name, "replaces": replaces});
@@ -36,7 +38,7 @@ impl Fixture {
         Self::bundles(versions).channel("stable", entries)
     }
 
-    fn bundle(mut self, name: &str, version: &str) -> Self {
+    pub(super) fn bundle(mut self, name: &str, version: &str) -> Self {
         self.blobs.push(json!({
             "schema": "olm.bundle", "package": "kettle", "name": name, "image": name,
             "properties": [{"type": "olm.package", "value": {"version": version}}],
@@ -48,7 +50,7 @@ impl Fixture {
         clippy::needless_pass_by_value,
         reason = "callers write entries in place"
     )]
-    fn channel(mut self, name: &str, entries: Value) -> Self {
+    pub(super) fn channel(mut self, name: &str, entries: Value) -> Self {
         let (schema, package) = ("olm.channel", "kettle");
         self.blobs.push(json!({
             "schema": schema, "package": package, "name": name, "entries": entries,
@@ -56,7 +58,7 @@ impl Fixture {
         self
     }
 
-    fn deprecate(mut self, version: &str) -> Self {
+    pub(super) fn deprecate(mut self, version: &str) -> Self {
         let name = format!("kettle.v{version}");
         let reference = json!({"schema": "olm.bundle", "name": name});
         self.deprecated
@@ -64,7 +66,7 @@ impl Fixture {
         self
     }
 
-    fn content(&self) -> Content {
+    pub(super) fn content(&self) -> Content {
         let mut blobs = self.blobs.clone();
         if !self.deprecated.is_empty() {
             blobs.push(json!({
@@ -76,7 +78,7 @@ impl Fixture {
     }
 }
 
-fn catalog<'a>(name: &'a str, priority: i32, content: &'a Content) -> Catalog<'a> {
+pub(super) fn catalog<'a>(name: &'a str, priority: i32, content: &'a Content) -> Catalog<'a> {
     Catalog {
         name,
         labels: BTreeMap::from([("tier".to_owned(), name.to_owned())]),
@@ -87,7 +89,7 @@ fn catalog<'a>(name: &'a str, priority: i32, content: &'a Content) -> Catalog<'a
     }
 }
 
-fn down(name: &str, priority: i32) -> Catalog<'_> {
+pub(super) fn down(name: &str, priority: i32) -> Catalog<'_> {
     Catalog {
         name,
         labels: BTreeMap::new(),
@@ -98,7 +100,7 @@ fn down(name: &str, priority: i32) -> Catalog<'_> {
     }
 }
 
-fn request() -> Request {
+pub(super) fn request() -> Request {
     Request {
         filter: CatalogFilter {
             package_name: "kettle".to_owned(),
@@ -108,7 +110,7 @@ fn request() -> Request {
     }
 }
 
-fn installed(version: &str) -> Request {
+pub(super) fn installed(version: &str) -> Request {
     Request {
         installed: Some(Installed {
             name: format!("kettle.v{version}"),
@@ -120,28 +122,28 @@ fn installed(version: &str) -> Request {
 }
 
 impl Request {
-    fn version(mut self, range: &str) -> Self {
+    pub(super) fn version(mut self, range: &str) -> Self {
         self.filter.version = Some(range.to_owned());
         self
     }
 
-    fn channels(mut self, channels: &[&str]) -> Self {
+    pub(super) fn channels(mut self, channels: &[&str]) -> Self {
         self.filter.channels = channels.iter().map(|it| (*it).to_owned()).collect();
         self
     }
 
-    fn self_certified(mut self) -> Self {
+    pub(super) fn self_certified(mut self) -> Self {
         self.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
         self
     }
 
-    fn selector(mut self, selector: Value) -> Self {
+    pub(super) fn selector(mut self, selector: Value) -> Self {
         self.filter.selector = Some(serde_json::from_value(selector).unwrap());
         self
     }
 }
 
-const ANY: Options = Options {
+pub(super) const ANY: Options = Options {
     release_support: false,
     unavailability: Unavailability::Provable,
     updates: UpdatePolicy::Any,
@@ -158,18 +160,18 @@ fn resolve<'a>(
 }
 
 /// Returns the chosen bundle, or the error text after `!`.
-fn answer(resolution: &Resolution<'_>) -> String {
+pub(super) fn answer(resolution: &Resolution<'_>) -> String {
     match &resolution.result {
         Ok(selected) => selected.bundle.name.clone(),
         Err(error) => format!("!{}", Chain(error)),
     }
 }
 
-fn ask(request: &Request, fixture: &Fixture) -> String {
+pub(super) fn ask(request: &Request, fixture: &Fixture) -> String {
     let content = fixture.content();
     answer(&resolve(request, &[catalog("a", 0, &content)], &ANY))
 }
 
-fn ask_catalogs(request: &Request, catalogs: &[Catalog<'_>]) -> String {
+pub(super) fn ask_catalogs(request: &Request, catalogs: &[Catalog<'_>]) -> String {
     answer(&resolve(request, catalogs, &ANY))
 }

@@ -321,3 +321,27 @@ fn account_texts_are_as_documented() {
         r#"error for resolved bundle "b" with version "1.0.0": x"#
     );
 }
+
+// README decision 21: what is left out is said in Ready, which is true all the same.
+#[test]
+fn ready_names_the_objects_that_wait_for_their_kind() {
+    let left_out = object_set::deferred(&["ServiceMonitor.monitoring.coreos.com/v1 ns/m".into()]);
+    let says = conditions([
+        object_set::rolled_out("1.0.0"),
+        object_set::probes_succeeded(),
+        object_set::succeeded(),
+        left_out,
+    ]);
+    let revisions = Revisions {
+        installed: Some(installed_revision(&says)),
+        rolling: Vec::new(),
+    };
+    let status = summarize(None, &pass(revisions, Outcome::Settled), now());
+    assert_eq!(
+        one(&status, types::READY),
+        "True/ObjectsDeferred The bundle is installed and available.\n\
+         Left out until the cluster serves their kind: \
+         ServiceMonitor.monitoring.coreos.com/v1 ns/m"
+    );
+    assert!(find(&status.conditions, types::DEFERRED).is_none());
+}

@@ -11,6 +11,10 @@ pub const NOTHING_INSTALLED: &str = "No bundle installed";
 /// `Progressing` while it cannot be read what is installed (row 8).
 pub const READING_INSTALLED: &str = "retrying to get installed bundle";
 
+/// `Paused`, and why a newer version is not taken (applying.md 10).
+pub const PAUSED: &str =
+    "nothing is applied until annotation policy.olm.operatorframework.io/paused is removed";
+
 /// The object has no spec (row 2).
 pub const SPEC_REQUIRED: &str = "spec is required";
 

@@ -1,0 +1,212 @@
+//! The way to the content of a cluster's catalogs.
+//!
+//! The address in a catalog's status usually is that of a Service, which exists inside the cluster
+//! only: it is reached through the API server, with the caller's own rights on
+//! `services/proxy`. Any other address is used as it is, and `--catalog-url` replaces both.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::Client;
+use olm_api::ClusterCatalog;
+use olm_core::catalog::{Content, schema};
+use olm_core::error::{Chain, quote};
+use reqwest::{StatusCode, Url};
+
+use crate::catalogs;
+
+/// How the catalog server of a cluster is reached.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct CatalogAccess {
+    /// Address of the catalog server, for example of a forwarded port; by default the one in the
+    /// catalogs' status, by way of the API server where it is that of a Service
+    #[arg(long, value_name = "URL")]
+    pub(crate) catalog_url: Option<String>,
+    /// CA certificates of the catalog server, as a PEM file; no others are trusted then
+    #[arg(long, value_name = "FILE")]
+    pub(crate) catalog_ca: Option<PathBuf>,
+}
+
+/// The way to the catalog server.
+pub(super) struct Road {
+    client: Client,
+    http: reqwest::Client,
+    instead: Option<Url>,
+}
+
+/// A Service of the cluster, and the path below it.
+#[derive(Debug, PartialEq, Eq)]
+struct Service {
+    namespace: String,
+    /// Scheme, name and port as the API server's proxy takes them.
+    reference: String,
+    path: String,
+}
+
+impl Road {
+    pub(super) fn new(client: Client, access: &CatalogAccess) -> anyhow::Result<Self> {
+        let instead = access.catalog_url.as_deref().map(Url::parse).transpose();
+        Ok(Self {
+            client,
+            http: catalogs::client(access.catalog_ca.as_deref())?,
+            instead: instead.context("--catalog-url")?,
+        })
+    }
+
+    /// Returns what the server has of a package.
+    pub(super) async fn content(
+        &self,
+        catalog: &ClusterCatalog,
+        package: &str,
+    ) -> anyhow::Result<Content> {
+        let status = catalog.status.as_ref();
+        let urls = status.and_then(|status| status.urls.as_ref());
+        let base = urls.with_context(|| {
+            let name = catalog.metadata.name.as_deref().unwrap_or_default();
+            format!("error: catalog {} has a nil status.urls value", quote(name))
+        })?;
+        let mut base = Url::parse(&base.base).context("error forming catalogd API endpoint")?;
+        if let Some(instead) = &self.instead {
+            let path = base.path().to_owned();
+            base = instead.clone();
+            base.set_path(&format!("{}{path}", instead.path().trim_end_matches('/')));
+        }
+        let text = self.package(&base, package).await?;
+        Content::from_lines(text.lines())
+            .map_err(|error| anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error)))
+    }
+
+    /// Returns the blobs of a package, one a line; of the whole catalog where the server cannot
+    /// tell them apart.
+    async fn package(&self, base: &Url, package: &str) -> anyhow::Result<String> {
+        let metas = |query: &[(&str, &str)]| {
+            let mut url = below(base, "metas");
+            url.query_pairs_mut().extend_pairs(query);
+            url
+        };
+        let (status, text) = self.get(metas(&[("package", package)])).await?;
+        if status != StatusCode::NOT_FOUND {
+            let mut text = ok(status, text)?;
+            let head = metas(&[("schema", schema::PACKAGE), ("name", package)]);
+            let (status, head) = self.get(head).await?;
+            text.push('\n');
+            text.push_str(&ok(status, head)?);
+            return Ok(text);
+        }
+        let (status, text) = self.get(below(base, "all")).await?;
+        ok(status, text)
+    }
+
+    async fn get(&self, url: Url) -> anyhow::Result<(StatusCode, String)> {
+        match Service::of(&url).filter(|_| self.instead.is_none()) {
+            Some(service) => self.through_api_server(&service).await,
+            None => {
+                let response = self.http.get(url).send().await;
+                let response = response.context("error performing request")?;
+                let status = response.status();
+                let text = response.text().await.context("error performing request")?;
+                Ok((status, text))
+            }
+        }
+    }
+
+    async fn through_api_server(&self, service: &Service) -> anyhow::Result<(StatusCode, String)> {
+        let path = format!(
+            "/api/v1/namespaces/{}/services/{}/proxy{}",
+            service.namespace, service.reference, service.path
+        );
+        let request = http::Request::get(path).body(kube::client::Body::empty())?;
+        let response = self
+            .client
+            .send(request)
+            .await
+            .context("error performing request")?;
+        let status = response.status();
+        let bytes = response.into_body().collect_bytes().await?;
+        let text = String::from_utf8(bytes.to_vec()).context("error parsing catalog contents")?;
+        Ok((status, text))
+    }
+}
+
+impl Service {
+    /// Returns the Service that a URL names: `<name>.<namespace>.svc`, with or without the domain
+    /// of the cluster.
+    fn of(url: &Url) -> Option<Self> {
+        let mut labels = url.host_str()?.split('.');
+        let (name, namespace, svc) = (labels.next()?, labels.next()?, labels.next()?);
+        if svc != "svc" {
+            return None;
+        }
+        let path = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        };
+        let port = url.port_or_known_default()?;
+        Some(Self {
+            namespace: namespace.to_owned(),
+            reference: format!("{}:{name}:{port}", url.scheme()),
+            path,
+        })
+    }
+}
+
+/// Returns the address of an endpoint of a catalog.
+fn below(base: &Url, endpoint: &str) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!(
+        "{}/api/v1/{endpoint}",
+        base.path().trim_end_matches('/')
+    ));
+    url
+}
+
+fn ok(status: StatusCode, text: String) -> anyhow::Result<String> {
+    if status == StatusCode::OK {
+        return Ok(text);
+    }
+    // The API server says in the body why it cannot reach the Service.
+    let detail: String = text.trim().chars().take(200).collect();
+    let status = status.as_u16();
+    anyhow::bail!("error: received unexpected response status code {status}: {detail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::service(
+        "https://catalogd-service.olmv1-system.svc/catalogs/red/api/v1/metas?package=p",
+        Some(("olmv1-system", "https:catalogd-service:443", "/catalogs/red/api/v1/metas?package=p"))
+    )]
+    #[case::with_domain_and_port(
+        "http://c.n.svc.cluster.local:8080/x",
+        Some(("n", "http:c:8080", "/x"))
+    )]
+    #[case::loopback("https://127.0.0.1:4000/catalogs/red", None)]
+    #[case::outside("https://catalogs.example.com/catalogs/red", None)]
+    fn services_are_reached_through_the_api_server(
+        #[case] url: &str,
+        #[case] want: Option<(&str, &str, &str)>,
+    ) {
+        let want = want.map(|(namespace, reference, path)| Service {
+            namespace: namespace.to_owned(),
+            reference: reference.to_owned(),
+            path: path.to_owned(),
+        });
+        assert_eq!(Service::of(&url.parse().unwrap()), want);
+    }
+
+    #[test]
+    fn endpoints_are_below_the_base() {
+        let base = "https://h/catalogs/red/".parse().unwrap();
+        assert_eq!(
+            below(&base, "all").as_str(),
+            "https://h/catalogs/red/api/v1/all"
+        );
+    }
+}

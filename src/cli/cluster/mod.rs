@@ -1,0 +1,219 @@
+//! A cluster as the commands see it: extensions with their revisions, catalogs, and what the
+//! catalog server has of a package. Everything is only read.
+
+mod content;
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use kube::api::{Api, ListParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, ResourceExt as _};
+use olm_api::conditions::types;
+use olm_api::keys::{label, policy};
+use olm_api::{AvailabilityMode, ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_core::catalog::Content;
+use olm_core::resolve::{self, Catalog, CatalogProblem, UpdatePolicy};
+use olm_core::revision;
+use olm_core::status::is_true;
+
+pub(crate) use content::CatalogAccess;
+use content::Road;
+
+use crate::args::Global;
+
+/// A connection to a cluster.
+pub(crate) struct Cluster {
+    client: Client,
+    road: Road,
+}
+
+/// An extension with all that its resolution depends on.
+#[derive(Debug)]
+pub(crate) struct Situation {
+    /// The extension.
+    pub(crate) extension: ClusterExtension,
+    /// What it asks for, and what is installed.
+    pub(crate) request: resolve::Request,
+    /// What an automatic update may change.
+    pub(crate) updates: UpdatePolicy,
+    /// Every catalog of the cluster, by name, with what it has of the package.
+    pub(crate) catalogs: Vec<Served>,
+}
+
+/// A catalog of the cluster with what it has of one package.
+#[derive(Debug)]
+pub(crate) struct Served {
+    name: String,
+    labels: BTreeMap<String, String>,
+    priority: i32,
+    enabled: bool,
+    problem: Option<CatalogProblem>,
+    content: Option<Content>,
+}
+
+impl Served {
+    /// Returns the catalog as resolution takes it.
+    pub(crate) fn as_catalog(&self) -> Catalog<'_> {
+        Catalog {
+            name: &self.name,
+            labels: self.labels.clone(),
+            priority: self.priority,
+            enabled: self.enabled,
+            problem: self.problem.clone(),
+            content: self.content.as_ref(),
+        }
+    }
+}
+
+impl Situation {
+    /// Returns the catalogs as resolution takes them.
+    pub(crate) fn catalogs(&self) -> Vec<Catalog<'_>> {
+        self.catalogs.iter().map(Served::as_catalog).collect()
+    }
+}
+
+impl Cluster {
+    /// Connects as kubectl would with the same flags.
+    pub(crate) async fn connect(global: &Global, access: &CatalogAccess) -> anyhow::Result<Self> {
+        let options = KubeConfigOptions {
+            context: global.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        let mut config = match &global.kubeconfig {
+            Some(path) => {
+                let kubeconfig = Kubeconfig::read_from(path)
+                    .with_context(|| format!("reading --kubeconfig {path}"))?;
+                kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+                    .await
+                    .with_context(|| format!("using --kubeconfig {path}"))?
+            }
+            None if options.context.is_some() => kube::Config::from_kubeconfig(&options)
+                .await
+                .context("reading the kubeconfig")?,
+            None => kube::Config::infer()
+                .await
+                .context("no cluster: set KUBECONFIG or pass --kubeconfig")?,
+        };
+        if let Some(user) = &global.impersonate {
+            config.auth_info.impersonate = Some(user.clone());
+            config.auth_info.impersonate_groups = Some(global.impersonate_groups.clone());
+        }
+        let client = Client::try_from(config).context("making a client")?;
+        Ok(Self {
+            road: Road::new(client.clone(), access)?,
+            client,
+        })
+    }
+
+    /// Reads an extension.
+    pub(crate) async fn extension(&self, name: &str) -> anyhow::Result<ClusterExtension> {
+        let found = Api::<ClusterExtension>::all(self.client.clone())
+            .get_opt(name)
+            .await
+            .with_context(|| format!("reading ClusterExtension {name}"))?;
+        found.with_context(|| format!("there is no ClusterExtension {name:?}"))
+    }
+
+    /// Reads all extensions, by name.
+    pub(crate) async fn extensions(&self) -> anyhow::Result<Vec<ClusterExtension>> {
+        let mut found = Api::<ClusterExtension>::all(self.client.clone())
+            .list(&ListParams::default())
+            .await
+            .context("listing ClusterExtensions")?
+            .items;
+        found.sort_by_key(ClusterExtension::name_any);
+        Ok(found)
+    }
+
+    /// Reads the revisions of an extension, the oldest first.
+    pub(crate) async fn revisions(&self, extension: &str) -> anyhow::Result<Vec<ClusterObjectSet>> {
+        let owned = ListParams::default().labels(&format!("{}={extension}", label::OWNER_NAME));
+        let mut found = Api::<ClusterObjectSet>::all(self.client.clone())
+            .list(&owned)
+            .await
+            .with_context(|| format!("listing the ClusterObjectSets of {extension}"))?
+            .items;
+        revision::sort(&mut found);
+        Ok(found)
+    }
+
+    /// Reads all catalogs, by name, with what each has of `package`.
+    ///
+    /// A catalog whose content cannot be had is no failure: it says what is wrong with it.
+    pub(crate) async fn catalogs(&self, package: &str) -> anyhow::Result<Vec<Served>> {
+        let mut found = Api::<ClusterCatalog>::all(self.client.clone())
+            .list(&ListParams::default())
+            .await
+            .context("listing ClusterCatalogs")?
+            .items;
+        found.sort_by_key(ClusterCatalog::name_any);
+        let served = found.iter().map(|catalog| self.served(catalog, package));
+        Ok(futures::future::join_all(served).await)
+    }
+
+    /// Reads an extension and all that its resolution depends on.
+    pub(crate) async fn situation(&self, name: &str) -> anyhow::Result<Situation> {
+        let extension = self.extension(name).await?;
+        let filter = extension
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.source.catalog.clone())
+            .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
+        let revisions = self.revisions(name).await?;
+        let catalogs = self.catalogs(&filter.package_name).await?;
+        let updates = match extension.annotations().get(policy::UPGRADE) {
+            Some(text) => text.parse()?,
+            None => UpdatePolicy::default(),
+        };
+        let installed = revision::states(&revisions).installed;
+        Ok(Situation {
+            request: resolve::Request {
+                filter,
+                installed: installed.map(revision::installed_bundle),
+            },
+            updates,
+            catalogs,
+            extension,
+        })
+    }
+
+    async fn served(&self, catalog: &ClusterCatalog, package: &str) -> Served {
+        let name = catalog.name_any();
+        let mut labels = catalog.labels().clone();
+        labels.insert(label::METADATA_NAME.to_owned(), name.clone());
+        let enabled = catalog.spec.availability() == AvailabilityMode::Available;
+        let (mut problem, mut content) = (None, None);
+        if enabled {
+            problem = state_problem(catalog);
+            match self.road.content(catalog, package).await {
+                Ok(found) => content = Some(found),
+                Err(error) => {
+                    let failed = CatalogProblem::FetchFailed(format!("{error:#}"));
+                    problem = problem.or(Some(failed));
+                }
+            }
+        }
+        Served {
+            name,
+            labels,
+            priority: catalog.spec.priority,
+            enabled,
+            problem,
+            content,
+        }
+    }
+}
+
+/// Returns what the status of a catalog says is wrong with it.
+fn state_problem(catalog: &ClusterCatalog) -> Option<CatalogProblem> {
+    let status = catalog.status.as_ref();
+    let serving = status.is_some_and(|status| is_true(&status.conditions, types::SERVING));
+    let resolved = status.and_then(|status| status.resolved_source.as_ref());
+    match resolved {
+        _ if !serving => Some(CatalogProblem::NotServing),
+        None => Some(CatalogProblem::NoResolvedSource),
+        Some(resolved) if resolved.image.ref_.is_empty() => Some(CatalogProblem::NoImage),
+        Some(_) => None,
+    }
+}

@@ -1,0 +1,197 @@
+//! `kubectl olm graph`: the update graph of a package, of catalogs named on the command line or of
+//! those of a cluster.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use olm_api::CatalogFilter;
+use olm_core::graph::{self, Graph};
+use olm_core::resolve::{Catalog, Environment, Options, Request, Selector, UpdatePolicy};
+
+use super::resolve::Installed;
+use crate::args::Global;
+use crate::catalogs::{CatalogFlag, Catalogs};
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::output::{self, Outcome};
+
+/// Flags of `graph`.
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    /// Name of the package; without `--catalog`, name of a ClusterExtension of the cluster
+    #[arg(value_name = "PACKAGE|EXTENSION")]
+    name: String,
+    /// A catalog: a directory or file of blobs, or the URL of a served catalog; may be repeated
+    #[arg(long = "catalog", value_name = "[NAME=]PATH|URL[,priority=N]")]
+    catalogs: Vec<CatalogFlag>,
+    /// How catalogs are reached.
+    #[command(flatten)]
+    access: CatalogAccess,
+    /// Channel to draw, by default those of the extension, or all; may be repeated
+    #[arg(long = "channel", value_name = "NAME")]
+    channels: Vec<String>,
+    /// The installed bundle
+    #[arg(long, value_name = "NAME@VERSION", requires = "catalogs")]
+    installed: Option<Installed>,
+    /// Show where OLM Classic would have gone
+    #[arg(long)]
+    classic: bool,
+    /// Draw every entry; by default long runs are drawn as one
+    #[arg(long)]
+    all: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+    /// Write to a file instead
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+/// How the graph is drawn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Rows for the terminal
+    #[default]
+    Tree,
+    /// A Mermaid flow chart
+    Mermaid,
+    /// A graph for Graphviz
+    Dot,
+    /// A picture
+    Svg,
+    /// A page with the picture, complete in itself
+    Html,
+}
+
+/// Draws the graph.
+pub(crate) async fn run(
+    args: GraphArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let graph = if args.catalogs.is_empty() {
+        of_extension(&args, global).await?
+    } else {
+        of_package(&args).await?
+    };
+    let text = graph.draw(args.output.into());
+    match &args.file {
+        Some(file) => {
+            std::fs::write(file, text).with_context(|| file.display().to_string())?;
+        }
+        None => out.write_all(text.as_bytes())?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// Makes the graph of a package of the named catalogs.
+async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
+    let mut catalogs = Catalogs::new(args.access.catalog_ca.clone());
+    for flag in &args.catalogs {
+        catalogs.load(&flag.place).await;
+    }
+    let catalog = |flag| given(flag, &catalogs);
+    let given: Vec<_> = args
+        .catalogs
+        .iter()
+        .map(catalog)
+        .collect::<Result<_, _>>()?;
+    let request = Request {
+        filter: CatalogFilter {
+            package_name: args.name.clone(),
+            channels: args.channels.clone(),
+            ..CatalogFilter::default()
+        },
+        installed: args.installed.clone().map(Into::into),
+    };
+    let options = Options {
+        updates: UpdatePolicy::Any,
+        ..Options::default()
+    };
+    draw(args, &request, &given, options)
+}
+
+/// Returns a catalog of the command line as resolution takes it.
+fn given<'a>(flag: &'a CatalogFlag, catalogs: &'a Catalogs) -> anyhow::Result<Catalog<'a>> {
+    let content = catalogs.content(&flag.place);
+    Ok(Catalog {
+        name: &flag.name,
+        labels: BTreeMap::new(),
+        priority: flag.priority,
+        enabled: true,
+        problem: None,
+        content: Some(content.map_err(|cause| anyhow::anyhow!("{cause}"))?),
+    })
+}
+
+/// Makes the graph of what an extension of the cluster asks for.
+async fn of_extension(args: &GraphArgs, global: &Global) -> anyhow::Result<Graph> {
+    let cluster = Cluster::connect(global, &args.access).await?;
+    let mut situation = cluster.situation(&args.name).await?;
+    if !args.channels.is_empty() {
+        situation.request.filter.channels.clone_from(&args.channels);
+    }
+    let options = Options {
+        updates: situation.updates,
+        ..Options::default()
+    };
+    draw(args, &situation.request, &situation.catalogs(), options)
+}
+
+/// Makes the graph from the catalog of the highest priority that has the package, and says so if
+/// others have it too.
+fn draw(
+    args: &GraphArgs,
+    request: &Request,
+    catalogs: &[Catalog<'_>],
+    resolve: Options,
+) -> anyhow::Result<Graph> {
+    let package = &request.filter.package_name;
+    let selector = Selector::new(request.filter.selector.as_ref())?;
+    let has_package = |catalog: &&Catalog<'_>| {
+        let found = catalog.content.and_then(|content| content.package(package));
+        found.is_some() && catalog.enabled && selector.matches(&catalog.labels)
+    };
+    let mut having: Vec<_> = catalogs.iter().filter(has_package).collect();
+    having.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(b.name)));
+    let Some((catalog, others)) = having.split_first() else {
+        let problems = catalogs.iter().filter_map(|catalog| {
+            let problem = catalog.problem.as_ref()?;
+            Some(format!("; catalog {:?}: {problem:?}", catalog.name))
+        });
+        let problems: String = problems.collect();
+        anyhow::bail!("no catalog has package {package:?}{problems}");
+    };
+    if !others.is_empty() {
+        let others: Vec<_> = others.iter().map(|catalog| catalog.name).collect();
+        let (drawn, others) = (catalog.name, others.join(", "));
+        output::notice(&format!(
+            "note: drawn from catalog {drawn}; also in {others}"
+        ));
+    }
+    let options = graph::Options {
+        resolve,
+        classic: args.classic,
+        all: args.all,
+    };
+    Ok(Graph::new(
+        request,
+        catalog,
+        &Environment::default(),
+        options,
+    )?)
+}
+
+impl From<Format> for graph::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Tree => Self::Tree,
+            Format::Mermaid => Self::Mermaid,
+            Format::Dot => Self::Dot,
+            Format::Svg => Self::Svg,
+            Format::Html => Self::Html,
+        }
+    }
+}

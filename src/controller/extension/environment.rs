@@ -1,0 +1,297 @@
+//! The cluster as constraints see it: what the API server serves, which version it is, and what is
+//! installed.
+//!
+//! What is served is read at the start and again when CRDs and API services come and go, and kept;
+//! what is installed is read when a resolution asks for it. Extensions whose resolution depended on
+//! any of it are looked at again when it changes.
+//!
+//! Source: resolution.md 5.2.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::channel::mpsc;
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::{Api, ListParams};
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Client, ResourceExt as _};
+use olm_api::{ClusterExtension, ClusterObjectSet, keys};
+use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Provider, ServedKinds};
+use olm_core::revision::{self, provider};
+use olm_core::version::Version;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::objectset::defined_kinds;
+
+/// When to read what is served after a CRD or an API service changed: the API server tells of a new
+/// kind some time after the object that defines it.
+const AFTER_CHANGE: [Duration; 4] = [
+    Duration::from_millis(300),
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+    Duration::from_secs(10),
+];
+/// When to read it although nothing seems to have changed: a cluster is updated, too.
+const REGULARLY: Duration = Duration::from_mins(10);
+/// News that may wait; each of them wakes everybody concerned, so one is enough.
+const WAITING: usize = 1;
+/// Freshness of an API group whose server did not answer.
+const STALE: &str = "Stale";
+
+/// The cluster around the extensions.
+pub struct Surroundings {
+    client: Client,
+    system_namespace: String,
+    served: watch::Sender<Option<Served>>,
+    /// The kinds that revisions define, by uid: a revision never changes them.
+    defined: Mutex<HashMap<String, BTreeSet<GroupVersionKind>>>,
+    /// The extensions whose last resolution depended on any of this.
+    concerned: Mutex<BTreeSet<String>>,
+    wake: Mutex<mpsc::Sender<()>>,
+}
+
+/// What the API server says about itself.
+#[derive(Debug, Clone, PartialEq)]
+struct Served {
+    kinds: Knowledge<Arc<ServedKinds>>,
+    version: Option<Version>,
+}
+
+impl Surroundings {
+    /// Returns the surroundings, and the receiver that says when they have changed.
+    pub fn new(client: Client, system_namespace: String) -> (Self, mpsc::Receiver<()>) {
+        let (wake, woken) = mpsc::channel(WAITING);
+        let surroundings = Self {
+            client,
+            system_namespace,
+            served: watch::Sender::new(None),
+            defined: Mutex::default(),
+            concerned: Mutex::default(),
+            wake: Mutex::new(wake),
+        };
+        (surroundings, woken)
+    }
+
+    /// Keeps what the API server serves up to date. Never returns.
+    pub(super) async fn keep_current(&self) {
+        let mut changes = Box::pin(changes(&self.client));
+        let mut step = AFTER_CHANGE.len() - 1;
+        let mut due = Instant::now();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(due) => {
+                    self.read_served().await;
+                    step += 1;
+                    due = Instant::now() + AFTER_CHANGE.get(step).copied().unwrap_or(REGULARLY);
+                }
+                Some(()) = changes.next() => {
+                    step = 0;
+                    due = due.min(Instant::now() + AFTER_CHANGE[0]);
+                }
+            }
+        }
+    }
+
+    async fn read_served(&self) {
+        let before = self.served.borrow().clone();
+        let kinds = match served_kinds(&self.client).await {
+            Ok(kinds) => Knowledge::Known(Arc::new(kinds)),
+            Err(error) => {
+                tracing::warn!(%error, "what the API server serves cannot be read");
+                before
+                    .as_ref()
+                    .map_or(Knowledge::Unreadable, |before| before.kinds.clone())
+            }
+        };
+        let version = match self.client.apiserver_version().await {
+            Ok(info) => kube_version(&info.git_version),
+            Err(error) => {
+                tracing::warn!(%error, "the version of the API server cannot be read");
+                before.as_ref().and_then(|before| before.version.clone())
+            }
+        };
+        let now = Some(Served { kinds, version });
+        if before != now {
+            self.served.send_replace(now);
+            self.changed();
+        }
+    }
+
+    /// Wakes the extensions whose resolution depended on the surroundings.
+    pub(super) fn changed(&self) {
+        let mut wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
+        // A full channel already says all there is to say.
+        drop(wake.try_send(()));
+    }
+
+    /// Returns the extensions whose last resolution depended on the surroundings.
+    pub(super) fn concerned(&self) -> Vec<String> {
+        let concerned = self.concerned.lock();
+        let concerned = concerned.unwrap_or_else(PoisonError::into_inner);
+        concerned.iter().cloned().collect()
+    }
+
+    /// Notes whether the resolution of an extension depended on the surroundings.
+    pub(super) fn note(&self, extension: &str, depended: bool) {
+        let concerned = self.concerned.lock();
+        let mut concerned = concerned.unwrap_or_else(PoisonError::into_inner);
+        if depended {
+            concerned.insert(extension.to_owned());
+        } else {
+            concerned.remove(extension);
+        }
+    }
+
+    /// Returns what the resolution of an extension may know; what is installed only if it asks.
+    pub(super) async fn told(&self, extension: &str, installed: bool) -> Environment {
+        let mut receiver = self.served.subscribe();
+        // The sender lives as long as we do.
+        let served = receiver.wait_for(Option::is_some).await;
+        let served = served.ok().and_then(|served| served.clone());
+        let providers = if installed {
+            match self.providers().await {
+                Ok(providers) => Knowledge::Known(Arc::new(providers)),
+                Err(error) => {
+                    tracing::warn!(%error, "what is installed cannot be read");
+                    Knowledge::Unreadable
+                }
+            }
+        } else {
+            Knowledge::NotTold
+        };
+        Environment {
+            resolving: extension.to_owned(),
+            kube_version: served.as_ref().and_then(|served| served.version.clone()),
+            served: served.map(|served| served.kinds).unwrap_or_default(),
+            providers,
+        }
+    }
+
+    /// Reads what is installed: the extensions that are not being removed and have a revision that
+    /// was rolled out.
+    async fn providers(&self) -> Result<Vec<Provider>, kube::Error> {
+        // What the API server remembers is as new as the event that brought us here.
+        let any = ListParams::default().match_any();
+        let extensions = Api::<ClusterExtension>::all(self.client.clone())
+            .list_metadata(&any)
+            .await?;
+        let revisions = Api::<DeserializeGuard<ClusterObjectSet>>::all(self.client.clone())
+            .list(&any)
+            .await?;
+        let mut owned: BTreeMap<String, Vec<ClusterObjectSet>> = BTreeMap::new();
+        for revision in revisions.items.into_iter().filter_map(|guard| guard.0.ok()) {
+            if let Some(owner) = revision.labels().get(keys::label::OWNER_NAME) {
+                owned.entry(owner.clone()).or_default().push(revision);
+            }
+        }
+        let mut providers = Vec::new();
+        for extension in extensions.items {
+            let name = extension.name_any();
+            let Some(mut revisions) = owned.remove(&name) else {
+                continue;
+            };
+            if extension.metadata.deletion_timestamp.is_some() {
+                continue;
+            }
+            revision::sort(&mut revisions);
+            if let Some(installed) = revision::states(&revisions).installed {
+                let defined = self.defined(installed).await;
+                providers.push(provider(&name, installed, defined));
+            }
+        }
+        Ok(providers)
+    }
+
+    /// Returns the kinds a revision defines; none if its content cannot be read.
+    async fn defined(&self, revision: &ClusterObjectSet) -> BTreeSet<GroupVersionKind> {
+        let uid = revision.uid().unwrap_or_default();
+        let known = || self.defined.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kinds) = known().get(&uid) {
+            return kinds.clone();
+        }
+        match defined_kinds(&self.client, revision, &self.system_namespace).await {
+            Ok(kinds) => {
+                known().insert(uid, kinds.clone());
+                kinds
+            }
+            Err(error) => {
+                let name = revision.name_any();
+                tracing::debug!(%error, name, "the content of a revision cannot be read");
+                BTreeSet::new()
+            }
+        }
+    }
+}
+
+/// Says when a CRD or an API service came, changed or went.
+fn changes(client: &Client) -> impl Stream<Item = ()> + use<> {
+    let crds = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
+    let services = Api::<PartialObjectMeta<APIService>>::all(client.clone());
+    let crds = watcher(crds, watcher::Config::default())
+        .default_backoff()
+        .touched_objects()
+        .filter_map(|change| async { change.ok().map(drop) });
+    let services = watcher(services, watcher::Config::default())
+        .default_backoff()
+        .touched_objects()
+        .filter_map(|change| async { change.ok().map(drop) });
+    futures::stream::select(crds, services)
+}
+
+/// Reads what the API server serves.
+async fn served_kinds(client: &Client) -> Result<ServedKinds, kube::Error> {
+    let core = client.list_core_api_versions_aggregated().await?;
+    let others = client.list_api_groups_aggregated().await?;
+    let mut served = ServedKinds::default();
+    for group in core.items.into_iter().chain(others.items) {
+        let name = group
+            .metadata
+            .and_then(|metadata| metadata.name)
+            .unwrap_or_default();
+        for version in group.versions {
+            if version.freshness.as_deref() == Some(STALE) {
+                served.unreadable_groups.insert(name.clone());
+            }
+            let number = version.version.unwrap_or_default();
+            for resource in version.resources {
+                if let Some(kind) = resource.response_kind.and_then(|kind| kind.kind) {
+                    served.kinds.insert(GroupVersionKind {
+                        group: name.clone(),
+                        version: number.clone(),
+                        kind,
+                    });
+                }
+            }
+        }
+    }
+    Ok(served)
+}
+
+/// Reads the version of an API server, without what vendors add to it.
+fn kube_version(text: &str) -> Option<Version> {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let numbers = text.split(['-', '+']).next()?;
+    numbers.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::plain("v1.33.1", Some("1.33.1"))]
+    #[case::vendor("v1.33.1-eks-036c24b", Some("1.33.1"))]
+    #[case::build("v1.33.1+k3s1", Some("1.33.1"))]
+    #[case::nothing("", None)]
+    fn version_of_the_api_server(#[case] text: &str, #[case] want: Option<&str>) {
+        let found = kube_version(text).map(|version| version.to_string());
+        assert_eq!(found.as_deref(), want);
+    }
+}

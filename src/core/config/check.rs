@@ -1,0 +1,205 @@
+//! Checks a value against a type of the table, and takes from it what the type knows.
+//!
+//! Source: rendering.md 3.3.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Number, Value};
+
+use super::quantity;
+use super::types::{Fields, Type, fields};
+use crate::error::quote;
+use crate::yaml::go_float;
+
+/// What was found in values, in the order of their paths.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// What the schema forbids, one detail each.
+    pub(super) details: Vec<String>,
+    /// What the schema allows and nobody can use, for example a number that is too large.
+    pub(super) unusable: Vec<String>,
+    /// Paths of fields that no type knows; they are left out.
+    pub(super) dropped: Vec<String>,
+}
+
+/// What happens to fields that a type does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// They are refused.
+    Refused,
+    /// They are left out.
+    Dropped,
+}
+
+impl Findings {
+    /// Checks an object and returns it without unknown fields.
+    pub(super) fn object(
+        &mut self,
+        known: &Fields,
+        unknown: Unknown,
+        map: &Map<String, Value>,
+        path: &str,
+    ) -> Map<String, Value> {
+        let mut taken = Map::new();
+        let required = known.iter().filter(|(_, field)| field.required);
+        let mut keys: BTreeSet<&str> = required.map(|(key, _)| *key).collect();
+        keys.extend(map.keys().map(String::as_str));
+        for key in keys {
+            let below = join(path, key);
+            match (known.get(key), map.get(key)) {
+                (Some(field), value) if field.required && value.is_none_or(Value::is_null) => {
+                    self.details.push(missing(&below));
+                }
+                (Some(field), Some(value)) => {
+                    taken.insert(key.to_owned(), self.value(&field.type_, value, &below));
+                }
+                (None, _) if unknown == Unknown::Refused => self.details.push(unknown_field(key)),
+                (None, _) => self.dropped.push(below),
+                (Some(_), None) => {}
+            }
+        }
+        taken
+    }
+
+    /// Checks a value and returns it as it is to be used.
+    fn value(&mut self, type_: &Type, value: &Value, path: &str) -> Value {
+        match (type_, value) {
+            (_, Value::Null) => {
+                self.details.push(null(path));
+                Value::Null
+            }
+            (Type::Any, _) | (Type::Text, Value::String(_)) | (Type::Boolean, Value::Bool(_)) => {
+                value.clone()
+            }
+            (Type::Int32 | Type::Int64, Value::Number(number)) if is_integral(number) => {
+                self.integer(type_, number, path)
+            }
+            (Type::Quantity, Value::String(_) | Value::Number(_)) => self.quantity(value, path),
+            (Type::List(item), Value::Array(items)) => items
+                .iter()
+                .enumerate()
+                .map(|(index, value)| self.value(item, value, &format!("{path}.{index}")))
+                .collect(),
+            (Type::Map(item), Value::Object(map)) => map
+                .iter()
+                .map(|(key, value)| (key.clone(), self.value(item, value, &join(path, key))))
+                .collect::<Map<_, _>>()
+                .into(),
+            (Type::Named(name), Value::Object(map)) => self
+                .object(fields(name), Unknown::Dropped, map, path)
+                .into(),
+            _ => {
+                self.details.push(wrong_type(path, value, wanted(type_)));
+                Value::Null
+            }
+        }
+    }
+
+    fn integer(&mut self, type_: &Type, number: &Number, path: &str) -> Value {
+        let (least, most, name) = match type_ {
+            Type::Int32 => (i32::MIN.into(), i32::MAX.into(), "int32"),
+            _ => (i64::MIN, i64::MAX, "int64"),
+        };
+        match as_integer(number).filter(|integer| (least..=most).contains(integer)) {
+            Some(integer) => integer.into(),
+            None => {
+                let text = format!("{path}: {number} does not fit into {name}");
+                self.unusable.push(text);
+                Value::Null
+            }
+        }
+    }
+
+    /// A quantity becomes a text, as the renderer writes it.
+    fn quantity(&mut self, value: &Value, path: &str) -> Value {
+        let text = match value {
+            Value::Number(number) => match number.as_f64() {
+                Some(float) if number.is_f64() => go_float(float),
+                _ => number.to_string(),
+            },
+            other => other.as_str().unwrap_or_default().to_owned(),
+        };
+        if let Err(reason) = quantity::check(&text) {
+            self.unusable.push(format!("{path}: {reason}"));
+        }
+        text.into()
+    }
+}
+
+/// Joins the path of an object and a key of it.
+pub(super) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+/// The detail for a required field that is absent or null.
+pub(super) fn missing(path: &str) -> String {
+    format!("required field {} is missing", quote(path))
+}
+
+/// The detail for a field that may be absent and is null instead (rendering.md R12).
+fn null(path: &str) -> String {
+    format!("field {} must not be null", quote(path))
+}
+
+/// The detail for a field that is no object.
+pub(super) fn not_an_object(path: &str, value: &Value) -> String {
+    if value.is_null() {
+        null(path)
+    } else {
+        wrong_type(path, value, "object")
+    }
+}
+
+/// The detail for a field that does not exist.
+pub(super) fn unknown_field(key: &str) -> String {
+    format!("unknown field {}", quote(key))
+}
+
+/// The detail for a value of another type; an empty path is the whole configuration.
+pub(super) fn wrong_type(path: &str, value: &Value, want: &str) -> String {
+    let field = match path {
+        "" => String::new(),
+        path => format!(" for field {}", quote(path)),
+    };
+    format!("invalid type{field}: got {}, want {want}", type_name(value))
+}
+
+fn wanted(type_: &Type) -> &'static str {
+    match type_ {
+        Type::Text => "string",
+        Type::Boolean => "boolean",
+        Type::Int32 | Type::Int64 => "integer",
+        Type::Quantity => "string or number",
+        Type::List(_) => "array",
+        Type::Any | Type::Map(_) | Type::Named(_) => "object",
+    }
+}
+
+/// Names a JSON type as the schema's messages do, which know no integers.
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Says whether JSON Schema counts a number as an integer, which it does with 1.0.
+fn is_integral(number: &Number) -> bool {
+    !number.is_f64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
+}
+
+fn as_integer(number: &Number) -> Option<i64> {
+    number.as_i64().or_else(|| {
+        // Beyond 2^53 not every integer has a float, so such a float says no exact number.
+        let float = number.as_f64().filter(|float| float.abs() < 9.007e15)?;
+        format!("{float:.0}").parse().ok()
+    })
+}

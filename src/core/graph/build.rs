@@ -1,0 +1,544 @@
+//! From a package to nodes and edges by channel.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::model::{Edge, Graph, Kind, Lane, Mark, Node};
+use super::path::{Step, path};
+use super::text::{MAX_DETAIL, MAX_LABEL, natural, shown};
+use super::{GraphError, Options, fold};
+use crate::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
+use crate::error::Chain;
+use crate::resolve::{
+    Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic, resolve,
+};
+use crate::version::{Version, VersionRelease};
+
+/// The most lines drawn in a channel for ranges alone; more would cover everything else, and each
+/// range is written beside its entry anyway.
+const MAX_RANGE_LINES: usize = 8;
+/// The most bundles named in a sentence.
+const MAX_NAMED: usize = 4;
+
+/// Makes the graph of a package.
+pub(super) fn graph(
+    request: &Request,
+    catalog: &Catalog<'_>,
+    environment: &Environment,
+    options: Options,
+) -> Result<Graph, GraphError> {
+    let package = package(request, catalog)?;
+    let names = channel_names(package, request)?;
+    let resolve = |request: &Request| {
+        let catalogs = std::slice::from_ref(catalog);
+        resolve(request, catalogs, environment, &options.resolve)
+    };
+    let resolution = resolve(request);
+    let steps = path(request, &resolution, resolve);
+    let classic = if options.classic && !names.is_empty() {
+        let mut request = request.clone();
+        request.filter.channels.clone_from(&names);
+        classic(package, &request, &resolution)
+    } else {
+        Vec::new()
+    };
+    let scene = Scene {
+        package,
+        bundles: package
+            .bundles
+            .iter()
+            .map(|it| (it.name.as_str(), it))
+            .collect(),
+        request,
+        options,
+        steps: &steps,
+        classic: classic.iter().map(|it| (it.channel.as_str(), it)).collect(),
+    };
+    let mut lanes: Vec<Lane> = names.iter().filter_map(|name| scene.lane(name)).collect();
+    lanes.extend(scene.stray());
+    let before: usize = lanes.iter().map(|lane| lane.nodes.len()).sum();
+    if !options.all {
+        lanes = lanes.into_iter().map(fold::fold).collect();
+    }
+    let after: usize = lanes.iter().map(|lane| lane.nodes.len()).sum();
+    Ok(Graph {
+        package: shown(&package.name, MAX_LABEL),
+        facts: scene.facts(&resolution),
+        channels: lanes,
+        folded: after < before,
+    })
+}
+
+fn package<'a>(request: &Request, catalog: &Catalog<'a>) -> Result<&'a PackageIndex, GraphError> {
+    let name = &request.filter.package_name;
+    let missing = || GraphError::NoPackage {
+        package: name.clone(),
+        catalog: catalog.name.to_owned(),
+    };
+    let unreadable = |cause: &str| GraphError::Unreadable(cause.to_owned());
+    let content = catalog
+        .content
+        .ok_or_else(|| unreadable("the catalog has no content"))?;
+    content
+        .package(name)
+        .ok_or_else(missing)?
+        .map_err(unreadable)
+}
+
+/// Returns the requested channels that exist, or all of them: the default channel first.
+fn channel_names(package: &PackageIndex, request: &Request) -> Result<Vec<String>, GraphError> {
+    let requested = &request.filter.channels;
+    let wanted = |name: &&String| requested.is_empty() || requested.contains(name);
+    let mut names: Vec<_> = package.channels.keys().filter(wanted).cloned().collect();
+    names.sort_by_cached_key(|name| (*name != package.default_channel, natural(name)));
+    if names.is_empty() && !requested.is_empty() {
+        return Err(GraphError::NoChannel {
+            package: package.name.clone(),
+            channels: package.channels.keys().cloned().collect(),
+        });
+    }
+    Ok(names)
+}
+
+/// What the nodes and edges are made from.
+struct Scene<'a> {
+    package: &'a PackageIndex,
+    bundles: BTreeMap<&'a str, &'a Bundle>,
+    request: &'a Request,
+    options: Options,
+    /// The installed bundle, if any, and the automatic updates after it.
+    steps: &'a [Step],
+    classic: BTreeMap<&'a str, &'a ClassicStep<'a>>,
+}
+
+/// The entries of a channel by name; of several with one name all count.
+type Entries<'a> = BTreeMap<&'a str, Vec<&'a Entry>>;
+
+impl<'a> Scene<'a> {
+    fn lane(&self, name: &str) -> Option<Lane> {
+        let channel = self.package.channels.get(name)?;
+        let mut entries = Entries::new();
+        for entry in &channel.entries {
+            entries.entry(&entry.name).or_default().push(entry);
+        }
+        let nodes = self.nodes(channel, &entries);
+        let edges = self.edges(name, &entries, &nodes);
+        let mut lane = Lane {
+            name: shown(name, MAX_LABEL),
+            is_channel: true,
+            facts: self.channel_facts(name),
+            nodes,
+            edges,
+        };
+        self.note(name, &entries, &mut lane);
+        Some(lane)
+    }
+
+    /// Returns the place of the bundles that are in no channel, if channels make no difference.
+    fn stray(&self) -> Option<Lane> {
+        let stray = |name: &&&str| self.package.entries_of(name).next().is_none();
+        let names: BTreeSet<&str> = self.bundles.keys().filter(stray).copied().collect();
+        if names.is_empty() || !self.request.filter.channels.is_empty() {
+            return None;
+        }
+        Some(Lane {
+            name: "in no channel".to_owned(),
+            nodes: self.sorted_nodes(names),
+            ..Lane::default()
+        })
+    }
+
+    fn nodes(&self, channel: &'a Channel, entries: &Entries<'a>) -> Vec<Node> {
+        let replaced = channel.entries.iter().map(|entry| entry.replaces.as_str());
+        let mut names: BTreeSet<&str> = entries.keys().copied().collect();
+        names.extend(replaced.filter(|name| !name.is_empty()));
+        names.extend(self.sources(entries));
+        let (heads, skipped) = (channel.heads(), channel.skipped());
+        let mut nodes = self.sorted_nodes(names);
+        for node in &mut nodes {
+            let name = node.name.as_str();
+            if !entries.contains_key(name) {
+                node.marks.insert(Mark::Outside);
+            } else if heads.contains(name) {
+                node.marks.insert(Mark::Head);
+            }
+            if skipped.contains(name) {
+                node.marks.insert(Mark::Skipped);
+            }
+        }
+        nodes
+    }
+
+    /// Returns the bundles on the way from which an edge of this channel leads on.
+    fn sources(&self, entries: &Entries<'a>) -> impl Iterator<Item = &'a str> {
+        let leads = |step: &'a [Step]| {
+            let (from, to) = (step.first()?, step.last()?);
+            kind(entries.get(to.name.as_str())?, from)?;
+            Some(from.name.as_str())
+        };
+        let sources: Vec<&'a str> = self.steps.windows(2).filter_map(leads).collect();
+        sources.into_iter()
+    }
+
+    fn sorted_nodes(&self, names: BTreeSet<&str>) -> Vec<Node> {
+        let mut nodes: Vec<Node> = names.into_iter().map(|name| self.node(name)).collect();
+        nodes.sort_by_cached_key(|node| natural(&node.name));
+        nodes.sort_by(|a, b| match (&a.version, &b.version) {
+            (Some(a), Some(b)) => a.precedence(b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        });
+        // Two bundles of one version are told apart by their names.
+        let mut labels = BTreeMap::<String, usize>::new();
+        for node in &nodes {
+            *labels.entry(node.label.clone()).or_default() += 1;
+        }
+        for node in &mut nodes {
+            if labels.get(&node.label).is_some_and(|count| *count > 1) {
+                node.label = shown(&node.name, MAX_LABEL);
+            }
+        }
+        nodes
+    }
+
+    fn node(&self, name: &str) -> Node {
+        let bundle = self.bundles.get(name);
+        let step = self.steps.iter().find(|step| step.name == name);
+        let version = bundle.and_then(|bundle| self.version(bundle));
+        let version = version.or_else(|| step.and_then(|step| step.version.clone()));
+        let mut marks = BTreeSet::new();
+        let installed = self.installed();
+        if installed.is_some_and(|step| step.name == name) {
+            marks.insert(Mark::Installed);
+        }
+        if self.next().is_some_and(|step| step.name == name) {
+            marks.insert(Mark::Next);
+        }
+        if step.is_some() {
+            marks.insert(Mark::Path);
+        }
+        if self.package.is_deprecated(name) {
+            marks.insert(Mark::Deprecated);
+        }
+        if bundle.is_none() {
+            marks.insert(Mark::Virtual);
+        }
+        let label = version.as_ref().map(VersionRelease::recorded);
+        Node {
+            label: shown(label.as_deref().unwrap_or(name), MAX_LABEL),
+            details: self.details(name, version.as_ref()),
+            name: name.to_owned(),
+            version,
+            marks,
+            notes: Vec::new(),
+            count: 1,
+        }
+    }
+
+    fn version(&self, bundle: &Bundle) -> Option<VersionRelease> {
+        bundle
+            .version(self.options.resolve.release_support)
+            .ok()
+            .cloned()
+    }
+
+    fn details(&self, name: &str, version: Option<&VersionRelease>) -> Vec<String> {
+        let mut details = vec![name.to_owned()];
+        details.extend(version.map(|version| format!("version {}", version.recorded())));
+        let bundle = self.bundles.get(name);
+        details.extend(bundle.map(|bundle| format!("image {}", bundle.image)));
+        let channels: Vec<_> = self.package.entries_of(name).map(|(it, _)| it).collect();
+        if !channels.is_empty() {
+            details.push(format!("channels {}", channels.join(", ")));
+        }
+        let deprecations = self.package.deprecations.iter();
+        let messages = deprecations.flat_map(|it| it.messages(schema::BUNDLE, name));
+        details.extend(messages.map(|message| format!("deprecated: {message}")));
+        details.iter().map(|line| shown(line, MAX_DETAIL)).collect()
+    }
+
+    fn installed(&self) -> Option<&'a Step> {
+        self.request.installed.as_ref()?;
+        self.steps.first()
+    }
+
+    fn next(&self) -> Option<&'a Step> {
+        self.steps
+            .get(usize::from(self.request.installed.is_some()))
+    }
+}
+
+/// The edges of a channel.
+impl<'a> Scene<'a> {
+    fn edges(&self, channel: &str, entries: &Entries<'a>, nodes: &[Node]) -> Vec<Edge> {
+        let index: BTreeMap<&str, usize> = nodes
+            .iter()
+            .enumerate()
+            .map(|(at, node)| (node.name.as_str(), at))
+            .collect();
+        let mut edges = named_edges(entries, &index);
+        for edge in range_edges(entries, nodes, &index, &edges) {
+            edges.insert((edge.from, edge.to), edge);
+        }
+        for step in self.steps.windows(2) {
+            if let [from, to] = step
+                && let Some(edge) = taken(&mut edges, entries, &index, from, &to.name)
+            {
+                edge.path = true;
+            }
+        }
+        let classic = self
+            .classic
+            .get(channel)
+            .and_then(|step| step.next.ok().flatten());
+        if let (Some(installed), Some(next)) = (self.installed(), classic)
+            && let Some(edge) = taken(&mut edges, entries, &index, installed, next)
+        {
+            edge.classic = true;
+        }
+        let is_skipped = |edge: &Edge| nodes.get(edge.to).is_some_and(|it| it.has(Mark::Skipped));
+        let mut edges: Vec<Edge> = edges.into_values().collect();
+        for edge in &mut edges {
+            edge.superseded = self.options.classic && is_skipped(edge);
+        }
+        edges
+    }
+
+    /// Writes beside each entry what no line shows, and into its details what it may follow.
+    fn note(&self, channel: &str, entries: &Entries<'a>, lane: &mut Lane) {
+        let names: BTreeSet<String> = lane.nodes.iter().map(|node| node.name.clone()).collect();
+        let next = self
+            .classic
+            .get(channel)
+            .and_then(|step| step.next.ok().flatten());
+        for node in &mut lane.nodes {
+            if next == Some(node.name.as_str()) {
+                node.marks.insert(Mark::Classic);
+            }
+            for entry in entries.get(node.name.as_str()).into_iter().flatten() {
+                let skips = entry.skips.iter().filter(|name| !names.contains(*name));
+                let skips: Vec<&str> = skips.map(String::as_str).collect();
+                node.notes.extend(named("skips", &skips));
+                node.notes.extend(range_note(entry));
+                node.details.extend(follows(entry));
+            }
+        }
+    }
+
+    fn channel_facts(&self, name: &str) -> Vec<String> {
+        let mut facts = Vec::new();
+        if name == self.package.default_channel {
+            facts.push("default channel".to_owned());
+        }
+        let deprecations = self.package.deprecations.iter();
+        let messages = deprecations.flat_map(|it| it.messages(schema::CHANNEL, name));
+        facts.extend(messages.map(|message| format!("deprecated: {message}")));
+        if let Some(step) = self.classic.get(name) {
+            let differs = match step.difference {
+                Difference::SameTarget => String::new(),
+                other => format!(" ({})", other.code()),
+            };
+            facts.push(format!("OLM Classic: {}{differs}", self.shown_answer(step)));
+        }
+        facts.iter().map(|fact| shown(fact, MAX_DETAIL)).collect()
+    }
+
+    fn shown_answer(&self, step: &ClassicStep<'_>) -> String {
+        match (&step.next, self.installed()) {
+            (Ok(None), Some(_)) => "stays".to_owned(),
+            (Ok(None), None) => "installs nothing".to_owned(),
+            (Ok(Some(_)) | Err(_), _) => step.answer(),
+        }
+    }
+
+    /// Returns what is known about the whole.
+    fn facts(&self, resolution: &Resolution<'_>) -> Vec<String> {
+        let mut facts = Vec::new();
+        let deprecations = self.package.deprecations.iter();
+        let messages = deprecations.flat_map(|it| it.messages(schema::PACKAGE, ""));
+        facts.extend(messages.map(|message| format!("deprecated: {message}")));
+        facts.extend(
+            self.installed()
+                .map(|step| format!("installed: {}", step.name)),
+        );
+        facts.push(self.outlook(resolution));
+        facts.iter().map(|fact| shown(fact, MAX_DETAIL)).collect()
+    }
+
+    fn outlook(&self, resolution: &Resolution<'_>) -> String {
+        let skip = usize::from(self.request.installed.is_some());
+        let names: Vec<&str> = self
+            .steps
+            .iter()
+            .skip(skip)
+            .map(|it| it.name.as_str())
+            .collect();
+        match (&resolution.result, names.as_slice()) {
+            (Err(error), _) => format!("next: none; {}", Chain(error)),
+            (Ok(_), []) => "next: none; it stays".to_owned(),
+            (Ok(_), [first]) => format!("next: {first}"),
+            (Ok(_), [first, later @ ..]) => {
+                let then = named("then", later).unwrap_or_default();
+                format!("next: {first}, {then}")
+            }
+        }
+    }
+}
+
+/// Returns the edges made by names; of several between two bundles the strongest.
+fn named_edges(
+    entries: &Entries<'_>,
+    index: &BTreeMap<&str, usize>,
+) -> BTreeMap<(usize, usize), Edge> {
+    let mut edges = BTreeMap::new();
+    let mut add = |from: &str, to: &str, kind| {
+        if let (Some(&from), Some(&to)) = (index.get(from), index.get(to))
+            && from != to
+        {
+            edges
+                .entry((from, to))
+                .or_insert_with(|| Edge::new(from, to, kind));
+        }
+    };
+    let all = || entries.values().flatten();
+    for entry in all() {
+        add(&entry.replaces, &entry.name, Kind::Replaces);
+    }
+    for entry in all() {
+        for skipped in &entry.skips {
+            add(skipped, &entry.name, Kind::Skips);
+        }
+    }
+    edges
+}
+
+/// Returns the edges that only ranges make, unless they are too many to be told apart.
+fn range_edges(
+    entries: &Entries<'_>,
+    nodes: &[Node],
+    index: &BTreeMap<&str, usize>,
+    others: &BTreeMap<(usize, usize), Edge>,
+) -> Vec<Edge> {
+    let mut found = Vec::new();
+    for (name, entries) in entries {
+        let Some(&to) = index.get(name) else {
+            continue;
+        };
+        let Some(entry) = entries.iter().find(|entry| entry.skip_range.is_some()) else {
+            continue;
+        };
+        for (from, node) in nodes.iter().enumerate() {
+            let version = node.version.as_ref().map(|version| &version.version);
+            let known = from == to || others.contains_key(&(from, to));
+            if !known && version.is_some_and(|version| contains(entry, version)) {
+                found.push(range_edge(from, to, entry));
+            }
+            if found.len() > MAX_RANGE_LINES {
+                return Vec::new();
+            }
+        }
+    }
+    found
+}
+
+/// Returns the edge of a step that is taken, drawing it if it was left out before.
+fn taken<'e>(
+    edges: &'e mut BTreeMap<(usize, usize), Edge>,
+    entries: &Entries<'_>,
+    index: &BTreeMap<&str, usize>,
+    from: &Step,
+    to: &str,
+) -> Option<&'e mut Edge> {
+    let (from_at, to_at) = (*index.get(from.name.as_str())?, *index.get(to)?);
+    let entries = entries.get(to)?;
+    let kind = kind(entries, from)?;
+    let range = || entries.iter().find(|entry| entry.skip_range.is_some());
+    let make = || match (kind, range()) {
+        (Kind::SkipRange, Some(entry)) => range_edge(from_at, to_at, entry),
+        (kind, _) => Edge::new(from_at, to_at, kind),
+    };
+    Some(edges.entry((from_at, to_at)).or_insert_with(make))
+}
+
+fn range_edge(from: usize, to: usize, entry: &Entry) -> Edge {
+    let text = entry.skip_range.as_ref().map(|range| range.text.as_str());
+    Edge {
+        range: shown(text.unwrap_or_default(), MAX_LABEL),
+        ..Edge::new(from, to, Kind::SkipRange)
+    }
+}
+
+/// Returns the strongest way entries may follow a bundle, if any.
+fn kind(entries: &[&Entry], from: &Step) -> Option<Kind> {
+    let version = from.version.as_ref().map(|version| &version.version);
+    let of = |entry: &&Entry| {
+        if entry.replaces == from.name {
+            Some(Kind::Replaces)
+        } else if entry.skips.contains(&from.name) {
+            Some(Kind::Skips)
+        } else {
+            let in_range = version.is_some_and(|version| contains(entry, version));
+            in_range.then_some(Kind::SkipRange)
+        }
+    };
+    entries.iter().filter_map(of).min()
+}
+
+fn contains(entry: &Entry, version: &Version) -> bool {
+    let range = entry.skip_range.as_ref();
+    let range = range.and_then(|range| range.range.as_ref().ok());
+    range.is_some_and(|range| range.contains(version))
+}
+
+fn range_note(entry: &Entry) -> Option<String> {
+    let range = entry.skip_range.as_ref()?;
+    let invalid = if range.range.is_err() {
+        " (invalid)"
+    } else {
+        ""
+    };
+    let text = shown(&range.text, MAX_LABEL);
+    Some(format!("skipRange {text}{invalid}"))
+}
+
+/// Returns what an entry may follow, a line each.
+fn follows(entry: &Entry) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !entry.replaces.is_empty() {
+        lines.push(format!("replaces {}", entry.replaces));
+    }
+    if !entry.skips.is_empty() {
+        lines.push(format!("skips {}", entry.skips.join(", ")));
+    }
+    if let Some(range) = &entry.skip_range {
+        let error = range.range.as_ref().err();
+        let error = error.map(|error| format!(": invalid: {}", Chain(error)));
+        lines.push(format!(
+            "skipRange {}{}",
+            range.text,
+            error.unwrap_or_default()
+        ));
+    }
+    lines.iter().map(|line| shown(line, MAX_DETAIL)).collect()
+}
+
+/// Returns `<verb> a, b and 3 more`.
+pub(super) fn named(verb: &str, names: &[&str]) -> Option<String> {
+    if names.is_empty() {
+        return None;
+    }
+    // One more is shorter than the words for it.
+    let limit = if names.len() == MAX_NAMED + 1 {
+        MAX_NAMED + 1
+    } else {
+        MAX_NAMED
+    };
+    let first: Vec<String> = names
+        .iter()
+        .take(limit)
+        .map(|name| shown(name, MAX_LABEL))
+        .collect();
+    let more = match names.len().saturating_sub(limit) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!("{verb} {}{more}", first.join(", ")))
+}

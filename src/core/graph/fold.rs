@@ -1,0 +1,240 @@
+//! Draws entries together that differ in nothing but their version, so that a long channel fits a
+//! page.
+//!
+//! Two kinds of groups are made, each of at least three entries: a run of entries that replace one
+//! another, and entries that lead to and from the same others. Runs end where the minor version
+//! changes, unless that leaves too much. What is marked (heads, the installed bundle, the next one)
+//! always stays by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::build::named;
+use super::model::{Edge, Kind, Lane, Mark, Node};
+
+/// The fewest entries worth drawing together.
+const MIN_GROUP: usize = 3;
+/// The most nodes a channel may have without runs being folded across minor versions.
+const MAX_NODES: usize = 12;
+/// The most lines for `skips` in a channel; more are written beside their entries.
+const MAX_SKIP_LINES: usize = 40;
+/// The most names listed in the details of a group.
+const MAX_LISTED: usize = 20;
+
+/// Folds a channel.
+pub(super) fn fold(mut lane: Lane) -> Lane {
+    let is_skip = |edge: &Edge| edge.kind == Kind::Skips && !edge.path && !edge.classic;
+    if lane.edges.iter().filter(|edge| is_skip(edge)).count() > MAX_SKIP_LINES {
+        write_skips_beside(&mut lane, is_skip);
+    }
+    let minor = folded(&lane, true);
+    if minor.nodes.len() > MAX_NODES {
+        folded(&lane, false)
+    } else {
+        minor
+    }
+}
+
+/// Turns lines for `skips` into notes beside the entries they lead to.
+fn write_skips_beside(lane: &mut Lane, is_skip: impl Fn(&Edge) -> bool) {
+    let mut skipped: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for edge in lane.edges.iter().filter(|edge| is_skip(edge)) {
+        skipped.entry(edge.to).or_default().push(edge.from);
+    }
+    lane.edges.retain(|edge| !is_skip(edge));
+    for (to, from) in skipped {
+        let labels = from.iter().filter_map(|at| lane.nodes.get(*at));
+        let labels: Vec<String> = labels.map(|node| node.label.clone()).collect();
+        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        if let Some(node) = lane.nodes.get_mut(to) {
+            node.notes.extend(named("skips", &labels));
+        }
+    }
+}
+
+/// What entries of one group have in common.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Clone)]
+struct Likeness {
+    marks: BTreeSet<Mark>,
+    minor: Option<(u64, u64)>,
+}
+
+/// Returns what a node has in common with those it may be drawn together with.
+fn likeness(node: &Node, by_minor: bool) -> Option<Likeness> {
+    let alone = [
+        Mark::Installed,
+        Mark::Next,
+        Mark::Head,
+        Mark::Outside,
+        Mark::Classic,
+    ];
+    if alone.iter().any(|mark| node.has(*mark)) {
+        return None;
+    }
+    let version = node.version.as_ref().map(|version| &version.version);
+    let minor = version.map(|version| (version.major, version.minor));
+    Some(Likeness {
+        marks: node.marks.clone(),
+        minor: minor.filter(|_| by_minor),
+    })
+}
+
+fn folded(lane: &Lane, by_minor: bool) -> Lane {
+    let likeness: Vec<_> = lane
+        .nodes
+        .iter()
+        .map(|node| likeness(node, by_minor))
+        .collect();
+    let mut groups = runs(lane, &likeness);
+    groups.extend(alike(lane, &likeness));
+    groups.retain(|group| group.len() >= MIN_GROUP);
+    let mut target: BTreeMap<usize, usize> = BTreeMap::new();
+    for group in &groups {
+        if let Some(first) = group.iter().min() {
+            target.extend(group.iter().map(|at| (*at, *first)));
+        }
+    }
+    merge(lane, &target)
+}
+
+/// Returns the longest runs in which each entry replaces the one before and nothing else leads
+/// between them.
+fn runs(lane: &Lane, likeness: &[Option<Likeness>]) -> Vec<Vec<usize>> {
+    let (mut ways_in, mut ways_out) = (vec![0; lane.nodes.len()], vec![0; lane.nodes.len()]);
+    for edge in &lane.edges {
+        count(&mut ways_in, edge.to);
+        count(&mut ways_out, edge.from);
+    }
+    let is_link = |edge: &&Edge| {
+        let like = |at: usize| likeness.get(at).and_then(Option::as_ref);
+        let alike = like(edge.from).is_some() && like(edge.from) == like(edge.to);
+        let single = ways_out.get(edge.from) == Some(&1) && ways_in.get(edge.to) == Some(&1);
+        edge.kind == Kind::Replaces && alike && single
+    };
+    let links: BTreeMap<usize, usize> = lane
+        .edges
+        .iter()
+        .filter(is_link)
+        .map(|edge| (edge.from, edge.to))
+        .collect();
+    let ends: BTreeSet<usize> = links.values().copied().collect();
+    let starts = links.keys().filter(|at| !ends.contains(at));
+    let run = |start: &usize| {
+        let mut run = vec![*start];
+        let mut at = start;
+        while let Some(next) = links.get(at) {
+            run.push(*next);
+            at = next;
+        }
+        run
+    };
+    starts.map(run).collect()
+}
+
+fn count(ways: &mut [usize], at: usize) {
+    if let Some(way) = ways.get_mut(at) {
+        *way += 1;
+    }
+}
+
+/// Returns groups of entries that nothing leads to and that lead to the same others in the same
+/// way, if anywhere.
+fn alike(lane: &Lane, likeness: &[Option<Likeness>]) -> Vec<Vec<usize>> {
+    type Ways = BTreeSet<(usize, Kind, bool)>;
+    let mut ways_out: Vec<Ways> = vec![Ways::new(); lane.nodes.len()];
+    let mut entered = BTreeSet::new();
+    for edge in &lane.edges {
+        if let Some(ways) = ways_out.get_mut(edge.from) {
+            ways.insert((edge.to, edge.kind, edge.superseded));
+        }
+        entered.insert(edge.to);
+    }
+    let mut groups: BTreeMap<(&Likeness, Ways), Vec<usize>> = BTreeMap::new();
+    for (at, (likeness, ways)) in likeness.iter().zip(ways_out).enumerate() {
+        if let Some(likeness) = likeness
+            && !entered.contains(&at)
+        {
+            groups.entry((likeness, ways)).or_default().push(at);
+        }
+    }
+    groups.into_values().collect()
+}
+
+/// Draws together the nodes that have the same target.
+fn merge(lane: &Lane, target: &BTreeMap<usize, usize>) -> Lane {
+    let mut members: BTreeMap<usize, Vec<&Node>> = BTreeMap::new();
+    for (at, node) in lane.nodes.iter().enumerate() {
+        let at = target.get(&at).copied().unwrap_or(at);
+        members.entry(at).or_default().push(node);
+    }
+    let position: BTreeMap<usize, usize> = members
+        .keys()
+        .enumerate()
+        .map(|(new, old)| (*old, new))
+        .collect();
+    let moved = |at: usize| {
+        let at = target.get(&at).copied().unwrap_or(at);
+        position.get(&at).copied().unwrap_or_default()
+    };
+    let mut edges: BTreeMap<(usize, usize, Kind), Edge> = BTreeMap::new();
+    for edge in &lane.edges {
+        let (from, to) = (moved(edge.from), moved(edge.to));
+        if from == to {
+            continue;
+        }
+        let moved = Edge {
+            from,
+            to,
+            ..edge.clone()
+        };
+        let kept = edges.entry((from, to, edge.kind)).or_insert(moved);
+        kept.path |= edge.path;
+        kept.classic |= edge.classic;
+        kept.superseded &= edge.superseded;
+    }
+    Lane {
+        name: lane.name.clone(),
+        is_channel: lane.is_channel,
+        facts: lane.facts.clone(),
+        nodes: members.values().map(|nodes| group(nodes)).collect(),
+        edges: edges.into_values().collect(),
+    }
+}
+
+/// Makes one node of several, the lowest version first.
+fn group(nodes: &[&Node]) -> Node {
+    let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else {
+        return Node::default();
+    };
+    if nodes.len() == 1 {
+        return (*first).clone();
+    }
+    let mut details: Vec<String> = nodes
+        .iter()
+        .take(MAX_LISTED)
+        .filter_map(|node| node.details.first().cloned())
+        .collect();
+    if nodes.len() > MAX_LISTED {
+        details.push(format!("and {} more", nodes.len() - MAX_LISTED));
+    }
+    let ranges = nodes
+        .iter()
+        .filter(|node| {
+            node.notes
+                .iter()
+                .any(|note| note.starts_with(Kind::SkipRange.word()))
+        })
+        .count();
+    let mut notes = vec![format!("{} versions", nodes.len())];
+    if ranges > 0 {
+        notes.push(format!("{ranges} with a skipRange"));
+    }
+    Node {
+        name: first.name.clone(),
+        label: format!("{} … {}", first.label, last.label),
+        version: last.version.clone(),
+        marks: first.marks.clone(),
+        notes,
+        details,
+        count: nodes.len(),
+    }
+}

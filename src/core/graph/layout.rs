@@ -1,0 +1,466 @@
+//! Places the nodes of a channel in layers, the heads on top, and routes the edges between them.
+//!
+//! The layered method: edges that close a cycle are turned around, each node goes into the first
+//! layer below everything that replaces it, edges over several layers get a bend in each, nodes are
+//! ordered within their layer by where their neighbors are, and pulled towards them. All numbers
+//! are integers, so that the picture is the same everywhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::model::{Edge, Lane};
+
+/// The most nodes side by side.
+const MAX_LAYER: usize = 4;
+/// The most bends in a channel; edges after that go straight, whatever they cross.
+const MAX_BENDS: usize = 4000;
+/// How often layers are ordered, and pulled straight.
+const SWEEPS: usize = 6;
+const GAP_X: i64 = 26;
+const GAP_Y: i64 = 34;
+const BEND_WIDTH: i64 = 6;
+/// Distance between the ends of edges at one node.
+const PORT: i64 = 12;
+/// Precision of a mean.
+const SCALE: i64 = 1000;
+
+/// Where everything of a channel is, from its upper left corner.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// The nodes, in their order.
+    pub(super) places: Vec<Place>,
+    /// The edges, in their order: start, two points for each bend, end.
+    pub(super) routes: Vec<Vec<Point>>,
+    pub(super) width: i64,
+    pub(super) height: i64,
+}
+
+/// The box of a node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its middle.
+    pub(super) center: i64,
+    pub(super) top: i64,
+    pub(super) width: i64,
+    pub(super) height: i64,
+}
+
+/// A point: right, down.
+pub(super) type Point = (i64, i64);
+
+/// The layer of each node, 0 on top.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Layers {
+    layer: Vec<usize>,
+    /// The nodes so that each comes after everything that replaces it, as far as cycles allow, the
+    /// higher version first.
+    pub(super) order: Vec<usize>,
+}
+
+/// Finds the layer of each node.
+pub(super) fn layers(lane: &Lane) -> Layers {
+    let count = lane.nodes.len();
+    let turned = turned(count, &lane.edges);
+    let mut above: Vec<Vec<usize>> = vec![Vec::new(); count];
+    let mut below: Vec<Vec<usize>> = vec![Vec::new(); count];
+    for (at, edge) in lane.edges.iter().enumerate() {
+        let (lower, upper) = if turned.contains(&at) {
+            (edge.to, edge.from)
+        } else {
+            (edge.from, edge.to)
+        };
+        push(&mut above, lower, upper);
+        push(&mut below, upper, lower);
+    }
+    let mut waiting: Vec<usize> = above.iter().map(Vec::len).collect();
+    let is_free = |at: &usize| waiting.get(*at) == Some(&0);
+    let mut free: BTreeSet<usize> = (0..count).filter(is_free).collect();
+    let (mut layer, mut order, mut filled) = (vec![0; count], Vec::new(), Vec::new());
+    // Nodes are in the order of their versions, so the last one is the highest.
+    while let Some(at) = free.pop_last() {
+        let upper = above.get(at).into_iter().flatten();
+        let lowest = upper.filter_map(|upper| layer.get(*upper)).max();
+        let mut row = lowest.map_or(0, |lowest| lowest + 1);
+        while filled.get(row).is_some_and(|filled| *filled >= MAX_LAYER) {
+            row += 1;
+        }
+        if filled.len() <= row {
+            filled.resize(row + 1, 0);
+        }
+        if let (Some(filled), Some(layer)) = (filled.get_mut(row), layer.get_mut(at)) {
+            *filled += 1;
+            *layer = row;
+        }
+        order.push(at);
+        for lower in below.get(at).into_iter().flatten() {
+            if let Some(waiting) = waiting.get_mut(*lower) {
+                *waiting = waiting.saturating_sub(1);
+                if *waiting == 0 {
+                    free.insert(*lower);
+                }
+            }
+        }
+    }
+    Layers { layer, order }
+}
+
+fn push(lists: &mut [Vec<usize>], at: usize, value: usize) {
+    if let Some(list) = lists.get_mut(at) {
+        list.push(value);
+    }
+}
+
+/// Returns the edges that close a cycle when edges are followed from the lowest version on.
+fn turned(count: usize, edges: &[Edge]) -> BTreeSet<usize> {
+    let mut ways: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
+    for (at, edge) in edges.iter().enumerate() {
+        if let Some(ways) = ways.get_mut(edge.from) {
+            ways.push((at, edge.to));
+        }
+    }
+    let mut turned = BTreeSet::new();
+    let (mut open, mut done) = (vec![false; count], vec![false; count]);
+    for start in 0..count {
+        // Each node with how many of its ways were followed; no recursion, chains are long.
+        let mut pending = vec![(start, 0)];
+        while let Some((node, next)) = pending.pop() {
+            if next == 0 && done.get(node) == Some(&true) {
+                continue;
+            }
+            set(&mut open, node, true);
+            let Some((edge, to)) = ways.get(node).and_then(|ways| ways.get(next)) else {
+                set(&mut open, node, false);
+                set(&mut done, node, true);
+                continue;
+            };
+            pending.push((node, next + 1));
+            if open.get(*to) == Some(&true) {
+                turned.insert(*edge);
+            } else {
+                pending.push((*to, 0));
+            }
+        }
+    }
+    turned
+}
+
+fn set(flags: &mut [bool], at: usize, value: bool) {
+    if let Some(flag) = flags.get_mut(at) {
+        *flag = value;
+    }
+}
+
+/// Places everything; `sizes` are width and height of each node.
+pub(super) fn layout(lane: &Lane, sizes: &[(i64, i64)]) -> Layout {
+    let mut grid = Grid::new(lane, sizes);
+    grid.sort();
+    grid.straighten();
+    grid.layout(lane, sizes)
+}
+
+/// A node, or a bend of an edge.
+#[derive(Debug, Clone, Default)]
+struct Vertex {
+    layer: usize,
+    center: i64,
+    width: i64,
+    /// Neighbors in the layer above, and below.
+    above: Vec<usize>,
+    below: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    Above,
+    Below,
+}
+
+/// Nodes and bends in their layers.
+#[derive(Debug)]
+struct Grid {
+    /// The nodes in their order, then the bends.
+    vertices: Vec<Vertex>,
+    rows: Vec<Vec<usize>>,
+    /// The bends of each edge, the lowest first.
+    bends: Vec<Vec<usize>>,
+}
+
+impl Grid {
+    fn new(lane: &Lane, sizes: &[(i64, i64)]) -> Self {
+        let layers = layers(lane);
+        let vertex = |(layer, (width, _)): (&usize, &(i64, i64))| Vertex {
+            layer: *layer,
+            width: *width,
+            ..Vertex::default()
+        };
+        let vertices: Vec<Vertex> = layers.layer.iter().zip(sizes).map(vertex).collect();
+        let height = layers.layer.iter().max().map_or(0, |layer| layer + 1);
+        let mut rows = vec![Vec::new(); height];
+        for at in layers.order {
+            push(
+                &mut rows,
+                vertices.get(at).map_or(0, |vertex| vertex.layer),
+                at,
+            );
+        }
+        let mut grid = Self {
+            vertices,
+            rows,
+            bends: Vec::new(),
+        };
+        let nodes = grid.vertices.len();
+        for edge in &lane.edges {
+            let left = MAX_BENDS.saturating_sub(grid.vertices.len() - nodes);
+            let bends = grid.add_edge(edge, left);
+            grid.bends.push(bends);
+        }
+        grid
+    }
+
+    /// Adds the bends of an edge, unless there are too many.
+    fn add_edge(&mut self, edge: &Edge, left: usize) -> Vec<usize> {
+        let layer = |at: usize| self.vertices.get(at).map_or(0, |vertex| vertex.layer);
+        let (upper, lower) = if layer(edge.to) <= layer(edge.from) {
+            (edge.to, edge.from)
+        } else {
+            (edge.from, edge.to)
+        };
+        let (top, bottom) = (layer(upper), layer(lower));
+        if bottom.saturating_sub(top + 1) > left {
+            return Vec::new();
+        }
+        let (mut bends, mut last) = (Vec::new(), lower);
+        for layer in (top + 1..bottom).rev() {
+            let bend = self.vertices.len();
+            self.vertices.push(Vertex {
+                layer,
+                width: BEND_WIDTH,
+                ..Vertex::default()
+            });
+            push(&mut self.rows, layer, bend);
+            self.join(last, bend);
+            bends.push(bend);
+            last = bend;
+        }
+        self.join(last, upper);
+        bends
+    }
+
+    fn join(&mut self, lower: usize, upper: usize) {
+        if let Some(vertex) = self.vertices.get_mut(lower) {
+            vertex.above.push(upper);
+        }
+        if let Some(vertex) = self.vertices.get_mut(upper) {
+            vertex.below.push(lower);
+        }
+    }
+
+    /// Orders each layer by the mean position of the neighbors, going down and up in turn.
+    fn sort(&mut self) {
+        let mut position: Vec<i64> = vec![0; self.vertices.len()];
+        for row in &self.rows {
+            number(&mut position, row);
+        }
+        for sweep in 0..SWEEPS {
+            for (index, side) in self.sweep(sweep) {
+                let Some(mut row) = self.rows.get(index).cloned() else {
+                    continue;
+                };
+                row.sort_by_cached_key(|at| {
+                    let own = position.get(*at).copied().unwrap_or_default();
+                    self.mean(*at, side, &position).unwrap_or(own * SCALE)
+                });
+                number(&mut position, &row);
+                if let Some(old) = self.rows.get_mut(index) {
+                    *old = row;
+                }
+            }
+        }
+    }
+
+    /// Returns the layers in the order of a sweep, each with the side it looks at.
+    fn sweep(&self, sweep: usize) -> Vec<(usize, Side)> {
+        let rows = 0..self.rows.len();
+        if sweep % 2 == 0 {
+            rows.map(|row| (row, Side::Above)).collect()
+        } else {
+            rows.rev().map(|row| (row, Side::Below)).collect()
+        }
+    }
+
+    fn mean(&self, at: usize, side: Side, values: &[i64]) -> Option<i64> {
+        let vertex = self.vertices.get(at)?;
+        let neighbors = match side {
+            Side::Above => &vertex.above,
+            Side::Below => &vertex.below,
+        };
+        let values: Vec<i64> = neighbors
+            .iter()
+            .filter_map(|it| values.get(*it).copied())
+            .collect();
+        let count = i64::try_from(values.len())
+            .ok()
+            .filter(|count| *count > 0)?;
+        Some(values.iter().sum::<i64>() * SCALE / count)
+    }
+
+    /// Pulls each node towards its neighbors without changing the order of its layer.
+    fn straighten(&mut self) {
+        for index in 0..self.rows.len() {
+            self.pull(index, None);
+        }
+        for sweep in 0..=SWEEPS {
+            for (index, side) in self.sweep(sweep) {
+                self.pull(index, Some(side));
+            }
+        }
+        let left = self
+            .vertices
+            .iter()
+            .map(|it| it.center - it.width / 2)
+            .min();
+        for vertex in &mut self.vertices {
+            vertex.center -= left.unwrap_or_default();
+        }
+    }
+
+    /// Places one layer as near to its neighbors as the widths allow.
+    fn pull(&mut self, index: usize, side: Option<Side>) {
+        let centers: Vec<i64> = self.vertices.iter().map(|vertex| vertex.center).collect();
+        let row = self.rows.get(index).cloned().unwrap_or_default();
+        let (mut right, mut drift, mut placed) = (i64::MIN / 2, 0, Vec::new());
+        for at in &row {
+            let own = centers.get(*at).copied().unwrap_or_default();
+            let mean = side.and_then(|side| self.mean(*at, side, &centers));
+            let wanted = mean.map_or(own, |mean| mean / SCALE);
+            let width = self.vertices.get(*at).map_or(0, |vertex| vertex.width);
+            let center = wanted.max(right + GAP_X + width / 2);
+            right = center + width / 2;
+            drift += wanted - center;
+            placed.push((*at, center));
+        }
+        let drift = drift / i64::try_from(row.len().max(1)).unwrap_or(1);
+        for (at, center) in placed {
+            if let Some(vertex) = self.vertices.get_mut(at) {
+                vertex.center = center + drift;
+            }
+        }
+    }
+
+    fn layout(&self, lane: &Lane, sizes: &[(i64, i64)]) -> Layout {
+        let mut heights = vec![0; self.rows.len()];
+        for (vertex, (_, height)) in self.vertices.iter().zip(sizes) {
+            if let Some(row) = heights.get_mut(vertex.layer) {
+                *row = (*row).max(*height);
+            }
+        }
+        let mut top = 0;
+        let mut bands: Vec<(i64, i64)> = Vec::new();
+        for height in heights {
+            bands.push((top, height));
+            top += height + GAP_Y;
+        }
+        let band = |layer: usize| bands.get(layer).copied().unwrap_or_default();
+        let place = |(vertex, (width, height)): (&Vertex, &(i64, i64))| {
+            let (top, room) = band(vertex.layer);
+            Place {
+                center: vertex.center,
+                top: top + (room - height) / 2,
+                width: *width,
+                height: *height,
+            }
+        };
+        let places: Vec<Place> = self.vertices.iter().zip(sizes).map(place).collect();
+        let right = self
+            .vertices
+            .iter()
+            .map(|it| it.center + it.width / 2)
+            .max();
+        let routes = self.routes(lane, &places, band);
+        Layout {
+            places,
+            routes,
+            width: right.unwrap_or_default(),
+            height: (top - GAP_Y).max(0),
+        }
+    }
+
+    fn routes(
+        &self,
+        lane: &Lane,
+        places: &[Place],
+        band: impl Fn(usize) -> (i64, i64),
+    ) -> Vec<Vec<Point>> {
+        let ports = self.ports(lane, places);
+        let route = |((edge, bends), (start, end)): ((&Edge, &Vec<usize>), (i64, i64))| {
+            let place = |at: usize| places.get(at).copied().unwrap_or_default();
+            let (from, to) = (place(edge.from), place(edge.to));
+            let rises = to.top <= from.top;
+            let through = bends.iter().filter_map(|bend| self.vertices.get(*bend));
+            let mut points: Vec<Point> = through
+                .flat_map(|bend| {
+                    let (top, height) = band(bend.layer);
+                    [(bend.center, top + height), (bend.center, top)]
+                })
+                .collect();
+            if rises {
+                points.insert(0, (start, from.top));
+                points.push((end, to.top + to.height));
+            } else {
+                points.reverse();
+                points.insert(0, (start, from.top + from.height));
+                points.push((end, to.top));
+            }
+            points
+        };
+        let edges = lane.edges.iter().zip(&self.bends);
+        edges.zip(ports).map(route).collect()
+    }
+
+    /// Returns where each edge starts and ends, spread over the sides of the nodes.
+    fn ports(&self, lane: &Lane, places: &[Place]) -> Vec<(i64, i64)> {
+        let mut ports = vec![(0, 0); lane.edges.len()];
+        // By node, side and whether the edge starts there: where edges come from, and which.
+        let mut sides: BTreeMap<(usize, bool), Vec<(i64, usize, bool)>> = BTreeMap::new();
+        let place = |at: usize| places.get(at).copied().unwrap_or_default();
+        for (at, (edge, bends)) in lane.edges.iter().zip(&self.bends).enumerate() {
+            let (from, to) = (place(edge.from), place(edge.to));
+            let rises = to.top <= from.top;
+            let center = |bend: Option<&usize>, otherwise: i64| {
+                let vertex = bend.and_then(|bend| self.vertices.get(*bend));
+                vertex.map_or(otherwise, |vertex| vertex.center)
+            };
+            let (near_from, near_to) = if rises {
+                (bends.first(), bends.last())
+            } else {
+                (bends.last(), bends.first())
+            };
+            let start = (center(near_from, to.center), at, true);
+            let end = (center(near_to, from.center), at, false);
+            sides.entry((edge.from, rises)).or_default().push(start);
+            sides.entry((edge.to, !rises)).or_default().push(end);
+        }
+        for ((node, _), mut edges) in sides {
+            edges.sort_unstable();
+            let place = place(node);
+            let count = i64::try_from(edges.len()).unwrap_or(i64::MAX);
+            let step = PORT.min((place.width - 16).max(0) / count.max(1));
+            let mut port = place.center - step * (count - 1) / 2;
+            for (_, at, starts) in edges {
+                if let Some((start, end)) = ports.get_mut(at) {
+                    *(if starts { start } else { end }) = port;
+                }
+                port += step;
+            }
+        }
+        ports
+    }
+}
+
+/// Numbers the vertices of a layer from left to right.
+fn number(position: &mut [i64], row: &[usize]) {
+    for (at, vertex) in (0..).zip(row) {
+        if let Some(position) = position.get_mut(*vertex) {
+            *position = at;
+        }
+    }
+}

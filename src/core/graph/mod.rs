@@ -1,0 +1,103 @@
+//! The update graph of a package as a picture.
+//!
+//! A request, one catalog and what is installed come in; a terminal drawing, Mermaid, DOT, SVG or
+//! HTML goes out. What the catalog author wrote is only ever text in them: names are cut, control
+//! characters are replaced, and every drawing escapes for its own language. The picture is a
+//! function of its input and does not depend on the order of blobs, channels or entries.
+//!
+//! The parts, in the order of the data: [`build`] makes the nodes and edges of each channel,
+//! [`fold`] draws long runs together, [`layout`] places them, and the drawings print them.
+
+mod build;
+mod dot;
+mod fold;
+mod html;
+mod layout;
+mod mermaid;
+mod model;
+mod path;
+mod svg;
+mod text;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+pub use model::Graph;
+
+use crate::error::quote;
+use crate::resolve::{self, Catalog, Environment, Request};
+
+/// How a graph is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Rows for a terminal, the newest first, with lines along `replaces`.
+    Tree,
+    /// A Mermaid flow chart.
+    Mermaid,
+    /// A graph in the language of Graphviz.
+    Dot,
+    /// A picture that is complete in itself.
+    Svg,
+    /// A page with the picture and the rows; it loads nothing and runs nothing.
+    Html,
+}
+
+/// What is drawn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Resolution behind the highlighted path.
+    pub resolve: resolve::Options,
+    /// Show where OLM Classic would have gone.
+    pub classic: bool,
+    /// Draw every entry, however many there are.
+    pub all: bool,
+}
+
+/// Why there is no graph.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GraphError {
+    /// The catalog does not have the package.
+    #[error("package {} is not in catalog {}", quote(.package), quote(.catalog))]
+    NoPackage {
+        /// Name of the package.
+        package: String,
+        /// Name of the catalog.
+        catalog: String,
+    },
+    /// The blobs of the package cannot be read, or those of the whole catalog.
+    #[error("{0}")]
+    Unreadable(String),
+    /// None of the requested channels exists.
+    #[error("package {} has no such channel; its channels: {}", quote(.package), .channels.join(", "))]
+    NoChannel {
+        /// Name of the package.
+        package: String,
+        /// The channels there are.
+        channels: Vec<String>,
+    },
+}
+
+impl Graph {
+    /// Makes the graph of the requested package in one catalog: of the requested channels, or of
+    /// all.
+    pub fn new(
+        request: &Request,
+        catalog: &Catalog<'_>,
+        environment: &Environment,
+        options: Options,
+    ) -> Result<Self, GraphError> {
+        build::graph(request, catalog, environment, options)
+    }
+
+    /// Draws the graph; the text ends with a line break.
+    pub fn draw(&self, format: Format) -> String {
+        match format {
+            Format::Tree => tree::draw(self),
+            Format::Mermaid => mermaid::draw(self),
+            Format::Dot => dot::draw(self),
+            Format::Svg => svg::draw(self),
+            Format::Html => html::draw(self),
+        }
+    }
+}

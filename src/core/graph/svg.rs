@@ -1,0 +1,365 @@
+//! A picture that is complete in itself: colors for light and dark pages, details on hover.
+
+use std::fmt::Write as _;
+
+use super::layout::{Layout, Place, Point, layout};
+use super::model::{Edge, Graph, Kind, Lane, Mark, Node};
+use super::text::xml;
+
+const MARGIN: i64 = 20;
+/// Space around the nodes of a channel.
+const PADDING: i64 = 18;
+/// Channels go side by side up to this width.
+const PAGE: i64 = 1240;
+const LINE: i64 = 15;
+/// Width of a character of the label, and of smaller text; the font has one width.
+const LABEL_CHARACTER: i64 = 8;
+const SMALL_CHARACTER: i64 = 7;
+
+const STYLE: &str = "\
+text{font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:11px;fill:#59636e}
+.page{fill:#ffffff}
+.title{font-size:18px;font-weight:600;fill:#1f2328}
+.name{font-size:13px;font-weight:600;fill:#1f2328}
+.lane{fill:#f6f8fa;stroke:#d1d9e0}
+.node rect{fill:#ffffff;stroke:#818b98}
+.node .label{font-size:13px;font-weight:600;fill:#1f2328}
+.way rect{stroke:#0969da;stroke-width:2px}
+.deprecated rect{fill:#fff8c5;stroke:#9a6700}
+.installed rect{fill:#dafbe1;stroke:#1a7f37;stroke-width:2.5px}
+.virtual rect,.outside rect{stroke-dasharray:4 3;fill:#f6f8fa}
+.edge path{fill:none;stroke-width:1.5px}
+.replaces path{stroke:#59636e}
+.skips path{stroke:#8250df}
+.skip-range path{stroke:#1b7c83}
+.taken path{stroke:#0969da;stroke-width:3px}
+.classic path{stroke:#bc4c00;stroke-width:3px}
+.superseded path{stroke-dasharray:6 4}
+.head-replaces{fill:#59636e}
+.head-skips{fill:#8250df}
+.head-skip-range{fill:#1b7c83}
+.head-taken{fill:#0969da}
+.head-classic{fill:#bc4c00}
+@media (prefers-color-scheme:dark){
+text{fill:#9198a1}
+.page{fill:#0d1117}
+.title,.name,.node .label{fill:#e6edf3}
+.lane{fill:#151b23;stroke:#3d444d}
+.node rect{fill:#0d1117;stroke:#9198a1}
+.way rect{stroke:#4493f8}
+.deprecated rect{fill:#332b00;stroke:#d29922}
+.installed rect{fill:#12301b;stroke:#3fb950}
+.virtual rect,.outside rect{fill:#151b23}
+.replaces path{stroke:#9198a1}
+.skips path{stroke:#ab7df8}
+.skip-range path{stroke:#39c5cf}
+.taken path{stroke:#4493f8}
+.classic path{stroke:#f0883e}
+.head-replaces{fill:#9198a1}
+.head-skips{fill:#ab7df8}
+.head-skip-range{fill:#39c5cf}
+.head-taken{fill:#4493f8}
+.head-classic{fill:#f0883e}
+}
+";
+
+/// A channel with its place on the page.
+struct Panel<'a> {
+    lane: &'a Lane,
+    layout: Layout,
+    left: i64,
+    top: i64,
+    width: i64,
+    height: i64,
+}
+
+/// Draws a graph.
+pub(super) fn draw(graph: &Graph) -> String {
+    let head = MARGIN + 24 + LINE * length(&graph.facts) + 10;
+    let (panels, bottom) = arrange(graph, head);
+    let right = panels.iter().map(|panel| panel.left + panel.width).max();
+    let facts = graph.facts.iter().map(|fact| small_width(fact)).max();
+    let legend = legend(graph);
+    let inner = [
+        right.unwrap_or_default() - MARGIN,
+        facts.unwrap_or_default(),
+        length_of(&graph.package) * 11,
+        legend
+            .iter()
+            .map(|(_, text)| small_width(text) + 60)
+            .max()
+            .unwrap_or_default(),
+    ];
+    let width = inner.into_iter().max().unwrap_or_default() + 2 * MARGIN;
+    let height = bottom + 10 + LINE * length(&legend) + MARGIN;
+    let mut text = String::new();
+    let name = xml(&graph.package);
+    let _ = writeln!(
+        text,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Update graph of {name}\">"
+    );
+    let _ = writeln!(text, "<style>\n{STYLE}</style>\n<defs>");
+    for class in ["replaces", "skips", "skip-range", "taken", "classic"] {
+        let _ = writeln!(
+            text,
+            "<marker id=\"{class}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" \
+             markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" orient=\"auto\">\
+             <path class=\"head-{class}\" d=\"M0 0L8 4L0 8z\"/></marker>"
+        );
+    }
+    let _ = writeln!(
+        text,
+        "</defs>\n<rect class=\"page\" width=\"{width}\" height=\"{height}\"/>"
+    );
+    write_text(&mut text, "title", (MARGIN, MARGIN + 14), &graph.package);
+    for (line, fact) in (0..).zip(&graph.facts) {
+        let at = (MARGIN, MARGIN + 24 + LINE * line + 10);
+        write_text(&mut text, "", at, fact);
+    }
+    for panel in &panels {
+        panel.write(&mut text);
+    }
+    for (line, (class, meaning)) in (0..).zip(&legend) {
+        write_legend(&mut text, class, meaning, bottom + 10 + LINE * line + 10);
+    }
+    text.push_str("</svg>\n");
+    text
+}
+
+/// Puts the channels side by side, and below where a row is full; returns where they end, too.
+fn arrange(graph: &Graph, top: i64) -> (Vec<Panel<'_>>, i64) {
+    let mut panels = Vec::new();
+    let (mut left, mut top, mut bottom) = (MARGIN, top, top);
+    for lane in &graph.channels {
+        let mut panel = Panel::new(lane);
+        if left > MARGIN && left + panel.width > PAGE {
+            left = MARGIN;
+            top = bottom + MARGIN;
+        }
+        panel.left = left;
+        panel.top = top;
+        left += panel.width + MARGIN;
+        bottom = bottom.max(top + panel.height);
+        panels.push(panel);
+    }
+    (panels, bottom)
+}
+
+impl<'a> Panel<'a> {
+    fn new(lane: &'a Lane) -> Self {
+        let sizes: Vec<(i64, i64)> = lane.nodes.iter().map(size).collect();
+        let layout = layout(lane, &sizes);
+        let facts = lane.facts.iter().map(|fact| small_width(fact)).max();
+        let name = length_of(&lane.name) * LABEL_CHARACTER;
+        let inner = layout.width.max(facts.unwrap_or_default()).max(name);
+        Self {
+            lane,
+            left: 0,
+            top: 0,
+            width: inner + 2 * PADDING,
+            height: Self::head(lane) + layout.height + PADDING,
+            layout,
+        }
+    }
+
+    /// Returns the height of the text above the nodes.
+    fn head(lane: &Lane) -> i64 {
+        PADDING + 14 + LINE * length(&lane.facts) + 4
+    }
+
+    fn write(&self, text: &mut String) {
+        let (left, top, width, height) = (self.left, self.top, self.width, self.height);
+        let _ = writeln!(
+            text,
+            "<g transform=\"translate({left} {top})\">\n\
+             <rect class=\"lane\" width=\"{width}\" height=\"{height}\" rx=\"8\"/>"
+        );
+        write_text(text, "name", (PADDING, PADDING + 8), &self.lane.name);
+        for (line, fact) in (0..).zip(&self.lane.facts) {
+            write_text(text, "", (PADDING, PADDING + 24 + LINE * line), fact);
+        }
+        let left = PADDING + (width - 2 * PADDING - self.layout.width) / 2;
+        let top = Self::head(self.lane);
+        let _ = writeln!(text, "<g transform=\"translate({left} {top})\">");
+        for (edge, route) in self.lane.edges.iter().zip(&self.layout.routes) {
+            self.write_edge(text, edge, route);
+        }
+        for (node, place) in self.lane.nodes.iter().zip(&self.layout.places) {
+            write_node(text, node, *place);
+        }
+        text.push_str("</g>\n</g>\n");
+    }
+
+    fn write_edge(&self, text: &mut String, edge: &Edge, route: &[Point]) {
+        let class = class(edge);
+        let superseded = if edge.superseded { " superseded" } else { "" };
+        let label = |at: usize| {
+            self.lane
+                .nodes
+                .get(at)
+                .map_or("", |node| node.label.as_str())
+        };
+        let (from, to) = (label(edge.from), label(edge.to));
+        let title = xml(&format!("{to} follows {from}: {}", edge.label()));
+        let path = curve(route);
+        let _ = writeln!(
+            text,
+            "<g class=\"edge {class}{superseded}\"><title>{title}</title>\
+             <path d=\"{path}\" marker-end=\"url(#{class})\"/></g>"
+        );
+    }
+}
+
+/// Returns the class that colors an edge.
+fn class(edge: &Edge) -> &'static str {
+    if edge.path {
+        "taken"
+    } else if edge.classic {
+        "classic"
+    } else {
+        match edge.kind {
+            Kind::Replaces => "replaces",
+            Kind::Skips => "skips",
+            Kind::SkipRange => "skip-range",
+        }
+    }
+}
+
+/// Draws curves between layers and straight lines through them.
+fn curve(route: &[Point]) -> String {
+    let mut path = String::new();
+    for (at, points) in route.windows(2).enumerate() {
+        let [(from_x, from_y), (to_x, to_y)] = points else {
+            continue;
+        };
+        if at == 0 {
+            let _ = write!(path, "M{from_x} {from_y}");
+        }
+        if at % 2 == 0 && from_x != to_x {
+            let middle = (from_y + to_y) / 2;
+            let _ = write!(path, "C{from_x} {middle} {to_x} {middle} {to_x} {to_y}");
+        } else {
+            let _ = write!(path, "L{to_x} {to_y}");
+        }
+    }
+    path
+}
+
+fn size(node: &Node) -> (i64, i64) {
+    let words = small_width(&node.words().join(" · "));
+    let notes = node.notes.iter().map(|note| small_width(note)).max();
+    let label = length_of(&node.label) * LABEL_CHARACTER;
+    let width = label.max(words).max(notes.unwrap_or_default()) + 20;
+    let lines = length(&node.notes) + i64::from(!node.words().is_empty());
+    (width.max(64), 26 + LINE * lines)
+}
+
+fn write_node(text: &mut String, node: &Node, place: Place) {
+    let marks = [
+        (Mark::Path, "way"),
+        (Mark::Deprecated, "deprecated"),
+        (Mark::Virtual, "virtual"),
+        (Mark::Outside, "outside"),
+        (Mark::Installed, "installed"),
+    ];
+    let classes = marks.into_iter().filter(|(mark, _)| node.has(*mark));
+    let mut class = String::from("node");
+    for (_, name) in classes {
+        class.push(' ');
+        class.push_str(name);
+    }
+    let (left, top) = (place.center - place.width / 2, place.top);
+    let (width, height) = (place.width, place.height);
+    let details = xml(&node.details.join("\n"));
+    let _ = write!(text, "<g class=\"{class}\"><title>{details}</title>");
+    if node.count > 1 {
+        let (left, top) = (left + 4, top + 4);
+        let _ = write!(
+            text,
+            "<rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" rx=\"6\"/>"
+        );
+    }
+    let _ = writeln!(
+        text,
+        "<rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" rx=\"6\"/>"
+    );
+    write_text(text, "label", (left + 10, top + 18), &node.label);
+    let words = node.words().join(" · ");
+    let words = Some(&words).filter(|words| !words.is_empty());
+    for (line, note) in (1..).zip(words.into_iter().chain(&node.notes)) {
+        write_text(text, "", (left + 10, top + 18 + LINE * line), note);
+    }
+    text.push_str("</g>\n");
+}
+
+fn write_text(text: &mut String, class: &str, (x, y): Point, content: &str) {
+    let content = xml(content);
+    let class = if class.is_empty() {
+        String::new()
+    } else {
+        format!(" class=\"{class}\"")
+    };
+    let _ = writeln!(text, "<text{class} x=\"{x}\" y=\"{y}\">{content}</text>");
+}
+
+/// Returns the kinds of lines that are used, each with its meaning.
+fn legend(graph: &Graph) -> Vec<(String, &'static str)> {
+    let edges: Vec<&Edge> = graph.channels.iter().flat_map(|lane| &lane.edges).collect();
+    let kinds = [
+        ("replaces", "replaces"),
+        ("skips", "skips"),
+        ("skip-range", "skipRange"),
+        ("taken", "the way of automatic updates"),
+        ("classic", "where OLM Classic would go"),
+    ];
+    let used = kinds
+        .into_iter()
+        .filter(|(name, _)| edges.iter().any(|edge| class(edge) == *name));
+    let mut legend: Vec<(String, &str)> = used
+        .map(|(class, meaning)| (class.to_owned(), meaning))
+        .collect();
+    if edges.iter().any(|edge| edge.superseded) {
+        let meaning = "dashed: not in OLM Classic, the entry is skipped";
+        legend.push(("replaces superseded".to_owned(), meaning));
+    }
+    if graph.folded {
+        legend.push((String::new(), "stacked boxes stand for several versions"));
+    }
+    legend
+}
+
+fn write_legend(text: &mut String, class: &str, meaning: &str, y: i64) {
+    let mut indent = 0;
+    if let Some(name) = class.split(' ').next().filter(|name| !name.is_empty()) {
+        indent = 44;
+        let (right, middle) = (MARGIN + 34, y - 4);
+        let _ = writeln!(
+            text,
+            "<g class=\"edge {class}\"><path d=\"M{MARGIN} {middle}L{right} {middle}\" \
+             marker-end=\"url(#{name})\"/></g>"
+        );
+    }
+    write_text(text, "", (MARGIN + indent, y), meaning);
+}
+
+fn length<T>(list: &[T]) -> i64 {
+    i64::try_from(list.len()).unwrap_or(i64::MAX)
+}
+
+/// Returns how many columns a text takes; what is not ASCII may take two.
+fn length_of(text: &str) -> i64 {
+    text.chars()
+        .map(|it| {
+            if it.is_ascii() || "…·".contains(it) {
+                1
+            } else {
+                2
+            }
+        })
+        .sum()
+}
+
+fn small_width(text: &str) -> i64 {
+    length_of(text) * SMALL_CHARACTER
+}

@@ -1,0 +1,107 @@
+//! Text of a catalog made safe to show, and escaped for each language.
+
+/// The most characters of a name or range in a drawing.
+pub(super) const MAX_LABEL: usize = 48;
+/// The most characters of a line of details.
+pub(super) const MAX_DETAIL: usize = 240;
+
+/// Returns a text cut to a number of characters, with everything replaced that is not a visible
+/// character of its own: control characters and those that change the direction of the text.
+pub(super) fn shown(text: &str, limit: usize) -> String {
+    let safe = |character: char| {
+        if is_treacherous(character) {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            character
+        }
+    };
+    let mut shown: String = text.chars().take(limit).map(safe).collect();
+    if text.chars().nth(limit).is_some() {
+        shown.pop();
+        shown.push('…');
+    }
+    shown
+}
+
+/// Says whether a character is a control, a line or paragraph break, or invisible and able to
+/// change what is around it; XML forbids some of them, terminals obey others.
+fn is_treacherous(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{fffe}'
+                | '\u{ffff}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+/// Escapes text for XML and HTML, in elements and in quoted attributes alike.
+pub(super) fn xml(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// Quotes text for DOT, lines parted by `\n`.
+///
+/// In a quoted string of DOT only `"` ends it, and `\` starts the escapes of labels.
+pub(super) fn dot(lines: &[String]) -> String {
+    let escape = |line: &String| line.replace('\\', "\\\\").replace('"', "\\\"");
+    let lines: Vec<String> = lines.iter().map(escape).collect();
+    format!("\"{}\"", lines.join("\\n"))
+}
+
+/// Quotes text for Mermaid, lines parted by `<br/>`.
+///
+/// Everything but plain letters, digits and a few signs is written as a character code, so that
+/// neither Mermaid's grammar nor its Markdown nor the HTML it makes sees anything else.
+pub(super) fn mermaid(lines: &[String]) -> String {
+    let escape = |line: &String| {
+        let mut escaped = String::with_capacity(line.len());
+        for character in line.chars() {
+            match character {
+                plain if plain.is_ascii_alphanumeric() || " .,-".contains(plain) => {
+                    escaped.push(plain);
+                }
+                other => escaped.push_str(&format!("#{};", u32::from(other))),
+            }
+        }
+        escaped
+    };
+    let lines: Vec<String> = lines.iter().map(escape).collect();
+    format!("\"{}\"", lines.join("<br/>"))
+}
+
+/// Returns what text is ordered by so that numbers in it count as numbers: `3.9` before `3.10`.
+pub(super) fn natural(text: &str) -> Vec<(bool, u64, String)> {
+    let mut parts: Vec<(bool, u64, String)> = Vec::new();
+    for character in text.chars() {
+        let digit = character.to_digit(10).map(u64::from);
+        match (parts.last_mut(), digit) {
+            (Some((false, number, part)), Some(digit)) => {
+                *number = number.saturating_mul(10).saturating_add(digit);
+                part.push(character);
+            }
+            (Some((true, _, part)), None) => part.push(character),
+            (_, Some(digit)) => parts.push((false, digit, character.to_string())),
+            (_, None) => parts.push((true, 0, character.to_string())),
+        }
+    }
+    parts
+}

@@ -1,0 +1,45 @@
+//! The edges of an entry: what it says it may follow.
+
+use crate::catalog::{Entry, SkipRangeText};
+use crate::version::Version;
+
+/// One permission to go from an installed bundle to the bundle of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edge<'p> {
+    /// From the bundle of this name.
+    Replaces(&'p str),
+    /// From the bundle of this name, which need not exist.
+    Skips(&'p str),
+    /// From every version inside.
+    SkipRange(&'p SkipRangeText),
+}
+
+/// Returns the edges of an entry: `replaces`, then each of `skips`, then `skipRange`.
+pub(super) fn edges(entry: &Entry) -> impl Iterator<Item = Edge<'_>> {
+    let replaces = Some(entry.replaces.as_str()).filter(|name| !name.is_empty());
+    let skips = entry.skips.iter().map(|name| Edge::Skips(name));
+    let skip_range = entry.skip_range.as_ref().map(Edge::SkipRange);
+    replaces
+        .map(Edge::Replaces)
+        .into_iter()
+        .chain(skips)
+        .chain(skip_range)
+}
+
+/// Says whether some edge of an entry starts at a bundle.
+pub(super) fn leads_from(entry: &Entry, name: &str, version: &Version) -> bool {
+    edges(entry).any(|edge| edge.leads_from(name, version))
+}
+
+impl Edge<'_> {
+    /// Says whether the edge starts at a bundle; a skip range that is no range never does.
+    pub(super) fn leads_from(self, name: &str, version: &Version) -> bool {
+        match self {
+            Self::Replaces(from) | Self::Skips(from) => from == name,
+            Self::SkipRange(skip_range) => {
+                let range = skip_range.range.as_ref();
+                range.is_ok_and(|range| range.contains(version))
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What became of each catalog, those that were not consulted included.
+
+use super::super::{Catalog, Selected};
+use super::super::{CatalogError, CatalogProblem, Query, Resolution, Selector, Unavailability};
+use super::finding::CatalogReason;
+use super::model::{CatalogAccount, CatalogState};
+use super::survey::Survey;
+use crate::catalog::PackageIndex;
+
+/// The most similar package names that are listed.
+const MAX_SIMILAR: usize = 5;
+
+/// A catalog, with its survey if it has the package.
+pub(super) struct Looked<'a, 'q> {
+    pub(super) catalog: &'a Catalog<'a>,
+    pub(super) account: CatalogAccount<'a>,
+    pub(super) survey: Option<Survey<'a, 'q>>,
+}
+
+impl<'a, 'q> Looked<'a, 'q> {
+    /// Looks at one catalog.
+    pub(super) fn new(
+        query: &'q Query<'a>,
+        selector: &Selector,
+        catalog: &'a Catalog<'a>,
+        resolution: &Resolution<'_>,
+    ) -> Self {
+        let walked = resolution
+            .catalogs
+            .iter()
+            .find(|it| it.name == catalog.name);
+        let problem = walked.and_then(|it| it.problem.as_ref());
+        let strict = query.options.unavailability == Unavailability::Strict;
+        let consulted = walked.is_some_and(|it| it.used) && !(strict && problem.is_some());
+        let survey = Survey::new(query, catalog);
+        let state = if !selector.matches(&catalog.labels) {
+            CatalogState::CatalogNotSelected
+        } else if !catalog.enabled {
+            CatalogState::CatalogDisabled
+        } else if let Some(problem) = problem {
+            state(problem)
+        } else if package(query, catalog).is_none() {
+            CatalogState::PackageNotInCatalog
+        } else {
+            CatalogState::Usable
+        };
+        let found = package(query, catalog);
+        let mut looked = Self {
+            catalog,
+            account: CatalogAccount {
+                name: catalog.name,
+                priority: catalog.priority,
+                state,
+                error: problem.map(ToString::to_string),
+                consulted,
+                used_anyway: consulted && problem.is_some(),
+                dominated: false,
+                bundles: found.map_or(0, |package| package.bundles.len()),
+                candidates: survey.as_ref().map_or(0, |it| it.candidates.len()),
+                best: survey
+                    .as_ref()
+                    .and_then(|it| Some(it.best()?.name.as_str())),
+                reasons: Vec::new(),
+            },
+            survey,
+        };
+        looked.account.dominated = !consulted && looked.is_dominated(query, resolution);
+        looked.account.reasons = looked.reasons(query, found);
+        looked
+    }
+
+    /// Says whether the catalog could not have changed the answer, had it been consulted: what it
+    /// has is known and offers nothing, the winner outranks it, or the winner is what is installed.
+    fn is_dominated(&self, query: &Query<'_>, resolution: &Resolution<'_>) -> bool {
+        let readable = self.catalog.content.is_some_and(|content| {
+            let package = content.package(&query.request.filter.package_name);
+            package.is_none_or(|package| package.is_ok())
+        });
+        if readable && self.account.candidates == 0 {
+            return true;
+        }
+        let Ok(winner) = &resolution.result else {
+            return false;
+        };
+        let outranked = |winner: &Selected<'_>| {
+            let priority = resolution.catalogs.iter();
+            let priority = priority
+                .filter(|it| it.name == winner.catalog)
+                .map(|it| it.priority);
+            !winner.deprecated && priority.max().is_some_and(|it| self.catalog.priority < it)
+        };
+        // An unreadable catalog is accepted when what is installed stays; one that is readable
+        // and left out on purpose may well offer more.
+        let stays = !readable && query.is_installed(winner.bundle);
+        outranked(winner) || stays
+    }
+
+    /// Returns what can be said before the catalogs are compared.
+    fn reasons(
+        &self,
+        query: &Query<'a>,
+        found: Option<&'a PackageIndex>,
+    ) -> Vec<CatalogReason<'a>> {
+        let Some(package) = found else {
+            let similar = self.similar(&query.request.filter.package_name);
+            let absent = self.account.state == CatalogState::PackageNotInCatalog;
+            return Vec::from_iter(
+                absent.then_some(CatalogReason::PackageNotInCatalog { similar }),
+            );
+        };
+        let channels = query.request.filter.channels.iter();
+        let unknown = channels.filter(|channel| !package.channels.contains_key(*channel));
+        let existing = || package.channels.keys().map(String::as_str).collect();
+        unknown
+            .map(|channel| CatalogReason::UnknownChannel {
+                channel,
+                existing: existing(),
+            })
+            .collect()
+    }
+
+    /// Returns packages of the catalog with similar names, the most similar first.
+    fn similar(&self, wanted: &str) -> Vec<&'a str> {
+        let packages = self
+            .catalog
+            .content
+            .into_iter()
+            .flat_map(|it| it.packages());
+        let mut similar: Vec<_> = packages
+            .map(|(name, _)| (distance(wanted, name), name))
+            .filter(|(distance, _)| *distance <= 2)
+            .collect();
+        similar.sort_unstable();
+        similar.truncate(MAX_SIMILAR);
+        similar.into_iter().map(|(_, name)| name).collect()
+    }
+}
+
+/// Adds what the comparison of the catalogs says about each that offers a bundle and does not win.
+pub(super) fn compare<'a>(all: &mut [Looked<'a, '_>], resolution: &Resolution<'_>) {
+    let offers: Vec<_> = all.iter().filter_map(Offer::of).collect();
+    let winner = resolution.result.as_ref().ok().map(|winner| winner.catalog);
+    for looked in all.iter_mut() {
+        let name = looked.account.name;
+        let offer = offers.iter().find(|offer| offer.catalog == name);
+        let lost = offer.filter(|_| winner != Some(name));
+        let reason = lost.and_then(|offer| offer.loses_to(&offers));
+        looked.account.reasons.extend(reason);
+    }
+}
+
+/// The best bundle of a consulted catalog, as the comparison sees it.
+struct Offer<'a> {
+    catalog: &'a str,
+    priority: i32,
+    deprecated: bool,
+}
+
+impl<'a> Offer<'a> {
+    fn of(looked: &Looked<'a, '_>) -> Option<Self> {
+        let survey = looked
+            .survey
+            .as_ref()
+            .filter(|_| looked.account.consulted)?;
+        Some(Self {
+            catalog: looked.account.name,
+            priority: looked.account.priority,
+            deprecated: survey.package.is_deprecated(&survey.best()?.name),
+        })
+    }
+
+    /// Returns which other offers come first, or stand in the way.
+    fn loses_to(&self, offers: &[Self]) -> Option<CatalogReason<'a>> {
+        let sound: Vec<_> = offers.iter().filter(|it| !it.deprecated).collect();
+        let names = |offers: &[&Self]| offers.iter().map(|it| it.catalog).collect();
+        if self.deprecated && !sound.is_empty() {
+            let catalogs = names(&sound);
+            return Some(CatalogReason::DeprecatedInThisCatalog { catalogs });
+        }
+        let left: Vec<_> = offers
+            .iter()
+            .filter(|it| it.deprecated == self.deprecated)
+            .collect();
+        let top = left.iter().map(|it| it.priority).max();
+        let at_top = |it: &&&Self| Some(it.priority) == top && it.catalog != self.catalog;
+        let others: Vec<_> = left.iter().filter(at_top).copied().collect();
+        let catalogs = names(&others);
+        if Some(self.priority) != top {
+            Some(CatalogReason::LowerPriorityCatalog { catalogs })
+        } else if others.is_empty() {
+            None
+        } else {
+            Some(CatalogReason::AmbiguousCatalogs { catalogs })
+        }
+    }
+}
+
+fn package<'a>(query: &Query<'_>, catalog: &'a Catalog<'a>) -> Option<&'a PackageIndex> {
+    let name = &query.request.filter.package_name;
+    catalog.content?.package(name)?.ok()
+}
+
+fn state(error: &CatalogError) -> CatalogState {
+    match &error.problem {
+        CatalogProblem::NotServing => CatalogState::CatalogNotServing,
+        CatalogProblem::NoResolvedSource | CatalogProblem::NoImage => {
+            CatalogState::CatalogNotResolved
+        }
+        CatalogProblem::FetchFailed(_) => CatalogState::CatalogFetchFailed,
+        CatalogProblem::NotCached => CatalogState::CatalogNotCached,
+        CatalogProblem::Unreadable { .. } => CatalogState::CatalogParseFailed,
+    }
+}
+
+/// Returns how many letters must be put in, left out or replaced to get from one to the other.
+///
+/// Source: Levenshtein's distance, row by row.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, letter) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, candidate) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *candidate);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}

@@ -1,0 +1,185 @@
+//! Judged constraints as the report shows them.
+
+use serde::Serialize;
+
+use super::super::constraint::{FoundKind, Judgement, Node, Test, Verdict};
+use super::super::environment::Origin;
+
+/// A declared constraint, judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConstraintAccount {
+    /// Position of its property in the bundle's list, from 0.
+    pub index: usize,
+    /// Type of the property.
+    pub property: String,
+    /// What a user reads.
+    pub text: String,
+    /// A provider that would meet the whole by itself, as OLM Classic asked for.
+    pub single_provider: Option<String>,
+    /// The constraint with a verdict on every part.
+    pub tree: NodeAccount,
+}
+
+/// A constraint, or a part of one, judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeAccount {
+    /// Whether it is met.
+    pub verdict: ConstraintVerdict,
+    /// What the author says when it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Names of the providers that meet it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub witnesses: Vec<String>,
+    /// What is asked for.
+    #[serde(flatten)]
+    pub test: TestAccount,
+}
+
+/// Whether a constraint is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum ConstraintVerdict {
+    /// It is.
+    Met,
+    /// It is not.
+    Unmet,
+    /// What it depends on could not be read.
+    Unknown,
+    /// What it depends on was not told.
+    NotJudged,
+}
+
+/// What a node of a constraint asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "test", rename_all = "camelCase")]
+pub enum TestAccount {
+    /// A package in some version.
+    Package {
+        /// Name of the package.
+        package: String,
+        /// The range.
+        range: String,
+        /// The versions that are installed.
+        installed: Vec<String>,
+    },
+    /// A kind that is served.
+    Gvk {
+        /// API group.
+        group: String,
+        /// Version.
+        version: String,
+        /// Kind.
+        kind: String,
+    },
+    /// A rule some provider meets.
+    Cel {
+        /// The rule.
+        rule: String,
+    },
+    /// A version of Kubernetes or a later one.
+    MinKubeVersion {
+        /// The version.
+        minimum: String,
+        /// That of the cluster, if it is known.
+        cluster: Option<String>,
+    },
+    /// Every one of these.
+    All {
+        /// The parts.
+        constraints: Vec<NodeAccount>,
+    },
+    /// At least one of these.
+    Any {
+        /// The parts.
+        constraints: Vec<NodeAccount>,
+    },
+    /// None of these.
+    Not {
+        /// The parts.
+        constraints: Vec<NodeAccount>,
+    },
+}
+
+impl From<&Judgement> for ConstraintAccount {
+    fn from(judgement: &Judgement) -> Self {
+        Self {
+            index: judgement.index,
+            property: judgement.property.clone(),
+            text: judgement.to_string(),
+            single_provider: judgement.single_provider.clone(),
+            tree: NodeAccount::from(&judgement.node),
+        }
+    }
+}
+
+impl From<&Node> for NodeAccount {
+    fn from(node: &Node) -> Self {
+        Self {
+            verdict: match node.verdict {
+                Verdict::Met => ConstraintVerdict::Met,
+                Verdict::Unmet => ConstraintVerdict::Unmet,
+                Verdict::Unknown => ConstraintVerdict::Unknown,
+                Verdict::NotJudged => ConstraintVerdict::NotJudged,
+            },
+            message: node.message.clone(),
+            witnesses: witnesses(&node.test),
+            test: TestAccount::from(&node.test),
+        }
+    }
+}
+
+fn witnesses(test: &Test) -> Vec<String> {
+    let name = |origin: &Origin| origin.name().to_owned();
+    match test {
+        Test::Package { found, .. } => {
+            let matching = found.iter().filter(|found| found.matches);
+            matching.map(|found| name(&found.origin)).collect()
+        }
+        Test::Kind { found, .. } => match found {
+            FoundKind::NotServedYet(origin) => vec![name(origin)],
+            FoundKind::Nowhere | FoundKind::Served | FoundKind::Itself | FoundKind::Unknown => {
+                Vec::new()
+            }
+        },
+        Test::Cel { met_by, .. } => met_by.iter().map(name).collect(),
+        Test::Kubernetes { .. } | Test::All(_) | Test::Any(_) | Test::Not(_) => Vec::new(),
+    }
+}
+
+impl From<&Test> for TestAccount {
+    fn from(test: &Test) -> Self {
+        let parts = |nodes: &[Node]| nodes.iter().map(NodeAccount::from).collect();
+        match test {
+            Test::Package {
+                package,
+                range,
+                found,
+            } => Self::Package {
+                package: package.clone(),
+                range: range.clone(),
+                installed: found.iter().map(|found| found.version.clone()).collect(),
+            },
+            Test::Kind { kind, .. } => Self::Gvk {
+                group: kind.group.clone(),
+                version: kind.version.clone(),
+                kind: kind.kind.clone(),
+            },
+            Test::Cel { rule, .. } => Self::Cel { rule: rule.clone() },
+            Test::Kubernetes { minimum, cluster } => Self::MinKubeVersion {
+                minimum: minimum.clone(),
+                cluster: cluster.clone(),
+            },
+            Test::All(nodes) => Self::All {
+                constraints: parts(nodes),
+            },
+            Test::Any(nodes) => Self::Any {
+                constraints: parts(nodes),
+            },
+            Test::Not(nodes) => Self::Not {
+                constraints: parts(nodes),
+            },
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Why a bundle or a catalog is not what an answer is made of: one code each, with its data.
+
+use olm_api::conditions::reasons;
+use serde::Serialize;
+
+use super::super::ValidationError;
+use super::super::constraint::{Breakage, Judgement};
+use super::constraint::ConstraintAccount;
+use super::model::EdgeKind;
+
+/// Where in a resolution something was found; reasons are listed in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Stage {
+    /// It keeps the bundle from being a candidate.
+    Filter,
+    /// The bundle may not be installed here.
+    Validation,
+    /// Another bundle of the same catalog comes first.
+    Order,
+    /// Another catalog decides.
+    Catalogs,
+    /// The chosen bundle is unexpected.
+    Warning,
+    /// Worth knowing; decides nothing.
+    Note,
+}
+
+/// Something found about a bundle, with the stage it belongs to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Reason<'a> {
+    /// The stage.
+    pub stage: Stage,
+    /// What was found.
+    #[serde(flatten)]
+    pub finding: Finding<'a>,
+}
+
+/// What can be found about a bundle.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "code", rename_all_fields = "camelCase")]
+pub enum Finding<'a> {
+    /// It is in none of the requested channels.
+    NotInRequestedChannels {
+        /// The channels it is in.
+        channels: Vec<&'a str>,
+    },
+    /// It has no valid version.
+    InvalidVersion {
+        /// What is wrong with it.
+        error: String,
+    },
+    /// Its version is not in the range.
+    VersionOutOfRange {
+        /// The first term of the first group that refuses it.
+        term: String,
+        /// The first term that refuses it, of every group of the range.
+        groups: Vec<String>,
+    },
+    /// Only that it is a prerelease keeps it out of the range.
+    PrereleaseNotRequested {
+        /// A range that admits it and is otherwise the one asked for.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        suggestion: Option<String>,
+    },
+    /// Nothing leads from the installed bundle to it.
+    NotSuccessor {
+        /// Name of the installed bundle.
+        installed: &'a str,
+        /// The versions of the shortest way to it, both ends included, if there is one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        path: Option<Vec<String>>,
+        /// The versions on the way that the range refuses.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<String>,
+    },
+    /// The update policy keeps it back: it is lower than what is installed.
+    LowerVersionHeld,
+    /// The update policy keeps it back: its major number is higher.
+    NextMajorHeld,
+    /// The update policy keeps it back: its minor number is higher.
+    NextMinorHeld,
+    /// The update policy keeps it back: its patch number, prerelease or release is higher.
+    NextPatchHeld,
+    /// It declares a dependency, and those are not supported.
+    DependencyUnsupported {
+        /// Type of the property.
+        property: String,
+    },
+    /// One of its constraints cannot be understood.
+    ConstraintInvalid {
+        /// Position of its property in the bundle's list, from 0.
+        index: usize,
+        /// Type of the property.
+        property: String,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// Constraints of it are not met.
+    ConstraintUnmet {
+        /// Those constraints.
+        constraints: Vec<ConstraintAccount>,
+    },
+    /// Constraints of it could not be judged.
+    ConstraintUnknown {
+        /// Those constraints.
+        constraints: Vec<ConstraintAccount>,
+    },
+    /// Others that are installed depend on what it would replace.
+    BreaksInstalled {
+        /// What would break, each with the constraints that no longer hold.
+        broken: Vec<Broken>,
+    },
+    /// It is deprecated, and another candidate is not.
+    Deprecated {
+        /// What the author says about it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<&'a str>,
+        /// The bundle that comes first.
+        lost_to: &'a str,
+    },
+    /// Another candidate has a higher version.
+    LowerVersion {
+        /// The bundle that comes first.
+        lost_to: &'a str,
+    },
+    /// Another candidate of the same version has a higher release.
+    LowerRelease {
+        /// The bundle that comes first.
+        lost_to: &'a str,
+    },
+    /// Another candidate of the same version and release comes first by name.
+    TieBrokenByName {
+        /// The bundle that comes first.
+        lost_to: &'a str,
+    },
+    /// It is deprecated in this catalog, and another catalog offers one that is not.
+    DeprecatedInThisCatalog {
+        /// The other catalogs.
+        catalogs: Vec<&'a str>,
+    },
+    /// A catalog of higher priority decides.
+    LowerPriorityCatalog {
+        /// That catalog.
+        catalogs: Vec<&'a str>,
+    },
+    /// Other catalogs offer the package, and none comes first.
+    AmbiguousCatalogs {
+        /// The other catalogs.
+        catalogs: Vec<&'a str>,
+    },
+    /// It would be chosen if these catalogs could be read.
+    UnreadableCatalogs {
+        /// The catalogs in the way.
+        catalogs: Vec<String>,
+    },
+    /// What is installed depends on what it replaces, and `SelfCertified` allows it; or nobody can
+    /// tell whether it does.
+    StepBreaksInstalled {
+        /// What would break, or could.
+        broken: Broken,
+    },
+    /// It is a step to a lower version or release.
+    SuccessorIsLowerVersion {
+        /// The installed version.
+        from: String,
+        /// Its version.
+        to: String,
+    },
+    /// No edge leads to it; `SelfCertified` allows it all the same.
+    ForcedStep {
+        /// The installed version.
+        from: String,
+        /// Its version.
+        to: String,
+    },
+    /// It is in no channel at all.
+    InNoChannel,
+    /// One of its skip ranges is none, and leads nowhere.
+    InvalidSkipRange {
+        /// Channel of the entry.
+        channel: &'a str,
+        /// Name of the entry.
+        entry: &'a str,
+        /// The text.
+        text: &'a str,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// An edge from the installed bundle counts for nothing, as its channel is not requested.
+    EdgeInUnrequestedChannel {
+        /// The channel.
+        channel: &'a str,
+        /// The kind of the edge.
+        kind: EdgeKind,
+    },
+    /// It is the installed version itself.
+    StaysOnInstalled,
+}
+
+/// Something installed that a step would break.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    /// Its name.
+    pub name: String,
+    /// What a user reads.
+    pub text: String,
+    /// Its constraints that would no longer hold.
+    pub constraints: Vec<ConstraintAccount>,
+}
+
+impl From<&Breakage> for Broken {
+    fn from(breakage: &Breakage) -> Self {
+        let constraints = breakage.constraints.iter();
+        Self {
+            name: breakage.origin.name().to_owned(),
+            text: breakage.to_string(),
+            constraints: constraints.map(ConstraintAccount::from).collect(),
+        }
+    }
+}
+
+impl From<&ValidationError> for Finding<'_> {
+    fn from(error: &ValidationError) -> Self {
+        let accounts = |list: &[Judgement]| list.iter().map(ConstraintAccount::from).collect();
+        match error {
+            ValidationError::DependencyUnsupported { property, .. } => {
+                let property = property.clone();
+                Self::DependencyUnsupported { property }
+            }
+            ValidationError::ConstraintInvalid {
+                index,
+                property,
+                error,
+            } => Self::ConstraintInvalid {
+                index: *index,
+                property: property.clone(),
+                error: error.to_string(),
+            },
+            ValidationError::ConstraintUnmet(unmet) => Self::ConstraintUnmet {
+                constraints: accounts(unmet),
+            },
+            ValidationError::ConstraintUnknown(unknown) => Self::ConstraintUnknown {
+                constraints: accounts(unknown),
+            },
+            ValidationError::BreaksInstalled(broken) => Self::BreaksInstalled {
+                broken: broken.iter().map(Broken::from).collect(),
+            },
+        }
+    }
+}
+
+impl Finding<'_> {
+    /// Returns the stage the finding belongs to.
+    pub fn stage(&self) -> Stage {
+        match self {
+            Self::NotInRequestedChannels { .. }
+            | Self::InvalidVersion { .. }
+            | Self::VersionOutOfRange { .. }
+            | Self::PrereleaseNotRequested { .. }
+            | Self::NotSuccessor { .. }
+            | Self::LowerVersionHeld
+            | Self::NextMajorHeld
+            | Self::NextMinorHeld
+            | Self::NextPatchHeld => Stage::Filter,
+            Self::DependencyUnsupported { .. }
+            | Self::ConstraintInvalid { .. }
+            | Self::ConstraintUnmet { .. }
+            | Self::ConstraintUnknown { .. }
+            | Self::BreaksInstalled { .. } => Stage::Validation,
+            Self::Deprecated { .. }
+            | Self::LowerVersion { .. }
+            | Self::LowerRelease { .. }
+            | Self::TieBrokenByName { .. } => Stage::Order,
+            Self::DeprecatedInThisCatalog { .. }
+            | Self::LowerPriorityCatalog { .. }
+            | Self::AmbiguousCatalogs { .. }
+            | Self::UnreadableCatalogs { .. } => Stage::Catalogs,
+            Self::StepBreaksInstalled { .. }
+            | Self::SuccessorIsLowerVersion { .. }
+            | Self::ForcedStep { .. } => Stage::Warning,
+            Self::InNoChannel
+            | Self::InvalidSkipRange { .. }
+            | Self::EdgeInUnrequestedChannel { .. }
+            | Self::StaysOnInstalled => Stage::Note,
+        }
+    }
+}
+
+impl Finding<'_> {
+    /// Says whether the finding keeps a bundle from being chosen.
+    pub fn excludes(&self) -> bool {
+        matches!(self.stage(), Stage::Filter | Stage::Validation)
+    }
+
+    /// Returns the stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotInRequestedChannels { .. } => "NotInRequestedChannels",
+            Self::InvalidVersion { .. } => "InvalidVersion",
+            Self::VersionOutOfRange { .. } => "VersionOutOfRange",
+            Self::PrereleaseNotRequested { .. } => "PrereleaseNotRequested",
+            Self::NotSuccessor { .. } => "NotSuccessor",
+            Self::LowerVersionHeld => reasons::LOWER_VERSION_HELD,
+            Self::NextMajorHeld => reasons::NEXT_MAJOR_HELD,
+            Self::NextMinorHeld => "NextMinorHeld",
+            Self::NextPatchHeld => "NextPatchHeld",
+            Self::DependencyUnsupported { .. } => "DependencyUnsupported",
+            Self::ConstraintInvalid { .. } => "ConstraintInvalid",
+            Self::ConstraintUnmet { .. } => "ConstraintUnmet",
+            Self::ConstraintUnknown { .. } => "ConstraintUnknown",
+            Self::BreaksInstalled { .. } => "BreaksInstalled",
+            Self::Deprecated { .. } => reasons::DEPRECATED,
+            Self::LowerVersion { .. } => "LowerVersion",
+            Self::LowerRelease { .. } => "LowerRelease",
+            Self::TieBrokenByName { .. } => "TieBrokenByName",
+            Self::DeprecatedInThisCatalog { .. } => "DeprecatedInThisCatalog",
+            Self::LowerPriorityCatalog { .. } => "LowerPriorityCatalog",
+            Self::AmbiguousCatalogs { .. } => "AmbiguousCatalogs",
+            Self::UnreadableCatalogs { .. } => "UnreadableCatalogs",
+            Self::StepBreaksInstalled { .. } => "StepBreaksInstalled",
+            Self::SuccessorIsLowerVersion { .. } => "SuccessorIsLowerVersion",
+            Self::ForcedStep { .. } => "ForcedStep",
+            Self::InNoChannel => "InNoChannel",
+            Self::InvalidSkipRange { .. } => "InvalidSkipRange",
+            Self::EdgeInUnrequestedChannel { .. } => "EdgeInUnrequestedChannel",
+            Self::StaysOnInstalled => "StaysOnInstalled",
+        }
+    }
+
+    /// Returns how far a bundle excluded by this is from being usable: a small change of the
+    /// request weighs little; a version nobody asked for weighs most.
+    pub(super) fn weight(&self) -> u32 {
+        match self {
+            Self::PrereleaseNotRequested { .. } => 1,
+            Self::NotSuccessor { .. } => 2,
+            Self::NotInRequestedChannels { .. } => 3,
+            Self::InvalidVersion { .. } => 50,
+            Self::VersionOutOfRange { .. } => 10,
+            _ => 1,
+        }
+    }
+}
+
+impl<'a> From<Finding<'a>> for Reason<'a> {
+    fn from(finding: Finding<'a>) -> Self {
+        Self {
+            stage: finding.stage(),
+            finding,
+        }
+    }
+}
+
+/// What there is to say about a catalog.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "code", rename_all_fields = "camelCase")]
+pub enum CatalogReason<'a> {
+    /// It does not have the package.
+    PackageNotInCatalog {
+        /// Its packages whose names differ by at most two letters.
+        similar: Vec<&'a str>,
+    },
+    /// It does not have a requested channel.
+    UnknownChannel {
+        /// The requested channel.
+        channel: &'a str,
+        /// The channels of the package.
+        existing: Vec<&'a str>,
+    },
+    /// Its best bundle is deprecated, and another catalog offers one that is not.
+    DeprecatedInThisCatalog {
+        /// The other catalogs.
+        catalogs: Vec<&'a str>,
+    },
+    /// A catalog of higher priority decides.
+    LowerPriorityCatalog {
+        /// That catalog.
+        catalogs: Vec<&'a str>,
+    },
+    /// Other catalogs offer the package, and none comes first.
+    AmbiguousCatalogs {
+        /// The other catalogs.
+        catalogs: Vec<&'a str>,
+    },
+}

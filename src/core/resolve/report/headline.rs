@@ -1,0 +1,308 @@
+//! The one sentence for a person who has not asked yet: what stands in the way, what could be had
+//! instead, and the way out.
+
+use super::finding::{CatalogReason, Finding};
+use super::hint::Advice;
+use super::model::{BundleAccount, CatalogAccount, Ending, Report, Verdict};
+use crate::error::quote;
+use olm_api::conditions::reasons;
+
+/// Why a resolution failed or something newer is held, in one sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headline {
+    /// The class of the reason, a code of the report: `NotSuccessor`, `NextMajorHeld`, ...
+    pub code: &'static str,
+    /// The sentence, without a full stop: what is, what could be had, the ways out.
+    pub text: String,
+}
+
+const FORCE: &str = "to force it: upgradeConstraintPolicy SelfCertified";
+
+impl Report<'_> {
+    /// Returns the one sentence to tell; none if all is well, or the message says it all.
+    pub fn headline(&self) -> Option<Headline> {
+        let told = match self.result {
+            Ending::Resolved | Ending::Held => self.held(),
+            Ending::NoCandidate => Some(self.no_candidate()),
+            Ending::Ambiguous => Some(self.ambiguous()),
+            Ending::CatalogError => self.catalog_error(),
+            Ending::ValidationFailed => self.refused(),
+            Ending::InvalidRequest => None,
+        };
+        told.map(|(code, parts)| Headline {
+            code,
+            text: parts.join("; "),
+        })
+    }
+
+    fn advice(&self) -> impl Iterator<Item = &Advice<'_>> {
+        self.hints.iter().map(|hint| &hint.advice)
+    }
+
+    fn text_of(&self, wanted: impl Fn(&Advice<'_>) -> bool) -> Option<String> {
+        let hint = self.hints.iter().find(|hint| wanted(&hint.advice));
+        hint.map(|hint| hint.text.clone())
+    }
+
+    fn held(&self) -> Option<(&'static str, Vec<String>)> {
+        self.hints.iter().find_map(|hint| match &hint.advice {
+            Advice::HeldByPolicy {
+                version, reason, ..
+            } => {
+                let what = format!(
+                    "{version} is available and held, because it {}",
+                    why(reason)
+                );
+                Some((*reason, vec![what, hint.text.clone()]))
+            }
+            Advice::HeldByConstraints {
+                version,
+                reason,
+                missing,
+                ..
+            } => {
+                let what = format!("{version} is available and held: {missing}");
+                Some((*reason, vec![what]))
+            }
+            _ => None,
+        })
+    }
+
+    fn no_candidate(&self) -> (&'static str, Vec<String>) {
+        let package = quote(self.request.package);
+        if self.bundles.is_empty() {
+            let consulted = self
+                .catalogs
+                .iter()
+                .filter(|catalog| catalog.consulted)
+                .count();
+            let mut parts = vec![if consulted == 0 {
+                "no catalog is left to look into".to_owned()
+            } else {
+                format!("no consulted catalog has package {package}")
+            }];
+            parts.extend(self.text_of(|it| matches!(it, Advice::SimilarPackage { .. })));
+            parts.extend(self.text_of(|it| matches!(it, Advice::LeftOutCatalog { .. })));
+            return ("PackageNotInCatalog", parts);
+        }
+        if let Some(text) = self.text_of(|it| matches!(it, Advice::ExistingChannels { .. })) {
+            let channels = self.request.channels.join(", ");
+            let what = format!("package {package} has no channel {channels}");
+            return ("UnknownChannel", vec![what, text]);
+        }
+        let Some(nearest) = self.nearest() else {
+            return ("NoCandidate", vec![format!("package {package} is empty")]);
+        };
+        let code = nearest.exclusion().map_or("NoCandidate", Finding::code);
+        (code, self.about(nearest))
+    }
+
+    /// Returns the excluded bundle that is nearest to being usable: the fewest and the lightest
+    /// reasons against it; the best of several.
+    fn nearest(&self) -> Option<&BundleAccount<'_>> {
+        let excluded = self.bundles.iter();
+        let excluded = excluded.filter(|bundle| bundle.verdict == Verdict::Excluded);
+        excluded.min_by_key(|bundle| bundle.exclusions().map(Finding::weight).sum::<u32>())
+    }
+
+    /// Says what keeps a bundle out and what to do.
+    fn about(&self, bundle: &BundleAccount<'_>) -> Vec<String> {
+        let label = bundle.label();
+        let installed = self
+            .request
+            .installed
+            .map(|it| it.version)
+            .unwrap_or_default();
+        let successors = self.text_of(|it| matches!(it, Advice::BestSuccessors { .. }));
+        let none = || "nothing may follow it now".to_owned();
+        let place = bundle.place();
+        let reasons: Vec<_> = bundle.exclusions().collect();
+        match reasons.as_slice() {
+            [Finding::NotSuccessor { .. }] => {
+                let mut parts = vec![
+                    format!("{label} exists {place} but is not a successor of {installed}"),
+                    successors.unwrap_or_else(none),
+                ];
+                parts.extend(self.steps());
+                parts.push(FORCE.to_owned());
+                parts
+            }
+            [Finding::PrereleaseNotRequested { .. }] => {
+                let what = format!("{label} is in the range but for being a prerelease");
+                let admit = self.advice().find_map(|advice| match advice {
+                    Advice::ExcludedOnlyByPrerelease {
+                        suggested_version, ..
+                    } => Some(format!("to admit it: version \"{suggested_version}\"")),
+                    _ => None,
+                });
+                std::iter::once(what).chain(admit).collect()
+            }
+            [Finding::NotInRequestedChannels { .. }, ..] if self.other_channel().is_some() => {
+                self.other_channel().into_iter().collect()
+            }
+            _ => {
+                let what = self.nothing_matches();
+                let instead = self.text_of(|it| matches!(it, Advice::AvailableVersions { .. }));
+                let instead = successors.or(instead);
+                std::iter::once(what).chain(instead).collect()
+            }
+        }
+    }
+
+    /// Says how to get there step by step.
+    fn steps(&self) -> Option<String> {
+        self.advice().find_map(|advice| match advice {
+            Advice::NotAdjacent {
+                path,
+                suggested_version: Some(range),
+                ..
+            } => {
+                let steps = path.len().saturating_sub(1);
+                Some(format!("to go there in {steps} steps: version \"{range}\""))
+            }
+            _ => None,
+        })
+    }
+
+    fn other_channel(&self) -> Option<String> {
+        self.advice().find_map(|advice| match advice {
+            Advice::OtherChannel {
+                version, channels, ..
+            } => {
+                let channels = channels.join(" or ");
+                Some(format!(
+                    "{version} is in no requested channel; to get it: add channel {channels}"
+                ))
+            }
+            _ => None,
+        })
+    }
+
+    fn nothing_matches(&self) -> String {
+        let channels = self.request.channels;
+        let place = match channels {
+            [] => String::new(),
+            [channel] => format!(" in channel {channel}"),
+            channels => format!(" in channels {}", channels.join(", ")),
+        };
+        let follows = self
+            .request
+            .installed
+            .map_or_else(String::new, |installed| {
+                format!(" that may follow {}", installed.version)
+            });
+        let version = self.request.version;
+        let matches =
+            version.map_or_else(String::new, |range| format!(" matches {}", quote(range)));
+        if matches.is_empty() {
+            format!("there is nothing{place}{follows}")
+        } else {
+            format!("nothing{place}{follows}{matches}")
+        }
+    }
+
+    fn ambiguous(&self) -> (&'static str, Vec<String>) {
+        let tied = |catalog: &&CatalogAccount<'_>| {
+            let reasons = &mut catalog.reasons.iter();
+            reasons.any(|it| matches!(it, CatalogReason::AmbiguousCatalogs { .. }))
+        };
+        let tied: Vec<_> = self.catalogs.iter().filter(tied).collect();
+        let offers: Vec<_> = tied
+            .iter()
+            .map(|catalog| format!("{} ({})", catalog.name, catalog.best.unwrap_or_default()))
+            .collect();
+        let priority = tied
+            .first()
+            .map(|catalog| catalog.priority)
+            .unwrap_or_default();
+        let mut parts = vec![format!(
+            "catalogs {} offer package {} at the same priority {priority}",
+            offers.join(" and "),
+            quote(self.request.package)
+        )];
+        parts.extend(self.text_of(|it| matches!(it, Advice::SetPriority { .. })));
+        parts.extend(self.text_of(|it| matches!(it, Advice::NarrowSelector { .. })));
+        ("AmbiguousCatalogs", parts)
+    }
+
+    fn catalog_error(&self) -> Option<(&'static str, Vec<String>)> {
+        let unread = |catalog: &&CatalogAccount<'_>| catalog.error.is_some() && !catalog.dominated;
+        let unread: Vec<_> = self.catalogs.iter().filter(unread).collect();
+        let first = unread.first()?;
+        let names: Vec<_> = unread.iter().map(|catalog| catalog.name).collect();
+        let what = format!(
+            "catalog {} cannot be read and could change the answer",
+            names.join(", ")
+        );
+        let way = self.text_of(|it| matches!(it, Advice::DisableCatalog { .. }));
+        Some((
+            first.state.code(),
+            std::iter::once(what).chain(way).collect(),
+        ))
+    }
+
+    /// The best bundle may not be installed; the message says why, for one that lacks something.
+    fn refused(&self) -> Option<(&'static str, Vec<String>)> {
+        let refused = self.bundles.iter().find_map(|bundle| {
+            let refusal = bundle.exclusions().last()?;
+            let text = match refusal {
+                Finding::DependencyUnsupported { property } => {
+                    format!(
+                        "declares a dependency by property {property}, and those are not supported"
+                    )
+                }
+                Finding::InvalidVersion { error } => {
+                    format!("comes first and has no valid version: {error}")
+                }
+                Finding::ConstraintInvalid { .. }
+                | Finding::ConstraintUnmet { .. }
+                | Finding::ConstraintUnknown { .. }
+                | Finding::BreaksInstalled { .. } => refusal.to_string(),
+                _ => return None,
+            };
+            Some((refusal.code(), format!("{} {text}", bundle.name)))
+        });
+        let (code, what) = refused?;
+        let free = self.text_of(|it| matches!(it, Advice::ConstraintFreeVersion { .. }));
+        Some((code, std::iter::once(what).chain(free).collect()))
+    }
+}
+
+/// Says in words why the update policy keeps a bundle back.
+fn why(code: &str) -> &'static str {
+    match code {
+        reasons::LOWER_VERSION_HELD => "is lower than the installed version",
+        reasons::NEXT_MAJOR_HELD => "is of the next major version",
+        _ => "is more than the update policy admits",
+    }
+}
+
+impl BundleAccount<'_> {
+    /// Returns what excludes the bundle.
+    pub fn exclusions(&self) -> impl Iterator<Item = &Finding<'_>> {
+        let excluded = self.verdict == Verdict::Excluded;
+        let findings = self.reasons.iter().map(|reason| &reason.finding);
+        findings.filter(move |finding| excluded && finding.excludes())
+    }
+
+    fn exclusion(&self) -> Option<&Finding<'_>> {
+        self.exclusions().next()
+    }
+
+    /// Returns version and release, or the name where there is no valid version.
+    pub fn label(&self) -> String {
+        match (&self.version, &self.release) {
+            (Some(version), Some(release)) if !release.is_empty() => format!("{version}+{release}"),
+            (Some(version), _) => version.clone(),
+            (None, _) => self.name.to_owned(),
+        }
+    }
+
+    fn place(&self) -> String {
+        match self.channels.as_slice() {
+            [] => format!("in catalog {}", self.catalog),
+            [channel] => format!("in channel {channel}"),
+            channels => format!("in channels {}", channels.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What can be done: each way out was tried before it is offered.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::catalogs::Looked;
+use super::trial::Trial;
+
+mod advise;
+
+/// Something to do, with its words.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Hint<'a> {
+    /// What it is.
+    #[serde(flatten)]
+    pub advice: Advice<'a>,
+    /// The same as a sentence.
+    pub text: String,
+}
+
+/// What can be done, by code.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "code", rename_all_fields = "camelCase")]
+pub enum Advice<'a> {
+    /// No consulted catalog has the package; these names are close.
+    SimilarPackage {
+        /// The names.
+        packages: Vec<&'a str>,
+    },
+    /// A catalog that was left out offers a bundle.
+    LeftOutCatalog {
+        /// The catalog.
+        catalog: &'a str,
+        /// What it offers.
+        bundle: &'a str,
+        /// Whether it is disabled; otherwise the selector leaves it out.
+        disabled: bool,
+    },
+    /// None of the requested channels exists.
+    ExistingChannels {
+        /// Those that do.
+        channels: Vec<&'a str>,
+    },
+    /// A bundle would do, but is more than one step away.
+    NotAdjacent {
+        /// Name of the bundle.
+        bundle: &'a str,
+        /// The versions on the way, both ends included.
+        path: Vec<String>,
+        /// Those of them that the range refuses.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<String>,
+        /// A range under which updates lead there.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        suggested_version: Option<String>,
+    },
+    /// A bundle would do, but no edges lead there.
+    NoPath {
+        /// Name of the bundle.
+        bundle: &'a str,
+        /// The installed version.
+        from: String,
+        /// Its version.
+        to: String,
+    },
+    /// What may follow the installed bundle whatever the version.
+    BestSuccessors {
+        /// The highest of the same minor release.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        same_minor: Option<String>,
+        /// The highest of the same major release.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        same_major: Option<String>,
+        /// The highest of all.
+        overall: String,
+    },
+    /// What there is whatever the version.
+    AvailableVersions {
+        /// The highest few, the highest first.
+        versions: Vec<String>,
+    },
+    /// A better bundle is in other channels only.
+    OtherChannel {
+        /// Name of the bundle.
+        bundle: &'a str,
+        /// Its version.
+        version: String,
+        /// The channels; adding one of them is enough.
+        channels: Vec<&'a str>,
+    },
+    /// A better bundle is kept out only for being a prerelease.
+    ExcludedOnlyByPrerelease {
+        /// Name of the bundle.
+        bundle: &'a str,
+        /// Its version.
+        version: String,
+        /// A range that admits it.
+        suggested_version: String,
+    },
+    /// The update policy keeps a newer bundle back.
+    HeldByPolicy {
+        /// Name of the bundle.
+        bundle: &'a str,
+        /// Its version.
+        version: String,
+        /// The code of the reason.
+        reason: &'static str,
+        /// A range under which updates lead there.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        suggested_version: Option<String>,
+    },
+    /// A newer bundle would be taken if the cluster offered what it needs.
+    HeldByConstraints {
+        /// Name of the bundle.
+        bundle: &'a str,
+        /// Its version.
+        version: String,
+        /// The code of the reason.
+        reason: &'static str,
+        /// What is missing.
+        missing: String,
+    },
+    /// A bundle of another version needs nothing that is missing.
+    ConstraintFreeVersion {
+        /// Name of the bundle.
+        bundle: &'a str,
+        /// Its version.
+        version: String,
+    },
+    /// A version that only one of several catalogs offers.
+    Pin {
+        /// The version.
+        version: String,
+        /// The catalog.
+        catalog: &'a str,
+    },
+    /// One of several catalogs of the same priority must come first.
+    SetPriority {
+        /// The catalogs.
+        catalogs: Vec<&'a str>,
+        /// A priority above theirs.
+        priority: i64,
+    },
+    /// One of several catalogs must be selected.
+    NarrowSelector {
+        /// The catalogs to choose from.
+        catalogs: Vec<&'a str>,
+        /// The label to select by.
+        label: &'static str,
+    },
+    /// Catalogs that cannot be read must be taken out of use.
+    DisableCatalog {
+        /// The catalogs.
+        catalogs: Vec<&'a str>,
+        /// What the answer is then.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        then: Option<String>,
+    },
+}
+
+impl<'a> From<Advice<'a>> for Hint<'a> {
+    fn from(advice: Advice<'a>) -> Self {
+        let text = advice.to_string();
+        Self { advice, text }
+    }
+}
+
+/// Returns everything that can be done, the most useful first.
+pub(super) fn hints<'a>(trial: &Trial<'a, '_>, all: &[Looked<'a, '_>]) -> Vec<Hint<'a>> {
+    let advice = advise::advice(trial, all);
+    advice.into_iter().map(Hint::from).collect()
+}
+
+impl fmt::Display for Advice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let force = "upgradeConstraintPolicy SelfCertified";
+        match self {
+            Self::SimilarPackage { packages } => {
+                write!(f, "packages of similar name: {}", packages.join(", "))
+            }
+            Self::LeftOutCatalog {
+                catalog,
+                bundle,
+                disabled: true,
+            } => write!(
+                f,
+                "catalog {catalog} offers {bundle}, but is disabled; set its availabilityMode to Available"
+            ),
+            Self::LeftOutCatalog {
+                catalog,
+                bundle,
+                disabled: false,
+            } => write!(
+                f,
+                "catalog {catalog} offers {bundle}, but the selector leaves it out"
+            ),
+            Self::ExistingChannels { channels } if channels.is_empty() => {
+                write!(f, "the package has no channels; leave channels out")
+            }
+            Self::ExistingChannels { channels } => {
+                write!(f, "the package has channels {}", channels.join(", "))
+            }
+            Self::NotAdjacent {
+                path,
+                suggested_version,
+                ..
+            } => {
+                let to = path.last().map(String::as_str).unwrap_or_default();
+                let steps = path.len().saturating_sub(1);
+                let plural = if steps == 1 { "" } else { "s" };
+                write!(
+                    f,
+                    "{to} is reachable in {steps} step{plural}: {}",
+                    path.join(" -> ")
+                )?;
+                match suggested_version {
+                    Some(range) => write!(
+                        f,
+                        "; set version to a range that contains the steps, for example \"{range}\""
+                    ),
+                    None => write!(f, "; set version to one after the other"),
+                }
+            }
+            Self::NoPath { from, to, .. } => {
+                write!(
+                    f,
+                    "there is no upgrade path from {from} to {to}; {force} forces it"
+                )
+            }
+            Self::BestSuccessors { overall, .. } => write!(f, "reachable now: {overall}"),
+            Self::AvailableVersions { versions } => {
+                write!(f, "available: {}", versions.join(", "))
+            }
+            Self::OtherChannel {
+                version, channels, ..
+            } => {
+                let channels = channels.join(", ");
+                write!(
+                    f,
+                    "{version} is in channel {channels}, which is not requested"
+                )
+            }
+            Self::ExcludedOnlyByPrerelease {
+                version,
+                suggested_version,
+                ..
+            } => write!(
+                f,
+                "{version} is a prerelease, which the range does not ask for; version \"{suggested_version}\" admits it"
+            ),
+            Self::HeldByPolicy {
+                bundle: _,
+                version,
+                reason: _,
+                suggested_version,
+            } => {
+                write!(f, "to take {version}: ")?;
+                if let Some(range) = suggested_version {
+                    write!(f, "version \"{range}\", or ")?;
+                }
+                let annotation = olm_api::keys::policy::UPGRADE;
+                write!(f, "annotation {annotation}: Any, or {force}")
+            }
+            Self::HeldByConstraints {
+                version, missing, ..
+            } => write!(f, "{version} waits for the cluster: {missing}"),
+            Self::ConstraintFreeVersion { version, .. } => write!(
+                f,
+                "{version} needs nothing that is missing; version \"{version}\" takes it"
+            ),
+            Self::Pin { version, catalog } => {
+                write!(
+                    f,
+                    "only catalog {catalog} offers {version}; pin it with version \"{version}\""
+                )
+            }
+            Self::SetPriority { catalogs, priority } => write!(
+                f,
+                "give one of the catalogs {} the higher spec.priority {priority}",
+                catalogs.join(", ")
+            ),
+            Self::NarrowSelector { catalogs, label } => write!(
+                f,
+                "select one of the catalogs {} by its label {label}",
+                catalogs.join(", ")
+            ),
+            Self::DisableCatalog { catalogs, then } => {
+                let names = catalogs.join(", ");
+                let then = then.as_deref();
+                write!(
+                    f,
+                    "to go on without {names}: availabilityMode Unavailable, or a selector that leaves it out"
+                )?;
+                then.map_or(Ok(()), |then| write!(f, "; the answer is then {then}"))
+            }
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Finds what can be done about an answer.
+
+use olm_api::keys::label;
+
+use super::super::catalogs::Looked;
+use super::super::ending;
+use super::super::finding::CatalogReason;
+use super::super::model::{CatalogState, Ending};
+use super::super::survey::Survey;
+use super::super::trial::Trial;
+use super::Advice;
+use crate::resolve::filter::Reason;
+use crate::version::{Version, VersionRelease};
+
+/// The most versions that are listed.
+const MAX_VERSIONS: usize = 5;
+
+/// A bundle of one of the catalogs.
+struct Place<'s, 'a, 'q> {
+    survey: &'s Survey<'a, 'q>,
+    position: usize,
+}
+
+/// Everything advice is found from.
+struct Scene<'t, 'a, 'q> {
+    trial: &'t Trial<'a, 'q>,
+    all: &'t [Looked<'a, 'q>],
+    ending: Ending,
+}
+
+/// Returns everything that can be done, the most useful first.
+pub(super) fn advice<'a>(trial: &Trial<'a, '_>, all: &[Looked<'a, '_>]) -> Vec<Advice<'a>> {
+    let scene = Scene {
+        trial,
+        all,
+        ending: ending(trial.resolution),
+    };
+    let mut advice = Vec::new();
+    advice.extend(scene.without_unreadable());
+    advice.extend(scene.between_catalogs());
+    advice.extend(scene.package());
+    advice.extend(scene.channels());
+    advice.extend(scene.held());
+    advice.extend(scene.constraint_free());
+    advice.extend(scene.other_steps());
+    advice.extend(scene.best_successors());
+    advice.extend(scene.prerelease());
+    advice.extend(scene.other_channel());
+    advice.extend(scene.available());
+    advice.extend(scene.left_out());
+    advice
+}
+
+impl<'a, 'q> Scene<'_, 'a, 'q> {
+    /// Returns the bundles of the consulted catalogs whose failures are of a kind, the best first:
+    /// by priority of the catalog, then as the catalog orders them.
+    fn places(&self, accepts: impl Fn(&[Reason]) -> bool) -> Vec<Place<'_, 'a, 'q>> {
+        let consulted = self.all.iter().filter(|looked| looked.account.consulted);
+        let mut surveys: Vec<_> = consulted.filter_map(|it| it.survey.as_ref()).collect();
+        surveys.sort_by_key(|survey| std::cmp::Reverse(survey.catalog.priority));
+        let of_survey = |survey: &'_ Survey<'a, 'q>| survey.by_preference();
+        surveys
+            .into_iter()
+            .flat_map(|survey| {
+                of_survey(survey)
+                    .into_iter()
+                    .map(move |position| (survey, position))
+            })
+            .filter(|(survey, position)| accepts(&survey.failures[*position]))
+            .map(|(survey, position)| Place { survey, position })
+            .collect()
+    }
+
+    /// Says whether a bundle would be an improvement: there is no answer, or one of lower version.
+    fn improves(&self, place: &Place<'_, 'a, 'q>) -> bool {
+        match &self.trial.resolution.result {
+            Err(_) => true,
+            Ok(selected) => {
+                let version = place.version();
+                version.is_some_and(|version| version.precedence(&selected.version).is_gt())
+            }
+        }
+    }
+
+    /// Says whether nothing moves: there is no answer, or it is what is installed.
+    fn is_stuck(&self) -> bool {
+        let result = &self.trial.resolution.result;
+        let moves = result
+            .as_ref()
+            .is_ok_and(|it| !self.trial.query.is_installed(it.bundle));
+        !moves
+    }
+
+    fn installed(&self) -> Option<&VersionRelease> {
+        self.trial.query.installed.as_ref()?.as_ref().ok()
+    }
+
+    /// Catalogs that cannot be read and could change the answer.
+    fn without_unreadable(&self) -> Option<Advice<'a>> {
+        let unread = self.all.iter().filter(|looked| {
+            let account = &looked.account;
+            account.error.is_some() && !account.consulted && !account.dominated
+        });
+        let catalogs: Vec<_> = unread.map(|looked| looked.account.name).collect();
+        if self.ending != Ending::CatalogError || catalogs.is_empty() {
+            return None;
+        }
+        let then = self.trial.ask_without(&catalogs);
+        let then =
+            then.map(|then| format!("{} from catalog {}", then.version.recorded(), then.catalog));
+        Some(Advice::DisableCatalog { catalogs, then })
+    }
+
+    /// How to choose between catalogs of the same priority.
+    fn between_catalogs(&self) -> Vec<Advice<'a>> {
+        let is_tied =
+            |reason: &CatalogReason<'_>| matches!(reason, CatalogReason::AmbiguousCatalogs { .. });
+        let tied = self.all.iter();
+        let tied: Vec<_> = tied
+            .filter(|it| it.account.reasons.iter().any(is_tied))
+            .collect();
+        let catalogs: Vec<_> = tied.iter().map(|looked| looked.account.name).collect();
+        let Some(priority) = tied.iter().map(|looked| looked.account.priority).max() else {
+            return Vec::new();
+        };
+        let mut advice = vec![
+            Advice::SetPriority {
+                catalogs: catalogs.clone(),
+                priority: i64::from(priority) + 1,
+            },
+            Advice::NarrowSelector {
+                catalogs,
+                label: label::METADATA_NAME,
+            },
+        ];
+        advice.extend(self.pin(&tied));
+        advice
+    }
+
+    /// The highest version that pinning takes from one of several catalogs.
+    fn pin(&self, tied: &[&Looked<'a, 'q>]) -> Option<Advice<'a>> {
+        let surveys = tied.iter().filter_map(|looked| looked.survey.as_ref());
+        let mut offered: Vec<_> = surveys
+            .flat_map(|survey| {
+                let candidates = survey.candidates.iter();
+                candidates.filter_map(|position| survey.version(*position))
+            })
+            .collect();
+        offered.sort_by(|a, b| b.precedence(a));
+        offered.dedup_by(|a, b| a.version.precedence(&b.version).is_eq());
+        offered.into_iter().take(MAX_VERSIONS).find_map(|offer| {
+            let version = offer.version.clone().without_build().to_string();
+            let answer = self
+                .trial
+                .ask(|filter| filter.version = Some(version.clone()))?;
+            let catalog = answer.catalog;
+            Some(Advice::Pin { version, catalog })
+        })
+    }
+
+    /// No catalog has the package: is there one of similar name?
+    fn package(&self) -> Option<Advice<'a>> {
+        if self.ending != Ending::NoCandidate || self.has_package() {
+            return None;
+        }
+        let reasons = self.all.iter().flat_map(|looked| &looked.account.reasons);
+        let similar = reasons.filter_map(|reason| match reason {
+            CatalogReason::PackageNotInCatalog { similar } => Some(similar),
+            _ => None,
+        });
+        let mut packages: Vec<_> = similar.flatten().copied().collect();
+        packages.sort_unstable();
+        packages.dedup();
+        (!packages.is_empty()).then_some(Advice::SimilarPackage { packages })
+    }
+
+    fn has_package(&self) -> bool {
+        let consulted = self.all.iter().filter(|looked| looked.account.consulted);
+        consulted
+            .map(|looked| looked.account.bundles)
+            .sum::<usize>()
+            > 0
+    }
+
+    /// None of the requested channels exists: which do?
+    fn channels(&self) -> Option<Advice<'a>> {
+        let requested = &self.trial.query.request.filter.channels;
+        let consulted = self.all.iter().filter(|looked| looked.account.consulted);
+        let packages = consulted.filter_map(|looked| Some(looked.survey.as_ref()?.package));
+        let mut channels: Vec<_> = packages
+            .flat_map(|package| package.channels.keys().map(String::as_str))
+            .collect();
+        channels.sort_unstable();
+        channels.dedup();
+        let exists = |name: &String| channels.contains(&name.as_str());
+        let none = !requested.is_empty() && self.has_package() && !requested.iter().any(exists);
+        none.then_some(Advice::ExistingChannels { channels })
+    }
+
+    /// What the update policy or the cluster keeps back.
+    fn held(&self) -> Option<Advice<'a>> {
+        let held = self.trial.resolution.held.first()?;
+        let all = self.places(|failures| failures.iter().any(Reason::keeps_back));
+        let is_it = |place: &&Place<'_, 'a, 'q>| {
+            place.survey.catalog.name == held.catalog && place.name() == held.bundle
+        };
+        let bundle = all.iter().find(is_it)?.name();
+        let version = held.version.recorded();
+        let reason = held.reason.code();
+        if let Reason::Unfit(error) = &held.reason {
+            return Some(Advice::HeldByConstraints {
+                bundle,
+                version,
+                reason,
+                missing: error.to_string(),
+            });
+        }
+        Some(Advice::HeldByPolicy {
+            bundle,
+            version,
+            reason,
+            suggested_version: self.range_to(bundle, &held.version.version, &held.version.version),
+        })
+    }
+
+    /// Another version that needs nothing the cluster lacks.
+    fn constraint_free(&self) -> Option<Advice<'a>> {
+        if self.ending != Ending::ValidationFailed {
+            return None;
+        }
+        let places = self.places(only_version);
+        places.iter().take(MAX_VERSIONS).find_map(|place| {
+            let version = place.version()?.version.clone().without_build().to_string();
+            let answer = self
+                .trial
+                .ask(|filter| filter.version = Some(version.clone()))?;
+            let bundle = answer.bundle;
+            Some(Advice::ConstraintFreeVersion { bundle, version })
+        })
+    }
+
+    /// Returns a range under which updates lead to a bundle, the simplest that does.
+    fn range_to(&self, bundle: &str, first: &Version, to: &Version) -> Option<String> {
+        let Version { major, minor, .. } = *to;
+        let ranges = [
+            format!("{major}.{minor}.x"),
+            format!("{major}.x"),
+            format!(
+                ">={} <={}",
+                first.clone().without_build(),
+                to.clone().without_build()
+            ),
+            to.clone().without_build().to_string(),
+        ];
+        ranges
+            .into_iter()
+            .find(|range| self.trial.leads_to(range, bundle))
+    }
+
+    /// Bundles that nothing but the edges keeps out.
+    fn other_steps(&self) -> Option<Advice<'a>> {
+        let from = self.installed().filter(|_| self.is_stuck())?;
+        let mut places = self.places(|failures| failures == [Reason::NotSuccessor]);
+        places.retain(|place| self.improves(place));
+        let reachable = places
+            .iter()
+            .find_map(|place| Some((place, place.survey.way(place.position)?)));
+        if let Some((place, way)) = reachable {
+            let bundle = place.name();
+            let first = place.survey.first_step(place.position);
+            let range = first
+                .zip(place.version())
+                .and_then(|(first, to)| self.range_to(bundle, &first.version, &to.version));
+            return Some(Advice::NotAdjacent {
+                bundle,
+                path: way.versions,
+                refused: way.refused,
+                suggested_version: range,
+            });
+        }
+        let place = places.first()?;
+        Some(Advice::NoPath {
+            bundle: place.name(),
+            from: from.recorded(),
+            to: place.survey.label(place.position),
+        })
+    }
+
+    /// What may follow the installed bundle if the version did not matter.
+    fn best_successors(&self) -> Option<Advice<'a>> {
+        let from = self
+            .installed()
+            .filter(|_| self.ending == Ending::NoCandidate)?;
+        let successors = self.places(only_version);
+        let mut versions: Vec<_> = successors
+            .iter()
+            .filter_map(Place::version)
+            .filter(|version| !version.precedence(from).is_eq())
+            .collect();
+        versions.sort_by(|a, b| b.precedence(a));
+        let major = |version: &&&VersionRelease| version.version.major == from.version.major;
+        let minor = |version: &&&VersionRelease| {
+            major(version) && version.version.minor == from.version.minor
+        };
+        let recorded = |version: &&VersionRelease| version.recorded();
+        Some(Advice::BestSuccessors {
+            same_minor: versions.iter().find(minor).map(recorded),
+            same_major: versions.iter().find(major).map(recorded),
+            overall: versions.first().map(recorded)?,
+        })
+    }
+
+    /// What only the rule about prereleases keeps out.
+    fn prerelease(&self) -> Option<Advice<'a>> {
+        let places = self.places(|failures| failures == [Reason::PrereleaseNotRequested]);
+        let place = places.into_iter().find(|place| self.improves(place))?;
+        let version = place.version()?;
+        let range = self.trial.query.range.as_ref()?;
+        Some(Advice::ExcludedOnlyByPrerelease {
+            bundle: place.name(),
+            version: version.recorded(),
+            suggested_version: range.admitting(&version.version)?,
+        })
+    }
+
+    /// What another channel offers.
+    fn other_channel(&self) -> Option<Advice<'a>> {
+        if self.trial.query.request.filter.channels.is_empty() {
+            return None;
+        }
+        let answer = self.trial.ask(|filter| filter.channels.clear())?;
+        let mut places = self.places(|failures| failures.contains(&Reason::NotInRequestedChannels));
+        places.retain(|place| {
+            let same = place.survey.catalog.name == answer.catalog && place.name() == answer.bundle;
+            same && self.improves(place)
+        });
+        let place = places.first()?;
+        let mut channels = place.survey.channels(place.survey.bundle(place.position));
+        channels.retain(|channel| {
+            let added = self
+                .trial
+                .ask(|filter| filter.channels.push((*channel).to_owned()));
+            added.as_ref() == Some(&answer)
+        });
+        let version = answer.version.recorded();
+        (!channels.is_empty()).then_some(Advice::OtherChannel {
+            bundle: answer.bundle,
+            version,
+            channels,
+        })
+    }
+
+    /// What there is, for a version nothing has.
+    fn available(&self) -> Option<Advice<'a>> {
+        let fresh = self.trial.query.request.installed.is_none();
+        if !fresh || self.ending != Ending::NoCandidate {
+            return None;
+        }
+        let mut versions: Vec<_> = self.places(only_version).iter().map(Place::label).collect();
+        versions.dedup();
+        versions.truncate(MAX_VERSIONS);
+        (!versions.is_empty()).then_some(Advice::AvailableVersions { versions })
+    }
+
+    /// What catalogs offer that were left out on purpose.
+    fn left_out(&self) -> Vec<Advice<'a>> {
+        let left_out = |looked: &&Looked<'a, 'q>| {
+            let state = looked.account.state;
+            let on_purpose = [
+                CatalogState::CatalogNotSelected,
+                CatalogState::CatalogDisabled,
+            ];
+            on_purpose.contains(&state) && !looked.account.dominated
+        };
+        let advise = |looked: &Looked<'a, 'q>| {
+            let best = *looked.survey.as_ref()?.candidates.first()?;
+            let place = Place {
+                survey: looked.survey.as_ref()?,
+                position: best,
+            };
+            let advice = Advice::LeftOutCatalog {
+                catalog: looked.account.name,
+                bundle: place.name(),
+                disabled: looked.account.state == CatalogState::CatalogDisabled,
+            };
+            self.improves(&place).then_some(advice)
+        };
+        self.all
+            .iter()
+            .filter(left_out)
+            .filter_map(advise)
+            .collect()
+    }
+}
+
+impl<'a> Place<'_, 'a, '_> {
+    fn name(&self) -> &'a str {
+        &self.survey.bundle(self.position).name
+    }
+
+    fn version(&self) -> Option<&'a VersionRelease> {
+        self.survey.version(self.position)
+    }
+
+    fn label(&self) -> String {
+        self.survey.label(self.position)
+    }
+}
+
+/// Says whether nothing but the version range keeps a bundle out.
+fn only_version(failures: &[Reason]) -> bool {
+    matches!(
+        failures,
+        [Reason::VersionOutOfRange | Reason::PrereleaseNotRequested]
+    )
+}

@@ -1,0 +1,209 @@
+//! Why a resolution ended as it did, as data and in words.
+//!
+//! The same request, catalogs and options come in as for [`super::resolve`]; every bundle of the
+//! package goes out with a verdict and every reason that applies, every catalog with what became
+//! of it, and what can be done. The filters, the order and the choice are those that decide: the
+//! report asks them again without stopping at the first answer. Ordinary resolution pays nothing
+//! for it.
+//!
+//! Source: resolution.md section 6.
+
+mod catalogs;
+mod constraint;
+mod finding;
+mod headline;
+mod hint;
+mod model;
+mod path;
+mod survey;
+mod text;
+mod trial;
+
+#[cfg(test)]
+mod tests;
+
+pub use constraint::{ConstraintAccount, ConstraintVerdict, NodeAccount, TestAccount};
+pub use finding::{Broken, CatalogReason, Finding, Reason, Stage};
+pub use headline::Headline;
+pub use hint::{Advice, Hint};
+pub use model::{
+    Asked, AskedInstalled, BundleAccount, CatalogAccount, CatalogState, Chosen, ClassicAccount,
+    Deprecated, EdgeAccount, EdgeKind, Ending, Report, SCHEMA, SCHEMA_VERSION, Verdict,
+};
+
+use self::catalogs::Looked;
+use self::trial::Trial;
+use super::{
+    Catalog, Decision, Environment, Options, Query, Request, Resolution, ResolveError, Selected,
+    Selector, WalkError, Warning, classic, resolve,
+};
+use crate::error::Chain;
+
+/// Explains what [`resolve`] answers to the same question.
+///
+/// Equal input gives an equal report; the order of catalogs, blobs, channels and entries never
+/// matters.
+pub fn explain<'a>(
+    request: &'a Request,
+    catalogs: &'a [Catalog<'a>],
+    environment: &'a Environment,
+    options: &'a Options,
+) -> Report<'a> {
+    let resolution = resolve(request, catalogs, environment, options);
+    let mut report = Report::new(request, &resolution);
+    if let Ok((query, selector)) = Query::new(request, environment, options) {
+        report.selected = resolution.result.as_ref().ok().map(|it| query.chosen(it));
+        let stays = resolution
+            .result
+            .as_ref()
+            .is_ok_and(|it| query.is_installed(it.bundle));
+        if stays && !resolution.held.is_empty() {
+            report.result = Ending::Held;
+        }
+        report.describe(&query, &selector, catalogs, &resolution);
+    }
+    report
+}
+
+impl<'a> Report<'a> {
+    fn new(request: &'a Request, resolution: &Resolution<'_>) -> Self {
+        let error = resolution.result.as_ref().err();
+        Self {
+            schema: SCHEMA,
+            schema_version: SCHEMA_VERSION,
+            request: Asked::from(request),
+            result: ending(resolution),
+            message: error.map(|error| Chain(error).to_string()),
+            selected: None,
+            catalogs: Vec::new(),
+            bundles: Vec::new(),
+            hints: Vec::new(),
+            classic: Vec::new(),
+        }
+    }
+
+    /// Adds the catalogs, their bundles and the hints.
+    fn describe(
+        &mut self,
+        query: &Query<'a>,
+        selector: &Selector,
+        catalogs: &'a [Catalog<'a>],
+        resolution: &Resolution<'_>,
+    ) {
+        let mut sorted: Vec<_> = catalogs.iter().collect();
+        sorted.sort_by(|a, b| a.name.cmp(b.name));
+        let look = |catalog| Looked::new(query, selector, catalog, resolution);
+        let mut all: Vec<_> = sorted.into_iter().map(look).collect();
+        catalogs::compare(&mut all, resolution);
+        for looked in all.iter().filter(|looked| looked.account.consulted) {
+            let survey = looked.survey.iter();
+            let reasons = looked.account.reasons.as_slice();
+            self.bundles
+                .extend(survey.flat_map(|it| it.accounts(resolution, reasons)));
+        }
+        let trial = Trial {
+            query,
+            catalogs,
+            resolution,
+        };
+        self.hints = hint::hints(&trial, &all);
+        self.classic = classic_steps(&all, resolution, query.request);
+        self.catalogs = all.into_iter().map(|looked| looked.account).collect();
+    }
+}
+
+impl<'a> From<&'a Request> for Asked<'a> {
+    fn from(request: &'a Request) -> Self {
+        let filter = &request.filter;
+        Self {
+            extension: None,
+            package: &filter.package_name,
+            version: filter.version.as_deref().filter(|text| !text.is_empty()),
+            channels: &filter.channels,
+            selector: filter.selector.as_ref(),
+            policy: filter.upgrade_constraint_policy.unwrap_or_default(),
+            installed: request.installed.as_ref().map(|it| AskedInstalled {
+                name: &it.name,
+                version: &it.version,
+                release: it.release.as_deref(),
+            }),
+        }
+    }
+}
+
+/// Says what OLM Classic would do in the catalog that decides: the winner's, else the one of the
+/// highest priority that has the package.
+fn classic_steps<'a>(
+    all: &[Looked<'a, '_>],
+    resolution: &Resolution<'_>,
+    request: &Request,
+) -> Vec<ClassicAccount<'a>> {
+    let winner = resolution.result.as_ref().ok().map(|it| it.catalog);
+    let decides = |looked: &&Looked<'a, '_>| {
+        let account = &looked.account;
+        account.consulted && winner.is_none_or(|winner| winner == account.name)
+    };
+    let surveys = all
+        .iter()
+        .filter(decides)
+        .filter_map(|it| it.survey.as_ref());
+    // Of equal priorities the first by name.
+    let survey = surveys.rev().max_by_key(|survey| survey.catalog.priority);
+    let steps = survey.map(|survey| classic(survey.package, request, resolution));
+    steps
+        .into_iter()
+        .flatten()
+        .map(ClassicAccount::from)
+        .collect()
+}
+
+/// Says how a resolution ended; whether something newer is held is looked at later.
+fn ending(resolution: &Resolution<'_>) -> Ending {
+    let error = match (&resolution.result, resolution.decision()) {
+        (Ok(_), _) => return Ending::Resolved,
+        (Err(_), Decision::Keep(None)) => return Ending::Held,
+        (Err(error), _) => error,
+    };
+    match error {
+        ResolveError::Selector(_) | ResolveError::Range { .. } => Ending::InvalidRequest,
+        ResolveError::Walk(error) => match **error {
+            WalkError::Package { .. } => Ending::CatalogError,
+            WalkError::Edges(_) => Ending::InvalidRequest,
+        },
+        ResolveError::NoSingleBundle(error) if error.catalogs.is_empty() => Ending::NoCandidate,
+        ResolveError::NoSingleBundle(_) => Ending::Ambiguous,
+        ResolveError::Version { .. } | ResolveError::Validation { .. } => Ending::ValidationFailed,
+    }
+}
+
+impl Query<'_> {
+    /// Describes the winner.
+    fn chosen<'a>(&self, selected: &Selected<'a>) -> Chosen<'a> {
+        let installed = self.installed.as_ref().and_then(|it| it.as_ref().ok());
+        let from = || installed.map(|it| it.recorded()).unwrap_or_default();
+        let to = || selected.version.recorded();
+        let warning = |warning: &Warning| match warning {
+            Warning::SuccessorIsLowerVersion => Finding::SuccessorIsLowerVersion {
+                from: from(),
+                to: to(),
+            },
+            Warning::ForcedStep => Finding::ForcedStep {
+                from: from(),
+                to: to(),
+            },
+            Warning::BreaksInstalled(breakage) => Finding::StepBreaksInstalled {
+                broken: Broken::from(breakage),
+            },
+        };
+        let release = selected.version.release.as_ref();
+        let warnings = selected.warnings.iter().map(warning);
+        Chosen {
+            catalog: selected.catalog,
+            bundle: &selected.bundle.name,
+            version: selected.version.version.to_string(),
+            release: release.map(ToString::to_string),
+            image: &selected.bundle.image,
+            warnings: warnings.map(Reason::from).collect(),
+        }
+    }
+}

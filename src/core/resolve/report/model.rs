@@ -1,0 +1,299 @@
+//! What a report holds, and how it looks as JSON.
+//!
+//! The names and shapes of the members are a promise, written down in `schema.json` beside this
+//! file; they only ever grow.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use olm_api::UpgradeConstraintPolicy;
+use serde::Serialize;
+
+use super::super::ClassicStep;
+use super::finding::{CatalogReason, Reason};
+use super::hint::Hint;
+
+/// Value of `schema` in every report.
+pub const SCHEMA: &str = "olm.resolution.report";
+/// Value of `schemaVersion` in every report.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A resolution, explained.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report<'a> {
+    /// Always [`SCHEMA`].
+    pub schema: &'static str,
+    /// Always [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// What was asked for.
+    pub request: Asked<'a>,
+    /// How it ended.
+    pub result: Ending,
+    /// The exact error text, if it ended with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The chosen bundle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selected: Option<Chosen<'a>>,
+    /// Every catalog, consulted or not, by name.
+    pub catalogs: Vec<CatalogAccount<'a>>,
+    /// Every bundle of the package in the consulted catalogs, by catalog, the best first.
+    pub bundles: Vec<BundleAccount<'a>>,
+    /// What can be done, the most useful first.
+    pub hints: Vec<Hint<'a>>,
+    /// What OLM Classic would do with the same channels of the catalog that decides.
+    pub classic: Vec<ClassicAccount<'a>>,
+}
+
+/// What OLM Classic would do in one channel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ClassicAccount<'a> {
+    /// Name of the channel.
+    pub channel: String,
+    /// Name of the bundle it would take; null if none.
+    pub next: Option<&'a str>,
+    /// Why it cannot use the channel at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How that differs from the answer.
+    pub difference: &'static str,
+}
+
+impl<'a> From<ClassicStep<'a>> for ClassicAccount<'a> {
+    fn from(step: ClassicStep<'a>) -> Self {
+        Self {
+            channel: step.channel,
+            error: step.next.as_ref().err().map(ToString::to_string),
+            next: step.next.ok().flatten(),
+            difference: step.difference.code(),
+        }
+    }
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Asked<'a> {
+    /// Name of the ClusterExtension; absent for a request made up on a command line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extension: Option<&'a str>,
+    /// Name of the package.
+    pub package: &'a str,
+    /// The version range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<&'a str>,
+    /// The requested channels; empty means all.
+    pub channels: &'a [String],
+    /// The catalog selector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<&'a LabelSelector>,
+    /// The upgrade constraint policy.
+    pub policy: UpgradeConstraintPolicy,
+    /// The installed bundle; null if nothing is installed.
+    pub installed: Option<AskedInstalled<'a>>,
+}
+
+/// The installed bundle as it is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct AskedInstalled<'a> {
+    /// Name of the bundle.
+    pub name: &'a str,
+    /// Its version.
+    pub version: &'a str,
+    /// Its release, where recorded apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release: Option<&'a str>,
+}
+
+/// How a resolution ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Ending {
+    /// A bundle was chosen, and nothing better is kept back.
+    Resolved,
+    /// The installed bundle stays, without an error: something newer is kept back, or no catalog
+    /// is left to ask.
+    Held,
+    /// No bundle passed.
+    NoCandidate,
+    /// Several catalogs of the same priority offer the package.
+    Ambiguous,
+    /// A catalog that cannot be read could change the answer.
+    CatalogError,
+    /// The request, or the recorded version of the installed bundle, is wrong.
+    InvalidRequest,
+    /// The best bundle may not be installed.
+    ValidationFailed,
+}
+
+/// The chosen bundle.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Chosen<'a> {
+    /// Name of the catalog.
+    pub catalog: &'a str,
+    /// Name of the bundle.
+    pub bundle: &'a str,
+    /// Its version.
+    pub version: String,
+    /// Its release, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
+    /// Its image.
+    pub image: &'a str,
+    /// What is unexpected about it.
+    pub warnings: Vec<Reason<'a>>,
+}
+
+/// What became of a catalog.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogAccount<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its priority.
+    pub priority: i32,
+    /// The first thing that sets it apart, or `Usable`.
+    pub state: CatalogState,
+    /// What is wrong with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Whether its content took part in the choice.
+    pub consulted: bool,
+    /// Whether it took part although something is wrong with it.
+    pub used_anyway: bool,
+    /// For a catalog that did not take part: whether it could not have changed the answer.
+    pub dominated: bool,
+    /// How many bundles of the package it has.
+    pub bundles: usize,
+    /// How many pass every filter, or would if the catalog took part.
+    pub candidates: usize,
+    /// The best of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best: Option<&'a str>,
+    /// Everything else there is to say.
+    pub reasons: Vec<CatalogReason<'a>>,
+}
+
+/// What sets a catalog apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum CatalogState {
+    /// Its content is here and holds the package.
+    Usable,
+    /// The selector leaves it out.
+    CatalogNotSelected,
+    /// It is taken out of use.
+    CatalogDisabled,
+    /// It is not being served.
+    CatalogNotServing,
+    /// It has no resolved image yet.
+    CatalogNotResolved,
+    /// Its content is not here.
+    CatalogNotCached,
+    /// Its content could not be downloaded.
+    CatalogFetchFailed,
+    /// The blobs of the package cannot be read.
+    CatalogParseFailed,
+    /// Its content is here, without the package.
+    PackageNotInCatalog,
+}
+
+impl CatalogState {
+    /// Returns the stable code.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Usable => "Usable",
+            Self::CatalogNotSelected => "CatalogNotSelected",
+            Self::CatalogDisabled => "CatalogDisabled",
+            Self::CatalogNotServing => "CatalogNotServing",
+            Self::CatalogNotResolved => "CatalogNotResolved",
+            Self::CatalogNotCached => "CatalogNotCached",
+            Self::CatalogFetchFailed => "CatalogFetchFailed",
+            Self::CatalogParseFailed => "CatalogParseFailed",
+            Self::PackageNotInCatalog => "PackageNotInCatalog",
+        }
+    }
+}
+
+/// What is known of a bundle.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BundleAccount<'a> {
+    /// Name of the catalog.
+    pub catalog: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its version; null if it has no valid one.
+    pub version: Option<String>,
+    /// Its release, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
+    /// The channels it is in.
+    pub channels: Vec<&'a str>,
+    /// What about it is deprecated.
+    #[serde(skip_serializing_if = "Deprecated::is_nothing")]
+    pub deprecated: Deprecated<'a>,
+    /// What it may follow.
+    pub edges: Vec<EdgeAccount<'a>>,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Why, by stage.
+    pub reasons: Vec<Reason<'a>>,
+}
+
+/// What about a bundle is deprecated, with the author's messages.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Deprecated<'a> {
+    /// The bundle itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<&'a str>,
+    /// Channels it is in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub channels: Vec<&'a str>,
+    /// The whole package.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package: Option<&'a str>,
+}
+
+impl Deprecated<'_> {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What became of a bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Verdict {
+    /// It was chosen.
+    Selected,
+    /// It passed every filter, and another one came first.
+    Candidate,
+    /// It may not be chosen.
+    Excluded,
+}
+
+/// One edge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EdgeAccount<'a> {
+    /// The channel of the entry.
+    pub channel: &'a str,
+    /// What kind of edge it is.
+    pub kind: EdgeKind,
+    /// The name, or the text of the range.
+    pub value: &'a str,
+    /// Whether the channel is one of the requested ones.
+    pub considered: bool,
+    /// Whether the edge starts at the installed bundle; false if nothing is installed.
+    pub matches: bool,
+    /// Why a range is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The kinds of edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EdgeKind {
+    /// From the one bundle it replaces.
+    Replaces,
+    /// From a bundle it skips.
+    Skips,
+    /// From every version in a range.
+    SkipRange,
+}

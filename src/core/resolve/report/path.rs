@@ -1,0 +1,127 @@
+//! How far the edges of a package lead, one step after another.
+
+use std::collections::BTreeMap;
+
+use super::super::Query;
+use super::super::edge::{Edge, edges};
+use crate::catalog::{Bundle, PackageIndex};
+use crate::version::{SkipRange, Version, VersionRelease};
+
+/// The longest way that is looked for.
+const MAX_STEPS: usize = 200;
+
+/// Everything that can be reached from the installed bundle within one catalog, with the shortest
+/// way to each; of several the one over higher versions.
+///
+/// The version range does not count here: a step it refuses is still a step.
+#[derive(Debug)]
+pub(super) struct Reach {
+    /// By position in the package: where it was reached from; nothing for a first step.
+    from: BTreeMap<usize, Option<usize>>,
+}
+
+/// Where a way may go on from.
+struct State<'a> {
+    position: Option<usize>,
+    name: &'a str,
+    version: &'a VersionRelease,
+}
+
+/// The edges of a package by where they start.
+struct Starts<'a> {
+    named: BTreeMap<&'a str, Vec<usize>>,
+    ranges: Vec<(usize, &'a SkipRange)>,
+}
+
+impl Reach {
+    /// Walks from the installed bundle over the edges of the considered channels.
+    pub(super) fn new(
+        query: &Query<'_>,
+        package: &PackageIndex,
+        installed: &VersionRelease,
+    ) -> Self {
+        let starts = Starts::new(query, package);
+        let release_support = query.options.release_support;
+        let name = query.request.installed.as_ref();
+        let start = |name| State {
+            position: None,
+            name,
+            version: installed,
+        };
+        let mut frontier = vec![start(name.map_or("", |it| it.name.as_str()))];
+        // The installed version may have another name in the catalog, and go on from there.
+        let same = |bundle: &&Bundle| query.is_version(bundle, installed);
+        let renamed = package.bundles.iter().filter(same);
+        frontier.extend(renamed.map(|bundle| start(&bundle.name)));
+        let mut from = BTreeMap::new();
+        for _ in 0..MAX_STEPS {
+            let mut next = Vec::new();
+            for state in &frontier {
+                for target in starts.targets(state.name, &state.version.version) {
+                    let bundle = &package.bundles[target];
+                    // What has no version can never be installed, so no way leads through it.
+                    let Ok(version) = bundle.version(release_support) else {
+                        continue;
+                    };
+                    if from.contains_key(&target) || query.is_version(bundle, installed) {
+                        continue;
+                    }
+                    from.insert(target, state.position);
+                    next.push(State {
+                        position: Some(target),
+                        name: &bundle.name,
+                        version,
+                    });
+                }
+            }
+            if next.is_empty() {
+                break;
+            }
+            // Bundles are kept by descending version, so what is higher leads on first.
+            next.sort_by_key(|state| state.position);
+            frontier = next;
+        }
+        Self { from }
+    }
+
+    /// Returns the positions of the bundles on the way to one of them, which is the last; nothing
+    /// if it cannot be reached.
+    pub(super) fn path_to(&self, target: usize) -> Option<Vec<usize>> {
+        let mut path = vec![target];
+        let mut from = *self.from.get(&target)?;
+        while let Some(position) = from {
+            path.push(position);
+            from = self.from.get(&position).copied().flatten();
+        }
+        path.reverse();
+        Some(path)
+    }
+}
+
+impl<'a> Starts<'a> {
+    fn new(query: &Query<'_>, package: &'a PackageIndex) -> Self {
+        let mut named: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut ranges = Vec::new();
+        for (position, bundle) in package.bundles.iter().enumerate() {
+            for edge in query.considered(package, bundle).flat_map(edges) {
+                match edge {
+                    Edge::Replaces(name) | Edge::Skips(name) => {
+                        named.entry(name).or_default().push(position);
+                    }
+                    Edge::SkipRange(it) => {
+                        ranges.extend(it.range.as_ref().ok().map(|range| (position, range)));
+                    }
+                }
+            }
+        }
+        Self { named, ranges }
+    }
+
+    /// Returns the bundles one step away, some of them perhaps more than once.
+    fn targets(&self, name: &str, version: &Version) -> impl Iterator<Item = usize> {
+        let named = self.named.get(name).into_iter().flatten().copied();
+        let in_range = |(_, range): &&(usize, &SkipRange)| range.contains(version);
+        let ranged = self.ranges.iter().filter(in_range);
+        named.chain(ranged.map(|(position, _)| *position))
+    }
+}

@@ -1,0 +1,107 @@
+//! What the answer would be to a slightly different question: every way out that is offered has
+//! been tried.
+
+use olm_api::CatalogFilter;
+
+use super::super::{Catalog, Installed, Query, Request, Resolution, resolve};
+use crate::catalog::Bundle;
+use crate::version::VersionRelease;
+
+/// The most steps an update is followed.
+const MAX_STEPS: usize = 200;
+
+/// The question at hand, to be asked again with changes.
+pub(super) struct Trial<'a, 'q> {
+    pub(super) query: &'q Query<'a>,
+    pub(super) catalogs: &'a [Catalog<'a>],
+    pub(super) resolution: &'q Resolution<'q>,
+}
+
+/// What a changed question is answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Answer<'a> {
+    pub(super) catalog: &'a str,
+    pub(super) bundle: &'a str,
+    pub(super) version: VersionRelease,
+}
+
+impl<'a> Trial<'a, '_> {
+    /// Asks again with another filter.
+    pub(super) fn ask(&self, change: impl FnOnce(&mut CatalogFilter)) -> Option<Answer<'a>> {
+        let mut request = self.query.request.clone();
+        change(&mut request.filter);
+        self.answer(&request)
+    }
+
+    fn answer(&self, request: &Request) -> Option<Answer<'a>> {
+        let Query {
+            environment,
+            options,
+            ..
+        } = self.query;
+        let selected = resolve(request, self.catalogs, environment, options)
+            .result
+            .ok()?;
+        Some(Answer {
+            catalog: selected.catalog,
+            bundle: &selected.bundle.name,
+            version: selected.version,
+        })
+    }
+
+    /// Asks again without some of the catalogs.
+    pub(super) fn ask_without(&self, names: &[&str]) -> Option<Answer<'a>> {
+        let mut catalogs = self.catalogs.to_vec();
+        catalogs.retain(|catalog| !names.contains(&catalog.name));
+        let Query {
+            request,
+            environment,
+            options,
+            ..
+        } = self.query;
+        let selected = resolve(request, &catalogs, environment, options)
+            .result
+            .ok()?;
+        let found = |catalog: &&Catalog<'a>| catalog.name == selected.catalog;
+        let package = self.catalogs.iter().find(found)?.content?;
+        let package = package
+            .package(&self.query.request.filter.package_name)?
+            .ok()?;
+        let chosen = |bundle: &&Bundle| bundle.name == selected.bundle.name;
+        Some(Answer {
+            catalog: self.catalogs.iter().find(found)?.name,
+            bundle: &package.bundles.iter().find(chosen)?.name,
+            version: selected.version.clone(),
+        })
+    }
+
+    /// Says whether updates under a version range lead to a bundle, step by step.
+    pub(super) fn leads_to(&self, range: &str, bundle: &str) -> bool {
+        let mut request = self.query.request.clone();
+        request.filter.version = Some(range.to_owned());
+        for _ in 0..MAX_STEPS {
+            let Some(next) = self.answer(&request) else {
+                return false;
+            };
+            if next.bundle == bundle {
+                return true;
+            }
+            let installed = Some(installed(&next));
+            if request.installed == installed {
+                return false;
+            }
+            request.installed = installed;
+        }
+        false
+    }
+}
+
+/// Returns a bundle as it is recorded once it is installed.
+fn installed(answer: &Answer<'_>) -> Installed {
+    let release = answer.version.release.as_ref();
+    Installed {
+        name: answer.bundle.to_owned(),
+        version: answer.version.version.to_string(),
+        release: Some(release.map(ToString::to_string).unwrap_or_default()),
+    }
+}

@@ -1,0 +1,112 @@
+//! The newer version that is offered and not taken.
+
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+fn told(request: &Request, fixture: &Fixture, taken: &str) -> Option<(String, String, String)> {
+    let content = fixture.content();
+    let catalogs = [catalog("a", 0, &content)];
+    let options = Options::default();
+    let resolution = resolve(request, &catalogs, &options);
+    let taken = VersionRelease::legacy(taken).unwrap();
+    let update = pending(request, &catalogs, &options, &resolution, &taken)?;
+    let reachable = update.reachable.as_ref();
+    let reachable = reachable.map(|offer| offer.version.recorded());
+    Some((
+        reachable.unwrap_or_default(),
+        update.newest.version.recorded(),
+        format!("{}: {update}", update.why.code()),
+    ))
+}
+
+#[rstest]
+#[case::pinned(
+    "1.0.0",
+    "1.0.1",
+    "Pinned: 1.0.1 is available; version \"1.0.0\" does not admit it"
+)]
+#[case::pinned_below("<1.0.1", "1.0.1", "Pinned")]
+#[case::free("", "", "")]
+fn a_pin_names_the_next_step_and_the_newest(
+    #[case] range: &str,
+    #[case] reachable: &str,
+    #[case] why: &str,
+) {
+    let fixture = Fixture::chain(&["1.0.0", "1.0.1", "1.0.2"]);
+    let update = told(&installed("1.0.0").version(range), &fixture, "1.0.0");
+    if why.is_empty() {
+        // 1.0.1 is what was chosen: nothing is held.
+        assert_eq!(update, None);
+        return;
+    }
+    let update = update.expect("an update");
+    assert_eq!((update.0.as_str(), update.1.as_str()), (reachable, "1.0.2"));
+    assert!(update.2.starts_with(why), "{}", update.2);
+}
+
+// README decision 22
+#[test]
+fn what_the_policy_holds_is_named_with_the_way_out() {
+    let fixture = Fixture::chain(&["1.0.0", "2.0.0"]);
+    let update = told(&installed("1.0.0"), &fixture, "1.0.0").expect("an update");
+    assert_eq!(
+        update.2,
+        "NextMajorHeld: 2.0.0 is available and held, because it is of the next major version: \
+         edit version, or set annotation policy.olm.operatorframework.io/approve: 2.0.0 or \
+         policy.olm.operatorframework.io/upgrade: Any"
+    );
+}
+
+#[test]
+fn a_version_without_a_path_is_told_as_newest_only() {
+    let fixture = Fixture::bundles(&["1.0.0", "3.0.0"]);
+    let update = told(&installed("1.0.0"), &fixture, "1.0.0").expect("an update");
+    assert_eq!((update.0.as_str(), update.1.as_str()), ("", "3.0.0"));
+    assert!(update.2.starts_with("NotSuccessor: 3.0.0"), "{}", update.2);
+}
+
+#[rstest]
+#[case::newest_installed(&["1.0.0"], "1.0.0", None)]
+#[case::deprecated(&["1.0.0", "1.1.0"], "1.0.0", Some("1.1.0"))]
+#[case::on_its_way(&["1.0.0", "2.0.0"], "2.0.0", None)]
+#[case::one_of_two_steps(&["1.0.0", "1.1.0", "1.2.0"], "1.1.0", None)]
+fn nothing_is_told_of_what_is_taken_or_deprecated(
+    #[case] versions: &[&str],
+    #[case] taken: &str,
+    #[case] deprecated: Option<&str>,
+) {
+    let fixture = Fixture::chain(versions);
+    let fixture = match deprecated {
+        Some(version) => fixture.deprecate(version),
+        None => fixture,
+    };
+    assert_eq!(
+        told(&installed("1.0.0").version("1.0.0"), &fixture, taken),
+        None
+    );
+}
+
+#[test]
+fn a_pin_hides_prereleases_from_those_who_never_had_one() {
+    let fixture = Fixture::chain(&["1.0.0", "2.0.0-rc.1"]);
+    let pinned = |request: Request, range: &str| told(&request.version(range), &fixture, "1.0.0");
+    assert_eq!(pinned(installed("1.0.0"), "1.0.0"), None);
+    assert!(pinned(installed("1.0.0"), "1.0.0 || 1.5.0-rc.1").is_some());
+}
+
+#[test]
+fn only_requested_channels_and_selected_catalogs_offer_anything() {
+    let entries = json!([{"name": "kettle.v2.0.0", "replaces": "kettle.v1.0.0"}]);
+    let stable = json!([{"name": "kettle.v1.0.0"}]);
+    let fixture = Fixture::bundles(&["1.0.0", "2.0.0"])
+        .channel("fast", entries)
+        .channel("stable", stable);
+    let request = installed("1.0.0").version("1.0.0");
+    assert!(told(&request, &fixture, "1.0.0").is_some());
+    let in_stable = request.clone().channels(&["stable"]);
+    assert_eq!(told(&in_stable, &fixture, "1.0.0"), None);
+    let elsewhere = request.selector(json!({"matchLabels": {"tier": "b"}}));
+    assert_eq!(told(&elsewhere, &fixture, "1.0.0"), None);
+}

@@ -1,0 +1,243 @@
+//! The newer version that is offered and not taken: what could follow the installed bundle if
+//! nothing held it, the newest there is, and why it stays away.
+//!
+//! Source: README decision 22, resolution.md 6.1.
+
+use std::fmt;
+
+use olm_api::conditions::reasons;
+use olm_api::keys::policy;
+
+use super::filter::Reason;
+use super::policy::{HeldReason, UpdatePolicy};
+use super::{Catalog, Dependencies, Environment, Options, Request, Resolution, Selector, resolve};
+use crate::error::quote;
+use crate::version::VersionRelease;
+
+/// A newer version that is offered and not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Update<'a> {
+    /// The newest bundle that could follow the installed one in one step; absent when no path
+    /// leads to a newer one.
+    pub reachable: Option<Offer<'a>>,
+    /// The newest bundle of the requested channels, whether a path leads to it or not.
+    pub newest: Offer<'a>,
+    /// Why it is not taken.
+    pub why: Why,
+}
+
+/// A bundle of a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer<'a> {
+    /// Name of the catalog.
+    pub catalog: &'a str,
+    /// Name of the bundle.
+    pub bundle: &'a str,
+    /// Its version and release.
+    pub version: VersionRelease,
+}
+
+/// Why a newer version is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// The version that is asked for does not admit it.
+    Pinned(String),
+    /// The update policy, or what the cluster lacks, keeps it back.
+    Held(Reason),
+    /// No path of the catalog leads to it in one step.
+    NotSuccessor,
+    /// Nothing was chosen at all; the error says why.
+    Unresolved,
+}
+
+impl Why {
+    /// Returns the reason in one word.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Pinned(_) => reasons::PINNED,
+            Self::Held(reason) => reason.code(),
+            Self::NotSuccessor => Reason::NotSuccessor.code(),
+            Self::Unresolved => reasons::RETRYING,
+        }
+    }
+}
+
+impl fmt::Display for Update<'_> {
+    /// Says why the version is not taken, and what to do about it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let offer = self.reachable.as_ref().unwrap_or(&self.newest);
+        let version = offer.version.recorded();
+        match &self.why {
+            Why::Pinned(range) => write!(
+                f,
+                "{version} is available; version {} does not admit it",
+                quote(range)
+            ),
+            Why::Held(Reason::Held(held)) => {
+                let why = match held {
+                    HeldReason::NextMajor => "is of the next major version",
+                    HeldReason::NextMinor => "is of the next minor version",
+                    HeldReason::NextPatch | HeldReason::LowerVersion => "is another version",
+                };
+                write!(
+                    f,
+                    "{version} is available and held, because it {why}: edit version, or set \
+                     annotation {}: {version} or {}: Any",
+                    policy::APPROVE,
+                    policy::UPGRADE
+                )
+            }
+            Why::Held(Reason::Unfit(error)) => {
+                write!(f, "{version} is available and held: {error}")
+            }
+            Why::Held(reason) => {
+                write!(f, "{version} is available and held: {}", reason.code())
+            }
+            Why::NotSuccessor => write!(
+                f,
+                "{version} is available, but no update path of the catalog leads to it in one step"
+            ),
+            Why::Unresolved => write!(f, "{version} is available"),
+        }
+    }
+}
+
+/// Returns the newer version that is offered and not taken, if there is one.
+///
+/// `resolution` is what the same request, catalogs, environment and options led to; `taken` is the
+/// version that is installed or on its way. Deprecated bundles are not offered.
+pub fn pending<'a>(
+    request: &Request,
+    catalogs: &'a [Catalog<'a>],
+    options: &Options,
+    resolution: &Resolution<'a>,
+    taken: &VersionRelease,
+) -> Option<Update<'a>> {
+    let installed = request.installed.as_ref()?;
+    let newer = |offer: &Offer<'_>| offer.version.precedence(taken).is_gt();
+    let newest = newest(request, catalogs, options).filter(newer)?;
+    let reachable = reachable(request, catalogs, options);
+    let is_taken = |offer: &Offer<'_>| offer.version.precedence(taken).is_eq();
+    if let Some(offer) = &reachable
+        && is_taken(offer)
+        && offer.bundle != installed.name
+    {
+        // A step of a longer way; what follows it is seen after it.
+        return None;
+    }
+    let reachable = reachable.filter(newer);
+    let why = match &reachable {
+        None => Why::NotSuccessor,
+        Some(offer) => {
+            let excluded = resolution.excluded.iter().find(|excluded| {
+                (excluded.catalog, excluded.bundle) == (offer.catalog, offer.bundle)
+            });
+            match (
+                excluded.map(|excluded| &excluded.reason),
+                &resolution.result,
+            ) {
+                (
+                    Some(
+                        Reason::VersionOutOfRange
+                        | Reason::PrereleaseNotRequested
+                        | Reason::InvalidVersion,
+                    ),
+                    _,
+                ) => Why::Pinned(request.filter.version.clone().unwrap_or_default()),
+                (Some(reason), _) => Why::Held(reason.clone()),
+                (None, Err(_)) => Why::Unresolved,
+                // It was a candidate like the one that was chosen, and lost.
+                (None, Ok(_)) => return None,
+            }
+        }
+    };
+    Some(Update {
+        reachable,
+        newest,
+        why,
+    })
+}
+
+/// Returns the bundle that would follow if neither version, policy nor cluster held anything.
+fn reachable<'a>(
+    request: &Request,
+    catalogs: &'a [Catalog<'a>],
+    options: &Options,
+) -> Option<Offer<'a>> {
+    let mut free = request.clone();
+    free.filter.version = unpinned(request);
+    let options = Options {
+        updates: UpdatePolicy::Any,
+        dependencies: Dependencies::Check,
+        ..*options
+    };
+    let selected = resolve(&free, catalogs, &Environment::default(), &options)
+        .result
+        .ok()?;
+    Some(Offer {
+        catalog: selected.catalog,
+        bundle: &selected.bundle.name,
+        version: selected.version,
+    })
+}
+
+/// Returns a range that admits every version; prereleases only to those who had them before.
+fn unpinned(request: &Request) -> Option<String> {
+    let pinned = request
+        .filter
+        .version
+        .as_ref()
+        .filter(|text| !text.is_empty())?;
+    let prerelease = |text: &str| {
+        text.split('+')
+            .next()
+            .is_some_and(|text| text.contains('-'))
+    };
+    let installed = request.installed.as_ref();
+    let had = prerelease(pinned) || installed.is_some_and(|it| prerelease(&it.version));
+    Some(if had { "*-0" } else { "*" }.to_owned())
+}
+
+/// Returns the bundle of the highest version in the requested channels of the selected catalogs.
+fn newest<'a>(
+    request: &Request,
+    catalogs: &'a [Catalog<'a>],
+    options: &Options,
+) -> Option<Offer<'a>> {
+    let filter = &request.filter;
+    let selector = Selector::new(filter.selector.as_ref()).ok()?;
+    let range =
+        unpinned(request).and_then(|text| text.parse::<crate::version::VersionRange>().ok());
+    let mut best: Option<Offer<'a>> = None;
+    for catalog in catalogs {
+        let usable = catalog.enabled && selector.matches(&catalog.labels);
+        let content = catalog.content.filter(|_| usable);
+        let package = content.and_then(|content| content.package(&filter.package_name)?.ok());
+        let Some(package) = package else {
+            continue;
+        };
+        for bundle in &package.bundles {
+            let Ok(version) = bundle.version(options.release_support) else {
+                continue;
+            };
+            let requested = filter.channels.is_empty()
+                || package
+                    .entries_of(&bundle.name)
+                    .any(|(channel, _)| filter.channels.iter().any(|it| it == channel));
+            let admitted = range
+                .as_ref()
+                .is_none_or(|range| range.contains(&version.version));
+            let higher = best
+                .as_ref()
+                .is_none_or(|best| version.precedence(&best.version).is_gt());
+            if requested && admitted && higher && !package.is_deprecated(&bundle.name) {
+                best = Some(Offer {
+                    catalog: catalog.name,
+                    bundle: &bundle.name,
+                    version: version.clone(),
+                });
+            }
+        }
+    }
+    best
+}

@@ -1,0 +1,174 @@
+//! What an installed revision offers to others, and what it needs of them.
+//!
+//! Source: resolution.md 5.2.
+
+use std::collections::BTreeSet;
+
+use olm_api::ClusterObjectSet;
+use olm_api::keys::annotation;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::phase::Phase;
+use crate::catalog::{Bundle, Property};
+use crate::resolve::{GroupVersionKind, Origin, Provider};
+
+/// Longest list of constraints that is recorded; a longer one is left out, and the bundle then
+/// holds nobody else's update.
+const MAX_CONSTRAINTS_BYTES: usize = 64 * 1024;
+
+#[derive(Serialize, Deserialize)]
+struct Recorded<'a> {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(borrow, default)]
+    value: Option<&'a RawValue>,
+}
+
+/// Returns the constraints of a bundle as the annotation of its revision records them; nothing if
+/// it has none, or too many to record.
+pub fn recorded_constraints(bundle: &Bundle) -> Option<String> {
+    let recorded = |property: &Property| {
+        let kind = serde_json::to_string(&property.kind).ok()?;
+        Some(format!(r#"{{"type":{kind},"value":{}}}"#, property.value))
+    };
+    let all: Vec<_> = bundle.dependencies().filter_map(recorded).collect();
+    let text = format!("[{}]", all.join(","));
+    (!all.is_empty() && text.len() <= MAX_CONSTRAINTS_BYTES).then_some(text)
+}
+
+/// Returns what a ClusterExtension offers and needs by its installed revision, whose objects define
+/// `apis`. Annotations that cannot be read count as empty.
+pub fn provider(
+    extension: &str,
+    revision: &ClusterObjectSet,
+    apis: BTreeSet<GroupVersionKind>,
+) -> Provider {
+    let annotations = revision.metadata.annotations.as_ref();
+    let text = |key: &str| {
+        let found = annotations.and_then(|all| all.get(key));
+        found.map(String::as_str).unwrap_or_default()
+    };
+    Provider::new(
+        Origin::ClusterExtension(extension.to_owned()),
+        text(annotation::PACKAGE_NAME),
+        text(annotation::BUNDLE_VERSION),
+    )
+    .with_properties(properties(text(annotation::PROPERTIES)))
+    .with_constraints(properties(text(annotation::BUNDLE_CONSTRAINTS)))
+    .with_apis(apis)
+}
+
+fn properties(text: &str) -> Vec<Property> {
+    let recorded: Vec<Recorded<'_>> = serde_json::from_str(text).unwrap_or_default();
+    let property = |recorded: Recorded<'_>| Property {
+        kind: recorded.kind,
+        value: recorded.value.map_or("null", RawValue::get).to_owned(),
+    };
+    recorded.into_iter().map(property).collect()
+}
+
+/// Returns the kinds that the CRDs of a revision define, in the versions they serve.
+pub fn served_kinds(phases: &[Phase]) -> BTreeSet<GroupVersionKind> {
+    let objects = phases.iter().flat_map(|phase| &phase.objects);
+    let crds = objects.filter(|object| object.kind() == "CustomResourceDefinition");
+    let mut kinds = BTreeSet::new();
+    for crd in crds {
+        let text = |pointer| crd.pointer(pointer).and_then(serde_json::Value::as_str);
+        let (Some(group), Some(kind)) = (text("/spec/group"), text("/spec/names/kind")) else {
+            continue;
+        };
+        let versions = crd.pointer("/spec/versions");
+        let versions = versions.and_then(serde_json::Value::as_array);
+        for version in versions.into_iter().flatten() {
+            if let (Some(name), Some(true)) =
+                (version["name"].as_str(), version["served"].as_bool())
+            {
+                kinds.insert(GroupVersionKind {
+                    group: group.to_owned(),
+                    version: name.to_owned(),
+                    kind: kind.to_owned(),
+                });
+            }
+        }
+    }
+    kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::catalog::Content;
+    use crate::object::Object;
+
+    fn bundle(properties: &serde_json::Value) -> Content {
+        let blob = json!({"schema": "olm.bundle", "package": "p", "name": "p.v1", "image": "i",
+            "properties": properties});
+        Content::from_lines([blob.to_string().as_str()]).unwrap()
+    }
+
+    fn recorded(content: &Content) -> Option<String> {
+        recorded_constraints(&content.package("p").unwrap().unwrap().bundles[0])
+    }
+
+    // resolution.md 5.2
+    #[test]
+    fn constraints_are_recorded_and_read_back() {
+        let value = json!({"packageName": "blue", "versionRange": ">=1.0.0"});
+        let content = bundle(&json!([
+            {"type": "olm.package", "value": {"packageName": "p", "version": "1.0.0"}},
+            {"type": "olm.package.required", "value": value},
+        ]));
+        let text = recorded(&content).unwrap();
+        let revision = serde_json::from_value(json!({
+            "metadata": {"name": "e-1", "annotations": {
+                annotation::PACKAGE_NAME: "p",
+                annotation::BUNDLE_VERSION: "1.0.0",
+                annotation::BUNDLE_CONSTRAINTS: text,
+                annotation::PROPERTIES: "not JSON",
+            }},
+            "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
+        }))
+        .unwrap();
+        let provider = provider("e", &revision, BTreeSet::new());
+        assert_eq!(
+            (provider.package.as_str(), provider.version.as_str()),
+            ("p", "1.0.0")
+        );
+        assert_eq!(provider.properties, []);
+        assert_eq!(provider.constraints.len(), 1);
+        assert_eq!(provider.constraints[0].kind, "olm.package.required");
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&provider.constraints[0].value).unwrap(),
+            value
+        );
+    }
+
+    #[test]
+    fn nothing_is_recorded_of_no_or_of_too_many_constraints() {
+        assert_eq!(recorded(&bundle(&json!([]))), None);
+        let long = json!({"rule": "x".repeat(MAX_CONSTRAINTS_BYTES)});
+        let long = json!([{"type": "olm.constraint", "value": long}]);
+        assert_eq!(recorded(&bundle(&long)), None);
+    }
+
+    #[test]
+    fn only_served_versions_of_a_crd_are_kinds() {
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "greens.example.com"},
+            "spec": {"group": "example.com", "names": {"kind": "Green"}, "versions": [
+                {"name": "v1", "served": true}, {"name": "v1alpha1", "served": false},
+            ]},
+        });
+        let phase = Phase {
+            name: "crds".to_owned(),
+            objects: vec![Object::from_value(crd).unwrap()],
+        };
+        let kinds: Vec<_> = served_kinds(&[phase]).into_iter().collect();
+        assert_eq!(kinds.len(), 1);
+        assert_eq!(kinds[0].to_string(), "example.com/v1, Kind=Green");
+    }
+}

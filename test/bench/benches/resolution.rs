@@ -1,0 +1,191 @@
+//! One request, resolved in the largest package of a catalog: of a generated one with 7,000 bundles,
+//! and of the real one in the shared data, if that is there.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs, io};
+
+use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
+use olm_api::CatalogFilter;
+use olm_bench::catalog::{BUNDLE_BYTES, BUNDLES, packages};
+use olm_bench::table::{self, Table, median};
+use olm_core::catalog::{Content, read};
+use olm_core::resolve::{Catalog, Installed, Options, Request, resolve};
+
+const WARM: Duration = Duration::from_millis(1);
+const FIRST: Duration = Duration::from_millis(10);
+const GROUPS: [(&str, &str); 2] = [
+    ("generated", "generated catalog, 7000 bundles"),
+    ("real", "catalog v4.19"),
+];
+
+/// The largest package of a catalog, as the store of a catalog server holds it.
+struct Sample {
+    package: String,
+    lines: PathBuf,
+    bytes: u64,
+}
+
+impl Sample {
+    fn new(group: &str, package: &str, lines: &[String]) -> Self {
+        let folder = table::folder().join("data");
+        fs::create_dir_all(&folder).expect("the folder is made");
+        let file = folder.join(format!("{group}.jsonl"));
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(&file, &text).expect("the sample is written");
+        Self {
+            package: package.to_owned(),
+            lines: file,
+            bytes: text.len() as u64,
+        }
+    }
+
+    fn index(&self) -> Content {
+        let text = fs::read_to_string(&self.lines).expect("the sample is there");
+        Content::from_lines(text.lines()).expect("the sample is a catalog")
+    }
+
+    /// Asks for an upgrade from the middle of the package, within a range.
+    fn request(&self, content: &Content) -> Request {
+        let package = content.package(&self.package).expect("it is there");
+        let bundles = &package.expect("it can be read").bundles;
+        let middle = &bundles[bundles.len() / 2];
+        let version = middle.version(false).expect("it has a version");
+        let version = version.version.to_string();
+        Request {
+            filter: CatalogFilter {
+                package_name: self.package.clone(),
+                version: Some(format!(">={version}, <1000.0.0")),
+                ..CatalogFilter::default()
+            },
+            installed: Some(Installed {
+                name: middle.name.clone(),
+                version,
+                release: None,
+            }),
+        }
+    }
+}
+
+fn answer(request: &Request, content: &Content) -> usize {
+    let catalogs = [Catalog {
+        name: "sample",
+        labels: BTreeMap::new(),
+        priority: 0,
+        enabled: true,
+        problem: None,
+        content: Some(content),
+    }];
+    let resolution = resolve(request, &catalogs, &Options::default());
+    assert!(resolution.result.is_ok(), "{:?}", resolution.result);
+    resolution.excluded.len()
+}
+
+fn measure(group: &mut BenchmarkGroup<'_, WallTime>, sample: &Sample) {
+    let content = sample.index();
+    let request = sample.request(&content);
+    group.bench_function("warm", |bencher| {
+        bencher.iter(|| answer(black_box(&request), black_box(&content)));
+    });
+    group.throughput(Throughput::Bytes(sample.bytes));
+    group.bench_function("first use", |bencher| {
+        bencher.iter(|| answer(&request, &black_box(sample).index()));
+    });
+}
+
+fn generated(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("generated");
+    let mut all = packages(BUNDLES, BUNDLE_BYTES);
+    let largest = all.next().expect("there are packages");
+    let lines = largest.lines();
+    measure(&mut group, &Sample::new("generated", &largest.name, &lines));
+    let whole: Vec<String> = lines
+        .into_iter()
+        .chain(all.flat_map(|one| one.lines()))
+        .collect();
+    let bytes = whole.iter().map(String::len).sum::<usize>() as u64;
+    group.throughput(Throughput::Bytes(bytes)).sample_size(10);
+    group.bench_function("whole catalog", |bencher| {
+        bencher.iter(|| Content::from_lines(black_box(&whole).iter().map(String::as_str)));
+    });
+    group.finish();
+}
+
+/// Returns the folder of the real catalog, `$OLM_SHARED/catalogs/v4.19`, by default beside the
+/// checkout.
+fn real_catalog() -> PathBuf {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let named = env::var_os("OLM_SHARED").unwrap_or_else(|| "../shared".into());
+    checkout.join(named).join("catalogs/v4.19")
+}
+
+fn real(criterion: &mut Criterion, folder: &Path) -> io::Result<()> {
+    let mut largest: (usize, String, Vec<String>) = Default::default();
+    for package in fs::read_dir(folder)? {
+        let mut files = Vec::new();
+        for file in fs::read_dir(package?.path())? {
+            let path = file?.path();
+            files.push((path.display().to_string(), fs::read(&path)?));
+        }
+        let files = files
+            .iter()
+            .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+        let metas = read::read_catalog(files)
+            .expect("the catalog can be read")
+            .metas;
+        let bundles = metas
+            .iter()
+            .filter(|meta| meta.schema == "olm.bundle")
+            .count();
+        if bundles > largest.0 {
+            let name = metas.iter().find(|meta| meta.schema == "olm.package");
+            let name = name.map(|meta| meta.name.clone()).unwrap_or_default();
+            largest = (
+                bundles,
+                name,
+                metas.into_iter().map(|meta| meta.json).collect(),
+            );
+        }
+    }
+    let (_, package, lines) = largest;
+    let mut group = criterion.benchmark_group("real");
+    measure(&mut group, &Sample::new("real", &package, &lines));
+    group.finish();
+    Ok(())
+}
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .output_directory(&table::folder())
+        .without_plots()
+        .warm_up_time(Duration::from_secs(1))
+        .measurement_time(Duration::from_secs(3))
+        .sample_size(20)
+        .configure_from_args();
+    generated(&mut criterion);
+    let folder = real_catalog();
+    if let Err(error) = real(&mut criterion, &folder) {
+        println!("{}: {error}; the real catalog is skipped", folder.display());
+    }
+    criterion.final_summary();
+
+    let mut results = Table::default();
+    for (group, what) in GROUPS {
+        let warm = median(group, "warm");
+        results.add(format!("{what}: warm index"), warm, Some(WARM));
+        let first = median(group, "first use");
+        results.add(
+            format!("{what}: first use of the package"),
+            first,
+            Some(FIRST),
+        );
+    }
+    let whole = median("generated", "whole catalog");
+    results.add("index all of the generated catalog", whole, None);
+    println!(
+        "{}",
+        results.to_text("RESOLVE ONE REQUEST IN THE LARGEST PACKAGE")
+    );
+}

@@ -1,0 +1,255 @@
+//! README decision 21: objects of optional kinds that the cluster does not serve.
+
+use std::time::Duration;
+
+use olm_test::cluster::{self, Controller, ControllerOptions};
+use olm_test::extension::{Extension, condition, is};
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use olm_test::wait;
+use serde_json::{Value, json};
+
+/// Well below every period at which the controller looks by itself (10 s, 5 min).
+const SOON: Duration = Duration::from_secs(8);
+const REPAIR: Duration = Duration::from_secs(30);
+
+/// A kind of one of the optional groups, and an object of it. Each test has its own, because a kind
+/// is served for all tests or for none.
+struct Optional {
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+}
+
+const MONITOR: Optional = Optional {
+    group: "monitoring.coreos.com",
+    kind: "ServiceMonitor",
+    plural: "servicemonitors",
+};
+const LINK: Optional = Optional {
+    group: "console.openshift.io",
+    kind: "ConsoleLink",
+    plural: "consolelinks",
+};
+const AUTOSCALER: Optional = Optional {
+    group: "autoscaling.k8s.io",
+    kind: "VerticalPodAutoscaler",
+    plural: "verticalpodautoscalers",
+};
+const RULE: Optional = Optional {
+    group: "monitoring.coreos.com",
+    kind: "PrometheusRule",
+    plural: "prometheusrules",
+};
+
+impl Optional {
+    fn object(&self, name: &str) -> Value {
+        json!({
+            "apiVersion": format!("{}/v1", self.group), "kind": self.kind,
+            "metadata": {"name": name}, "spec": {"text": "ours"},
+        })
+    }
+
+    fn crd(&self) -> String {
+        format!("{}.{}", self.plural, self.group)
+    }
+
+    fn scope(&self) -> &'static str {
+        if self.kind == "ConsoleLink" {
+            "Cluster"
+        } else {
+            "Namespaced"
+        }
+    }
+
+    /// Has the cluster serve the kind.
+    fn serve(&self, scene: &Scene) {
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.crd(), "annotations": {
+                "api-approved.kubernetes.io": "unapproved, for a test",
+            }},
+            "spec": {
+                "group": self.group, "scope": self.scope(),
+                "names": {"kind": self.kind, "plural": self.plural},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                    },
+                }}],
+            },
+        });
+        let plane = scene.cluster.plane;
+        plane.kubectl_with_input(&["apply", "--filename", "-"], &crd.to_string());
+    }
+
+    fn withdraw(&self, scene: &Scene) {
+        let crd = self.crd();
+        scene.cluster.plane.kubectl(&["delete", "crd", &crd]);
+    }
+
+    fn is_there(&self, scene: &Scene, name: &str) -> bool {
+        scene.get(&self.crd(), name).is_some()
+    }
+
+    async fn appears(&self, scene: &Scene, name: &str, within: Duration) {
+        wait::until(&format!("{} is applied", self.kind), within, || async {
+            self.is_there(scene, name).then_some(()).ok_or("not there")
+        })
+        .await;
+    }
+
+    /// How conditions name the object.
+    fn text(&self, scene: &Scene, name: &str) -> String {
+        let namespace = match self.scope() {
+            "Cluster" => "",
+            _ => &scene.name,
+        };
+        format!("{}.{}/v1 {namespace}/{name}", self.kind, self.group)
+    }
+}
+
+async fn stage(suffix: &str, optional: &Optional) -> (Scene, String) {
+    let cluster = cluster::with_controller().await;
+    let name = format!("buoy-{suffix}-extra");
+    let bundle = Bundle::new("1.0.0").with_manifest(optional.object(&name));
+    let scene = Scene::set(cluster, suffix, &[bundle], &chain(&["1.0.0"])).await;
+    (scene, name)
+}
+
+/// Returns the notes of the Events about the extension with this reason.
+fn events(scene: &Scene, reason: &str) -> Vec<String> {
+    let out = scene.cluster.plane.kubectl(&[
+        "get",
+        "events.events.k8s.io",
+        "--namespace=default",
+        "--output=json",
+    ]);
+    let events: Value = serde_json::from_str(&out).expect("kubectl prints JSON");
+    let items = events["items"].as_array().expect("a list");
+    items
+        .iter()
+        .filter(|event| event["reason"] == reason && event["regarding"]["name"] == scene.name)
+        .map(|event| event["note"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// Waits until Ready says what is left out.
+async fn leaves_out(extension: &Extension, text: &str) {
+    let message = format!("Left out until the cluster serves their kind: {text}");
+    extension
+        .shows("Ready", "True", "ObjectsDeferred", &message)
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_left_out_until_its_kind_is_served_then_applied_and_removed() {
+    let (scene, name) = stage("monitored", &MONITOR).await;
+    let extension = scene.install(json!({})).await;
+    let text = MONITOR.text(&scene, &name);
+    extension.installed("1.0.0").await;
+    leaves_out(&extension, &text).await;
+    assert!(
+        scene
+            .get("deployment", &scene.package.deployment())
+            .is_some()
+    );
+    let told = events(&scene, "ObjectsDeferred");
+    assert!(told.iter().any(|note| note.contains(&text)), "{told:?}");
+
+    MONITOR.serve(&scene);
+    MONITOR.appears(&scene, &name, SOON).await;
+    extension
+        .eventually("ready without reservation", SOON, |extension| {
+            is(extension, "Ready", "True", "Succeeded")
+        })
+        .await;
+    assert_eq!(events(&scene, "DeferredObjectsApplied").len(), 1);
+
+    extension.delete().await;
+    assert!(!MONITOR.is_there(&scene, &name));
+    MONITOR.withdraw(&scene);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_is_removed_while_an_object_of_it_waits() {
+    let (scene, name) = stage("linked", &LINK).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    leaves_out(&extension, &LINK.text(&scene, &name)).await;
+    extension.delete().await;
+    let deployment = scene.package.deployment();
+    assert!(scene.get("deployment", &deployment).is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_goes_away_is_missed_and_not_fatal() {
+    let (scene, name) = stage("scaled", &AUTOSCALER).await;
+    AUTOSCALER.serve(&scene);
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    AUTOSCALER.appears(&scene, &name, REPAIR).await;
+
+    AUTOSCALER.withdraw(&scene);
+    leaves_out(&extension, &AUTOSCALER.text(&scene, &name)).await;
+
+    AUTOSCALER.serve(&scene);
+    AUTOSCALER.appears(&scene, &name, SOON).await;
+    // The kind goes first, then the extension.
+    AUTOSCALER.withdraw(&scene);
+    extension.delete().await;
+}
+
+// applying.md 3.11, with `--missing-optional-kinds=fail`; the metric counts what is left out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flag_makes_every_kind_necessary() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    let controller = |mode: &str| {
+        let options = ControllerOptions {
+            name: String::new(),
+            args: vec![format!("--missing-optional-kinds={mode}")],
+        };
+        tokio::task::spawn_blocking(move || Controller::start(plane, options))
+    };
+    let strict = controller("fail").await.expect("the controller starts");
+    let name = "buoy-strict-extra";
+    let bundle = Bundle::new("1.0.0").with_manifest(RULE.object(name));
+    let scene = Scene::set(cluster, "strict", &[bundle], &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    let text = "kind PrometheusRule.monitoring.coreos.com is not served by the cluster";
+    let waiting = extension
+        .shows("Progressing", "True", "Retrying", text)
+        .await;
+    assert!(is(&waiting, "Installed", "False", "Failed"));
+    drop(strict);
+
+    let lenient = controller("defer").await.expect("the controller starts");
+    leaves_out(&extension, &RULE.text(&scene, name)).await;
+    let counted =
+        |group: &str, count: u32| format!("olm_deferred_objects{{group=\"{group}\"}} {count}\n");
+    let metrics = lenient.metrics().await;
+    assert!(
+        metrics.contains(&counted("monitoring.coreos.com", 1)),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains(&counted("console.openshift.io", 0)),
+        "{metrics}"
+    );
+
+    RULE.serve(&scene);
+    RULE.appears(&scene, name, SOON).await;
+    let ready = extension
+        .eventually("ready", SOON, |extension| {
+            is(extension, "Ready", "True", "Succeeded")
+        })
+        .await;
+    assert!(condition(&ready, "Deferred").is_none());
+    let metrics = lenient.metrics().await;
+    assert!(
+        metrics.contains(&counted("monitoring.coreos.com", 0)),
+        "{metrics}"
+    );
+    extension.delete().await;
+}
