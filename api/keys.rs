@@ -80,10 +80,14 @@ pub mod annotation {
     pub const CERT_MANAGER_INJECT_CA_FROM: &str = "cert-manager.io/inject-ca-from";
     /// cert-manager puts the CA of a Secret into objects with this.
     pub const CERT_MANAGER_INJECT_CA_FROM_SECRET: &str = "cert-manager.io/inject-ca-from-secret";
+    /// cert-manager says with this of which Certificate a Secret is.
+    pub const CERT_MANAGER_CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
     /// OpenShift puts its service CA into objects with this.
     pub const SERVICE_CA_INJECT: &str = "service.beta.openshift.io/inject-cabundle";
     /// OpenShift makes a serving certificate for Services with this.
     pub const SERVICE_CA_SERVING_CERT: &str = "service.beta.openshift.io/serving-cert-secret-name";
+    /// OpenShift says with this for which Service a Secret was made.
+    pub const SERVICE_CA_ORIGIN: &str = "service.beta.openshift.io/originating-service-name";
 }
 
 /// Annotations on a ClusterExtension that carry policy which upstream's schema has no field for.
@@ -176,6 +180,8 @@ pub mod name {
     pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
     /// Type of the Secrets that hold the objects of a revision.
     pub const OBJECT_DATA_SECRET_TYPE: &str = "olm.operatorframework.io/object-data";
+    /// Type of the Secrets that hold the CA of an extension's webhooks.
+    pub const WEBHOOK_CA_SECRET_TYPE: &str = "olm.operatorframework.io/webhook-ca";
     /// Lease of the extension side.
     pub const LEASE_OPERATOR_CONTROLLER: &str = "9c4404e7.operatorframework.io";
     /// Lease of the catalog side.

@@ -3,7 +3,7 @@
 //! [`cluster`] starts `local-cluster` (see `hack/local-cluster`) and the controller on it;
 //! [`scene`] sets the stage of a test, [`wait`] polls a condition with a deadline, [`bundles`] reads
 //! bundle folders, [`release`] makes a catalog of them, [`audit`] says who asked for what, [`state`]
-//! compares whole clusters, [`archive`] makes layers nobody should trust. Nothing here is a
+//! compares whole clusters, [`webhook`] answers the API server's questions, [`archive`] makes layers nobody should trust. Nothing here is a
 //! stand-in: API server, etcd and
 //! registry are the real programs.
 
@@ -20,3 +20,4 @@ pub mod scene;
 pub mod state;
 pub mod usage;
 pub mod wait;
+pub mod webhook;

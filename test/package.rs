@@ -10,6 +10,9 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 
 const IMAGE: &str = "registry.example.com/buoy:v1";
 
+/// The port of webhook Services.
+pub const WEBHOOK_PORT: u16 = 9443;
+
 /// A package whose every name carries the suffix of one test.
 #[derive(Debug, Clone)]
 pub struct Package {
@@ -33,10 +36,15 @@ pub struct Bundle {
     /// Bytes of filler in each `ConfigMap`: with enough of it the objects of a revision take several
     /// Secrets.
     pub filler: usize,
+    /// Whether the operator watches one namespace, its own or another, and has rights in it, rather
+    /// than all of them.
+    pub one_namespace: bool,
     /// Value of property `olm.maxOpenShiftVersion`, if the bundle declares one.
     pub max_openshift: Option<String>,
     /// Further manifests.
     pub extra: Vec<Value>,
+    /// Webhook definitions; [`Package::validating_webhook`] makes one.
+    pub webhooks: Vec<Value>,
 }
 
 impl Bundle {
@@ -49,9 +57,18 @@ impl Bundle {
             data: BTreeMap::from([("depth".to_owned(), "10".to_owned())]),
             second_config_map: false,
             filler: 0,
+            one_namespace: false,
             max_openshift: None,
             extra: Vec::new(),
+            webhooks: Vec::new(),
         }
+    }
+
+    /// Adds a webhook definition.
+    #[must_use]
+    pub fn with_webhook(mut self, definition: Value) -> Self {
+        self.webhooks.push(definition);
+        self
     }
 
     /// Adds a manifest.
@@ -86,6 +103,13 @@ impl Bundle {
     #[must_use]
     pub fn with_second_config_map(mut self) -> Self {
         self.second_config_map = true;
+        self
+    }
+
+    /// Makes the operator watch one namespace.
+    #[must_use]
+    pub fn for_one_namespace(mut self) -> Self {
+        self.one_namespace = true;
         self
     }
 
@@ -137,6 +161,35 @@ impl Package {
     /// Name of its `ConfigMap`.
     pub fn config_map(&self) -> String {
         format!("buoy-{}-settings", self.suffix)
+    }
+
+    /// Name of the Service before the webhooks of its Deployment.
+    pub fn service(&self) -> String {
+        format!("{}-service", self.deployment())
+    }
+
+    /// Name of the Secret with the certificate of its webhook server.
+    pub fn certificate(&self) -> String {
+        format!("{}-cert", self.service())
+    }
+
+    /// Returns the definition of a webhook that is asked about new `ConfigMap`s with the label
+    /// `asks: <name of the package>`.
+    pub fn validating_webhook(&self) -> Value {
+        json!({
+            "type": "ValidatingAdmissionWebhook",
+            "generateName": format!("{}.example.com", self.name()),
+            "deploymentName": self.deployment(),
+            "containerPort": WEBHOOK_PORT,
+            "webhookPath": "/validate",
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "timeoutSeconds": 5,
+            "admissionReviewVersions": ["v1"],
+            "objectSelector": {"matchLabels": {"asks": self.name()}},
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+                "resources": ["configmaps"]}],
+        })
     }
 
     /// Returns the files of a bundle image.
@@ -209,22 +262,37 @@ impl Package {
         let deployments: Vec<_> = (0..bundle.deployments)
             .map(|index| self.deployment_spec(bundle, index))
             .collect();
+        let (modes, permissions) = if bundle.one_namespace {
+            let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]);
+            (
+                vec!["OwnNamespace", "SingleNamespace"],
+                json!([{"serviceAccountName": name, "rules": rules}]),
+            )
+        } else {
+            (vec!["AllNamespaces"], json!([]))
+        };
+        let modes: Vec<_> = modes
+            .into_iter()
+            .map(|mode| json!({"type": mode, "supported": true}))
+            .collect();
         json!({
             "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
             "metadata": {"name": self.bundle_name(&bundle.version)},
             "spec": {
                 "version": bundle.version,
-                "installModes": [{"type": "AllNamespaces", "supported": true}],
+                "installModes": modes,
                 "customresourcedefinitions": {"owned": [
                     {"name": self.crd(), "kind": "Buoy", "version": "v1"},
                 ]},
                 "install": {"strategy": "deployment", "spec": {
+                    "permissions": permissions,
                     "clusterPermissions": [{"serviceAccountName": name, "rules": [{
                         "apiGroups": [format!("{}.example.com", self.suffix)],
                         "resources": ["buoys"], "verbs": ["get", "list", "watch"],
                     }]}],
                     "deployments": deployments,
                 }},
+                "webhookdefinitions": bundle.webhooks,
             },
         })
     }
@@ -277,6 +345,25 @@ impl Package {
             format!("configs/{}/catalog.json", self.name()),
             text.into_bytes(),
         )])
+    }
+}
+
+impl Package {
+    /// Adds a property to the bundle of one version in the files of a catalog image.
+    pub fn add_property(&self, files: &mut Files, version: &str, property: &Value) {
+        let name = self.bundle_name(version);
+        for text in files.values_mut() {
+            let lines = String::from_utf8_lossy(text).into_owned();
+            let lines = lines.lines().map(|line| {
+                let mut blob: Value = serde_json::from_str(line).expect("a blob");
+                if blob["schema"] == "olm.bundle" && blob["name"] == name.as_str() {
+                    let properties = blob["properties"].as_array_mut();
+                    properties.expect("a list").push(property.clone());
+                }
+                blob.to_string()
+            });
+            *text = lines.collect::<Vec<_>>().join("\n").into_bytes();
+        }
     }
 }
 

@@ -7,9 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::try_join_all;
+use futures::try_join;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::discovery::{ApiResource, Discovery, verbs};
+use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use serde_json::{Value, json};
 
 /// Kinds whose objects come and go by themselves or have random names.
@@ -37,6 +39,27 @@ impl State {
     pub async fn read(client: &Client) -> Result<Self, String> {
         let objects = objects(client).await?;
         Ok(Self::of(objects))
+    }
+
+    /// Reads the objects of OLM's own kinds.
+    pub async fn read_ours(client: &Client) -> Result<Self, String> {
+        let (catalogs, extensions, sets) = try_join!(
+            list(client, ApiResource::erase::<ClusterCatalog>(&())),
+            list(client, ApiResource::erase::<ClusterExtension>(&())),
+            list(client, ApiResource::erase::<ClusterObjectSet>(&())),
+        )?;
+        let objects = [catalogs, extensions, sets].into_iter().flatten();
+        Ok(Self::of(objects.collect()))
+    }
+
+    /// Returns the part of it that consists of OLM's own kinds.
+    #[must_use]
+    pub fn ours(&self) -> Self {
+        let ours = self.0.iter().filter(|(key, _)| is_ours(key));
+        Self(
+            ours.map(|(key, object)| (key.clone(), object.clone()))
+                .collect(),
+        )
     }
 
     fn of(objects: BTreeMap<String, Value>) -> Self {
@@ -128,6 +151,11 @@ async fn list(client: &Client, resource: ApiResource) -> Result<Vec<(String, Val
         .collect()
 }
 
+fn is_ours(key: &str) -> bool {
+    let kind = key.split(' ').next();
+    kind.is_some_and(|kind| kind.ends_with(OLM_GROUP))
+}
+
 /// Returns what two runs must have in common about an object.
 fn comparable(key: &str, object: &Value, living: &BTreeSet<String>) -> Value {
     let mut kept = object.clone();
@@ -140,10 +168,7 @@ fn comparable(key: &str, object: &Value, living: &BTreeSet<String>) -> Value {
     reduced["owners"] = owners(metadata, living);
     reduced["writers"] = writers(metadata);
     kept["metadata"] = reduced;
-    let ours = key
-        .split(' ')
-        .next()
-        .is_some_and(|kind| kind.ends_with(OLM_GROUP));
+    let ours = is_ours(key);
     if let Some(kept) = kept.as_object_mut() {
         match kept.get_mut("status") {
             Some(status) if ours => without_times(status),
@@ -285,6 +310,25 @@ mod tests {
                 "missing: ConfigMap. n/b",
                 "left over: ConfigMap. n/c",
             ]
+        );
+    }
+
+    #[test]
+    fn ours_are_the_kinds_of_the_group() {
+        let all = state(&[
+            (
+                "ClusterObjectSet.olm.operatorframework.io /s",
+                json!({"metadata": {}}),
+            ),
+            (
+                "ConfigMap. n/olm.operatorframework.io",
+                json!({"metadata": {}}),
+            ),
+        ]);
+        let left_out = all.ours().differences(&all);
+        assert_eq!(
+            left_out,
+            ["left over: ConfigMap. n/olm.operatorframework.io"]
         );
     }
 

@@ -4,7 +4,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{graph, range, rbac, render, resolve};
+use crate::commands::{graph, lint_bundle, range, rbac, render, resolve, show, updates, why};
 use crate::output::UsageError;
 
 /// Install, upgrade and examine ClusterExtensions
@@ -24,14 +24,22 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Say which bundle a ClusterExtension would get
     Resolve(resolve::ResolveArgs),
+    /// Say why a ClusterExtension gets the bundle it gets, or none
+    Why(Box<why::WhyArgs>),
     /// Draw the update graph of a package
     Graph(graph::GraphArgs),
     /// Say whether versions are inside a version range
     Range(range::RangeArgs),
+    /// Show what a bundle is and how it can be configured
+    Show(show::ShowArgs),
+    /// Say what is wrong with a bundle and what it needs of a cluster
+    LintBundle(lint_bundle::LintBundleArgs),
     /// Print an account with exactly the rights that bundles need
     Rbac(rbac::RbacArgs),
     /// Print the objects a bundle becomes
     Render(render::RenderArgs),
+    /// Say which ClusterExtensions could be newer, and why they are not
+    Updates(updates::UpdatesArgs),
 }
 
 /// The connection flags of kubectl; commands that work offline accept and ignore them.

@@ -1,4 +1,4 @@
-//! Where a bundle comes from: a directory on this machine, or an image.
+//! Where a bundle comes from: a directory on this machine, an image, or a catalog.
 
 use std::env;
 use std::fs;
@@ -6,24 +6,129 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use olm_core::bundle::{ANNOTATIONS_FILE, Bundle, Files, PROPERTIES_FILE};
+use clap::Args;
+use olm_api::CatalogFilter;
+use olm_core::bundle::{ANNOTATIONS_FILE, Bundle, DEPENDENCIES_FILE, Files, PROPERTIES_FILE};
+use olm_core::error::Chain;
+use olm_core::resolve::{Environment, Options, Request, UpdatePolicy, resolve};
 use olm_image::auth::Credentials;
 use olm_image::bundle::pull_bundle;
 use olm_image::pull::{PullConfig, Puller};
 use olm_image::reference::ImageRef;
 use olm_image::registries::RegistriesPaths;
 
+use crate::catalogs::{CatalogFlag, Catalogs};
+use crate::output::{UsageError, notice};
+
+/// A bundle by itself, or one that a catalog offers.
+#[derive(Debug, Args)]
+pub(crate) struct BundleArg {
+    /// Directory of an unpacked bundle, or reference of a bundle image
+    #[arg(
+        value_name = "BUNDLE_DIR|IMAGE",
+        required_unless_present = "from_catalog",
+        conflicts_with = "from_catalog"
+    )]
+    bundle: Option<String>,
+    /// The bundle that the catalogs offer of a package, the highest unless a version or a range
+    /// is named
+    #[arg(long, value_name = "PACKAGE[@VERSION]", requires = "catalogs")]
+    from_catalog: Option<String>,
+    /// The catalogs of the package.
+    #[command(flatten)]
+    offered: CatalogArgs,
+}
+
+/// Catalogs to look for a package in.
+#[derive(Debug, Args)]
+pub(crate) struct CatalogArgs {
+    /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
+    /// may be repeated
+    #[arg(
+        id = "catalogs",
+        long = "catalog",
+        value_name = "[NAME=]PATH|IMAGE|URL[,priority=N]"
+    )]
+    catalogs: Vec<CatalogFlag>,
+    /// CA certificates of catalog servers, as a PEM file; no others are trusted then
+    #[arg(long, value_name = "FILE")]
+    catalog_ca: Option<PathBuf>,
+}
+
+impl BundleArg {
+    /// Loads the bundle.
+    pub(crate) async fn load(&self) -> anyhow::Result<Bundle> {
+        match (&self.from_catalog, &self.bundle) {
+            (Some(wanted), _) => parse(self.offered.files(wanted).await?).await,
+            (None, Some(source)) => load_bundle_source(source).await,
+            (None, None) => Err(UsageError("a bundle is required".to_owned()).into()),
+        }
+    }
+}
+
+impl CatalogArgs {
+    /// Says whether any catalog is named.
+    pub(crate) fn any(&self) -> bool {
+        !self.catalogs.is_empty()
+    }
+
+    /// Pulls the bundle that the catalogs offer for `PACKAGE` or `PACKAGE@VERSION`.
+    pub(crate) async fn files(&self, wanted: &str) -> anyhow::Result<Files> {
+        let (package, version) = match wanted.split_once('@') {
+            Some((package, version)) => (package, Some(version.to_owned())),
+            None => (wanted, None),
+        };
+        let mut catalogs = Catalogs::new(self.catalog_ca.clone());
+        for flag in &self.catalogs {
+            catalogs.load(&flag.place).await;
+        }
+        let given: Vec<_> = self
+            .catalogs
+            .iter()
+            .map(|flag| catalogs.given(flag))
+            .collect::<Result<_, _>>()?;
+        let request = Request {
+            filter: CatalogFilter {
+                package_name: package.to_owned(),
+                version,
+                ..CatalogFilter::default()
+            },
+            installed: None,
+        };
+        let options = Options {
+            updates: UpdatePolicy::Any,
+            ..Options::default()
+        };
+        let resolution = resolve(&request, &given, &Environment::default(), &options);
+        let selected = resolution
+            .result
+            .map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
+        notice(&format!(
+            "{} of catalog {}: {}",
+            selected.bundle.name, selected.catalog, selected.bundle.image
+        ));
+        pull(&selected.bundle.image).await
+    }
+}
+
 /// Loads the bundle an argument names: a directory if there is one of that path, otherwise an
 /// image reference.
 pub(crate) async fn load_bundle_source(source: &str) -> anyhow::Result<Bundle> {
-    let files = if Path::new(source).is_dir() {
-        let directory = PathBuf::from(source);
-        let read = tokio::task::spawn_blocking(move || read_directory(&directory)).await?;
-        read.with_context(|| format!("reading {source}"))?
-    } else {
-        pull(source).await?
-    };
-    // Megabytes of YAML would hold up everything else on an async thread.
+    parse(load_files(source).await?).await
+}
+
+/// Loads the files of the bundle an argument names.
+pub(crate) async fn load_files(source: &str) -> anyhow::Result<Files> {
+    if !Path::new(source).is_dir() {
+        return pull(source).await;
+    }
+    let directory = PathBuf::from(source);
+    let read = tokio::task::spawn_blocking(move || read_directory(&directory)).await?;
+    read.with_context(|| format!("reading {source}"))
+}
+
+/// Reads a bundle; megabytes of YAML would hold up everything else on an async thread.
+async fn parse(files: Files) -> anyhow::Result<Bundle> {
     let bundle = tokio::task::spawn_blocking(move || Bundle::from_files(&files)).await?;
     Ok(bundle?)
 }
@@ -33,13 +138,18 @@ async fn pull(source: &str) -> anyhow::Result<Files> {
     let image: ImageRef = source
         .parse()
         .with_context(|| format!("{source:?} is neither a directory nor an image reference"))?;
+    Ok(pull_bundle(&puller()?, &image, None).await?.files)
+}
+
+/// Makes what pulls images.
+pub(crate) fn puller() -> anyhow::Result<Puller> {
     let configured = env::var_os("CONTAINERS_REGISTRIES_CONF").filter(|path| !path.is_empty());
     let puller = Puller::new(PullConfig {
         registries: RegistriesPaths::new(configured.map(PathBuf::from)),
         ..PullConfig::default()
     });
     puller.set_credentials(credentials()?);
-    Ok(pull_bundle(&puller, &image, None).await?.files)
+    Ok(puller)
 }
 
 /// Reads the credentials of container tools; a file that is not there has none.
@@ -78,10 +188,10 @@ fn credentials() -> anyhow::Result<Credentials> {
     Ok(all)
 }
 
-/// Reads the files of a bundle that its loader looks at.
+/// Reads the files of a bundle that anybody looks at.
 fn read_directory(directory: &Path) -> io::Result<Files> {
     let mut files = Files::new();
-    for name in [ANNOTATIONS_FILE, PROPERTIES_FILE] {
+    for name in [ANNOTATIONS_FILE, DEPENDENCIES_FILE, PROPERTIES_FILE] {
         match fs::read(directory.join(name)) {
             Ok(content) => {
                 files.insert(name.to_owned(), content);

@@ -1,5 +1,5 @@
-//! Catalogs named on the command line: directories and files of blobs, or the URL of a catalog
-//! server. Each is read once, however often it is asked for.
+//! Catalogs named on the command line: directories and files of blobs, catalog images, or the URL
+//! of a catalog server. Each is read once, however often it is asked for.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use olm_core::catalog::{Blob, Content, read};
 use olm_core::error::Chain;
+use olm_core::resolve::Catalog;
+use olm_image::catalog::pull_catalog;
+use olm_image::reference::ImageRef;
+
+use crate::bundle_source::puller;
 
 /// How long a catalog server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -113,6 +118,19 @@ impl Catalogs {
         }
     }
 
+    /// Returns a catalog that was loaded as resolution takes it.
+    pub(crate) fn given<'a>(&'a self, flag: &'a CatalogFlag) -> anyhow::Result<Catalog<'a>> {
+        let content = self.content(&flag.place);
+        Ok(Catalog {
+            name: &flag.name,
+            labels: BTreeMap::new(),
+            priority: flag.priority,
+            enabled: true,
+            problem: None,
+            content: Some(content.map_err(|cause| anyhow::anyhow!("{cause}"))?),
+        })
+    }
+
     async fn read(&mut self, place: &str) -> anyhow::Result<Content> {
         if is_url(place) {
             let text = self.fetch(&format!("{}{ALL}", base_of(place))).await?;
@@ -122,8 +140,14 @@ impl Catalogs {
             });
         }
         let path = Path::new(place);
-        let mut files = Vec::new();
-        collect(path, path, &mut files)?;
+        let files = match place.parse::<ImageRef>() {
+            Ok(image) if !path.exists() => pull(&image).await?,
+            _ => {
+                let mut files = Vec::new();
+                collect(path, path, &mut files)?;
+                files
+            }
+        };
         let files = files
             .iter()
             .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
@@ -154,6 +178,20 @@ impl Catalogs {
         }
         response.text().await.context("error performing request")
     }
+}
+
+/// Pulls the blobs of a catalog image, with their paths from its catalog directory.
+async fn pull(image: &ImageRef) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let puller = puller()?;
+    let catalog = pull_catalog(&puller, &puller.resolve(image).await?).await?;
+    let below = format!("{}/", catalog.directory);
+    let files = catalog.files.to_map()?.into_iter();
+    Ok(files
+        .map(|(path, bytes)| {
+            let relative = path.strip_prefix(&below).unwrap_or(&path);
+            (relative.to_owned(), bytes)
+        })
+        .collect())
 }
 
 /// Makes the client that talks to catalog servers.

@@ -8,6 +8,7 @@ mod bundle_source;
 mod catalogs;
 mod cluster;
 mod commands;
+mod describe;
 mod output;
 mod requests;
 

@@ -13,6 +13,10 @@ use std::time::Duration;
 pub const FIRST_DELAY_EXTENSION: Duration = Duration::from_millis(5);
 /// First delay after a failure of a ClusterCatalog (README decision 7).
 pub const FIRST_DELAY_CATALOG: Duration = Duration::from_secs(1);
+/// First delay after a failure of a watch, before a part of it is taken off at random.
+const FIRST_DELAY_WATCH: Duration = Duration::from_secs(1);
+/// Longest delay after a failure of a watch.
+const MAX_DELAY_WATCH: Duration = Duration::from_secs(8);
 /// No delay is longer than this, jitter aside (README decision 7).
 pub const MAX_DELAY: Duration = Duration::from_mins(5);
 /// How often a settled or terminally failed object is looked at again, jitter aside.
@@ -63,6 +67,31 @@ impl<K: Eq + Hash> Backoff<K> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(key);
+    }
+}
+
+/// Delays before a watch that failed starts anew; an event in between forgets the failures.
+///
+/// They are shorter than kube's (30 s, and as much again at random): until its watches are back the
+/// controller hears of nothing.
+#[derive(Debug, Default)]
+pub struct WatchDelays {
+    failures: u32,
+}
+
+impl Iterator for WatchDelays {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.failures = self.failures.saturating_add(1);
+        let delay = delay(FIRST_DELAY_WATCH, MAX_DELAY_WATCH, self.failures);
+        Some(delay.mul_f64(1.0 - random_fraction() / 2.0))
+    }
+}
+
+impl kube::runtime::utils::Backoff for WatchDelays {
+    fn reset(&mut self) {
+        self.failures = 0;
     }
 }
 
@@ -129,6 +158,22 @@ mod tests {
             let got = backoff.next_within((), Duration::from_secs(10));
             assert!(got <= Duration::from_secs(11));
         }
+    }
+
+    #[test]
+    fn a_watch_comes_back_within_seconds() {
+        use kube::runtime::utils::Backoff as _;
+
+        let mut delays = WatchDelays::default();
+        let drawn: Vec<Duration> = delays.by_ref().take(20).collect();
+        assert!(drawn.iter().all(|delay| *delay <= MAX_DELAY_WATCH));
+        assert!(
+            drawn[10..]
+                .iter()
+                .all(|delay| *delay >= MAX_DELAY_WATCH / 2)
+        );
+        delays.reset();
+        assert!(delays.next() <= Some(FIRST_DELAY_WATCH));
     }
 
     #[test]

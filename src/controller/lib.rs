@@ -5,6 +5,8 @@ pub mod apply;
 pub mod args;
 pub mod backoff;
 pub mod catalog;
+pub mod certificates;
+pub mod client;
 pub mod extension;
 pub mod fetch;
 pub mod gate;

@@ -19,6 +19,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::events::{Recorder, Reporter};
 use olm_core::config::Features;
 use olm_core::error::Chain;
+use olm_core::render::CertificateSource;
 use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
 use olm_image::trust::CertificateDirs;
@@ -28,10 +29,12 @@ use tokio::task::JoinSet;
 
 use crate::args::{
     AccountAuth, Args, CatalogPolicy, Component, Listen, ManageClusterOperator, MissingKinds,
-    NamedAccount, UninstallFallback, UpgradePolicy,
+    NamedAccount, UninstallFallback, UpgradePolicy, WebhookCertificates,
 };
 use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
 use crate::catalog::store::{Compression, Store};
+use crate::certificates::Issuer;
+use crate::client::bounded;
 use crate::fetch::Catalogs;
 use crate::server::health::Health;
 use crate::server::tls::Certificates;
@@ -212,10 +215,12 @@ impl Manager {
         let reporter = Reporter::from("olm-controller");
         let (surroundings, changes) =
             extension::Surroundings::new(client.clone(), self.args.namespace());
+        let (issuer, certificates) = Issuer::new(client.clone(), self.args.namespace());
         let ctx = extension::Context {
             surroundings,
             told: extension::Told::default(),
             settings: self.extension_settings(),
+            issuer,
             catalogs,
             puller: Arc::clone(&self.puller),
             bundles,
@@ -228,6 +233,7 @@ impl Manager {
         let news = extension::News {
             refilled: refills,
             surroundings: changes,
+            certificates,
         };
         let run = extension::run(Arc::new(ctx), news, self.shutdown.clone());
         self.spawn("ClusterExtension controller", run);
@@ -269,7 +275,13 @@ impl Manager {
             features: Features {
                 single_own_namespace: args.gate("SingleOwnNamespaceInstallSupport", true),
                 deployment_config: args.gate("DeploymentConfig", true),
-                ..Features::default()
+                webhooks: args.certificates().is_some(),
+            },
+            certificates: match args.certificates() {
+                None | Some(WebhookCertificates::Auto) => None,
+                Some(WebhookCertificates::CertManager) => Some(CertificateSource::CertManager),
+                Some(WebhookCertificates::ServiceCa) => Some(CertificateSource::ServiceCa),
+                Some(WebhookCertificates::SelfSigned) => Some(CertificateSource::SelfSigned),
             },
             concurrency: args.max_concurrent_reconciles,
         }
@@ -412,8 +424,8 @@ fn termination() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Returns a client with the controller's own rights, which does not retry by itself: failures
-/// belong into a status.
+/// Returns a client with the controller's own rights. It does not retry by itself: failures belong
+/// into a status.
 async fn client(args: &Args) -> anyhow::Result<Client> {
     let mut config = match &args.kubeconfig {
         Some(path) => {
@@ -428,7 +440,8 @@ async fn client(args: &Args) -> anyhow::Result<Client> {
             .context("no cluster: set KUBECONFIG, pass --kubeconfig, or run in a pod")?,
     };
     config.default_retry = false;
-    Client::try_from(config).context("making a client")
+    let client = Client::try_from(config).context("making a client")?;
+    Ok(bounded(client))
 }
 
 /// Removes Secrets of revisions that were never made, at start and every hour. Never returns.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use olm_core::bundle::{Bundle, mode};
+use olm_core::config::DeploymentConfig;
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::render::{CertificateProvider, RenderOptions, RolePlacement, render};
@@ -183,60 +184,81 @@ fn compare(ours: Vec<Object>, theirs: Vec<Value>) -> Vec<String> {
     found
 }
 
-/// What of a render is expected not to be equal, by bundle directory.
-enum Known {
+/// What of a render is expected not to be equal.
+struct Known {
+    /// The rule of rendering.md that says why.
+    rule: &'static str,
+    kind: Kind,
+}
+
+enum Kind {
     /// We refuse what upstream renders; the leading text.
     Refused(&'static str),
     /// The differences, each containing one of these texts; all of them must occur.
     Differs(&'static [&'static str]),
 }
 
+const fn refused(rule: &'static str, text: &'static str) -> Option<Known> {
+    let kind = Kind::Refused(text);
+    Some(Known { rule, kind })
+}
+
+const fn differs(rule: &'static str, texts: &'static [&'static str]) -> Option<Known> {
+    let kind = Kind::Differs(texts);
+    Some(Known { rule, kind })
+}
+
+/// The bundles that render differently, and the rule that says so (section 8, 4.8, 6.2).
 fn known(directory: &str, source: &str) -> Option<Known> {
-    Some(match directory {
+    match directory {
         "azure-service-operator/1.0.27207" | "cluster-aas-operator/0.1.5" => {
-            // R7
-            Known::Refused("error parsing objects in ")
+            refused("R7", "error parsing objects in ")
         }
         "cockroachdb/2.1.1" | "group-sync-operator/0.0.11" | "oadp-operator/0.2.6" => {
-            // R6
-            Known::Refused("unsupported bundle: custom resource definition ")
+            refused("R6", "unsupported bundle: custom resource definition ")
         }
-        // 6.2: a zero value of the bundle stays where upstream's typed decoding drops it.
-        "deployment-validation-operator/0.7.12" => {
-            Known::Differs(&["containers[0].env[0].value: ours \"\", upstream null"])
+        // A zero value of the bundle stays where upstream's typed decoding drops it.
+        "deployment-validation-operator/0.7.12" => differs(
+            "6.2",
+            &["containers[0].env[0].value: ours \"\", upstream null"],
+        ),
+        "windup-operator/0.0.21" => differs(
+            "6.2",
+            &[
+                "livenessProbe.initialDelaySeconds: ours 0, upstream null",
+                "readinessProbe.initialDelaySeconds: ours 0, upstream null",
+            ],
+        ),
+        "community-kubevirt-hyperconverged/1.18.1" => {
+            differs("6.2", &["preserveUnknownFields: ours false, upstream null"])
         }
-        "windup-operator/0.0.21" => Known::Differs(&[
-            "livenessProbe.initialDelaySeconds: ours 0, upstream null",
-            "readinessProbe.initialDelaySeconds: ours 0, upstream null",
-        ]),
-        // 4.8: quantities are not canonicalized.
-        "ncn-operator/0.3.18" => Known::Differs(&["cpu: ours \"1000m\", upstream \"1\""]),
-        // R13: no annotation `null`.
-        "pelorus-operator/0.0.9" => {
-            Known::Differs(&["annotations.olm.properties: ours null, upstream \"null\""])
-        }
-        // R2: the same ClusterRole twice; a manifest of what is also generated.
+        // Quantities are not canonicalized.
+        "ncn-operator/0.3.18" => differs("4.8", &["cpu: ours \"1000m\", upstream \"1\""]),
+        // No annotation `null`.
+        "pelorus-operator/0.0.9" => differs(
+            "R13",
+            &["annotations.olm.properties: ours null, upstream \"null\""],
+        ),
+        // The same ClusterRole twice; a manifest of what is also generated.
         "nfs-provisioner-operator/0.0.5" | "victoriametrics-operator/0.22.0" => {
-            Known::Differs(&["ours 1 times, upstream 2"])
+            differs("R2", &["ours 1 times, upstream 2"])
         }
         "flink-kubernetes-operator/1.2.0"
         | "kubernetes-imagepuller-operator/1.1.2"
         | "opentelemetry-operator/0.158.0" => {
-            Known::Differs(&["-service: ours 1 times, upstream 2"])
+            differs("R2", &["-service: ours 1 times, upstream 2"])
         }
-        "tagger/2.1.17" => {
-            Known::Differs(&["ServiceAccount inst-ns/tagger: ours 1 times, upstream 2"])
-        }
-        // R5: only the chosen source writes `caBundle`.
-        "sn-operator/0.19.7" if source == "service-ca" => {
-            Known::Differs(&["annotations.cert-manager.io/inject-ca-from: ours null, upstream"])
-        }
-        // 6.2, in a CRD.
-        "community-kubevirt-hyperconverged/1.18.1" => {
-            Known::Differs(&["preserveUnknownFields: ours false, upstream null"])
-        }
-        _ => return None,
-    })
+        "tagger/2.1.17" => differs(
+            "R2",
+            &["ServiceAccount inst-ns/tagger: ours 1 times, upstream 2"],
+        ),
+        // Only the chosen source writes `caBundle`.
+        "sn-operator/0.19.7" if source == "service-ca" => differs(
+            "R5",
+            &["annotations.cert-manager.io/inject-ca-from: ours null, upstream"],
+        ),
+        _ => None,
+    }
 }
 
 // rendering.md X10, P3, P6
@@ -244,7 +266,7 @@ fn known(directory: &str, source: &str) -> Option<Known> {
 fn community_goldens_are_equal_or_named() {
     let mut equal_renders = 0;
     let mut equal_refusals = 0;
-    let mut named = 0;
+    let mut named = Named::default();
     // AllNamespaces without webhooks: what is rendered, and of that what is equal.
     let mut plain = (0, 0);
     let mut failures = Vec::new();
@@ -280,7 +302,10 @@ fn community_goldens_are_equal_or_named() {
         match (result, golden.get("renderError").and_then(Value::as_str)) {
             (Err(ours), Some(theirs)) if ours.starts_with(theirs) => equal_refusals += 1,
             (Err(ours), _) => match known(name, text("certProvider")) {
-                Some(Known::Refused(want)) if ours.starts_with(want) => named += 1,
+                Some(Known {
+                    rule,
+                    kind: Kind::Refused(want),
+                }) if ours.starts_with(want) => named.add(rule, name),
                 _ => failures.push(format!("{file}: refused: {ours}")),
             },
             (Ok(_), Some(theirs)) => failures.push(format!("{file}: upstream refuses: {theirs}")),
@@ -293,19 +318,47 @@ fn community_goldens_are_equal_or_named() {
                 }
                 match known(name, text("certProvider")) {
                     None if found.is_empty() => equal_renders += 1,
-                    Some(Known::Differs(want)) if expected(&found, want) => named += 1,
+                    Some(Known {
+                        rule,
+                        kind: Kind::Differs(want),
+                    }) if expected(&found, want) => named.add(rule, name),
                     _ => failures.extend(found.iter().map(|line| format!("{file}: {line}"))),
                 }
             }
         }
     }
     println!(
-        "{equal_renders} renders and {equal_refusals} refusals equal, {named} differ as named; of \
-         {} renders for all namespaces {} are equal",
-        plain.0, plain.1
+        "{equal_renders} renders and {equal_refusals} refusals equal, {} differ as named; of {} \
+         renders for all namespaces {} are equal\n{named}",
+        named.count, plain.0, plain.1
     );
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert_eq!(equal_renders + equal_refusals + named, 152);
+    assert_eq!(equal_renders + equal_refusals + named.count, 152);
+}
+
+/// The renders that differ as a rule says.
+#[derive(Default)]
+struct Named {
+    count: usize,
+    bundles: BTreeMap<&'static str, BTreeSet<String>>,
+}
+
+impl Named {
+    fn add(&mut self, rule: &'static str, bundle: &str) {
+        self.count += 1;
+        let bundles = self.bundles.entry(rule).or_default();
+        bundles.insert(bundle.to_owned());
+    }
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (rule, bundles) in &self.bundles {
+            let bundles = bundles.iter().map(String::as_str).collect::<Vec<_>>();
+            writeln!(out, "{rule}: {}", bundles.join(", "))?;
+        }
+        Ok(())
+    }
 }
 
 fn expected(found: &[String], want: &[&str]) -> bool {
@@ -352,27 +405,28 @@ fn options(bundle: &Bundle, install_namespace: &str, watch_namespace: &str) -> R
         install_namespace: install_namespace.to_owned(),
         targets,
         role_placement: RolePlacement::TargetsOnly,
+        deployment: None,
         certificates: None,
     }
 }
 
-// rendering.md X10
+// rendering.md X10, E15
 #[test]
 fn upstream_cases_are_equal() {
     let root = shared_data().join("vectors/render/upstream");
     let cases = fs::read_to_string(root.join("cases.json")).unwrap();
     let cases: Value = serde_json::from_str(&cases).unwrap();
     let mut equal = Vec::new();
-    let mut later = Vec::new();
     for case in cases["cases"].as_array().unwrap() {
         let text = |key: &str| case[key].as_str().unwrap_or_default();
         let name = format!("{}/{}", text("bundle"), text("case"));
-        if case.get("deploymentConfig").is_some() {
-            later.push(name);
-            continue;
-        }
         let bundle = load(&root.join("bundles").join(text("bundle"))).unwrap();
-        let options = options(&bundle, text("installNamespace"), text("watchNamespace"));
+        let mut options = options(&bundle, text("installNamespace"), text("watchNamespace"));
+        if let Some(config) = case.get("deploymentConfig") {
+            let (config, dropped) = DeploymentConfig::from_value(config).unwrap();
+            assert!(dropped.is_empty(), "{name}: {dropped:?}");
+            options.deployment = Some(config);
+        }
         let ours = render(&bundle, &options).unwrap().objects;
         let theirs = fs::read_dir(root.join("expected-manifests").join(&name))
             .unwrap()
@@ -385,8 +439,44 @@ fn upstream_cases_are_equal() {
         assert!(found.is_empty(), "{name}\n{}", found.join("\n"));
         equal.push(name);
     }
-    println!("equal: {}; later: {}", equal.join(", "), later.join(", "));
-    assert_eq!((equal.len(), later.len()), (4, 3));
+    println!("equal: {}", equal.join(", "));
+    assert_eq!(equal.len(), 7);
+}
+
+/// Rendered for one other namespace, the namespaced rights are in the install namespace too, and
+/// nothing else differs.
+// rendering.md R11
+#[test]
+fn rights_in_the_install_namespace_are_added_and_nothing_else() {
+    let mut bundles = Vec::new();
+    for (name, path) in bundle_directories() {
+        let Ok(bundle) = load(&path) else { continue };
+        let upstream = options(&bundle, "inst-ns", "watch-ns");
+        let Ok(theirs) = render(&bundle, &upstream) else {
+            continue;
+        };
+        let ours = render(
+            &bundle,
+            &RenderOptions {
+                role_placement: RolePlacement::TargetsAndInstall,
+                ..upstream
+            },
+        );
+        let theirs = theirs.objects.into_iter().map(Object::into_value);
+        let found = compare(ours.unwrap().objects, theirs.collect());
+        let roles = 2 * bundle.csv.permissions.len();
+        assert!(found.len() <= roles, "{name}: {found:?}");
+        assert_eq!(found.is_empty(), roles == 0, "{name}: {found:?}");
+        for line in &found {
+            let added = line.starts_with("Role") && line.ends_with(": ours alone");
+            assert!(added && line.contains(" inst-ns/"), "{name}: {line}");
+        }
+        if !found.is_empty() {
+            bundles.push(name);
+        }
+    }
+    println!("R11: {}", bundles.join(", "));
+    assert!(bundles.len() > 5);
 }
 
 // rendering.md X11, X12
@@ -399,6 +489,7 @@ fn rendering_twice_gives_identical_bytes_and_no_identity_twice() {
                 install_namespace: "inst-ns".to_owned(),
                 targets: vec![target.to_owned()],
                 role_placement: RolePlacement::TargetsAndInstall,
+                deployment: None,
                 certificates: None,
             };
             let Ok(first) = render(&bundle, &options) else {

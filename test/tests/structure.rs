@@ -218,6 +218,22 @@ fn only_apply_and_the_gate_write_kinds_they_do_not_know() {
 }
 
 /// ARCHITECTURE.md, invariant 7: every crate forbids `unsafe` and, outside tests, `unwrap`.
+/// A kube `Controller` pauses all its watches for each error of any of them, and its own delays are
+/// long: watches go through `client::changes`, or have our delays.
+#[test]
+fn watches_have_delays_of_their_own() {
+    for (path, text) in code(&["src/controller"]) {
+        for word in [
+            "default_backoff(",
+            "Controller::new(",
+            ".watches(",
+            ".owns(",
+        ] {
+            assert!(!text.contains(word), "{word} in {}", path.display());
+        }
+    }
+}
+
 #[test]
 fn every_crate_takes_the_lints_of_the_workspace() {
     let root = std::fs::read_to_string(paths::repository().join("Cargo.toml")).expect("a manifest");

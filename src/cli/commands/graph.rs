@@ -1,7 +1,6 @@
 //! `kubectl olm graph`: the update graph of a package, of catalogs named on the command line or of
 //! those of a cluster.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -9,7 +8,9 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use olm_api::CatalogFilter;
 use olm_core::graph::{self, Graph};
-use olm_core::resolve::{Catalog, Environment, Options, Request, Selector, UpdatePolicy};
+use olm_core::resolve::{
+    Catalog, CatalogError, Environment, Options, Request, Selector, UpdatePolicy,
+};
 
 use super::resolve::Installed;
 use crate::args::Global;
@@ -92,7 +93,7 @@ async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
     for flag in &args.catalogs {
         catalogs.load(&flag.place).await;
     }
-    let catalog = |flag| given(flag, &catalogs);
+    let catalog = |flag| catalogs.given(flag);
     let given: Vec<_> = args
         .catalogs
         .iter()
@@ -111,19 +112,6 @@ async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
         ..Options::default()
     };
     draw(args, &request, &given, options)
-}
-
-/// Returns a catalog of the command line as resolution takes it.
-fn given<'a>(flag: &'a CatalogFlag, catalogs: &'a Catalogs) -> anyhow::Result<Catalog<'a>> {
-    let content = catalogs.content(&flag.place);
-    Ok(Catalog {
-        name: &flag.name,
-        labels: BTreeMap::new(),
-        priority: flag.priority,
-        enabled: true,
-        problem: None,
-        content: Some(content.map_err(|cause| anyhow::anyhow!("{cause}"))?),
-    })
 }
 
 /// Makes the graph of what an extension of the cluster asks for.
@@ -158,8 +146,11 @@ fn draw(
     having.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(b.name)));
     let Some((catalog, others)) = having.split_first() else {
         let problems = catalogs.iter().filter_map(|catalog| {
-            let problem = catalog.problem.as_ref()?;
-            Some(format!("; catalog {:?}: {problem:?}", catalog.name))
+            let problem = CatalogError {
+                catalog: catalog.name.to_owned(),
+                problem: catalog.problem.clone()?,
+            };
+            Some(format!("; {problem}"))
         });
         let problems: String = problems.collect();
         anyhow::bail!("no catalog has package {package:?}{problems}");

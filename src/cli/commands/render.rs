@@ -17,15 +17,15 @@ use olm_core::yaml;
 use serde_json::{Value, json};
 
 use crate::args::Global;
-use crate::bundle_source::load_bundle_source;
+use crate::bundle_source::BundleArg;
 use crate::output::{Outcome, UsageError, notice, write_json};
 
 /// Flags of `render`.
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
-    /// Directory of an unpacked bundle, or reference of a bundle image
-    #[arg(value_name = "BUNDLE_DIR|IMAGE")]
-    bundle: String,
+    /// The bundle.
+    #[command(flatten)]
+    bundle: BundleArg,
     /// How it is rendered.
     #[command(flatten)]
     rendering: Rendering,
@@ -92,7 +92,7 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let namespace = global.require_namespace()?;
-    let bundle = load_bundle_source(&args.bundle).await?;
+    let bundle = args.bundle.load().await?;
     let objects = args.rendering.render(&bundle, namespace)?;
     print(objects, args.output, out)?;
     Ok(Outcome::Done)

@@ -1,5 +1,7 @@
 //! Everything that leaves the program: formats, tables, notices, exit codes.
 
+mod paint;
+mod sheet;
 mod table;
 
 use std::fmt;
@@ -8,6 +10,8 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
+pub(crate) use paint::Paint;
+pub(crate) use sheet::Sheet;
 pub(crate) use table::Table;
 
 /// How a command ended.

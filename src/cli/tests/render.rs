@@ -131,14 +131,14 @@ fn the_configuration_is_read_from_a_file() {
     assert_eq!(run("{}", &[]).0, 0);
     assert_eq!(run("", &[]).0, 0);
     let (code, _, notices) = run(
-        "deploymentConfig: {}\n",
+        "deploymentConfig: {selector: {}}\n",
         &["--role-placement", "targets-only"],
     );
     assert_eq!(code, 1);
     assert_eq!(
         notices,
         "error: invalid ClusterExtension configuration: invalid configuration: unknown field \
-         \"deploymentConfig\"\n"
+         \"selector\"\n"
     );
     let (code, _, notices) = run("a: [", &[]);
     assert_eq!(code, 1);

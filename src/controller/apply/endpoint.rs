@@ -2,6 +2,8 @@
 //!
 //! kube's `DynamicObject` types the metadata; plain values keep every byte of what was given.
 
+use std::borrow::Cow;
+
 use http::Request as HttpRequest;
 use kube::Client;
 use kube::api::{
@@ -21,6 +23,7 @@ use super::kinds::Kind;
 pub(super) struct Endpoint {
     client: Client,
     request: Request,
+    namespaced: bool,
 }
 
 impl Endpoint {
@@ -31,7 +34,19 @@ impl Endpoint {
         Self {
             client,
             request: Request::new(path),
+            namespaced: kind.namespaced,
         }
+    }
+
+    /// Returns the object as it is sent: the namespace that bundles put on cluster-scoped objects
+    /// stays in the revision (rendering.md R10).
+    fn sent<'a>(&self, object: &'a Object) -> Cow<'a, Object> {
+        if self.namespaced || object.namespace().is_empty() {
+            return Cow::Borrowed(object);
+        }
+        let mut sent = object.clone();
+        sent.metadata_mut().remove("namespace");
+        Cow::Owned(sent)
     }
 
     pub(super) async fn get(&self, name: &str) -> Result<Option<Object>, kube::Error> {
@@ -53,7 +68,7 @@ impl Endpoint {
             dry_run,
             field_manager: Some(field_manager(dry_run).to_owned()),
         };
-        let body = serde_json::to_vec(&object.0).map_err(kube::Error::SerdeError)?;
+        let body = serde_json::to_vec(&self.sent(object).0).map_err(kube::Error::SerdeError)?;
         self.send(self.request.create(&params, body)).await
     }
 
@@ -61,18 +76,16 @@ impl Endpoint {
     pub(super) async fn apply(&self, object: &Object, force: bool) -> Result<Object, kube::Error> {
         let mut params = PatchParams::apply(manager::OBJECTS);
         params.force = force;
-        let request = self
-            .request
-            .patch(object.name(), &params, &Patch::Apply(&object.0));
+        let patch = Patch::Apply(&self.sent(object).0);
+        let request = self.request.patch(object.name(), &params, &patch);
         self.send(request).await
     }
 
     /// Asks whether a forced apply would be accepted.
     pub(super) async fn try_apply(&self, object: &Object) -> Result<Object, kube::Error> {
         let params = PatchParams::apply(manager::DRY_RUN).force().dry_run();
-        let request = self
-            .request
-            .patch(object.name(), &params, &Patch::Apply(&object.0));
+        let patch = Patch::Apply(&self.sent(object).0);
+        let request = self.request.patch(object.name(), &params, &patch);
         self.send(request).await
     }
 
@@ -147,5 +160,72 @@ fn field_manager(dry_run: bool) -> &'static str {
         manager::DRY_RUN
     } else {
         manager::OBJECTS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use http::Response;
+    use kube::client::Body;
+    use kube::discovery::ApiResource;
+    use rstest::rstest;
+
+    use super::*;
+
+    /// A client whose requests are kept and answered with an object.
+    fn recording() -> (Client, Arc<Mutex<Vec<Value>>>) {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&seen);
+        let service = tower::service_fn(move |request: HttpRequest<Body>| {
+            let kept = Arc::clone(&kept);
+            async move {
+                let bytes = request.into_body().collect_bytes().await?;
+                kept.lock()
+                    .unwrap()
+                    .push(serde_json::from_slice(&bytes).unwrap());
+                Ok::<_, kube::Error>(Response::new(Body::from(b"{}".to_vec())))
+            }
+        });
+        (Client::new(service, "default"), seen)
+    }
+
+    // rendering.md R10, D6: upstream sends the namespace, which the API server ignores
+    #[rstest]
+    #[case::cluster(false, None)]
+    #[case::namespaced(true, Some("ops"))]
+    #[tokio::test]
+    async fn a_namespace_is_sent_where_there_is_one(
+        #[case] namespaced: bool,
+        #[case] want: Option<&str>,
+    ) {
+        let (client, seen) = recording();
+        let kind = Kind {
+            resource: ApiResource {
+                group: "g".to_owned(),
+                version: "v1".to_owned(),
+                api_version: "g/v1".to_owned(),
+                kind: "K".to_owned(),
+                plural: "ks".to_owned(),
+            },
+            namespaced,
+        };
+        let object = json!({"apiVersion": "g/v1", "kind": "K",
+            "metadata": {"name": "n", "namespace": "ops"}});
+        let object = Object::from_value(object).unwrap();
+        let endpoint = Endpoint::new(client, &kind, "ops");
+        endpoint.create(&object, false).await.unwrap();
+        endpoint.apply(&object, true).await.unwrap();
+        endpoint.try_apply(&object).await.unwrap();
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.len(), 3);
+        for sent in seen.iter() {
+            assert_eq!(sent["metadata"]["name"], "n");
+            assert_eq!(
+                sent["metadata"].get("namespace").and_then(Value::as_str),
+                want
+            );
+        }
     }
 }

@@ -25,6 +25,7 @@ use tokio::task::JoinHandle;
 
 use super::error::code;
 use super::kinds::Kind;
+use crate::backoff::WatchDelays;
 
 /// How long a lower rung is kept before a higher one is tried again.
 const CLIMB_AFTER: Duration = Duration::from_mins(30);
@@ -385,7 +386,7 @@ impl Watching {
 }
 
 fn events(api: Api<PartialObjectMeta<DynamicObject>>, config: watcher::Config) -> Events {
-    let stream = watcher(api, config).default_backoff();
+    let stream = watcher(api, config).backoff(WatchDelays::default());
     Box::pin(stream.filter_map(|event| async move {
         match event {
             Ok(watcher::Event::Apply(object) | watcher::Event::Delete(object)) => {

@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use olm_api::{ClusterExtension, keys};
-use olm_core::bundle::{Bundle, Files};
+use olm_core::bundle::Bundle;
 use olm_core::config::Features;
-use olm_core::render::{RolePlacement, Settings, handover, render_configured};
+use olm_core::render::{
+    CertificateNeeds, CertificateProvider, CertificateRequest, RolePlacement, Settings, handover,
+    render_configured,
+};
 use olm_core::revision::{Phase, phases};
 use olm_image::Digest;
 use serde_json::Value;
@@ -24,6 +27,8 @@ pub(super) struct Content {
     pub(super) phases: Vec<Phase>,
     /// The bundle's properties, as its annotation holds them.
     pub(super) properties: Option<String>,
+    /// The certificates that the controller has to issue.
+    pub(super) certificate_requests: Vec<CertificateRequest>,
     /// What a person should know although it stops nothing.
     pub(super) warnings: Vec<String>,
 }
@@ -38,6 +43,7 @@ pub(super) struct Request {
     namespace: String,
     inline: Option<Value>,
     features: Features,
+    certificates: Option<CertificateProvider>,
 }
 
 impl Request {
@@ -47,6 +53,7 @@ impl Request {
         target: &Target,
         digest: &Digest,
         features: Features,
+        certificates: Option<CertificateProvider>,
     ) -> Self {
         let spec = extension.spec.as_ref();
         let inline = spec
@@ -60,20 +67,20 @@ impl Request {
             namespace: spec.map(|spec| spec.namespace.clone()).unwrap_or_default(),
             inline: inline.map(Value::Object),
             features,
+            certificates,
         }
     }
 
-    /// Renders the files of the bundle.
-    pub(super) fn render(&self, files: &Files) -> Result<Content, ContentError> {
-        let bundle = Bundle::from_files(files)?;
+    /// Renders the bundle.
+    pub(super) fn render(&self, bundle: &Bundle) -> Result<Content, ContentError> {
         let rendered = render_configured(
-            &bundle,
+            bundle,
             &Settings {
                 install_namespace: &self.namespace,
                 inline: self.inline.as_ref(),
                 features: self.features,
                 role_placement: RolePlacement::default(),
-                certificates: None,
+                certificates: self.certificates.clone(),
             },
         )?;
         let objects = handover::prepare_for_revision(
@@ -89,29 +96,65 @@ impl Request {
                 .annotations
                 .get(keys::annotation::PROPERTIES)
                 .cloned(),
+            certificate_requests: rendered.certificate_requests,
             warnings: rendered.warnings,
         })
     }
 }
 
-/// The contents rendered last.
+/// A bundle in a namespace.
+type Place = (Digest, String);
+
+/// The contents rendered last, and what their bundles need certificates for.
 #[derive(Debug, Default)]
-pub struct Rendered(Mutex<VecDeque<(Request, Arc<Content>)>>);
+pub struct Rendered {
+    contents: Recent<Request, Arc<Content>>,
+    needs: Recent<Place, Arc<CertificateNeeds>>,
+}
 
 impl Rendered {
     /// Returns what was rendered for this very request.
     pub(super) fn get(&self, request: &Request) -> Option<Arc<Content>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter()
-            .find(|(other, _)| other == request)
-            .map(|(_, content)| Arc::clone(content))
+        self.contents.get(request)
     }
 
     /// Keeps a content, in place of the oldest.
     pub(super) fn put(&self, request: Request, content: Arc<Content>) {
+        self.contents.put(request, content);
+    }
+
+    /// Returns what a bundle needs certificates for in a namespace.
+    pub(super) fn needs(&self, place: &Place) -> Option<Arc<CertificateNeeds>> {
+        self.needs.get(place)
+    }
+
+    /// Keeps what a bundle needs certificates for, in place of the oldest.
+    pub(super) fn put_needs(&self, place: Place, needs: Arc<CertificateNeeds>) {
+        self.needs.put(place, needs);
+    }
+}
+
+/// The values put in last.
+#[derive(Debug)]
+struct Recent<K, V>(Mutex<VecDeque<(K, V)>>);
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: PartialEq, V: Clone> Recent<K, V> {
+    fn get(&self, key: &K) -> Option<V> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter().find(|(other, _)| other == key);
+        found.map(|(_, value)| value.clone())
+    }
+
+    fn put(&self, key: K, value: V) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|(other, _)| *other != request);
-        kept.push_back((request, content));
+        kept.retain(|(other, _)| *other != key);
+        kept.push_back((key, value));
         if kept.len() > KEPT {
             kept.pop_front();
         }

@@ -12,6 +12,7 @@ use olm_core::status::extension::text;
 use olm_image::PullError;
 
 use super::policy::PolicyError;
+use crate::certificates::CertificateError;
 use crate::objectset::WriteError;
 
 /// Failures that a person repairs are looked at again at least this often, should the watch on
@@ -97,6 +98,9 @@ pub enum ExtensionError {
         #[source]
         cause: kube::Error,
     },
+    /// The certificates of webhooks cannot be removed.
+    #[error("removing certificates of webhooks")]
+    Certificates(#[source] CertificateError),
     /// The status cannot be written.
     #[error("error updating status")]
     Status(#[source] kube::Error),
@@ -120,6 +124,9 @@ pub enum ContentError {
     /// The revision cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// The certificates of its webhooks cannot be had.
+    #[error(transparent)]
+    Certificates(#[from] CertificateError),
 }
 
 impl From<PullError> for ContentError {
@@ -143,6 +150,7 @@ impl Classify for ExtensionError {
             } => Disposition::Wait(Duration::from_secs(10)),
             Self::AccountMissing { .. } | Self::Account(_) => Disposition::RetryWithin(REPAIRABLE),
             Self::Bundle { cause, .. } => cause.disposition(),
+            Self::Certificates(error) => error.disposition(),
             Self::Revisions(_)
             | Self::Catalogs(_)
             | Self::Resolve(_)
@@ -166,6 +174,7 @@ impl Classify for ContentError {
             Self::Render(error) => error.disposition(),
             Self::Revision(error) => error.disposition(),
             Self::Write(error) => error.disposition(),
+            Self::Certificates(error) => error.disposition(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! ClusterObjectSet) and the status. Applying the revision's objects is the business of
 //! [`crate::objectset`].
 
+mod certificates;
 mod content;
 mod environment;
 mod error;
@@ -31,6 +32,7 @@ use kube::{Client, Resource, ResourceExt};
 use olm_api::{ClusterExtension, ClusterExtensionStatus, UpdateStatus, keys};
 use olm_core::config::Features;
 use olm_core::error::{Chain, Classify, Disposition};
+use olm_core::render::CertificateSource;
 use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
 use olm_image::{BundleCache, Puller};
@@ -43,6 +45,7 @@ pub use telling::Told;
 pub use watch::{News, refills, run};
 
 use crate::backoff::{self, Backoff};
+use crate::certificates::Issuer;
 use crate::fetch::Catalogs;
 use crate::telemetry::{CONTROLLER_EXTENSION, Metrics, ReconcileResult};
 use pass::Pass;
@@ -70,6 +73,8 @@ pub struct Settings {
     pub release_support: bool,
     /// What `spec.config` may say and which bundles are accepted.
     pub features: Features,
+    /// Who issues the certificates of webhooks; nobody named leaves it to what the cluster offers.
+    pub certificates: Option<CertificateSource>,
     /// Extensions worked on at the same time.
     pub concurrency: u16,
 }
@@ -96,6 +101,8 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// Contents rendered last.
     pub rendered: Rendered,
+    /// Issues certificates of webhooks.
+    pub issuer: Issuer,
     /// Delays of failing extensions.
     pub backoff: Backoff<ObjectRef<DeserializeGuard<ClusterExtension>>>,
 }
@@ -203,9 +210,7 @@ async fn work(extension: &ClusterExtension, ctx: &Context) -> Result<Action, Ext
         .update_offered(&extension.name_any(), Some(offered));
     write_status(ctx, extension, status).await?;
     result?;
-    Ok(Action::requeue(
-        pass.look_again.unwrap_or_else(backoff::resync),
-    ))
+    Ok(Action::requeue(pass.next_look()))
 }
 
 /// What is done after a pass failed.

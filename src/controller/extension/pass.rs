@@ -8,16 +8,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::events::EventType;
-use olm_api::keys::annotation;
+use olm_api::keys::{annotation, policy};
 use olm_api::{
     CatalogFilter, ClusterExtension, ClusterObjectSet, CollisionProtection, UpdateStatus,
 };
+use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
-use olm_core::revision::{self, Account, Change, Desired, Extension};
+use olm_core::render::{CertificateProvider, CertificateSource, certificate_needs};
+use olm_core::revision::{self, Account, Change, Desired};
 use olm_core::status::Note;
 use olm_core::status::deprecation::Deprecations;
 use olm_image::{Digest, ImageRef, PullError, Resolved, pull_bundle};
 
+use super::certificates::{Certificates, is_rolled_out, owner, recorded};
 use super::content::{Content, Request};
 use super::error::{ContentError, ExtensionError};
 use super::explain::forced_step;
@@ -26,7 +29,12 @@ use super::resolve::Question;
 use super::target::{Course, Target, course};
 use super::telling::Telling;
 use super::{Context, observe};
+use crate::backoff::{jittered, resync};
 use crate::objectset::{list_revisions, pause, plan_revision, write_revision};
+
+/// How often a roll-out is looked at although its revision tells how it goes on: news that never
+/// came costs no more than this.
+const LOOK_AT_ROLL_OUT: Duration = Duration::from_mins(1);
 
 /// What a pass found and did, for its report.
 #[derive(Debug, Default)]
@@ -45,6 +53,8 @@ pub(super) struct Pass {
     pub(super) paused: bool,
     /// When to look again although nothing changes.
     pub(super) look_again: Option<Duration>,
+    /// Whether the certificates of webhooks were looked after.
+    pub(super) certificates_kept: bool,
 }
 
 /// What the catalogs say about deprecation.
@@ -99,19 +109,37 @@ impl Pass {
             ctx.settings.default_account.as_ref(),
         )
         .await?;
+        let result = self
+            .pursue(extension, filter, &account, &revisions, ctx)
+            .await;
+        // Certificates run out whether or not the catalogs answer.
+        self.keep_certificates(extension, &account, &revisions, ctx)
+            .await;
+        result
+    }
+
+    /// Finds out what is to be installed and makes its revision.
+    async fn pursue(
+        &mut self,
+        extension: &ClusterExtension,
+        filter: &CatalogFilter,
+        account: &Account,
+        revisions: &[ClusterObjectSet],
+        ctx: &Context,
+    ) -> Result<(), ExtensionError> {
         let policy = Policy::of(extension, ctx.settings.updates)?;
         self.paused = policy.paused;
-        pause(&ctx.client, &revisions, policy.paused)
+        pause(&ctx.client, revisions, policy.paused)
             .await
             .map_err(ExtensionError::Pause)?;
         let mut question = Question {
             extension,
             filter,
             policy: &policy,
-            installed: revision::states(&revisions).installed.map(Target::of),
+            installed: revision::states(revisions).installed.map(Target::of),
             rolling: None,
         };
-        let goal = match course(extension, &revisions, Timestamp::now()) {
+        let goal = match course(extension, revisions, Timestamp::now()) {
             Course::KeepRolling(target) => {
                 // Only what the catalogs say about deprecation and newer versions is wanted, also
                 // while a roll-out is under way (api.md D6); what they would choose is not.
@@ -127,10 +155,21 @@ impl Pass {
             }
         };
         if !policy.paused {
-            self.enact(extension, &account, &goal, &revisions, ctx)
+            self.enact(extension, account, &goal, revisions, ctx)
                 .await?;
         }
         goal.held.map_or(Ok(()), Err)
+    }
+
+    /// Returns when to look again although nothing changes.
+    pub(super) fn next_look(&self) -> Duration {
+        let revisions = self.revisions.as_deref().unwrap_or_default();
+        let rolling = !revision::states(revisions).rolling.is_empty();
+        match self.look_again {
+            Some(delay) => delay,
+            None if rolling => jittered(LOOK_AT_ROLL_OUT),
+            None => resync(),
+        }
     }
 
     /// Makes the revision of the goal, if it is not there.
@@ -163,21 +202,44 @@ impl Pass {
         if newest.is_some_and(|newest| self.changed_below(extension, newest, &resolved)) {
             return Ok(());
         }
-        let content = match content(extension, target, &resolved, ctx).await {
-            Ok(content) => content,
+        let asked = content(extension, account, target, &resolved, revisions, ctx);
+        let (content, certificates) = match asked.await {
+            Ok(both) => both,
             Err(ContentError::Pull(error)) if newest.is_some() => {
                 tracing::info!(error = %Chain(&*error), "bundle unavailable, the revision is kept");
                 return Ok(());
             }
             Err(error) => return Err(failed(error)),
         };
-        let desired = desired(extension, account, target, resolved.digest(), &content);
+        let mut desired = desired(extension, account, target, resolved.digest(), &content);
+        let provider = certificates.provider();
+        if let Some(provider) = &provider {
+            let source = provider.source().to_string();
+            desired
+                .annotations
+                .insert(policy::WEBHOOK_CERTIFICATES.to_owned(), source);
+        }
         let namespace = &ctx.settings.system_namespace;
         let write = async {
             let change = plan_revision(&ctx.client, namespace, &desired, revisions).await?;
-            write_revision(&ctx.client, namespace, &desired, revisions, change).await
+            let rolled_out = change == Change::Unchanged && is_rolled_out(revisions);
+            self.issue_certificates(extension, account, certificates, rolled_out, ctx)
+                .await?;
+            let written =
+                write_revision(&ctx.client, namespace, &desired, revisions, change).await?;
+            if recorded(revisions) == Some(CertificateSource::SelfSigned) {
+                let wanted = match &provider {
+                    Some(CertificateProvider::CertManager | CertificateProvider::ServiceCa) => None,
+                    Some(CertificateProvider::SelfSigned { .. }) | None => {
+                        Some(content.certificate_requests.as_slice())
+                    }
+                };
+                self.retire_certificates(extension, account, wanted, rolled_out, ctx)
+                    .await?;
+            }
+            Ok::<_, ContentError>(written)
         };
-        let written = write.await.map_err(|error| failed(error.into()))?;
+        let written = write.await.map_err(failed)?;
         if written.change != Change::Unchanged {
             self.announce(extension, goal, &written.name, revisions, ctx)
                 .await;
@@ -235,22 +297,44 @@ async fn resolved(target: &Target, ctx: &Context) -> Result<Resolved, ContentErr
     Ok(ctx.puller.resolve(&image).await?)
 }
 
-/// Pulls and renders a bundle, or finds what was rendered before.
+/// Pulls and renders a bundle, or finds what was rendered before; and says where the certificates
+/// of its webhooks come from.
 async fn content(
     extension: &ClusterExtension,
+    account: &Account,
     target: &Target,
     resolved: &Resolved,
+    revisions: &[ClusterObjectSet],
     ctx: &Context,
-) -> Result<Arc<Content>, ContentError> {
-    let request = Request::new(extension, target, resolved.digest(), ctx.settings.features);
+) -> Result<(Arc<Content>, Certificates), ContentError> {
+    let spec = extension.spec.as_ref();
+    let namespace = spec.map(|spec| spec.namespace.clone()).unwrap_or_default();
+    let place = (resolved.digest().clone(), namespace);
+    let mut loaded = None;
+    let needs = match ctx.rendered.needs(&place) {
+        Some(needs) => needs,
+        None => {
+            let bundle = bundle(extension, resolved, ctx).await?;
+            let needs = Arc::new(certificate_needs(&bundle, &place.1));
+            ctx.rendered.put_needs(place, Arc::clone(&needs));
+            loaded = Some(bundle);
+            needs
+        }
+    };
+    let owner = owner(extension);
+    let certificates = Certificates::choose(ctx, &owner, account, &needs, revisions).await?;
+    let features = ctx.settings.features;
+    let provider = certificates.provider();
+    let request = Request::new(extension, target, resolved.digest(), features, provider);
     if let Some(content) = ctx.rendered.get(&request) {
-        return Ok(content);
+        return Ok((content, certificates));
     }
-    let name = extension.name_any();
-    let cache = Some((&ctx.bundles, name.as_str()));
-    let bundle = pull_bundle(&ctx.puller, resolved.image(), cache).await?;
+    let bundle = match loaded {
+        Some(bundle) => bundle,
+        None => bundle(extension, resolved, ctx).await?,
+    };
     let (content, request) = tokio::task::spawn_blocking(move || {
-        let content = request.render(&bundle.files);
+        let content = request.render(&bundle);
         (content, request)
     })
     .await
@@ -260,7 +344,20 @@ async fn content(
         tracing::warn!(warning, "bundle is unusual");
     }
     ctx.rendered.put(request, Arc::clone(&content));
-    Ok(content)
+    Ok((content, certificates))
+}
+
+/// Pulls and reads a bundle.
+async fn bundle(
+    extension: &ClusterExtension,
+    resolved: &Resolved,
+    ctx: &Context,
+) -> Result<Bundle, ContentError> {
+    let name = extension.name_any();
+    let cache = Some((&ctx.bundles, name.as_str()));
+    let pulled = pull_bundle(&ctx.puller, resolved.image(), cache).await?;
+    let read = tokio::task::spawn_blocking(move || Bundle::from_files(&pulled.files)).await;
+    Ok(read.map_err(|error| PullError::Store(std::io::Error::other(error)))??)
 }
 
 /// Returns the revision a bundle should have, before it has a number.
@@ -295,10 +392,7 @@ fn desired(
         annotations.insert(annotation::PROPERTIES.to_owned(), properties.clone());
     }
     Desired {
-        extension: Extension {
-            name: extension.name_any(),
-            uid: extension.metadata.uid.clone().unwrap_or_default(),
-        },
+        extension: owner(extension),
         phases: content.phases.clone(),
         annotations,
         probes: revision::built_in(),

@@ -9,8 +9,10 @@ use kube::runtime::events::EventType;
 use olm_api::conditions::{reasons, types};
 use olm_api::{ClusterExtension, keys};
 use olm_core::error::Chain;
+use olm_core::revision::named_account;
 use olm_core::status::{find, uninstalling};
 
+use super::certificates::owner;
 use super::error::ExtensionError;
 use super::{Context, set_finalizers, write_status};
 use crate::objectset::{Teardown, teardown_extension};
@@ -46,6 +48,7 @@ pub(super) async fn remove(
             Ok(Action::requeue(LOOK_AGAIN))
         }
         Ok(Teardown::Done) => {
+            remove_certificates(extension, ctx).await?;
             forget_bundles(extension, ctx);
             ctx.forget(extension);
             let finalizers: Vec<String> = extension
@@ -86,6 +89,23 @@ async fn report(
         Timestamp::now(),
     );
     write_status(ctx, extension, status).await
+}
+
+/// Removes the certificates of the extension's webhooks, unless what it installed is to be kept;
+/// then only the CA goes, which is the controller's own.
+async fn remove_certificates(
+    extension: &ClusterExtension,
+    ctx: &Context,
+) -> Result<(), ExtensionError> {
+    let orphans = extension
+        .finalizers()
+        .iter()
+        .any(|found| found == keys::finalizer::ORPHAN);
+    let named = named_account(extension).filter(|_| ctx.settings.named_accounts);
+    let account = named.or_else(|| ctx.settings.default_account.clone());
+    let account = account.as_ref().filter(|_| !orphans);
+    let removed = ctx.issuer.remove(&owner(extension), account).await;
+    removed.map_err(ExtensionError::Certificates)
 }
 
 /// Removes the unpacked bundles of an extension; that it fails costs some disk, nothing else.

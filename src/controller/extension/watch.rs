@@ -3,24 +3,27 @@
 //! Source: api.md 4.8.
 
 use std::collections::hash_map::DefaultHasher;
+use std::fmt::Debug;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use futures::StreamExt as _;
 use futures::channel::mpsc;
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use kube::api::Api;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predicates, watcher};
-use kube::{Resource as _, ResourceExt as _};
+use kube::{Resource, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
 use olm_core::revision::{Account, named_account};
 use olm_core::status::find;
+use serde::de::DeserializeOwned;
 
 use super::{Context, error_policy, reconcile};
+use crate::client;
 
 type Guarded = DeserializeGuard<ClusterExtension>;
 type Reference = ObjectRef<Guarded>;
@@ -34,6 +37,8 @@ pub struct News {
     pub refilled: mpsc::Receiver<()>,
     /// The surroundings have changed: those whose resolution depended on them.
     pub surroundings: mpsc::Receiver<()>,
+    /// Somebody touched the certificates of the extension of that name.
+    pub certificates: mpsc::Receiver<String>,
 }
 
 /// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
@@ -42,32 +47,27 @@ pub async fn run(
     news: News,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let client = ctx.client.clone();
     let (store, writer) = reflector::store();
     // Our own status writes need no second look.
     let relevant = predicates::generation
         .combine(predicates::finalizers)
         .combine(predicates::annotations);
-    let extensions = watcher(
-        Api::<Guarded>::all(client.clone()),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .reflect(writer)
-    .applied_objects()
-    .predicate_filter(relevant, PredicateConfig::default());
-    let catalogs = watcher(
-        Api::<DeserializeGuard<ClusterCatalog>>::all(client.clone()),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .touched_objects()
-    .predicate_filter(catalog_state, PredicateConfig::default())
-    .filter_map(|change| async { change.ok().map(drop) });
-    let all = futures::stream::select(catalogs, news.refilled).map({
+    let extensions = all::<Guarded>(&ctx)
+        .reflect(writer)
+        .applied_objects()
+        .predicate_filter(relevant, PredicateConfig::default());
+    let catalogs = all::<DeserializeGuard<ClusterCatalog>>(&ctx)
+        .touched_objects()
+        .predicate_filter(catalog_state, PredicateConfig::default())
+        .filter_map(|change| async { change.ok().map(drop) });
+    let contents = futures::stream::select(catalogs, news.refilled).map({
         let store = store.clone();
         move |()| everything(&store)
     });
+    let revisions = all::<PartialObjectMeta<ClusterObjectSet>>(&ctx).touched_objects();
+    let accounts = all::<PartialObjectMeta<ServiceAccount>>(&ctx).touched_objects();
+    let namespaces = all::<PartialObjectMeta<Namespace>>(&ctx).touched_objects();
+    let authorities = authorities(&ctx).touched_objects();
     let concerned = news.surroundings.map({
         let ctx = Arc::clone(&ctx);
         move |()| {
@@ -75,14 +75,13 @@ pub async fn run(
             names.iter().map(|name| Reference::new(name)).collect()
         }
     });
-    let woken = futures::stream::select(all, concerned).flat_map(futures::stream::iter);
+    let woken = futures::stream::select(contents, concerned).flat_map(futures::stream::iter);
+    let certificates = news.certificates.map(|name| Reference::new(&name));
+    let woken = futures::stream::select(woken, certificates);
     let kept = {
         let ctx = Arc::clone(&ctx);
         async move { ctx.surroundings.keep_current().await }
     };
-    let revisions = Api::<PartialObjectMeta<ClusterObjectSet>>::all(client.clone());
-    let accounts = Api::<PartialObjectMeta<ServiceAccount>>::all(client.clone());
-    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client);
     let by_account = {
         let (store, ctx) = (store.clone(), Arc::clone(&ctx));
         move |account: PartialObjectMeta<ServiceAccount>| using(&store, &ctx, &account)
@@ -94,11 +93,10 @@ pub async fn run(
     let config = controller::Config::default().concurrency(ctx.settings.concurrency);
     let passes = Controller::for_stream(extensions, store)
         .with_config(config)
-        .watches(revisions, watcher::Config::default(), |revision| {
-            owner(&revision)
-        })
-        .watches(accounts, watcher::Config::default(), by_account)
-        .watches(namespaces, watcher::Config::default(), by_namespace)
+        .watches_stream(revisions, |revision| owner(&revision))
+        .watches_stream(accounts, by_account)
+        .watches_stream(namespaces, by_namespace)
+        .watches_stream(authorities, |authority| owner(&authority))
         .reconcile_on(woken)
         .graceful_shutdown_on(shutdown)
         .run(reconcile, error_policy, ctx)
@@ -109,6 +107,28 @@ pub async fn run(
         });
     // The surroundings are kept as long as there is anybody to look at them.
     futures::future::select(Box::pin(passes), Box::pin(kept)).await;
+}
+
+/// Watches all objects of a kind.
+fn all<K>(ctx: &Context) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + use<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    client::changes(Api::all(ctx.client.clone()), watcher::Config::default())
+}
+
+/// Watches the Secrets that hold the certificate authorities of extensions.
+fn authorities(
+    ctx: &Context,
+) -> impl Stream<Item = watcher::Result<watcher::Event<PartialObjectMeta<Secret>>>> + use<> {
+    // Secrets with the content of revisions do not carry this label.
+    let of_extensions = watcher::Config::default().labels(&format!(
+        "{}={}",
+        keys::label::OWNER_KIND,
+        keys::label::OWNER_KIND_EXTENSION
+    ));
+    let system = &ctx.settings.system_namespace;
+    client::changes(Api::namespaced(ctx.client.clone(), system), of_extensions)
 }
 
 /// Returns a channel on which changes of catalog content are told to [`run`].
@@ -148,8 +168,12 @@ fn everything(store: &Store<Guarded>) -> Vec<Reference> {
         .collect()
 }
 
-fn owner(revision: &PartialObjectMeta<ClusterObjectSet>) -> Option<Reference> {
-    revision
+/// Returns the extension that something is labelled with.
+fn owner<K>(owned: &PartialObjectMeta<K>) -> Option<Reference>
+where
+    PartialObjectMeta<K>: Resource,
+{
+    owned
         .labels()
         .get(keys::label::OWNER_NAME)
         .map(|name| ObjectRef::new(name))

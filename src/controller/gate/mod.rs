@@ -16,7 +16,7 @@ use kube::api::{Api, ListParams};
 use kube::core::{
     ApiResource, DeserializeGuard, DynamicObject, GroupVersionKind, ObjectMeta, PartialObjectMeta,
 };
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::clusteroperator::CLUSTER_VERSION_UNKNOWN;
 use olm_api::{ClusterObjectSet, keys};
@@ -25,6 +25,8 @@ use olm_core::gate::{self, Bundle, Cluster, MinorRelease};
 use olm_core::revision::{sort, states};
 use olm_core::status::Statement;
 use serde_json::Value;
+
+use crate::client;
 
 pub use operator::Manage;
 
@@ -158,13 +160,9 @@ impl Gate {
             keys::label::OWNER_KIND_EXTENSION
         ));
         let revisions: Api<PartialObjectMeta<ClusterObjectSet>> = Api::all(self.client.clone());
-        let revisions = watcher(revisions, owned).default_backoff().map(drop);
-        let versions = watcher(
-            openshift(self.client.clone(), "ClusterVersion"),
-            watcher::Config::default(),
-        )
-        .default_backoff()
-        .map(drop);
+        let revisions = client::changes(revisions, owned).map(drop);
+        let versions = openshift(self.client.clone(), "ClusterVersion");
+        let versions = client::changes(versions, watcher::Config::default()).map(drop);
         stream::select(revisions, versions).boxed()
     }
 

@@ -24,7 +24,8 @@ use olm_core::revision::{
 use tracing::Instrument as _;
 
 use crate::apply::{Applier, ApplyError, ResolvedPhase, Revision, Target};
-use crate::backoff::{jittered, resync};
+use crate::backoff::{RESYNC, jittered, resync};
+use crate::client;
 use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
 
 use super::content::{Content, read_secrets, require_immutable, resolve};
@@ -34,8 +35,13 @@ use super::{Context, ExtensionState, ObjectSetError, rights, teardown};
 
 /// How often objects that fail their probes are looked at where they cannot be watched.
 const POLL_FAILING: Duration = Duration::from_secs(10);
-/// Longest a pass may take; the API client has no read limit of its own.
+/// How often a revision that is not complete is looked at although nothing called for it: news that
+/// never came costs no more than this.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// Longest a pass may take before it is reported as failed.
 const PASS_LIMIT: Duration = Duration::from_mins(5);
+/// Longest the report of a pass may take.
+const REPORT_LIMIT: Duration = Duration::from_mins(1);
 
 /// The kind as it is watched: one object that cannot be read does not stop the others.
 type Guarded = DeserializeGuard<ClusterObjectSet>;
@@ -77,8 +83,7 @@ pub async fn run(
         .combine(predicates::finalizers)
         .combine(predicates::annotations)
         .combine(predicates::labels);
-    let sets = watcher(api, watcher::Config::default())
-        .default_backoff()
+    let sets = client::changes(api, watcher::Config::default())
         .reflect(writer)
         .applied_objects()
         .predicate_filter(relevant, PredicateConfig::default());
@@ -91,9 +96,10 @@ pub async fn run(
         &ctx.settings.system_namespace,
     );
     let of_revisions = watcher::Config::default().labels(label::REVISION_NAME);
+    let secrets = client::changes(secrets, of_revisions).touched_objects();
     let results = Controller::for_stream(sets, reader)
         .with_config(config)
-        .watches(secrets, of_revisions, |secret| {
+        .watches_stream(secrets, |secret| {
             let revision = secret.labels().get(label::REVISION_NAME);
             revision.map(|name| ObjectRef::<Guarded>::new(name))
         })
@@ -172,14 +178,31 @@ async fn pass(ctx: &Context, set: &ClusterObjectSet) -> Result<Action, ObjectSet
         observed: Vec::new(),
         deferred: None,
     };
-    let answer = tokio::time::timeout(PASS_LIMIT, converge(ctx, &mut pass)).await;
-    let answer = answer.unwrap_or_else(|_| {
-        let text = format!("pass took longer than {} seconds", PASS_LIMIT.as_secs());
+    let answer = within(PASS_LIMIT, converge(ctx, &mut pass)).await;
+    within(REPORT_LIMIT, conclude(ctx, pass, answer)).await
+}
+
+/// Fails when `part` of a pass takes longer than `limit`.
+async fn within<T>(
+    limit: Duration,
+    part: impl Future<Output = Result<T, ObjectSetError>>,
+) -> Result<T, ObjectSetError> {
+    let answer = tokio::time::timeout(limit, part).await;
+    answer.unwrap_or_else(|_| {
+        let text = format!("pass took longer than {} seconds", limit.as_secs());
         Err(ObjectSetError::own(
             "applying",
             kube::Error::Service(text.into()),
         ))
-    });
+    })
+}
+
+/// Reports what came of a pass, and says when the next one is due.
+async fn conclude(
+    ctx: &Context,
+    mut pass: Pass,
+    answer: Result<Settled, ObjectSetError>,
+) -> Result<Action, ObjectSetError> {
     // Status is written on every path, so a failure is never visible only in the log.
     let outcome = match &answer {
         Ok(settled) => settled.outcome.clone(),
@@ -212,7 +235,7 @@ async fn converge(ctx: &Context, pass: &mut Pass) -> Result<Settled, ObjectSetEr
     }
     let waits = Settled {
         outcome: None,
-        next: resync(),
+        next: jittered(LOOK_AGAIN),
         finished: false,
     };
     match &extension {
@@ -288,7 +311,7 @@ async fn roll_out(
         deferred.extend(report.deferred);
         overtaken |= report.overtaken;
         if !report.complete {
-            let next = ctx.next_look(&pass.set, POLL_FAILING);
+            let next = ctx.next_look(&pass.set, POLL_FAILING, LOOK_AGAIN);
             return Ok(Settled {
                 outcome: Some(Outcome::RollingOut(report.failing)),
                 next,
@@ -308,7 +331,7 @@ async fn roll_out(
     if overtaken && !has_succeeded(&pass.set) {
         return Ok(Settled {
             outcome: Some(Outcome::RollingOut(None)),
-            next: ctx.next_look(&pass.set, POLL_FAILING),
+            next: ctx.next_look(&pass.set, POLL_FAILING, LOOK_AGAIN),
             finished: false,
         });
     }
@@ -321,7 +344,7 @@ async fn roll_out(
     Ok(Settled {
         outcome: Some(Outcome::Complete),
         next: ctx
-            .next_look(&pass.set, ctx.settings.managed_resync)
+            .next_look(&pass.set, ctx.settings.managed_resync, RESYNC)
             .min(quiet),
         finished: false,
     })
@@ -408,13 +431,11 @@ impl Context {
         Ok(())
     }
 
-    /// Returns when to look again: at `polling` where objects cannot be watched, at the deadline
-    /// if there is one, else after a long while.
-    fn next_look(&self, set: &ClusterObjectSet, polling: Duration) -> Duration {
-        let mut next = resync();
-        if self.watches.polls(&set.name_any()) {
-            next = next.min(jittered(polling));
-        }
+    /// Returns when to look again: after `polled` where some objects cannot be watched, else after
+    /// `watched`; at the deadline, if that comes first.
+    fn next_look(&self, set: &ClusterObjectSet, polled: Duration, watched: Duration) -> Duration {
+        let polls = self.watches.polls(&set.name_any());
+        let next = jittered(if polls { polled } else { watched });
         until_deadline(set).map_or(next, |left| next.min(left))
     }
 

@@ -13,6 +13,8 @@ use olm_api::ClusterObjectSet;
 use olm_api::conditions::{reasons, types};
 use olm_core::status::find;
 
+use crate::client;
+
 type Guarded = DeserializeGuard<ClusterObjectSet>;
 
 /// Yields the revisions that fail and are tried again, whenever a role or a binding changes.
@@ -34,14 +36,11 @@ where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + 'static,
     PartialObjectMeta<K>: Send,
 {
-    watcher(
-        Api::<PartialObjectMeta<K>>::all(client.clone()),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .touched_objects()
-    .filter_map(|change| async { change.ok().map(drop) })
-    .boxed()
+    let all = Api::<PartialObjectMeta<K>>::all(client.clone());
+    client::changes(all, watcher::Config::default())
+        .touched_objects()
+        .filter_map(|change| async { change.ok().map(drop) })
+        .boxed()
 }
 
 fn retrying(revisions: &Store<Guarded>) -> Vec<ObjectRef<Guarded>> {

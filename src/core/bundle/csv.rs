@@ -23,6 +23,8 @@ pub mod mode {
 /// Source: rendering.md 1.6.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Csv {
+    /// What people read about it.
+    pub summary: Summary,
     /// `metadata.name`.
     pub name: String,
     /// `metadata.annotations`.
@@ -41,6 +43,35 @@ pub struct Csv {
     pub owns_api_services: bool,
     /// `spec.webhookdefinitions`, in file order.
     pub webhooks: Vec<WebhookDefinition>,
+}
+
+/// What a ClusterServiceVersion tells people; no object depends on it.
+///
+/// A field of another type than text counts as absent, because nothing must fail for it
+/// (rendering.md R17).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// `spec.displayName`.
+    pub display_name: Option<String>,
+    /// `spec.version`.
+    pub version: Option<String>,
+    /// `spec.provider.name`.
+    pub provider: Option<String>,
+    /// `spec.minKubeVersion`: judged by resolution, not here.
+    pub min_kube_version: Option<String>,
+}
+
+impl Summary {
+    fn from_manifest(manifest: &Value) -> Self {
+        let text = |pointer| manifest.pointer(pointer).and_then(Value::as_str);
+        let text = |pointer| text(pointer).filter(|text| !text.is_empty());
+        Self {
+            display_name: text("/spec/displayName").map(str::to_owned),
+            version: text("/spec/version").map(str::to_owned),
+            provider: text("/spec/provider/name").map(str::to_owned),
+            min_kube_version: text("/spec/minKubeVersion").map(str::to_owned),
+        }
+    }
 }
 
 /// One entry of `spec.installModes`.
@@ -156,6 +187,7 @@ impl Csv {
         let crds = spec.field("customresourcedefinitions").object()?;
         let api_services = spec.field("apiservicedefinitions").object()?;
         Ok(Self {
+            summary: Summary::from_manifest(manifest),
             name: metadata.field("name").text()?,
             annotations: metadata
                 .field("annotations")

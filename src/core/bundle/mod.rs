@@ -6,6 +6,7 @@
 //! imitated: fields nobody uses are not even type-checked (rendering.md R17).
 
 mod csv;
+mod dependencies;
 mod field;
 mod manifest;
 mod properties;
@@ -16,9 +17,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 pub use csv::{
-    Csv, InstallMode, Permission, PolicyRule, StrategyDeployment, WebhookDefinition, WebhookRule,
-    mode,
+    Csv, InstallMode, Permission, PolicyRule, StrategyDeployment, Summary, WebhookDefinition,
+    WebhookRule, mode,
 };
+pub use dependencies::{DEPENDENCIES_FILE, constraints};
 pub use field::FieldError;
 pub use manifest::ManifestError;
 pub use validate::{ValidationError, supported_kind, validate};
@@ -112,6 +114,9 @@ pub enum BundleError {
     /// The annotation `olm.properties` of the ClusterServiceVersion is not a list of properties.
     #[error("failed to unmarshal csv.metadata.annotations['olm.properties']")]
     PropertiesAnnotation(#[source] serde_json::Error),
+    /// `metadata/dependencies.yaml` is not readable.
+    #[error("failed to unmarshal metadata/dependencies.yaml")]
+    Dependencies(#[source] MetadataError),
     /// `metadata/properties.yaml` is not readable.
     #[error("failed to unmarshal metadata/properties.yaml")]
     Properties(#[source] MetadataError),

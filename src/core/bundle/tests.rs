@@ -3,6 +3,7 @@ use rstest::rstest;
 
 use super::fixture::{csv, csv_of, files, load, minimal, refusal, sample, with};
 use super::*;
+use crate::error::Chain;
 
 const PACKAGE: &str = "annotations: {operators.operatorframework.io.bundle.package.v1: pot}";
 
@@ -201,6 +202,50 @@ fn an_unquoted_version_is_warned_of() {
           number 4.20, which other programs read as 4.2"
         ]
     );
+}
+
+#[test]
+fn constraints_are_those_of_both_files_as_a_catalog_names_them() {
+    let files = with(&[
+        (
+            "metadata/properties.yaml",
+            "properties: [{type: olm.constraint, value: {failureMessage: m}}, {type: other}]",
+        ),
+        (
+            DEPENDENCIES_FILE,
+            "dependencies: [{type: olm.package, value: {packageName: p, version: '>1'}}, \
+             {type: olm.gvk, value: {group: g, kind: K, version: v1}}, {type: olm.label}, 1]",
+        ),
+    ]);
+    assert_eq!(
+        constraints(&load(&files), &files).unwrap(),
+        [
+            serde_json::json!({"type": "olm.constraint", "value": {"failureMessage": "m"}}),
+            serde_json::json!({"type": "olm.package.required",
+                "value": {"packageName": "p", "versionRange": ">1"}}),
+            serde_json::json!({"type": "olm.gvk.required",
+                "value": {"group": "g", "kind": "K", "version": "v1"}}),
+        ]
+    );
+    let broken = with(&[(DEPENDENCIES_FILE, "a: [")]);
+    let error = constraints(&load(&broken), &broken).unwrap_err();
+    assert!(
+        Chain(&error)
+            .to_string()
+            .starts_with("failed to unmarshal metadata/dependencies.yaml: ")
+    );
+}
+
+// rendering.md L16, R17
+#[test]
+fn what_people_read_is_not_checked() {
+    let spec = "{displayName: Pot, version: 1.0.0, minKubeVersion: 1.25, provider: x, keywords: 1}";
+    let summary = load(&with(&[("manifests/csv.yaml", &csv(spec))]))
+        .csv
+        .summary;
+    assert_eq!(summary.display_name.as_deref(), Some("Pot"));
+    assert_eq!(summary.version.as_deref(), Some("1.0.0"));
+    assert_eq!((summary.provider, summary.min_kube_version), (None, None));
 }
 
 fn findings(bundle: &Bundle) -> Vec<String> {

@@ -6,6 +6,7 @@ mod fields;
 pub mod ignore;
 mod index;
 mod model;
+mod quick;
 pub mod read;
 
 #[cfg(test)]

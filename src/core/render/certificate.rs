@@ -88,12 +88,12 @@ pub fn choose_certificates(
     asked: Option<CertificateSource>,
     recorded: Option<CertificateSource>,
     served: Served,
-    bundle: &Bundle,
+    needs: &CertificateNeeds,
 ) -> CertificateSource {
     let offered = || {
         if served.openshift {
             CertificateSource::ServiceCa
-        } else if served.cert_manager && !brings_cert_manager(bundle) {
+        } else if served.cert_manager && !needs.brings_cert_manager {
             CertificateSource::CertManager
         } else {
             CertificateSource::SelfSigned
@@ -102,10 +102,23 @@ pub fn choose_certificates(
     asked.or(recorded).unwrap_or_else(offered)
 }
 
-fn brings_cert_manager(bundle: &Bundle) -> bool {
+/// What a bundle needs certificates for, and what bears on who issues them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateNeeds {
+    /// One for each deployment that serves webhooks, sorted; none when the bundle has no webhooks.
+    pub requests: Vec<CertificateRequest>,
+    /// Whether the bundle brings cert-manager's Certificates itself.
+    pub brings_cert_manager: bool,
+}
+
+/// Returns what a bundle needs certificates for when it is installed into a namespace.
+pub fn certificate_needs(bundle: &Bundle, namespace: &str) -> CertificateNeeds {
     let owned = bundle.csv.owned_crds.iter().map(String::as_str);
     let shipped = bundle.crds.iter().map(Object::name);
-    owned.chain(shipped).any(|name| name == CERTIFICATE_CRD)
+    CertificateNeeds {
+        requests: certificate_requests(&bundle.csv, namespace),
+        brings_cert_manager: owned.chain(shipped).any(|name| name == CERTIFICATE_CRD),
+    }
 }
 
 /// A source of certificates with what rendering needs of it.
@@ -150,7 +163,7 @@ pub(super) fn webhook_deployments(csv: &Csv) -> BTreeSet<&str> {
 
 /// Returns what the controller has to issue when it is the source: one certificate for each
 /// deployment that serves webhooks, sorted by its name.
-pub fn certificate_requests(csv: &Csv, namespace: &str) -> Vec<CertificateRequest> {
+pub(super) fn certificate_requests(csv: &Csv, namespace: &str) -> Vec<CertificateRequest> {
     let deployments = webhook_deployments(csv).into_iter();
     deployments
         .map(|deployment| {

@@ -26,9 +26,10 @@ use crate::config::{self, ConfigError, DeploymentConfig, Features};
 use crate::error::{Classify, Disposition};
 use crate::object::Object;
 
+use certificate::certificate_requests;
 pub use certificate::{
-    CertificateProvider, CertificateRequest, CertificateSource, Served, UnknownCertificateSource,
-    certificate_requests, choose_certificates,
+    CertificateNeeds, CertificateProvider, CertificateRequest, CertificateSource, Served,
+    UnknownCertificateSource, certificate_needs, choose_certificates,
 };
 pub use name::{hash, unique};
 
@@ -301,6 +302,8 @@ fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Map<Str
 
 #[cfg(test)]
 mod deployment_config_tests;
+#[cfg(test)]
+mod difference_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -49,8 +49,8 @@ fn options(certificates: Option<CertificateProvider>) -> RenderOptions {
         install_namespace: NS.to_owned(),
         targets: vec![String::new()],
         role_placement: RolePlacement::default(),
-        certificates,
         deployment: None,
+        certificates,
     }
 }
 
@@ -495,7 +495,8 @@ fn the_source_is_what_was_asked_then_what_was_then_what_is_there(
         cert_manager,
     };
     let bundle = bundle_of(&["pot"], VALIDATING, &[]);
-    let chosen = choose_certificates(asked, recorded, served, &bundle);
+    let needs = certificate_needs(&bundle, NS);
+    let chosen = choose_certificates(asked, recorded, served, &needs);
     assert_eq!(format!("{chosen:?}"), want);
     assert_eq!(chosen.to_string().parse(), Ok(chosen));
 }
@@ -509,7 +510,8 @@ fn the_bundle_of_cert_manager_does_not_wait_for_itself() {
     };
     let spec = "{customresourcedefinitions: {owned: [{name: certificates.cert-manager.io}]}}";
     let bundle = load(&with(&[("manifests/csv.yaml", &csv(spec))]));
-    let chosen = choose_certificates(None, None, served, &bundle);
+    let needs = certificate_needs(&bundle, NS);
+    let chosen = choose_certificates(None, None, served, &needs);
     assert_eq!(chosen, CertificateSource::SelfSigned);
 }
 

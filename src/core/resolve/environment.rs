@@ -56,8 +56,7 @@ pub struct ServedKinds {
 
 /// Something installed that may meet constraints, and has some of its own.
 ///
-/// What it says is parsed once, when the functions `with_...` make it: a list of providers serves
-/// many resolutions.
+/// What it says is parsed once, when it is made: a list of providers serves many resolutions.
 #[derive(Debug, Clone)]
 pub struct Provider {
     /// What it is.
@@ -66,16 +65,12 @@ pub struct Provider {
     pub package: String,
     /// Its version as recorded, release as build metadata included.
     pub version: String,
-    /// Its properties, without the synthesized ones.
-    pub properties: Vec<Property>,
-    /// The constraints recorded when it was installed.
-    pub constraints: Vec<Property>,
-    /// The kinds its own objects define: the served versions of its CRDs, and its API services.
-    pub apis: BTreeSet<GroupVersionKind>,
     parsed: Option<Version>,
+    properties: Vec<Property>,
     packages: Vec<(String, Version)>,
     kinds: BTreeSet<GroupVersionKind>,
-    declared: Vec<Declared>,
+    apis: BTreeSet<GroupVersionKind>,
+    constraints: Vec<Declared>,
     facts: OnceLock<Facts>,
 }
 
@@ -129,11 +124,10 @@ impl Provider {
             parsed: version.parse().ok(),
             version,
             properties: Vec::new(),
-            constraints: Vec::new(),
-            apis: BTreeSet::new(),
             packages: Vec::new(),
             kinds: BTreeSet::new(),
-            declared: Vec::new(),
+            apis: BTreeSet::new(),
+            constraints: Vec::new(),
             facts: OnceLock::new(),
         }
     }
@@ -150,9 +144,8 @@ impl Provider {
     /// Adds the constraints recorded when it was installed; others must not break them. One that
     /// cannot be understood cannot be broken.
     #[must_use]
-    pub fn with_constraints(mut self, constraints: Vec<Property>) -> Self {
-        self.declared = Declared::of(&constraints);
-        self.constraints = constraints;
+    pub fn with_constraints(mut self, constraints: &[Property]) -> Self {
+        self.constraints = Declared::of(constraints);
         self
     }
 
@@ -164,9 +157,9 @@ impl Provider {
         self
     }
 
-    /// Returns the constraints recorded when it was installed, parsed.
-    pub(super) fn declared(&self) -> &[Declared] {
-        &self.declared
+    /// Returns the constraints recorded when it was installed.
+    pub(crate) fn constraints(&self) -> &[Declared] {
+        &self.constraints
     }
 
     /// Says whether its own objects define a kind, or it claims so.

@@ -16,6 +16,7 @@ use crate::version::Version;
 
 /// The cluster around the extension that is resolved.
 pub(super) struct Surroundings<'r> {
+    environment: &'r Environment,
     /// What is installed of the extension itself.
     current: Option<Current<'r>>,
     /// What else is installed.
@@ -61,6 +62,7 @@ impl<'r> Surroundings<'r> {
             )))
         });
         Self {
+            environment,
             current: told.map(Current::Told).or(asked),
             others: Installed::new(providers().filter(|provider| provider.origin != origin)),
             dependents: OnceCell::new(),
@@ -72,29 +74,29 @@ impl<'r> Surroundings<'r> {
     }
 
     /// Returns what else is installed and has constraints that are met now.
-    fn dependents(&self, environment: &Environment) -> &[Dependent<'r>] {
+    fn dependents(&self) -> &[Dependent<'r>] {
         let found = || {
             let providers = self.others.providers().iter();
-            let with = providers.filter(|provider| !provider.declared().is_empty());
-            let dependents = with.map(|provider| self.dependent(provider, environment));
+            let with = providers.filter(|provider| !provider.constraints().is_empty());
+            let dependents = with.map(|provider| self.dependent(provider));
             dependents.filter(|it| !it.met.is_empty()).collect()
         };
         self.dependents.get_or_init(found)
     }
 
-    fn dependent(&self, provider: &'r Provider, environment: &Environment) -> Dependent<'r> {
+    fn dependent(&self, provider: &'r Provider) -> Dependent<'r> {
         let all = self.others.providers().iter().copied();
         let others: Vec<&'r Provider> = all
             .filter(|other| other.origin != provider.origin)
             .collect();
         let now = Installed::new(others.iter().copied().chain(self.current()));
         let view = View {
-            environment,
+            environment: self.environment,
             subject: Subject::Provider(provider),
             others: &now,
             step: None,
         };
-        let constraints = provider.declared().iter();
+        let constraints = provider.constraints().iter();
         let valid = constraints.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
         let met = valid.filter(|(_, constraint)| view.verdict(constraint) == Verdict::Met);
         Dependent {
@@ -143,20 +145,44 @@ impl Query<'_> {
 
     fn candidate<'q>(&'q self, bundle: &'q Bundle) -> Candidate<'q> {
         Candidate::new(
-            Origin::ClusterExtension(self.environment.resolving.clone()),
+            Origin::ClusterExtension(self.environment().resolving.clone()),
             &self.request.filter.package_name,
             bundle,
             self.options.release_support,
         )
     }
 
+    /// Returns the cluster the query is about.
+    pub(super) fn environment(&self) -> &Environment {
+        self.surroundings.environment
+    }
+
+    /// Returns all constraints of a bundle that can be understood, judged, met ones included.
+    pub(super) fn constraints_of(&self, bundle: &Bundle) -> Vec<Judgement> {
+        let candidate = self.candidate(bundle);
+        if !self.environment().judges() {
+            return Vec::new();
+        }
+        let view = View {
+            environment: self.environment(),
+            subject: Subject::Candidate(&candidate, self.surroundings.current()),
+            others: &self.surroundings.others,
+            step: None,
+        };
+        let declared = bundle.constraints.iter();
+        let understood = declared.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
+        understood
+            .map(|(it, constraint)| view.judge(it, constraint))
+            .collect()
+    }
+
     /// Returns the constraints of a bundle that are not met, in the order of its properties.
     fn judgements(&self, candidate: &Candidate<'_>) -> Result<Vec<Judgement>, ValidationError> {
         let bundle = candidate.bundle;
         let mut judgements = Vec::new();
-        if self.environment.judges() {
+        if self.environment().judges() {
             let view = View {
-                environment: self.environment,
+                environment: self.environment(),
                 subject: Subject::Candidate(candidate, self.surroundings.current()),
                 others: &self.surroundings.others,
                 step: None,
@@ -184,7 +210,7 @@ impl Query<'_> {
     /// Returns the judgement on the version of the cluster, if that is too old.
     fn kubernetes(&self, bundle: &Bundle) -> Result<Option<Judgement>, ValidationError> {
         let (Some(minimum), Some(cluster)) =
-            (&bundle.min_kube_version, &self.environment.kube_version)
+            (&bundle.min_kube_version, &self.environment().kube_version)
         else {
             return Ok(None);
         };
@@ -212,7 +238,7 @@ impl Query<'_> {
             message: None,
             test: Test::Kubernetes {
                 minimum: minimum.clone(),
-                cluster: Some(cluster.to_string()),
+                cluster: cluster.to_string(),
             },
         };
         Ok(Some(Judgement {
@@ -237,7 +263,7 @@ impl Query<'_> {
         };
         let broken = |dependent: &Dependent<'_>| {
             let view = View {
-                environment: self.environment,
+                environment: self.environment(),
                 subject: Subject::Provider(dependent.provider),
                 others: &dependent.others,
                 step: Some(step),
@@ -252,7 +278,7 @@ impl Query<'_> {
                     .collect(),
             }
         };
-        let dependents = self.surroundings.dependents(self.environment).iter();
+        let dependents = self.surroundings.dependents().iter();
         dependents
             .map(broken)
             .filter(|breakage| !breakage.constraints.is_empty())

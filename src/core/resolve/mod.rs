@@ -10,6 +10,7 @@
 mod catalogs;
 mod classic;
 pub mod constraint;
+mod discovery;
 mod edge;
 mod environment;
 mod error;
@@ -221,7 +222,6 @@ impl<'a> Resolution<'a> {
 /// A request whose parts are parsed.
 struct Query<'r> {
     request: &'r Request,
-    environment: &'r Environment,
     options: &'r Options,
     surroundings: Surroundings<'r>,
     range: Option<VersionRange>,
@@ -283,7 +283,6 @@ impl<'r> Query<'r> {
         let self_certified = policy == UpgradeConstraintPolicy::SelfCertified;
         let mut query = Self {
             request,
-            environment,
             options,
             surroundings: Surroundings::new(environment, request),
             range,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use olm_api::conditions::{status, types};
-use olm_api::keys::{annotation, label};
+use olm_api::keys::{annotation, label, policy};
 use olm_api::{
     API_VERSION, ClusterObjectSet, ClusterObjectSetSpec, CollisionProtection, LifecycleState,
     ObjectSourceRef, PhaseObject, ProgressionProbe,
@@ -162,7 +162,7 @@ pub fn needs_patch(desired: &Desired, newest: &ClusterObjectSet) -> bool {
         || newest.spec.progress_deadline_minutes != deadline(desired)
 }
 
-const OWN_ANNOTATIONS: [&str; 10] = [
+const OWN_ANNOTATIONS: [&str; 11] = [
     annotation::BUNDLE_NAME,
     annotation::BUNDLE_VERSION,
     annotation::BUNDLE_RELEASE,
@@ -173,6 +173,7 @@ const OWN_ANNOTATIONS: [&str; 10] = [
     annotation::EXTENSION_GENERATION,
     annotation::SERVICE_ACCOUNT_NAME,
     annotation::SERVICE_ACCOUNT_NAMESPACE,
+    policy::WEBHOOK_CERTIFICATES,
 ];
 
 /// Returns the number of the revision that follows `revisions`: the highest plus one, archived

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::stage::{SETTLE, Stage};
 
-/// Deletes a Deployment, takes the rules from a cluster role, and waits until both are as before.
+/// Deletes a Deployment, takes the rules from a role, and waits until both are as before.
 pub(crate) async fn is_repaired(stage: &Stage, extension: &Extension, version: &str) {
     let objects = stage.rendered(version);
     let deployment = find(stage, &objects, |object| object.kind() == "Deployment").await;
     let role = find(stage, &objects, has_own_rules).await;
     let before = deployment.get().await.expect("the Deployment is there");
-    let intact = role.get().await.expect("the ClusterRole is there");
+    let intact = role.get().await.expect("the role is there");
 
     deployment.delete().await;
     role.patch(&json!({"rules": []})).await;
@@ -25,11 +25,11 @@ pub(crate) async fn is_repaired(stage: &Stage, extension: &Extension, version: &
         if found.metadata.uid == before.metadata.uid {
             return Err("the Deployment is still the old one");
         }
-        let found = role.get().await.ok_or("no ClusterRole")?;
+        let found = role.get().await.ok_or("no role")?;
         if found.data == intact.data {
             Ok(())
         } else {
-            Err("the ClusterRole lacks its rules")
+            Err("the role lacks its rules")
         }
     })
     .await;
@@ -39,7 +39,8 @@ pub(crate) async fn is_repaired(stage: &Stage, extension: &Extension, version: &
 /// An aggregated cluster role gets its rules from the API server, not from the bundle.
 fn has_own_rules(object: &Object) -> bool {
     let rules = object.pointer("/rules").and_then(Value::as_array);
-    object.kind() == "ClusterRole"
+    matches!(object.kind(), "Role" | "ClusterRole")
+        && object.group() == "rbac.authorization.k8s.io"
         && object.pointer("/aggregationRule").is_none()
         && rules.is_some_and(|rules| !rules.is_empty())
 }

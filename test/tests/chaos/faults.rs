@@ -2,14 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use olm_test::cluster::{self, ControlPlane};
+
 use crate::random::Random;
+use crate::setting;
 use crate::world::{Stage, World};
-use crate::{STAGE, setting};
 
 /// The longest time from the beginning of the install to the outage.
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// An outage of a component: the words that begin and end it, and how long it lasts.
+/// How long the API server is gone before it is started again.
+const API_SERVER: Duration = Duration::from_secs(2);
+
+/// What is taken away: the words that begin and end it, and how long it lasts.
 struct Outage {
     component: &'static str,
     begin: &'static str,
@@ -17,36 +22,61 @@ struct Outage {
     lasts: Duration,
 }
 
+/// An outage under way. It ends with this value, also when the test fails meanwhile: the other
+/// tests need what was taken.
+struct Gone<'a> {
+    outage: &'a Outage,
+    plane: &'a ControlPlane,
+    since: Instant,
+}
+
 impl Outage {
-    async fn strike(&self, world: &World) {
-        world.control(self.begin, self.component);
-        tokio::time::sleep(self.lasts).await;
-        world.control(self.end, self.component);
+    fn begin<'a>(&'a self, world: &World) -> Gone<'a> {
+        let plane = world.plane;
+        tokio::task::block_in_place(|| plane.control(self.begin, self.component));
+        Gone {
+            outage: self,
+            plane,
+            since: Instant::now(),
+        }
+    }
+}
+
+impl Gone<'_> {
+    async fn pass(self) {
+        let left = self.outage.lasts.saturating_sub(self.since.elapsed());
+        tokio::time::sleep(left).await;
+    }
+}
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        let Outage { end, component, .. } = self.outage;
+        tokio::task::block_in_place(|| self.plane.control(end, component));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn outages_in_the_middle_of_an_install_change_no_end() {
-    let _alone = STAGE.lock().await;
     let mut random = Random::from_environment();
-    let mut world = World::new("fault").await;
+    let mut world = World::new(cluster::own().await, "fault").await;
     world.rehearse(&[Stage::Install, Stage::Uninstall]).await;
-    let outage = |component, begin, end, lasts| Outage {
-        component,
-        begin,
-        end,
-        lasts: Duration::from_secs(lasts),
-    };
-    let etcd = setting("ETCD_SECONDS", 20);
+    let etcd = Duration::from_secs(setting("ETCD_SECONDS", 20));
     let outages = [
-        outage("kube-apiserver", "kill", "start", 2),
-        outage("etcd", "pause", "resume", etcd),
-        outage("etcd", "kill", "start", etcd),
+        ("kube-apiserver", "kill", "start", API_SERVER),
+        ("etcd", "pause", "resume", etcd),
+        ("etcd", "kill", "start", etcd),
     ];
-    for outage in outages {
+    for (component, begin, end, lasts) in outages {
+        let outage = Outage {
+            component,
+            begin,
+            end,
+            lasts,
+        };
         world.begin(Stage::Install).await;
         tokio::time::sleep(random.up_to(BEFORE)).await;
-        outage.strike(&world).await;
+        outage.begin(&world).pass().await;
         held(&world, &outage).await;
     }
     registry_goes(&world).await;
@@ -60,8 +90,7 @@ async fn registry_goes(world: &World) {
         end: "start",
         lasts: Duration::from_secs(setting("REGISTRY_SECONDS", 60)),
     };
-    let started = Instant::now();
-    world.control(outage.begin, outage.component);
+    let gone = outage.begin(world);
     world.begin(Stage::Install).await;
     let (_, extension) = world.first();
     extension
@@ -72,8 +101,7 @@ async fn registry_goes(world: &World) {
             "error for resolved bundle",
         )
         .await;
-    tokio::time::sleep(outage.lasts.saturating_sub(started.elapsed())).await;
-    world.control(outage.end, outage.component);
+    gone.pass().await;
     held(world, &outage).await;
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use olm_test::cluster;
+
 use crate::random::Random;
 use crate::world::{Stage, World};
 use crate::{STAGE, setting};
@@ -38,7 +40,7 @@ async fn kills_at_random_moments_change_no_end() {
     let _alone = STAGE.lock().await;
     let rounds = setting("ROUNDS", 10);
     let mut random = Random::from_environment();
-    let mut world = World::new("kill").await;
+    let mut world = World::new(cluster::shared().await, "kill").await;
     world.rehearse(&Stage::ALL).await;
     // A round without kills must be found equal, or the comparison means nothing.
     for stage in Stage::ALL {

@@ -4,7 +4,8 @@
 //! once undisturbed, then again and again while the controller is killed at random moments; then
 //! once more under outages of API server, etcd and registry. Each must end with the very same
 //! objects. `SEED=n` repeats the moments of a run, as far as the machine does; `ETCD_SECONDS` and
-//! `REGISTRY_SECONDS` say how long those are gone.
+//! `REGISTRY_SECONDS` say how long those are gone, `VERBOSITY` how much the controller logs, and
+//! `OLM_TEST_KEEP=1` keeps the logs.
 
 mod faults;
 mod kills;
@@ -12,7 +13,8 @@ mod planted;
 mod random;
 mod world;
 
-/// The tests share one control plane and look at all of it, so they run one after the other.
+/// The tests that share a control plane look at all of it, so they run one after the other. Outages
+/// have a control plane of their own, and most of their time is waiting.
 static STAGE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Returns a number from the environment.

@@ -1,5 +1,7 @@
 //! The comparison is worth something: a fault that is planted is found.
 
+use olm_test::cluster;
+
 use crate::STAGE;
 use crate::world::{Stage, World};
 
@@ -41,7 +43,7 @@ const FAULTS: [(&str, &str, &str); 6] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn a_planted_fault_is_found() {
     let _alone = STAGE.lock().await;
-    let mut world = World::new("plant").await;
+    let mut world = World::new(cluster::shared().await, "plant").await;
     world.rehearse(&[Stage::Install]).await;
     let namespace = world.first().0.name.clone();
     let run = |command: &str| {

@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 
 use kube::api::{Api, DeleteParams};
 use olm_api::ClusterExtension;
-use olm_test::cluster::{self, Controller, ControllerOptions};
+use olm_test::cluster::{Cluster, ControlPlane, Controller, ControllerOptions};
 use olm_test::extension::{Extension, UNINSTALL};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
 use olm_test::state::State;
 use olm_test::wait;
 use serde_json::json;
+
+use crate::setting;
 
 /// How long the cluster must not change to count as settled.
 const QUIET: Duration = Duration::from_secs(3);
@@ -48,7 +50,7 @@ struct Actor {
 
 /// The cluster, the controller and the extensions of one test.
 pub(crate) struct World {
-    pub(crate) plane: &'static cluster::ControlPlane,
+    pub(crate) plane: &'static ControlPlane,
     pub(crate) client: kube::Client,
     pub(crate) controller: Controller,
     actors: Vec<Actor>,
@@ -59,14 +61,14 @@ impl World {
     /// Makes three packages, each with versions 1.0.0 and 1.1.0: one loses a `ConfigMap` and changes
     /// the other, one breaks in the middle of its upgrade, one has several Deployments and more
     /// content than a Secret holds.
-    pub(crate) async fn new(suffix: &str) -> Self {
-        let cluster = cluster::shared().await;
-        let (plane, client) = (cluster.plane, cluster.client);
+    pub(crate) async fn new(cluster: Cluster, suffix: &str) -> Self {
+        let (plane, client) = (cluster.plane, cluster.client.clone());
         let name = suffix.to_owned();
         let controller = tokio::task::spawn_blocking(move || {
             let options = ControllerOptions {
                 name,
-                ..ControllerOptions::default()
+                // A stall can only be understood from what was asked and when.
+                args: vec![format!("--v={}", setting("VERBOSITY", 1))],
             };
             Controller::start(plane, options)
         })
@@ -107,9 +109,8 @@ impl World {
         let mut actors = Vec::new();
         for (letter, breaks, bundles) in casts {
             let entries = chain(&["1.0.0", "1.1.0"]);
-            let cluster = cluster::shared().await;
             let name = format!("{suffix}{letter}");
-            let scene = Scene::set(cluster, &name, &bundles, &entries).await;
+            let scene = Scene::set(cluster.clone(), &name, &bundles, &entries).await;
             actors.push(Actor { scene, breaks });
         }
         let mut world = Self {
@@ -173,8 +174,20 @@ impl World {
         (&actor.scene, actor.extension(&self.client))
     }
 
-    /// Returns in what the cluster differs from how `stage` ends undisturbed.
+    /// Returns in what the cluster differs from how `stage` ends undisturbed: OLM's own kinds first,
+    /// because the whole takes long to read, and everything once those are equal.
     pub(crate) async fn differences(&self, stage: Stage) -> Result<Vec<String>, String> {
+        let undisturbed = &self.undisturbed[&stage];
+        let ours = State::read_ours(&self.client).await?;
+        let lines = undisturbed.ours().differences(&ours);
+        if lines.is_empty() {
+            self.all_differences(stage).await
+        } else {
+            Ok(lines)
+        }
+    }
+
+    async fn all_differences(&self, stage: Stage) -> Result<Vec<String>, String> {
         let found = State::read(&self.client).await?;
         Ok(self.undisturbed[&stage].differences(&found))
     }
@@ -193,7 +206,8 @@ impl World {
                     Ok(lines) if lines.is_empty() => {}
                     Ok(lines) => {
                         if started.elapsed() > SLOW && !told.swap(true, Ordering::Relaxed) {
-                            println!("{stage:?} still differs after {SLOW:?}: {lines:#?}");
+                            let all = self.all_differences(stage).await;
+                            println!("{stage:?} still differs after {SLOW:?}: {all:#?}");
                         }
                         return Err(lines);
                     }
@@ -213,11 +227,6 @@ impl World {
     /// Starts the controller again.
     pub(crate) fn restart(&mut self) {
         tokio::task::block_in_place(|| self.controller.restart(self.plane));
-    }
-
-    /// Has a component of the control plane killed, started, paused or resumed.
-    pub(crate) fn control(&self, verb: &str, component: &str) {
-        tokio::task::block_in_place(|| self.plane.control(verb, component));
     }
 
     /// Waits until nothing changes any more, and returns what there is.

@@ -4,6 +4,8 @@
 mod admission;
 mod bad_input;
 mod catalog;
+mod configuration;
+mod constraints;
 mod crash;
 mod gate;
 mod halves;
@@ -14,3 +16,6 @@ mod optional;
 mod registry;
 mod render;
 mod silence;
+mod unavailable;
+mod updates;
+mod webhooks;

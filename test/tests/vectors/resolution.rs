@@ -96,7 +96,7 @@ fn environment(cluster: &Value) -> Environment {
         let properties = row["properties"].as_array().into_iter().flatten();
         let properties: Vec<_> = properties.map(property).collect();
         Provider::new(origin, text(row, "package"), text(row, "version"))
-            .with_constraints(properties.clone())
+            .with_constraints(&properties)
             .with_properties(properties)
     };
     let kind = |kind: &Value| {
@@ -250,7 +250,12 @@ fn what_classic_would_do() {
         .filter_map(|case| {
             let (given, request) = (given(case), request(case));
             let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
-            let resolution = resolve(&request, &catalogs, &options(case, Unavailability::Strict));
+            let resolution = resolve(
+                &request,
+                &catalogs,
+                &environment(&case["cluster"]),
+                &options(case, Unavailability::Strict),
+            );
             let content = given.first()?.content.as_ref()?;
             let package = content.package(&request.filter.package_name)?.unwrap();
             let steps = classic(package, &request, &resolution).into_iter();

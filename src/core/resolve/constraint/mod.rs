@@ -80,8 +80,8 @@ pub enum Test {
     Kubernetes {
         /// The version as the bundle writes it.
         minimum: String,
-        /// The version of the cluster, if it is known.
-        cluster: Option<String>,
+        /// The version of the cluster.
+        cluster: String,
     },
     /// Every child is met.
     All(Vec<Node>),

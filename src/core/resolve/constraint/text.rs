@@ -122,11 +122,8 @@ fn leaf_text(leaf: &Test, verdict: Verdict) -> String {
             format!("requires an installed bundle matching CEL rule {rule} ({why})")
         }
         Test::Kubernetes { minimum, cluster } => {
-            let why = match cluster {
-                Some(cluster) => format!("the cluster runs {}", quote(cluster)),
-                None => "the version of the cluster is unknown".to_owned(),
-            };
-            format!("requires Kubernetes {} or later ({why})", quote(minimum))
+            let (minimum, cluster) = (quote(minimum), quote(cluster));
+            format!("requires Kubernetes {minimum} or later (the cluster runs {cluster})")
         }
         // These have children.
         Test::All(_) | Test::Any(_) | Test::Not(_) => String::new(),

@@ -1,0 +1,165 @@
+//! `kubectl olm lint-bundle`: what is wrong with a bundle, and what it asks of a cluster.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+use olm_core::bundle::{self, Bundle, Csv, Files, mode};
+use olm_core::config::Features;
+use olm_core::error::Chain;
+use olm_core::gate::max_openshift_version;
+use olm_core::render::{
+    CertificateProvider, RenderError, RenderOptions, RolePlacement, check_support, render,
+};
+use serde_json::{Value, json};
+
+use crate::bundle_source::load_files;
+use crate::describe::{Description, missing_accounts};
+use crate::output::{Outcome, Sheet, write_json, write_yaml};
+
+/// Namespaces that stand for those of an installation; findings do not depend on them.
+const INSTALL_NAMESPACE: &str = "install-namespace";
+const OTHER_NAMESPACE: &str = "watched-namespace";
+
+/// Flags of `lint-bundle`.
+#[derive(Debug, Args)]
+pub(crate) struct LintBundleArgs {
+    /// Directory of an unpacked bundle, or reference of a bundle image
+    #[arg(value_name = "BUNDLE_DIR|IMAGE")]
+    bundle: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// How the report is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON document
+    Json,
+    /// One YAML document
+    Yaml,
+}
+
+/// What is wrong with a bundle.
+#[derive(Debug, Default)]
+struct Report {
+    /// What keeps it from being installed.
+    findings: Vec<String>,
+    /// What a person should know although it stops nothing.
+    warnings: BTreeSet<String>,
+    /// The bundle, if it can be read.
+    description: Option<Description>,
+}
+
+/// Examines a bundle; findings end the program with 1.
+pub(crate) async fn run(args: LintBundleArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let files = load_files(&args.bundle).await?;
+    let report = tokio::task::spawn_blocking(move || Report::of(&files)).await?;
+    match args.output {
+        Output::Text => report.write(out)?,
+        Output::Json => write_json(out, &report.as_json()?)?,
+        Output::Yaml => write_yaml(out, &report.as_json()?)?,
+    }
+    Ok(if report.findings.is_empty() {
+        Outcome::Done
+    } else {
+        Outcome::Failed
+    })
+}
+
+impl Report {
+    fn of(files: &Files) -> Self {
+        let mut report = Self::default();
+        match Bundle::from_files(files) {
+            Ok(bundle) => report.examine(&bundle, files),
+            Err(error) => report.findings.push(Chain(&error).to_string()),
+        }
+        report
+    }
+
+    fn examine(&mut self, bundle: &Bundle, files: &Files) {
+        if let Err(error) = check_support(&bundle.csv, Features::default()) {
+            self.findings.push(Chain(&error).to_string());
+        }
+        if let Err(error) = bundle::validate(bundle) {
+            self.findings.extend(error.findings);
+        } else {
+            self.render(bundle);
+        }
+        let properties = bundle
+            .csv
+            .annotations
+            .get(olm_api::keys::annotation::PROPERTIES);
+        if let Err(error) = max_openshift_version(properties.map(String::as_str)) {
+            self.findings.push(Chain(&error).to_string());
+        }
+        let constraints = bundle::constraints(bundle, files).unwrap_or_else(|error| {
+            self.findings.push(Chain(&error).to_string());
+            Vec::new()
+        });
+        self.warnings.extend(bundle.warnings.iter().cloned());
+        self.description = Some(Description::of(bundle, constraints));
+    }
+
+    /// Renders a valid bundle for every install mode, which finds what the validators cannot.
+    fn render(&mut self, bundle: &Bundle) {
+        for target in targets(&bundle.csv) {
+            let options = RenderOptions {
+                install_namespace: INSTALL_NAMESPACE.to_owned(),
+                targets: vec![target.to_owned()],
+                role_placement: RolePlacement::default(),
+                deployment: None,
+                certificates: Some(CertificateProvider::CertManager),
+            };
+            match render(bundle, &options) {
+                Ok(rendered) => {
+                    let missing = missing_accounts(&bundle.csv, &rendered.objects);
+                    self.warnings
+                        .extend(rendered.warnings.into_iter().chain(missing));
+                }
+                Err(error) => self.add_once(&error),
+            }
+        }
+    }
+
+    fn add_once(&mut self, error: &RenderError) {
+        let text = Chain(error).to_string();
+        if !self.findings.contains(&text) {
+            self.findings.push(text);
+        }
+    }
+
+    fn as_json(&self) -> anyhow::Result<Value> {
+        let mut report = json!({ "findings": self.findings, "warnings": self.warnings });
+        if let Some(description) = &self.description {
+            report["description"] = serde_json::to_value(description)?;
+        }
+        Ok(report)
+    }
+
+    fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let mut sheet = Sheet::default();
+        if let Some(description) = &self.description {
+            description.write(&mut sheet);
+        }
+        let none = self.findings.is_empty().then(|| "none".to_owned());
+        sheet.lines("Findings", self.findings.iter().cloned().chain(none));
+        sheet.lines("Warnings", self.warnings.iter().cloned());
+        Ok(sheet.write(out)?)
+    }
+}
+
+/// Returns one target for each install mode that is offered.
+fn targets(csv: &Csv) -> Vec<&'static str> {
+    let modes = [
+        (mode::ALL_NAMESPACES, ""),
+        (mode::OWN_NAMESPACE, INSTALL_NAMESPACE),
+        (mode::SINGLE_NAMESPACE, OTHER_NAMESPACE),
+    ];
+    let offered = modes.into_iter().filter(|(mode, _)| csv.supports(mode));
+    offered.map(|(_, target)| target).collect()
+}

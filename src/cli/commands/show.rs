@@ -1,0 +1,136 @@
+//! `kubectl olm show`: what a bundle is, and what `spec.config` may say for it.
+
+use std::io::Write;
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+use olm_core::bundle::{Bundle, constraints};
+use olm_core::config::{Features, example, schema};
+use serde_json::{Value, json};
+
+use crate::args::Global;
+use crate::bundle_source::{CatalogArgs, load_files};
+use crate::describe::Description;
+use crate::output::{Outcome, Sheet, Table, write_json, write_yaml};
+
+/// Flags of `show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// With `--catalog` a package, by default its highest version; otherwise the directory of an
+    /// unpacked bundle, or the reference of a bundle image
+    #[arg(value_name = "PACKAGE[@VERSION]|BUNDLE_DIR|IMAGE")]
+    bundle: String,
+    /// The catalogs of the package.
+    #[command(flatten)]
+    offered: CatalogArgs,
+    /// Print the JSON Schema of `spec.config.inline` and nothing else
+    #[arg(long, conflicts_with = "output")]
+    schema: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+/// How the answer is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON document, the schema in it
+    Json,
+    /// One YAML document, the schema in it
+    Yaml,
+}
+
+/// Shows one bundle.
+pub(crate) async fn run(
+    args: ShowArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let files = if args.offered.any() && !Path::new(&args.bundle).is_dir() {
+        args.offered.files(&args.bundle).await?
+    } else {
+        load_files(&args.bundle).await?
+    };
+    let bundle = Bundle::from_files(&files)?;
+    let description = Description::of(&bundle, constraints(&bundle, &files)?);
+    let features = Features::default();
+    let schema = schema(&bundle.csv, features);
+    if args.schema {
+        write_json(out, &schema)?;
+        return Ok(Outcome::Done);
+    }
+    let namespace = global.namespace.as_deref().unwrap_or(&bundle.package);
+    let example = example(&bundle.csv, namespace, features);
+    let whole = || -> anyhow::Result<Value> {
+        let mut whole = serde_json::to_value(&description)?;
+        whole["schema"] = schema.clone();
+        whole["example"] = json!({ "spec": { "config": example } });
+        Ok(whole)
+    };
+    match args.output {
+        Output::Text => write(&description, &schema, &example, out)?,
+        Output::Json => write_json(out, &whole()?)?,
+        Output::Yaml => write_yaml(out, &whole()?)?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn write(
+    description: &Description,
+    schema: &Value,
+    example: &Value,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let mut sheet = Sheet::default();
+    description.write(&mut sheet);
+    sheet.write(out)?;
+    writeln!(
+        out,
+        "\nConfiguration (`--schema` prints it as a JSON Schema):\n"
+    )?;
+    keys(schema).write(out)?;
+    writeln!(out, "\nExample:\n")?;
+    write_yaml(out, &json!({ "spec": { "config": example } }))
+}
+
+/// Lists the keys of the configuration with their types.
+fn keys(schema: &Value) -> Table {
+    let mut table = Table::new(&["KEY", "TYPE"]);
+    let properties = |schema: &Value| {
+        schema["properties"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default()
+    };
+    for (key, property) in properties(schema).into_iter().rev() {
+        if key == "deploymentConfig" {
+            for (below, property) in properties(&property) {
+                table.row(vec![format!("{key}.{below}"), type_of(&property)]);
+            }
+        } else {
+            table.row(vec![key, type_of(&property)]);
+        }
+    }
+    table
+}
+
+/// Names a type in words.
+fn type_of(schema: &Value) -> String {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.rsplit('/').next().unwrap_or_default();
+        return name.to_owned();
+    }
+    if let Some(branches) = schema["anyOf"].as_array() {
+        let branches: Vec<String> = branches.iter().map(type_of).collect();
+        return branches.join(" or ");
+    }
+    let inner = |key| type_of(&schema[key]);
+    match schema["type"].as_str().unwrap_or_default() {
+        "array" => format!("list of {}", inner("items")),
+        "object" => format!("map of {}", inner("additionalProperties")),
+        scalar => scalar.to_owned(),
+    }
+}

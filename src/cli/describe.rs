@@ -1,0 +1,306 @@
+//! What a bundle is and what it asks of a cluster, for people and for programs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use olm_api::keys::{annotation, property};
+use olm_core::bundle::{Bundle, Csv, Permission, PolicyRule};
+use olm_core::config::{Features, schema};
+use olm_core::error::quote;
+use olm_core::object::Object;
+use olm_core::revision::is_optional_group;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::output::Sheet;
+
+/// Groups of manifests that every cluster serves.
+const BUILT_IN_GROUPS: [&str; 7] = [
+    "",
+    "apiextensions.k8s.io",
+    "apps",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "scheduling.k8s.io",
+];
+
+/// A bundle, described.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Description {
+    bundle: String,
+    package: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    display_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<String>,
+    install_modes: Vec<String>,
+    watch_namespace: WatchNamespace,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_kube_version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_open_shift_version: Option<Value>,
+    /// How many webhooks of each type a deployment serves, which makes it need a certificate.
+    certificates: BTreeMap<String, BTreeMap<String, usize>>,
+    accounts: BTreeMap<String, Rights>,
+    /// Properties as a catalog has them.
+    constraints: Vec<Value>,
+    kinds: BTreeSet<Kind>,
+}
+
+/// Whether `watchNamespace` can be configured.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum WatchNamespace {
+    None,
+    Optional,
+    Required,
+}
+
+/// What a service account of the operator may do.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Rights {
+    cluster_rules: usize,
+    namespaced_rules: usize,
+    /// Rights that deserve a second look.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    strong: BTreeSet<&'static str>,
+}
+
+/// A kind that the cluster has to serve.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Kind {
+    kind: String,
+    api_version: String,
+    /// Whether its objects may wait until it is served.
+    optional: bool,
+}
+
+impl Description {
+    /// Describes a bundle with these constraints.
+    pub(crate) fn of(bundle: &Bundle, constraints: Vec<Value>) -> Self {
+        let csv = &bundle.csv;
+        let summary = csv.summary.clone();
+        Self {
+            bundle: csv.name.clone(),
+            package: bundle.package.clone(),
+            display_name: summary.display_name,
+            version: summary.version,
+            provider: summary.provider,
+            install_modes: csv
+                .supported_modes()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            watch_namespace: watch_namespace(csv),
+            min_kube_version: summary.min_kube_version,
+            max_open_shift_version: max_openshift(csv),
+            certificates: certificates(csv),
+            accounts: accounts(csv),
+            constraints,
+            kinds: kinds(bundle),
+        }
+    }
+
+    /// Adds the description to a sheet.
+    pub(crate) fn write(&self, sheet: &mut Sheet) {
+        let named = |key: &str, value: &Option<String>| {
+            let value = value.as_deref()?;
+            Some(format!("{key}{value}"))
+        };
+        let about = [
+            named("", &self.display_name),
+            named("", &self.version),
+            named("by ", &self.provider),
+        ];
+        let about = about.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        sheet.line("Bundle", self.bundle.clone());
+        sheet.lines("", (!about.is_empty()).then_some(about));
+        sheet.line("Package", self.package.clone());
+        sheet.line("Install modes", or_none(&self.install_modes.join(", ")));
+        let watch = match self.watch_namespace {
+            WatchNamespace::None => "cannot be set",
+            WatchNamespace::Optional => "may be set",
+            WatchNamespace::Required => "must be set",
+        };
+        sheet.line("watchNamespace", watch.to_owned());
+        let kubernetes = named("at least ", &self.min_kube_version);
+        sheet.lines("Kubernetes", kubernetes);
+        let openshift = self.max_open_shift_version.as_ref();
+        let openshift = openshift.map(|version| format!("at most {}", plain(version)));
+        sheet.lines("OpenShift", openshift);
+        sheet.lines(
+            "Certificates",
+            self.certificates.iter().map(certificate_line),
+        );
+        sheet.lines("Rights", self.accounts.iter().map(rights_line));
+        let constraints = self.constraints.iter();
+        sheet.lines(
+            "Constraints",
+            constraints.map(|one| format!("{} {}", plain(&one["type"]), one["value"])),
+        );
+        sheet.lines("Kinds", self.kinds.iter().map(kind_line));
+    }
+}
+
+/// Shows a text without quotes and everything else as JSON.
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() { "none" } else { text }.to_owned()
+}
+
+fn certificate_line((deployment, webhooks): (&String, &BTreeMap<String, usize>)) -> String {
+    let webhooks = webhooks.iter();
+    let webhooks = webhooks.map(|(kind, count)| format!("{count} {kind}"));
+    let webhooks = webhooks.collect::<Vec<_>>().join(", ");
+    format!("for deployment {deployment}: {webhooks}")
+}
+
+fn rights_line((account, rights): (&String, &Rights)) -> String {
+    let mut line = format!(
+        "{account}: rules in the cluster: {}, in the watched namespace: {}",
+        rights.cluster_rules, rights.namespaced_rules
+    );
+    for strong in &rights.strong {
+        line = line + "; " + strong;
+    }
+    line
+}
+
+fn kind_line(kind: &Kind) -> String {
+    let optional = if kind.optional { ", optional" } else { "" };
+    format!("{} of {}{optional}", kind.kind, kind.api_version)
+}
+
+/// Asks the schema, which knows the rules.
+fn watch_namespace(csv: &Csv) -> WatchNamespace {
+    let schema = schema(csv, Features::default());
+    if schema["required"].is_array() {
+        WatchNamespace::Required
+    } else if schema["properties"].get("watchNamespace").is_some() {
+        WatchNamespace::Optional
+    } else {
+        WatchNamespace::None
+    }
+}
+
+fn max_openshift(csv: &Csv) -> Option<Value> {
+    let text = csv.annotations.get(annotation::PROPERTIES)?;
+    let properties: Vec<Value> = serde_json::from_str(text).ok()?;
+    let mut found = properties.into_iter();
+    found
+        .find(|one| one["type"] == property::MAX_OPENSHIFT_VERSION)
+        .map(|mut one| one["value"].take())
+}
+
+fn certificates(csv: &Csv) -> BTreeMap<String, BTreeMap<String, usize>> {
+    let mut served: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+    for webhook in &csv.webhooks {
+        let deployment = served.entry(webhook.deployment_name.clone()).or_default();
+        *deployment.entry(webhook.kind.clone()).or_default() += 1;
+    }
+    served
+}
+
+fn accounts(csv: &Csv) -> BTreeMap<String, Rights> {
+    let mut accounts: BTreeMap<String, Rights> = BTreeMap::new();
+    let mut add = |permission: &Permission, everywhere: bool| {
+        let account = permission.service_account().to_owned();
+        let rights = accounts.entry(account).or_default();
+        for rule in permission.rules.iter().flatten() {
+            if everywhere {
+                rights.cluster_rules += 1;
+            } else {
+                rights.namespaced_rules += 1;
+            }
+            rights.strong.extend(strong(rule, everywhere));
+        }
+    };
+    for permission in &csv.permissions {
+        add(permission, false);
+    }
+    for permission in &csv.cluster_permissions {
+        add(permission, true);
+    }
+    accounts
+}
+
+/// Names what a rule allows that an administrator should know.
+fn strong(rule: &PolicyRule, everywhere: bool) -> Vec<&'static str> {
+    let verbs = rule.verbs.as_deref().unwrap_or_default();
+    let has = |list: &[String], item: &str| list.iter().any(|one| one == item || one == "*");
+    let named = |verb: &str| verbs.iter().any(|one| one == verb);
+    let mut found = Vec::new();
+    if named("*") && has(&rule.api_groups, "*") && has(&rule.resources, "*") {
+        found.push("everything");
+    } else if everywhere
+        && rule.resource_names.is_empty()
+        && has(&rule.api_groups, "")
+        && has(&rule.resources, "secrets")
+        && (has(verbs, "get") || has(verbs, "list"))
+    {
+        found.push("reads every Secret");
+    }
+    for verb in ["bind", "escalate", "impersonate"] {
+        if named(verb) {
+            found.push(verb);
+        }
+    }
+    found
+}
+
+fn kinds(bundle: &Bundle) -> BTreeSet<Kind> {
+    let own: BTreeSet<(&str, &str)> = bundle
+        .crds
+        .iter()
+        .filter_map(|crd| {
+            let text = |pointer| crd.pointer(pointer).and_then(Value::as_str);
+            text("/spec/group").zip(text("/spec/names/kind"))
+        })
+        .collect();
+    let foreign = |object: &&Object| {
+        !BUILT_IN_GROUPS.contains(&object.group())
+            && !own.contains(&(object.group(), object.kind()))
+    };
+    let others = bundle.others.iter().filter(foreign);
+    others
+        .map(|object| Kind {
+            kind: object.kind().to_owned(),
+            api_version: object.api_version().to_owned(),
+            optional: is_optional_group(object.group()),
+        })
+        .collect()
+}
+
+/// Warns of pods that will not start because nobody creates their service account.
+pub(crate) fn missing_accounts(csv: &Csv, objects: &[Object]) -> Vec<String> {
+    let created: BTreeSet<&str> = objects
+        .iter()
+        .filter(|object| object.kind() == "ServiceAccount")
+        .map(Object::name)
+        .collect();
+    let deployments = csv.deployments.iter();
+    deployments
+        .filter_map(|deployment| {
+            let pod = deployment.template.get("spec")?;
+            let account = pod.get("serviceAccountName")?.as_str()?;
+            let missing = !matches!(account, "" | "default") && !created.contains(account);
+            missing.then(|| {
+                format!(
+                    "deployment {} runs as service account {}, which the bundle does not create",
+                    quote(&deployment.name),
+                    quote(account)
+                )
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,219 @@
+//! `kubectl olm show` and `kubectl olm lint-bundle` as a user runs them.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+fn sample() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/testdata/bundle/sample")
+}
+
+/// Runs the program and returns exit code, stdout and stderr.
+fn olm(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(output.stdout), text(output.stderr))
+}
+
+/// Writes a bundle with this spec and these other manifests.
+fn bundle(spec: &Value, others: &[Value]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    fs::create_dir(root.join("manifests")).unwrap();
+    fs::create_dir(root.join("metadata")).unwrap();
+    let package = json!({"operators.operatorframework.io.bundle.package.v1": "pot"});
+    let annotations = json!({"annotations": package}).to_string();
+    fs::write(root.join("metadata/annotations.yaml"), annotations).unwrap();
+    let dependencies =
+        "dependencies: [{type: olm.package, value: {packageName: lid, version: '>1'}}]";
+    fs::write(root.join("metadata/dependencies.yaml"), dependencies).unwrap();
+    let csv = json!({"kind": "ClusterServiceVersion", "metadata": {"name": "pot.v1.0.0"},
+        "spec": spec});
+    fs::write(root.join("manifests/csv.yaml"), csv.to_string()).unwrap();
+    for (index, other) in others.iter().enumerate() {
+        let name = format!("manifests/other-{index}.yaml");
+        fs::write(root.join(name), other.to_string()).unwrap();
+    }
+    directory
+}
+
+/// A bundle with everything a description tells of.
+fn rich() -> tempfile::TempDir {
+    let rule = |verbs: Value, resource: &str| json!({"apiGroups": [""], "resources": [resource], "verbs": verbs});
+    let spec = json!({
+        "displayName": "Pot", "version": "1.0.0", "provider": {"name": "Pots"},
+        "minKubeVersion": "1.28.0",
+        "installModes": [
+            {"type": "OwnNamespace", "supported": true},
+            {"type": "SingleNamespace", "supported": true},
+        ],
+        "install": {"spec": {
+            "deployments": [{"name": "pot", "spec": {"template": {"spec":
+                {"serviceAccountName": "elsewhere"}}}}],
+            "permissions": [{"serviceAccountName": "pot",
+                "rules": [rule(json!(["get"]), "configmaps")]}],
+            "clusterPermissions": [{"serviceAccountName": "pot",
+                "rules": [rule(json!(["get", "list"]), "secrets"), rule(json!(["bind"]), "x")]}],
+        }},
+        "webhookdefinitions": [{"type": "ValidatingAdmissionWebhook", "generateName": "v.pot.io",
+            "deploymentName": "pot", "admissionReviewVersions": ["v1"], "sideEffects": "None"}],
+    });
+    let monitor = json!({"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
+        "metadata": {"name": "pot"}});
+    bundle(&spec, &[monitor])
+}
+
+// rendering.md 3.2
+#[test]
+fn show_describes_a_bundle_and_its_configuration() {
+    let directory = rich();
+    let path = directory.path().to_str().unwrap();
+    let (code, text, notices) = olm(&["show", path, "-n", "kitchen"]);
+    assert_eq!((code, notices.as_str()), (0, ""));
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn show_prints_the_schema_alone_and_within_everything() {
+    let directory = rich();
+    let path = directory.path().to_str().unwrap();
+    let (code, schema, _) = olm(&["show", path, "--schema"]);
+    assert_eq!(code, 0);
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
+    assert_eq!(schema["required"], json!(["watchNamespace"]));
+    let (code, whole, _) = olm(&["show", path, "-o", "json"]);
+    assert_eq!(code, 0);
+    let whole: Value = serde_json::from_str(&whole).unwrap();
+    assert_eq!(whole["schema"], schema);
+    assert_eq!(
+        whole["installModes"],
+        json!(["OwnNamespace", "SingleNamespace"])
+    );
+    let inline = &whole["example"]["spec"]["config"]["inline"];
+    assert_eq!(inline["watchNamespace"], "pot");
+}
+
+// The example is what `render` takes.
+#[test]
+fn the_example_that_show_prints_renders() {
+    let directory = rich();
+    let path = directory.path().to_str().unwrap();
+    let (_, whole, _) = olm(&["show", path, "-o", "json", "-n", "kitchen"]);
+    let whole: Value = serde_json::from_str(&whole).unwrap();
+    let config = directory.path().join("config.json");
+    let inline = whole["example"]["spec"]["config"]["inline"].to_string();
+    fs::write(&config, inline).unwrap();
+    let config = config.to_str().unwrap();
+    let (code, out, notices) = olm(&["render", path, "-n", "kitchen", "--config", config]);
+    assert_eq!(code, 0, "{notices}");
+    assert!(out.contains("proxy.example.com"), "{out}");
+}
+
+#[test]
+fn lint_of_a_sound_bundle_says_what_it_needs() {
+    let directory = rich();
+    let path = directory.path().to_str().unwrap();
+    let (code, text, notices) = olm(&["lint-bundle", path]);
+    assert_eq!((code, notices.as_str()), (0, ""), "{text}");
+    insta::assert_snapshot!(text);
+    let (code, json, _) = olm(&["lint-bundle", path, "-o", "json"]);
+    assert_eq!(code, 0);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["findings"], json!([]));
+    let description = &report["description"];
+    assert_eq!(description["minKubeVersion"], "1.28.0");
+    assert_eq!(description["watchNamespace"], "required");
+    assert_eq!(
+        description["constraints"][0]["type"],
+        "olm.package.required"
+    );
+    assert_eq!(description["kinds"][0]["optional"], true);
+    assert_eq!(
+        description["accounts"]["pot"]["strong"],
+        json!(["bind", "reads every Secret"])
+    );
+    assert_eq!(olm(&["lint-bundle", sample().to_str().unwrap()]).0, 0);
+}
+
+// rendering.md X2: every finding, in the order of the validators
+#[test]
+fn lint_reports_every_finding_and_fails() {
+    let spec = json!({
+        "installModes": [{"type": "MultiNamespace", "supported": true}],
+        "install": {"spec": {"deployments": [{"name": "A"}, {"name": "d"}, {"name": "d"}]}},
+    });
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}});
+    let directory = bundle(&spec, &[job]);
+    let path = directory.path().to_str().unwrap();
+    let (code, json, _) = olm(&["lint-bundle", path, "-o", "json"]);
+    assert_eq!(code, 1);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let findings: Vec<&str> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding.as_str().unwrap())
+        .collect();
+    let starts = [
+        "unsupported bundle: bundle must support at least one of",
+        "cluster service version contains duplicate strategy deployment spec 'd'",
+        "invalid cluster service version strategy deployment name 'A': ",
+        "unsupported resource \"j\" with kind \"Job\"",
+    ];
+    assert_eq!(findings.len(), starts.len(), "{findings:?}");
+    for (finding, start) in findings.iter().zip(starts) {
+        assert!(finding.starts_with(start), "{finding}");
+    }
+}
+
+// What only rendering finds, and what cannot even be loaded
+#[test]
+fn lint_finds_what_validators_cannot() {
+    let spec = json!({"installModes": [{"type": "AllNamespaces", "supported": true}]});
+    let map = |data: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"},
+            "data": {"a": data}})
+    };
+    let twice = bundle(&spec, &[map("1"), map("2")]);
+    let (code, text, _) = olm(&["lint-bundle", twice.path().to_str().unwrap()]);
+    assert_eq!(code, 1);
+    let want = "bundle contains two different objects of kind ConfigMap named";
+    assert!(text.contains(want), "{text}");
+
+    let empty = tempfile::tempdir().unwrap();
+    let (code, text, _) = olm(&["lint-bundle", empty.path().to_str().unwrap()]);
+    assert_eq!(code, 1);
+    assert_eq!(
+        text,
+        "Findings  open metadata/annotations.yaml: no such file or directory\n"
+    );
+}
+
+#[test]
+fn a_bundle_of_a_catalog_needs_a_catalog() {
+    assert_eq!(olm(&["render", "-n", "ops"]).0, 2);
+    assert_eq!(olm(&["render", "-n", "ops", "--from-catalog", "pot"]).0, 2);
+    let catalog = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/catalog");
+    let catalog = catalog.to_str().unwrap();
+    let arguments = [
+        "render",
+        "-n",
+        "ops",
+        "--from-catalog",
+        "nothing@1",
+        "--catalog",
+        catalog,
+    ];
+    let (code, _, notices) = olm(&arguments);
+    assert_eq!(code, 1);
+    assert!(notices.contains("nothing"), "{notices}");
+}

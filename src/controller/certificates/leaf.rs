@@ -1,0 +1,118 @@
+//! The certificate of one webhook server: reading what is there, and judging it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use rustls::pki_types::CertificateDer;
+
+use super::renewal::leaf_due;
+use super::state::Authority;
+use super::x509::{Validity, certificate, is_accepted, is_pair, validity};
+
+/// Keys of the Secret, as Kubernetes and controller-runtime name them.
+pub(super) const CERTIFICATE: &str = "tls.crt";
+pub(super) const KEY: &str = "tls.key";
+pub(super) const CA: &str = "ca.crt";
+
+/// A server's certificate whose key goes with it.
+pub(super) struct Leaf {
+    /// The CA it says it is of, as PEM.
+    pub(super) ca: String,
+    /// When it is valid.
+    pub(super) validity: Validity,
+    der: CertificateDer<'static>,
+}
+
+/// Why a certificate is issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// There is none.
+    Missing,
+    /// What is there cannot be used.
+    Unusable(&'static str),
+    /// Two thirds of its life are over.
+    Due,
+    /// Callers trust a newer CA.
+    Superseded,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("there was none"),
+            Self::Unusable(why) => write!(f, "the old one could not be used: {why}"),
+            Self::Due => f.write_str("two thirds of the old one's life were over"),
+            Self::Superseded => f.write_str("the CA of the old one was followed by another"),
+        }
+    }
+}
+
+/// What to do about a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Keep it until then.
+    Keep(Timestamp),
+    /// Issue another.
+    Issue(Why),
+}
+
+impl Leaf {
+    /// Reads the content of a Secret; `Err` says why it cannot be used.
+    pub(super) fn parse(data: &BTreeMap<String, ByteString>) -> Result<Self, &'static str> {
+        let bytes = |key: &str| data.get(key).map(|value| value.0.as_slice());
+        let pem = bytes(CERTIFICATE).ok_or("it holds no certificate")?;
+        let der = certificate(pem).ok_or("its certificate cannot be read")?;
+        let validity = validity(&der).ok_or("its certificate cannot be read")?;
+        let key = bytes(KEY).ok_or("it holds no key")?;
+        if !is_pair(&der, key) {
+            return Err("its key does not go with its certificate");
+        }
+        let ca = bytes(CA).and_then(|ca| String::from_utf8(ca.to_vec()).ok());
+        Ok(Self {
+            ca: ca.unwrap_or_default(),
+            validity,
+            der,
+        })
+    }
+
+    /// Returns the CA, as PEM, if the certificate is of the one it says it is of.
+    pub(super) fn trusted_ca(&self, names: &[String], now: Timestamp) -> Option<String> {
+        let root = certificate(self.ca.as_bytes())?;
+        is_accepted(&[root], &self.der, names, now).then(|| self.ca.trim().to_owned() + "\n")
+    }
+}
+
+/// Says what to do about the certificate for `names`, given whether callers trust the newest CA.
+pub(super) fn judge(
+    leaf: &Result<Leaf, Why>,
+    authority: &Authority,
+    names: &[String],
+    published: bool,
+    now: Timestamp,
+) -> Verdict {
+    let leaf = match leaf {
+        Ok(leaf) => leaf,
+        Err(why) => return Verdict::Issue(*why),
+    };
+    let due = leaf_due(leaf.validity);
+    if !is_accepted(&authority.roots(), &leaf.der, names, now) {
+        return Verdict::Issue(if leaf.validity.not_after <= now {
+            Why::Due
+        } else {
+            Why::Unusable("it is not of our CA for the names of the Service")
+        });
+    }
+    let root = certificate(leaf.ca.as_bytes());
+    if !root.is_some_and(|root| authority.roots().contains(&root)) {
+        return Verdict::Issue(Why::Unusable("it holds another CA than its own"));
+    }
+    if due <= now {
+        return Verdict::Issue(Why::Due);
+    }
+    if published && !authority.newest.signed(&leaf.der, names, now) {
+        return Verdict::Issue(Why::Superseded);
+    }
+    Verdict::Keep(due)
+}

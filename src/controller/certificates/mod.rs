@@ -1,0 +1,482 @@
+//! Certificates for webhook servers, issued by the controller itself.
+//!
+//! Each extension that needs them has one CA, in a Secret of the controller's namespace, and one
+//! certificate for each Deployment that serves webhooks, in a Secret beside it, written as the
+//! account of the extension. Callers learn the CA through the rendered objects, so that a change
+//! of CA is a new revision: it names old and new together, servers get certificates of the new CA
+//! once that revision is rolled out, and the old CA goes when no server can show it any more. A
+//! new certificate of the same CA changes no revision and restarts no pod.
+//!
+//! The Secrets are all the state there is. Whatever of them is lost is made anew; the CA of
+//! certificates that servers still show stays trusted meanwhile, read from beside them.
+//!
+//! Source: rendering.md 4.11.
+
+mod authority;
+mod leaf;
+mod renewal;
+mod secret;
+mod state;
+#[cfg(test)]
+mod tests;
+mod x509;
+
+use std::time::Duration;
+
+use futures::channel::mpsc;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::api::{Api, ApiResource};
+use olm_api::keys::label;
+use olm_core::error::{Chain, Classify, Disposition};
+use olm_core::render::CertificateRequest;
+use olm_core::revision::{Account, Extension};
+
+use crate::account::{AccountError, Accounts};
+use crate::apply::{Answer, Kind, MAX_RIGHTS_DELAY, Target, Watches};
+use leaf::{Leaf, Verdict, Why, judge};
+use secret::{LeafSecret, authority_name, delete, own, store_authority};
+use state::{Authority, is_same_secret};
+
+/// Delay after a name turned out to be taken.
+const COLLISION_DELAY: Duration = Duration::from_secs(10);
+
+/// What can go wrong with certificates.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// The controller's own request failed; what was tried.
+    #[error("{0}")]
+    Own(&'static str, #[source] Answer),
+    /// A request as the account failed.
+    #[error("{what} Secret {namespace}/{name} with the certificate of a webhook")]
+    Secret {
+        /// What was tried.
+        what: &'static str,
+        /// Namespace of the Secret.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The answer.
+        #[source]
+        cause: Answer,
+    },
+    /// The name of a Secret is taken.
+    #[error(
+        "Secret {namespace}/{name} exists and is not of this extension, but has the name of the \
+         certificate of one of its webhooks: delete or rename it"
+    )]
+    Foreign {
+        /// Namespace of the Secret.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// Nothing can be done as the account.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    /// A certificate could not be made.
+    #[error("making a certificate")]
+    Crypto(#[from] rcgen::Error),
+}
+
+impl CertificateError {
+    /// Says whether the account is to blame.
+    fn is_of_account(&self) -> bool {
+        match self {
+            Self::Account(_) => true,
+            Self::Secret { cause, .. } => matches!(cause.code(), 401 | 403),
+            Self::Own(..) | Self::Foreign { .. } | Self::Crypto(_) => false,
+        }
+    }
+}
+
+impl Classify for CertificateError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Own(..) | Self::Crypto(_) => Disposition::Retry,
+            Self::Secret { cause, .. } => match cause.code() {
+                401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
+                // On a write this is the namespace, which may appear at any time.
+                404 => Disposition::Wait(COLLISION_DELAY),
+                _ => Disposition::Retry,
+            },
+            Self::Foreign { .. } => Disposition::Wait(COLLISION_DELAY),
+            Self::Account(err) => err.disposition(),
+        }
+    }
+}
+
+/// Something worth an Event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// Whether a person may have to look.
+    pub is_warning: bool,
+    /// One sentence.
+    pub note: String,
+}
+
+/// What keeping certificates came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// What happened.
+    pub said: Vec<Said>,
+    /// When something has to be done next.
+    pub next: Option<Timestamp>,
+}
+
+/// An authority that is not written yet, with the certificates found.
+pub struct Prepared {
+    authority: Authority,
+    /// The Secret it was read from, or takes the place of.
+    stored: Option<Secret>,
+    changed: bool,
+    leaves: Vec<Live>,
+    said: Vec<Said>,
+}
+
+/// A certificate that is asked for, and what is there.
+struct Live {
+    request: CertificateRequest,
+    secret: Option<Secret>,
+    leaf: Result<Leaf, Why>,
+}
+
+impl Prepared {
+    /// Returns the certificates that callers are to trust, as PEM.
+    pub fn bundle(&self) -> String {
+        self.authority.bundle()
+    }
+}
+
+/// Issues and keeps the certificates of webhook servers.
+pub struct Issuer {
+    client: Client,
+    accounts: Accounts,
+    watches: Watches,
+    system_namespace: String,
+}
+
+impl Issuer {
+    /// Returns the issuer and the names of extensions whose certificates were touched.
+    ///
+    /// `client` must not retry by itself. Must be called within a tokio runtime.
+    pub fn new(client: Client, system_namespace: String) -> (Self, mpsc::Receiver<String>) {
+        let (watches, woken) = Watches::new();
+        let issuer = Self {
+            accounts: Accounts::new(client.clone()),
+            watches,
+            system_namespace,
+            client,
+        };
+        (issuer, woken)
+    }
+
+    fn authorities(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.system_namespace)
+    }
+
+    async fn stored(&self, owner: &Extension) -> Result<Option<Secret>, CertificateError> {
+        let found = self
+            .authorities()
+            .get_opt(&authority_name(&owner.name))
+            .await;
+        found.map_err(own("getting the CA of webhooks"))
+    }
+
+    /// Reads what an extension has, and makes in memory what it lacks. Nothing is written, so that
+    /// a bundle that cannot be rendered leaves nothing behind.
+    pub async fn prepare(
+        &self,
+        owner: &Extension,
+        account: &Account,
+        requests: &[CertificateRequest],
+        now: Timestamp,
+    ) -> Result<Prepared, CertificateError> {
+        let stored = self.stored(owner).await?;
+        let leaves = self.live(owner, account, requests).await?;
+        let mut said = Vec::new();
+        let read = stored.as_ref().map(|secret| {
+            let data = secret.data.clone().unwrap_or_default();
+            Authority::parse(&data, now).map_err(|why| (why, state::issued(&data)))
+        });
+        let (mut authority, mut changed) = match read {
+            Some(Ok(authority)) => (authority, false),
+            Some(Err((why, issued))) => {
+                let note = format!("the CA of webhooks could not be used and is replaced: {why}");
+                said.push(Said {
+                    is_warning: true,
+                    note,
+                });
+                let mut authority = Authority::new(shown_cas(&leaves, now), now)?;
+                authority.issued = issued;
+                (authority, true)
+            }
+            None => (Authority::new(shown_cas(&leaves, now), now)?, true),
+        };
+        let found: Vec<_> = leaves.iter().map(|live| live.leaf.as_ref().ok()).collect();
+        changed |= authority.advance(&found, now)?;
+        Ok(Prepared {
+            authority,
+            stored,
+            changed,
+            leaves,
+            said,
+        })
+    }
+
+    /// Writes the CA, then every certificate that is missing, unusable or due. `published` says
+    /// whether every caller trusts the newest CA.
+    pub async fn issue(
+        &self,
+        owner: &Extension,
+        account: &Account,
+        mut prepared: Prepared,
+        published: bool,
+        now: Timestamp,
+    ) -> Result<Kept, CertificateError> {
+        let requests: Vec<_> = prepared
+            .leaves
+            .iter()
+            .map(|live| live.request.clone())
+            .collect();
+        // Recorded first, so that what is issued is also removed, whatever happens in between.
+        prepared.changed |= prepared.authority.record(&requests);
+        if prepared.changed {
+            let old = prepared.stored.as_ref();
+            store_authority(&self.authorities(), owner, &prepared.authority, old).await?;
+            tracing::info!("CA of webhooks written");
+        }
+        let mut kept = Kept {
+            said: prepared.said,
+            next: None,
+        };
+        let client = self.accounts.client(account)?;
+        for live in &prepared.leaves {
+            let authority = &prepared.authority;
+            let names = &live.request.dns_names;
+            let due = match judge(&live.leaf, authority, names, published, now) {
+                Verdict::Keep(due) => due,
+                Verdict::Issue(why) => {
+                    let signer = authority.signer(published);
+                    let secret = LeafSecret {
+                        client: &client,
+                        owner,
+                        request: &live.request,
+                    };
+                    let issued = signer.issue(names, &live.request.secret, now)?;
+                    secret.write(&issued, live.secret.as_ref()).await?;
+                    kept.said.push(issuance(&live.request, why));
+                    renewal::leaf_due(issued.validity)
+                }
+            };
+            kept.next = Some(kept.next.map_or(due, |next| next.min(due)));
+        }
+        let found: Vec<_> = prepared
+            .leaves
+            .iter()
+            .map(|live| live.leaf.as_ref().ok())
+            .collect();
+        let next = prepared.authority.next(&found);
+        kept.next = Some(kept.next.map_or(next, |earlier| earlier.min(next)));
+        self.watch(owner, account, &client, &requests);
+        Ok(kept)
+    }
+
+    /// Keeps the certificates that were issued before, without asking for others and without
+    /// changing the CA: what has to go on while nothing can be resolved or rendered.
+    pub async fn keep(
+        &self,
+        owner: &Extension,
+        account: &Account,
+        now: Timestamp,
+    ) -> Result<Kept, CertificateError> {
+        let Some(stored) = self.stored(owner).await? else {
+            return Ok(Kept::default());
+        };
+        let data = stored.data.clone().unwrap_or_default();
+        let Ok(authority) = Authority::parse(&data, now) else {
+            return Ok(Kept::default());
+        };
+        let prepared = Prepared {
+            leaves: self.live(owner, account, &authority.issued).await?,
+            authority,
+            stored: Some(stored),
+            changed: false,
+            said: Vec::new(),
+        };
+        self.issue(owner, account, prepared, false, now).await
+    }
+
+    /// Removes every certificate that is recorded but not among `wanted`; without any wanted one
+    /// also the CA.
+    pub async fn retire(
+        &self,
+        owner: &Extension,
+        account: &Account,
+        wanted: &[CertificateRequest],
+    ) -> Result<(), CertificateError> {
+        let Some(stored) = self.stored(owner).await? else {
+            self.watches.release(&owner.name);
+            return Ok(());
+        };
+        let data = stored.data.clone().unwrap_or_default();
+        let is_wanted =
+            |one: &CertificateRequest| wanted.iter().any(|wanted| is_same_secret(wanted, one));
+        let issued = state::issued(&data);
+        let (kept, obsolete): (Vec<_>, Vec<_>) = issued.into_iter().partition(is_wanted);
+        if !obsolete.is_empty() {
+            let client = self.accounts.client(account)?;
+            for request in &obsolete {
+                let secret = LeafSecret {
+                    client: &client,
+                    owner,
+                    request,
+                };
+                secret.remove().await?;
+                tracing::info!(secret = request.secret, "certificate of a webhook removed");
+            }
+        }
+        if wanted.is_empty() {
+            self.watches.release(&owner.name);
+            return self.remove_authority(&stored).await;
+        }
+        if obsolete.is_empty() {
+            return Ok(());
+        }
+        match Authority::parse(&data, Timestamp::now()) {
+            Ok(mut authority) => {
+                authority.issued = kept;
+                let old = Some(&stored);
+                store_authority(&self.authorities(), owner, &authority, old)
+                    .await
+                    .map(drop)
+            }
+            // It is replaced, with its record, by the next pass.
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn remove_authority(&self, stored: &Secret) -> Result<(), CertificateError> {
+        let removed = delete(&self.authorities(), stored).await;
+        removed.map_err(own("deleting the CA of webhooks"))?;
+        tracing::info!("CA of webhooks removed");
+        Ok(())
+    }
+
+    /// Removes everything at the end of an extension. What its account may not remove is left to
+    /// the garbage collector.
+    pub async fn remove(
+        &self,
+        owner: &Extension,
+        account: Option<&Account>,
+    ) -> Result<(), CertificateError> {
+        if let Some(account) = account {
+            match self.retire(owner, account, &[]).await {
+                Err(err) if err.is_of_account() => {
+                    let error = Chain(&err).to_string();
+                    tracing::warn!(error, "certificates are left to the garbage collector");
+                }
+                done => return done,
+            }
+        }
+        self.watches.release(&owner.name);
+        match self.stored(owner).await? {
+            Some(stored) => self.remove_authority(&stored).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Says whether touched certificates of an extension go unnoticed.
+    pub fn polls(&self, extension: &str) -> bool {
+        self.watches.polls(extension)
+    }
+
+    async fn live(
+        &self,
+        owner: &Extension,
+        account: &Account,
+        requests: &[CertificateRequest],
+    ) -> Result<Vec<Live>, CertificateError> {
+        let client = self.accounts.client(account)?;
+        let mut leaves = Vec::with_capacity(requests.len());
+        for request in requests {
+            let secret = LeafSecret {
+                client: &client,
+                owner,
+                request,
+            };
+            let secret = secret.read().await?;
+            let leaf = match &secret {
+                None => Err(Why::Missing),
+                Some(secret) => {
+                    let data = secret.data.clone().unwrap_or_default();
+                    Leaf::parse(&data).map_err(Why::Unusable)
+                }
+            };
+            leaves.push(Live {
+                request: request.clone(),
+                secret,
+                leaf,
+            });
+        }
+        Ok(leaves)
+    }
+
+    fn watch(
+        &self,
+        owner: &Extension,
+        account: &Account,
+        client: &Client,
+        requests: &[CertificateRequest],
+    ) {
+        let mut targets: Vec<Target> = Vec::new();
+        for request in requests {
+            let known = targets
+                .iter_mut()
+                .find(|target| target.namespace == request.namespace);
+            match known {
+                Some(target) => {
+                    target.names.insert(request.secret.clone());
+                }
+                None => targets.push(Target {
+                    kind: Kind {
+                        resource: ApiResource::erase::<Secret>(&()),
+                        namespaced: true,
+                    },
+                    namespace: request.namespace.clone(),
+                    names: [request.secret.clone()].into(),
+                }),
+            }
+        }
+        let selector = format!("{}={}", label::OWNER_NAME, owner.name);
+        self.watches
+            .ensure(&owner.name, account, client, &selector, targets);
+    }
+}
+
+fn issuance(request: &CertificateRequest, why: Why) -> Said {
+    let CertificateRequest {
+        namespace, secret, ..
+    } = request;
+    tracing::info!(namespace, secret, %why, "certificate of a webhook issued");
+    Said {
+        is_warning: matches!(why, Why::Unusable(_)),
+        note: format!("certificate of a webhook issued into Secret {namespace}/{secret}: {why}"),
+    }
+}
+
+/// Returns the CAs of certificates that servers show although the CA of the extension is not
+/// known: it was lost, or another source issued them.
+fn shown_cas(leaves: &[Live], now: Timestamp) -> Vec<String> {
+    let mut cas: Vec<String> = leaves
+        .iter()
+        .filter_map(|live| {
+            let leaf = live.leaf.as_ref().ok()?;
+            leaf.trusted_ca(&live.request.dns_names, now)
+        })
+        .collect();
+    cas.sort();
+    cas.dedup();
+    cas
+}

@@ -1,0 +1,365 @@
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
+use olm_core::render::CertificateRequest;
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::authority::{Ca, Issued};
+use super::leaf::{CA, CERTIFICATE, KEY, Leaf, Verdict, Why, judge};
+use super::renewal::{ca_due, issued, leaf_due};
+use super::state::Authority;
+use super::x509::{Validity, certificate, validity};
+
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+
+fn start() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+fn after(days: i64) -> Timestamp {
+    start() + DAY * i32::try_from(days).unwrap()
+}
+
+fn names() -> Vec<String> {
+    ["pot.ops", "pot.ops.svc", "pot.ops.svc.cluster.local"]
+        .map(str::to_owned)
+        .into()
+}
+
+fn request() -> CertificateRequest {
+    CertificateRequest {
+        secret: "pot-cert".to_owned(),
+        namespace: "ops".to_owned(),
+        dns_names: names(),
+    }
+}
+
+type Data = BTreeMap<String, ByteString>;
+
+fn data(issued: &Issued) -> Data {
+    let entries = [
+        (CERTIFICATE, &issued.certificate),
+        (KEY, &issued.key),
+        (CA, &issued.ca),
+    ];
+    entries
+        .map(|(key, pem)| (key.to_owned(), ByteString(pem.clone().into_bytes())))
+        .into()
+}
+
+fn leaf(issued: &Issued) -> Leaf {
+    Leaf::parse(&data(issued)).map_err(String::from).unwrap()
+}
+
+fn issue(ca: &Ca, now: Timestamp) -> Leaf {
+    leaf(&ca.issue(&names(), "pot-cert", now).unwrap())
+}
+
+fn authority() -> Authority {
+    Authority::new(Vec::new(), start()).unwrap()
+}
+
+fn verdict(leaf: Leaf, authority: &Authority, published: bool, now: Timestamp) -> Verdict {
+    judge(&Ok(leaf), authority, &names(), published, now)
+}
+
+// rendering.md 4.11: one year, renewed at two thirds of its life
+#[test]
+fn a_certificate_is_renewed_at_two_thirds_of_a_year() {
+    let authority = authority();
+    let made = issue(&authority.newest, start());
+    let due = start() + HOUR * (365 * 24 * 2 / 3);
+    let Verdict::Keep(until) = verdict(made, &authority, true, start()) else {
+        panic!("it is fresh");
+    };
+    assert!(until.duration_since(due).abs() < HOUR, "{until}");
+    let judged = |now| verdict(issue(&authority.newest, start()), &authority, true, now);
+    assert_eq!(judged(until), Verdict::Issue(Why::Due));
+    assert!(matches!(judged(until - HOUR), Verdict::Keep(_)));
+    assert_eq!(judged(after(366)), Verdict::Issue(Why::Due));
+}
+
+// rendering.md 4.11: ten years, followed one year before the end
+#[test]
+fn a_ca_is_followed_a_year_before_its_end() {
+    let mut authority = authority();
+    let due = ca_due(authority.newest.validity);
+    assert_eq!(due, after(3650 - 365));
+    let first = authority.newest.pem.clone();
+    assert!(!authority.advance(&[], due - HOUR).unwrap());
+    assert_eq!(authority.bundle(), first);
+    assert!(authority.advance(&[], due).unwrap());
+    assert_eq!(
+        authority.bundle(),
+        format!("{}{first}", authority.newest.pem)
+    );
+    assert_ne!(authority.newest.pem, first);
+}
+
+// rendering.md 4.11: servers follow once callers know the new CA, and the old one goes once no
+// server can show it any more
+#[test]
+fn callers_learn_a_ca_before_servers_use_it() {
+    let mut authority = authority();
+    let now = ca_due(authority.newest.validity);
+    let first = authority.data();
+    let old = || issue(&authority_of(&first), now);
+    authority.advance(&[], now).unwrap();
+
+    assert!(matches!(
+        verdict(old(), &authority, false, now),
+        Verdict::Keep(_)
+    ));
+    let unpublished = leaf(&authority.signer(false).issue(&names(), "x", now).unwrap());
+    assert_eq!(unpublished.ca, authority_of(&first).pem);
+    assert_eq!(
+        verdict(old(), &authority, true, now),
+        Verdict::Issue(Why::Superseded)
+    );
+    assert!(
+        !authority.advance(&[Some(&old())], now + DAY).unwrap(),
+        "a server shows it"
+    );
+
+    let new = issue(authority.signer(true), now);
+    assert!(
+        !authority.advance(&[Some(&new)], now + HOUR / 2).unwrap(),
+        "pods may lag"
+    );
+    assert_eq!(authority.next(&[Some(&new)]), now + HOUR);
+    assert!(
+        !authority.advance(&[None], now + DAY).unwrap(),
+        "nobody knows"
+    );
+    assert!(authority.advance(&[Some(&new)], now + HOUR).unwrap());
+    assert_eq!(authority.bundle(), authority.newest.pem);
+    assert!(matches!(
+        verdict(new, &authority, true, now + HOUR),
+        Verdict::Keep(_)
+    ));
+}
+
+fn authority_of(data: &Data) -> Ca {
+    let Ok(authority) = Authority::parse(data, start()) else {
+        panic!("it was just written");
+    };
+    authority.newest
+}
+
+#[test]
+fn a_lost_ca_stays_trusted_while_servers_show_it() {
+    let lost = Ca::generate(start()).unwrap();
+    let shown = issue(&lost, start());
+    let ca = shown.trusted_ca(&names(), start()).unwrap();
+    assert_eq!(ca, lost.pem);
+    let mut authority = Authority::new(vec![ca], start()).unwrap();
+    assert_eq!(
+        authority.bundle(),
+        format!("{}{}", authority.newest.pem, lost.pem)
+    );
+    assert!(matches!(
+        verdict(shown, &authority, false, start()),
+        Verdict::Keep(_)
+    ));
+    let shown = issue(&lost, start());
+    assert_eq!(
+        verdict(shown, &authority, true, start()),
+        Verdict::Issue(Why::Superseded)
+    );
+    let new = issue(&authority.newest, start());
+    assert!(authority.advance(&[Some(&new)], start() + HOUR).unwrap());
+    assert_eq!(authority.bundle(), authority.newest.pem);
+}
+
+#[test]
+fn a_trusted_ca_ends_with_its_certificate() {
+    let old = Ca::generate(start() - DAY * 3600).unwrap();
+    let mut authority = Authority::new(vec![old.pem.clone()], start()).unwrap();
+    assert!(!authority.advance(&[None], after(49)).unwrap());
+    assert!(authority.advance(&[None], after(51)).unwrap());
+    assert!(!authority.bundle().contains(&old.pem));
+}
+
+// The Secret is all the state there is.
+#[test]
+fn an_authority_survives_its_secret() {
+    let mut authority = authority();
+    authority.trusted = vec![
+        Ca::generate(start()).unwrap().pem,
+        Ca::generate(start()).unwrap().pem,
+    ];
+    let now = ca_due(authority.newest.validity);
+    authority.advance(&[None], now).unwrap();
+    assert!(authority.record(&[request()]));
+    assert!(!authority.record(&[request()]), "once is enough");
+    let read = Authority::parse(&authority.data(), now).unwrap();
+    assert_eq!(read.bundle(), authority.bundle());
+    assert_eq!(read.issued, [request()]);
+    assert_eq!(read.roots().len(), 4);
+    assert_eq!(read.signer(false).pem, authority.signer(false).pem);
+    assert_eq!(read.data(), authority.data());
+    let made = issue(&read.newest, now);
+    assert!(matches!(
+        verdict(made, &authority, true, now),
+        Verdict::Keep(_)
+    ));
+}
+
+#[rstest]
+#[case::empty(|data: &mut Data| data.clear(), "its certificate cannot be read")]
+#[case::no_key(|data: &mut Data| drop(data.remove("ca.key")), "its key cannot be read")]
+#[case::other_key(other_key, "its certificates are not accepted")]
+#[case::garbage(|data: &mut Data| garbage(data, "ca.crt"), "its certificate is no text")]
+fn an_unusable_authority_says_why(#[case] spoil: fn(&mut Data), #[case] want: &str) {
+    let mut data = authority().data();
+    spoil(&mut data);
+    assert_eq!(Authority::parse(&data, start()).err(), Some(want));
+}
+
+#[test]
+fn an_expired_authority_is_unusable() {
+    let data = authority().data();
+    assert_eq!(
+        Authority::parse(&data, after(3651)).err(),
+        Some("it has expired")
+    );
+}
+
+fn other_key(data: &mut Data) {
+    let other = Ca::generate(start()).unwrap().key_pem();
+    data.insert("ca.key".to_owned(), ByteString(other.into_bytes()));
+}
+
+fn garbage(data: &mut Data, key: &str) {
+    data.insert(key.to_owned(), ByteString(vec![0xff, 0, 1]));
+}
+
+#[rstest]
+#[case::empty(|data: &mut Data| data.clear(), "it holds no certificate")]
+#[case::no_key(|data: &mut Data| drop(data.remove(KEY)), "it holds no key")]
+#[case::garbage(|data: &mut Data| garbage(data, CERTIFICATE), "its certificate cannot be read")]
+#[case::garbled_key(|data: &mut Data| garbage(data, KEY),
+    "its key does not go with its certificate")]
+#[case::other_key(|data: &mut Data| {
+    let other = Ca::generate(start()).unwrap().key_pem();
+    data.insert(KEY.to_owned(), ByteString(other.into_bytes()));
+}, "its key does not go with its certificate")]
+fn unusable_content_of_a_secret_says_why(#[case] spoil: fn(&mut Data), #[case] want: &str) {
+    let made = authority().newest.issue(&names(), "x", start()).unwrap();
+    let mut data = data(&made);
+    spoil(&mut data);
+    assert_eq!(Leaf::parse(&data).err(), Some(want));
+}
+
+#[test]
+fn a_certificate_of_another_ca_or_for_other_names_is_replaced() {
+    let authority = authority();
+    let why = "it is not of our CA for the names of the Service";
+    let foreign = issue(&Ca::generate(start()).unwrap(), start());
+    assert_eq!(
+        verdict(foreign, &authority, true, start()),
+        Verdict::Issue(Why::Unusable(why))
+    );
+    let renamed = authority
+        .newest
+        .issue(&["pot.ops".to_owned()], "x", start());
+    assert_eq!(
+        verdict(leaf(&renamed.unwrap()), &authority, true, start()),
+        Verdict::Issue(Why::Unusable(why))
+    );
+    let mut other = data(&authority.newest.issue(&names(), "x", start()).unwrap());
+    other.remove(CA);
+    let Ok(other) = Leaf::parse(&other) else {
+        panic!("it can be served");
+    };
+    assert_eq!(
+        verdict(other, &authority, true, start()),
+        Verdict::Issue(Why::Unusable("it holds another CA than its own"))
+    );
+    assert_eq!(
+        judge(&Err(Why::Missing), &authority, &names(), true, start()),
+        Verdict::Issue(Why::Missing)
+    );
+}
+
+// A self-signed certificate, as cert-manager makes them for webhooks, is its own CA.
+#[test]
+fn certificates_of_another_source_stay_trusted_while_servers_show_them() {
+    let made = rcgen::generate_simple_self_signed(names()).unwrap();
+    let pem = made.cert.pem();
+    let data = data(&Issued {
+        certificate: pem.clone(),
+        key: made.signing_key.serialize_pem(),
+        ca: pem.clone(),
+        validity: issued(start(), DAY, None),
+    });
+    let Ok(theirs) = Leaf::parse(&data) else {
+        panic!("it can be served");
+    };
+    let trusted = theirs.trusted_ca(&names(), start()).unwrap();
+    let authority = Authority::new(vec![trusted], start()).unwrap();
+    assert!(matches!(
+        verdict(theirs, &authority, false, start()),
+        Verdict::Keep(_)
+    ));
+}
+
+#[test]
+fn a_certificate_never_outlives_its_ca() {
+    let authority = authority();
+    let late = after(3600);
+    let made = issue(&authority.newest, late);
+    assert_eq!(made.validity.not_after, authority.newest.validity.not_after);
+    assert!(leaf_due(made.validity) > late);
+}
+
+#[rstest]
+#[case("1999-12-31T23:59:59Z", "2049-12-31T23:59:59Z")]
+#[case("2026-01-01T00:00:00Z", "2050-01-01T00:00:00Z")]
+fn validity_is_read_in_both_forms(#[case] not_before: Timestamp, #[case] not_after: Timestamp) {
+    let mut params = rcgen::CertificateParams::default();
+    let at = |time: Timestamp| {
+        let seconds = u64::try_from(time.as_second()).unwrap();
+        rcgen::date_time_ymd(1970, 1, 1) + std::time::Duration::from_secs(seconds)
+    };
+    params.not_before = at(not_before);
+    params.not_after = at(not_after);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let made = params.self_signed(&key).unwrap();
+    let want = Validity {
+        not_before,
+        not_after,
+    };
+    assert_eq!(validity(made.der()), Some(want));
+    assert_eq!(
+        certificate(made.pem().as_bytes()).as_ref(),
+        Some(made.der())
+    );
+}
+
+proptest! {
+    #[test]
+    fn reading_certificates_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = validity(&bytes.clone().into());
+        let data = Data::from([(CERTIFICATE.to_owned(), ByteString(bytes.clone()))]);
+        let _ = Leaf::parse(&data);
+        let data = Data::from([
+            ("ca.crt".to_owned(), ByteString(bytes.clone())),
+            ("issued.json".to_owned(), ByteString(bytes)),
+        ]);
+        let _ = Authority::parse(&data, start());
+    }
+
+    // Damage anywhere in a certificate is either noticed or harmless.
+    #[test]
+    fn validity_of_a_damaged_certificate_never_panics(at in 0_usize..300, byte: u8) {
+        let made = authority().newest.der;
+        let mut bytes = made.to_vec();
+        let at = at % bytes.len();
+        bytes[at] = byte;
+        let _ = validity(&bytes.into());
+    }
+}

@@ -1,0 +1,127 @@
+//! Webhooks with certificates of the controller's own: real calls, rotations, faults, removal, and
+//! the change from one source of certificates to another.
+
+mod calls;
+mod faults;
+mod sources;
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use olm_test::cluster::{self, Cluster, SYSTEM_NAMESPACE};
+use olm_test::extension::Extension;
+use olm_test::package::{Bundle, Package, chain};
+use olm_test::scene::Scene;
+use serde_json::{Value, json};
+
+/// A package with one webhook, on the stage.
+struct Hooked {
+    scene: Scene,
+}
+
+impl Hooked {
+    /// Sets the stage on the shared control plane, whose controller issues certificates itself.
+    async fn set(suffix: &str) -> Self {
+        Self::set_on(cluster::with_controller().await, suffix).await
+    }
+
+    async fn set_on(cluster: Cluster, suffix: &str) -> Self {
+        let webhook = Package::new(suffix).validating_webhook();
+        let bundle = Bundle::new("1.0.0").with_webhook(webhook);
+        let scene = Scene::set(cluster, suffix, &[bundle], &chain(&["1.0.0"])).await;
+        Self { scene }
+    }
+
+    async fn install(&self) -> Extension {
+        let extension = self.scene.install(json!({})).await;
+        extension.installed("1.0.0").await;
+        extension
+    }
+
+    fn leaves(&self) -> Api<Secret> {
+        Api::namespaced(self.scene.cluster.client.clone(), &self.scene.name)
+    }
+
+    fn authorities(&self) -> Api<Secret> {
+        Api::namespaced(self.scene.cluster.client.clone(), SYSTEM_NAMESPACE)
+    }
+
+    fn authority_name(&self) -> String {
+        format!("{}-webhook-ca", self.scene.name)
+    }
+
+    /// Reads the Secret of the server, key to text; `None` when there is none.
+    async fn leaf(&self) -> Option<BTreeMap<String, String>> {
+        let name = self.scene.package.certificate();
+        let found = self.leaves().get_opt(&name).await;
+        found.expect("Secrets can be read").map(texts)
+    }
+
+    /// Reads the Secret of the CA.
+    async fn authority(&self) -> Option<BTreeMap<String, String>> {
+        let found = self.authorities().get_opt(&self.authority_name()).await;
+        found.expect("Secrets can be read").map(texts)
+    }
+
+    /// Returns what the API server trusts when it calls the webhook.
+    fn ca_bundle(&self) -> String {
+        let name = format!("{}.example.com", self.scene.name);
+        let found = self.scene.get("validatingwebhookconfiguration", &name);
+        let bundle = found
+            .as_ref()
+            .and_then(|found| found["webhooks"][0]["clientConfig"]["caBundle"].as_str());
+        let bytes = STANDARD.decode(bundle.unwrap_or_default());
+        String::from_utf8(bytes.expect("base64")).expect("PEM is text")
+    }
+
+    async fn service(&self) -> Service {
+        let name = self.scene.package.service();
+        let services =
+            Api::<Service>::namespaced(self.scene.cluster.client.clone(), &self.scene.name);
+        services.get(&name).await.expect("the Service is there")
+    }
+
+    /// Returns the events about the extension, as `reason: note`.
+    fn events(&self) -> Vec<String> {
+        let out = self.scene.cluster.plane.kubectl(&[
+            "get",
+            "events.events.k8s.io",
+            "--namespace=default",
+            "--output=json",
+        ]);
+        let list: Value = serde_json::from_str(&out).expect("kubectl prints JSON");
+        let events = list["items"].as_array().cloned().unwrap_or_default();
+        events
+            .iter()
+            .filter(|event| event["regarding"]["name"] == self.scene.name.as_str())
+            .map(|event| {
+                let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+                format!("{}: {}", text("reason"), text("note"))
+            })
+            .collect()
+    }
+}
+
+fn texts(secret: Secret) -> BTreeMap<String, String> {
+    let data = secret.data.unwrap_or_default().into_iter();
+    data.map(|(key, value)| (key, String::from_utf8_lossy(&value.0).into_owned()))
+        .collect()
+}
+
+/// Replaces values of a Secret.
+async fn put(api: &Api<Secret>, name: &str, data: Value) {
+    let patch = Patch::Merge(json!({ "stringData": data }));
+    let done = api.patch(name, &PatchParams::default(), &patch).await;
+    done.map(drop)
+        .expect("the administrator may change Secrets");
+}
+
+/// Deletes a Secret.
+async fn delete(api: &Api<Secret>, name: &str) {
+    let done = api.delete(name, &DeleteParams::default()).await;
+    done.map(drop)
+        .expect("the administrator may delete Secrets");
+}

@@ -1,0 +1,198 @@
+//! The API server asks a webhook server with a certificate of ours, before, during and after
+//! rotations.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, PostParams};
+use olm_test::package::WEBHOOK_PORT;
+use olm_test::wait;
+use olm_test::webhook::Webhook;
+use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use serde_json::json;
+
+use super::{Hooked, put};
+
+const SOON: Duration = Duration::from_secs(60);
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_hours(24);
+
+/// Asks for a `ConfigMap` with a verdict, without making it.
+async fn ask(api: &Api<ConfigMap>, package: &str, verdict: &str) -> Result<(), String> {
+    let wanted: ConfigMap = serde_json::from_value(json!({
+        "metadata": {"generateName": "asked-", "labels": {"asks": package}},
+        "data": {"verdict": verdict},
+    }))
+    .expect("a ConfigMap");
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let answer = api.create(&params, &wanted).await;
+    answer.map(drop).map_err(|error| error.to_string())
+}
+
+/// Asks again and again; returns what went wrong when it is told to stop.
+fn keep_asking(
+    api: Api<ConfigMap>,
+    package: String,
+) -> (
+    Arc<AtomicBool>,
+    tokio::task::JoinHandle<(usize, Vec<String>)>,
+) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let asking = tokio::spawn(async move {
+        let (mut asked, mut failures) = (0, Vec::new());
+        while !stopped.load(Ordering::SeqCst) {
+            failures.extend(ask(&api, &package, "yes").await.err());
+            asked += 1;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        (asked, failures)
+    });
+    (stop, asking)
+}
+
+fn now() -> Duration {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.expect("it is later than 1970")
+}
+
+/// Sets a validity: so long before and after now.
+fn valid(params: &mut CertificateParams, before: Duration, after: Duration) {
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    params.not_before = epoch + (now() - before);
+    params.not_after = epoch + (now() + after);
+}
+
+/// A CA as the controller makes them.
+fn ca_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "OLM webhook CA");
+    params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+    params
+}
+
+impl Hooked {
+    /// Gives the server a certificate of the same CA of whose life two thirds will be over in a few
+    /// seconds.
+    async fn age_leaf(&self) -> String {
+        let authority = self.authority().await.expect("the CA is there");
+        let key = KeyPair::from_pem(&authority["ca.key"]).expect("a key");
+        let issuer = Issuer::new(ca_params(), key);
+        let name = format!("{}.{}", self.scene.package.service(), self.scene.name);
+        let names = [
+            name.clone(),
+            format!("{name}.svc"),
+            format!("{name}.svc.cluster.local"),
+        ];
+        let mut params = CertificateParams::new(names).expect("names");
+        params.use_authority_key_identifier_extension = true;
+        valid(&mut params, 30 * SECOND, 20 * SECOND);
+        let key = KeyPair::generate().expect("a key");
+        let made = params.signed_by(&key, &issuer).expect("a certificate");
+        let data = json!({
+            "tls.crt": made.pem(), "tls.key": key.serialize_pem(), "ca.crt": authority["ca.crt"],
+        });
+        put(&self.leaves(), &self.scene.package.certificate(), data).await;
+        made.pem()
+    }
+
+    /// Has the CA end in a year and a few seconds.
+    async fn age_authority(&self) -> String {
+        let authority = self.authority().await.expect("the CA is there");
+        let key = KeyPair::from_pem(&authority["ca.key"]).expect("a key");
+        let mut params = ca_params();
+        valid(&mut params, DAY, 365 * DAY + 5 * SECOND);
+        let pem = params.self_signed(&key).expect("a certificate").pem();
+        put(
+            &self.authorities(),
+            &self.authority_name(),
+            json!({"ca.crt": pem}),
+        )
+        .await;
+        pem
+    }
+}
+
+// rendering.md 4.11, R16
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_answers_before_during_and_after_rotations() {
+    let hooked = Hooked::set("calls").await;
+    let extension = hooked.install().await;
+    let package = hooked.scene.name.clone();
+    let service = hooked.service().await;
+    let address = service.spec.and_then(|spec| spec.cluster_ip);
+    let address = format!(
+        "{}:{WEBHOOK_PORT}",
+        address.expect("Services have addresses")
+    );
+    let address: SocketAddr = address.parse().expect("an address");
+    assert!(address.ip().is_loopback(), "{address}");
+    let client = hooked.scene.cluster.client.clone();
+    let _server = Webhook::serve(address, hooked.leaves(), hooked.scene.package.certificate());
+
+    let api = Api::<ConfigMap>::namespaced(client, &package);
+    wait::until("the webhook is asked", SOON, || ask(&api, &package, "yes")).await;
+    let refusal = ask(&api, &package, "no").await.expect_err("it is refused");
+    assert!(refusal.contains("the verdict is not yes"), "{refusal}");
+    let (stop, asking) = keep_asking(api.clone(), package.clone());
+
+    let aged = hooked.age_leaf().await;
+    let first_authority = hooked.authority().await.expect("the CA is there");
+    wait::until("the certificate is renewed", SOON, || async {
+        let leaf = hooked.leaf().await.ok_or("it is gone")?;
+        (leaf["tls.crt"] != aged)
+            .then_some(())
+            .ok_or("it is the old one")
+    })
+    .await;
+    assert_eq!(hooked.authority().await, Some(first_authority.clone()));
+    assert_eq!(
+        extension.revisions().await.len(),
+        1,
+        "no revision for a certificate"
+    );
+    assert_eq!(hooked.ca_bundle(), first_authority["ca.crt"]);
+
+    let aged = hooked.age_authority().await;
+    wait::until("servers use the CA that followed", SOON, || async {
+        let authority = hooked.authority().await.ok_or("it is gone")?;
+        let leaf = hooked.leaf().await.ok_or("it is gone")?;
+        (authority["ca.crt"] != aged && leaf["ca.crt"] == authority["ca.crt"])
+            .then_some(())
+            .ok_or("not yet")
+    })
+    .await;
+    let newest = hooked.authority().await.expect("the CA is there")["ca.crt"].clone();
+    assert_eq!(
+        hooked.ca_bundle(),
+        format!("{newest}{aged}"),
+        "callers trust both"
+    );
+    let revisions = extension.revisions().await.len();
+    assert_eq!(revisions, 3, "one for the aged CA, one for both");
+    extension.installed("1.0.0").await;
+
+    ask(&api, &package, "yes").await.expect("it is admitted");
+    let refusal = ask(&api, &package, "no").await.expect_err("it is refused");
+    assert!(refusal.contains("the verdict is not yes"), "{refusal}");
+    stop.store(true, Ordering::SeqCst);
+    let (asked, failures) = asking.await.expect("it asks");
+    assert!(asked > 20, "asked {asked} times only");
+    assert_eq!(failures, Vec::<String>::new());
+
+    extension.delete().await;
+    assert_eq!(hooked.leaf().await, None);
+    assert_eq!(hooked.authority().await, None);
+    ask(&api, &package, "no")
+        .await
+        .expect("nobody is asked any more");
+}

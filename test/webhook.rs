@@ -1,0 +1,145 @@
+//! A webhook server outside the cluster, which the API server reaches under the address of a
+//! Service: those of `local-cluster` are loopback addresses.
+//!
+//! It allows an object whose `data.verdict` is `yes`, and closes every connection, so that each
+//! call shows its certificate anew.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::{Value, json};
+
+/// How often the Secret is read, as kubelet carries it into pods, only faster.
+const FOLLOW: Duration = Duration::from_millis(100);
+/// Longest a caller may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+type Config = Arc<Mutex<Option<Arc<ServerConfig>>>>;
+
+/// The server; it ends when it is dropped.
+pub struct Webhook {
+    address: SocketAddr,
+    ended: Arc<AtomicBool>,
+    follower: tokio::task::JoinHandle<()>,
+}
+
+impl Webhook {
+    /// Listens on `address` with the certificate in the Secret `name`, whatever it is at a time.
+    pub fn serve(address: SocketAddr, secrets: Api<Secret>, name: String) -> Self {
+        let listener = TcpListener::bind(address).expect("the address of a Service is loopback");
+        let ended = Arc::new(AtomicBool::new(false));
+        let config = Config::default();
+        let follower = tokio::spawn({
+            let config = Arc::clone(&config);
+            async move {
+                loop {
+                    // A pod keeps the files of a Secret that is gone.
+                    if let Ok(secret) = secrets.get(&name).await
+                        && let Some(new) = server_config(&secret)
+                    {
+                        *config.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
+                    }
+                    tokio::time::sleep(FOLLOW).await;
+                }
+            }
+        });
+        let ending = Arc::clone(&ended);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if ending.load(Ordering::SeqCst) {
+                    return;
+                }
+                let current = config
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .clone();
+                if let (Ok(stream), Some(current)) = (stream, current) {
+                    // A caller that breaks off is no failure of the server.
+                    std::thread::spawn(move || drop(answer(stream, current)));
+                }
+            }
+        });
+        Self {
+            address,
+            ended,
+            follower,
+        }
+    }
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
+        self.follower.abort();
+        // Wakes the listener.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+fn server_config(secret: &Secret) -> Option<Arc<ServerConfig>> {
+    let data = secret.data.as_ref()?;
+    let chain = CertificateDer::from_pem_slice(&data.get("tls.crt")?.0).ok()?;
+    let key = PrivateKeyDer::from_pem_slice(&data.get("tls.key")?.0).ok()?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .ok()?
+        .with_no_client_auth()
+        .with_single_cert(vec![chain], key)
+        .ok()?;
+    Some(Arc::new(config))
+}
+
+fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let connection = ServerConnection::new(config).map_err(std::io::Error::other)?;
+    let mut reader = BufReader::new(StreamOwned::new(connection, stream));
+    let review = read_review(&mut reader)?;
+    let allowed = review["request"]["object"]["data"]["verdict"] == "yes";
+    let mut response = json!({"uid": review["request"]["uid"], "allowed": allowed});
+    if !allowed {
+        response["status"] = json!({"message": "the verdict is not yes"});
+    }
+    let body = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response,
+    })
+    .to_string();
+    let mut stream = reader.into_inner();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        body.len()
+    )?;
+    stream.conn.send_close_notify();
+    stream.flush()
+}
+
+fn read_review(
+    reader: &mut BufReader<StreamOwned<ServerConnection, TcpStream>>,
+) -> std::io::Result<Value> {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let line = line.trim_end().to_ascii_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().map_err(std::io::Error::other)?;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    serde_json::from_slice(&body).map_err(std::io::Error::other)
+}
