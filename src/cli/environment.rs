@@ -77,7 +77,10 @@ struct PropertyEntry {
 
 /// A kind as a file tells it.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "must be `group/version, Kind` or an object with group, version and kind"
+)]
 enum Kind {
     Text(String),
     Members(KindMembers),

@@ -252,6 +252,19 @@ impl Request {
             }
             Err(error) => answer["error"] = Chain(error).to_string().into(),
         }
+        let unfit = resolution
+            .held
+            .iter()
+            .filter_map(|held| match &held.reason {
+                Reason::Unfit(why) => {
+                    Some(json!({"bundle": held.bundle, "because": why.to_string()}))
+                }
+                _ => None,
+            });
+        let unfit: Vec<_> = unfit.collect();
+        if !unfit.is_empty() {
+            answer["held"] = unfit.into();
+        }
         answer
     }
 
