@@ -93,6 +93,22 @@ silence: local-cluster programs ## Prove that 50 settled extensions cost no writ
 silence-corpus: local-cluster programs ## Measure the controller with the real catalog beside the checkout
 	$(CARGO) test --locked --workspace --features olm-test/corpus,olm-test/control-plane --test silence_corpus -- --nocapture
 
+.PHONY: bench
+bench: prerequisites ## Measure resolution and rendering; real data beside the checkout if it is there (OLM_SHARED)
+	$(CARGO) bench --locked --package olm-bench
+
+.PHONY: fuzz
+# Without a sanitizer: there is no unsafe code to watch, and stable Rust will do.
+fuzz: prerequisites ## Fuzz every parser for SECONDS each, in turn (SECONDS=60, TARGETS="bundle catalog config range yaml")
+	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is not installed (cargo install --locked cargo-fuzz)"; exit 1; }
+	@test/fuzz/seed.sh target/fuzz/seeds
+	@for target in $(or $(TARGETS),bundle catalog config range yaml); do \
+	  mkdir -p target/fuzz/corpus/$$target; \
+	  (cd test/fuzz && cargo fuzz run --fuzz-dir . --sanitizer none --target-dir ../../target/fuzz $$target \
+	    ../../target/fuzz/corpus/$$target ../../target/fuzz/seeds/$$target \
+	    -- -max_total_time=$(or $(SECONDS),60) -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1); \
+	done
+
 ##@ Keep it clean
 
 .PHONY: lint

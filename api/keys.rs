@@ -22,6 +22,9 @@ pub mod label {
     /// CRDs kept by the uninstall policy `RetainCRDs`: name of the ClusterExtension.
     pub const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
 
+    /// ClusterServiceVersions of OLM Classic: the namespace this is a copy from.
+    pub const COPIED_FROM: &str = "olm.copiedFrom";
+
     /// Value of [`OWNER_KIND`].
     pub const OWNER_KIND_EXTENSION: &str = "ClusterExtension";
     /// Value of [`MANAGED_BY`].
@@ -73,6 +76,8 @@ pub mod annotation {
     pub const TARGET_NAMESPACES: &str = "olm.targetNamespaces";
     /// Pod templates of a bundle's Deployments: namespace the operator runs in.
     pub const OPERATOR_NAMESPACE: &str = "olm.operatorNamespace";
+    /// ClusterServiceVersions of OLM Classic: the properties of their bundle.
+    pub const CSV_PROPERTIES: &str = "operatorframework.io/properties";
     /// Left by `kubectl apply` of old; never carried into a revision.
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -176,6 +181,8 @@ pub mod property {
 
 /// Fixed names.
 pub mod name {
+    /// Phase of a ClusterServiceVersion of OLM Classic that is installed.
+    pub const CSV_SUCCEEDED: &str = "Succeeded";
     /// Namespace of the controller unless told otherwise.
     pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
     /// Type of the Secrets that hold the objects of a revision.

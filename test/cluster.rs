@@ -13,6 +13,8 @@ use crate::paths;
 
 const START: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
+/// Lines of its log that [`Controller::last_words`] shows.
+const LAST_LINES: usize = 20;
 
 /// Runs `$@` and kills it (SIGKILL) when our end of the standard input closes, so that no
 /// controller outlives the test that started it; its process id goes to the file `$0`.
@@ -333,6 +335,27 @@ impl Controller {
     /// Returns what the controller has logged so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+    }
+
+    /// Says whether the process still runs, and the end of its log: what helps to understand a
+    /// stall.
+    pub fn last_words(&self) -> String {
+        // Its shell waits for it, so a signal of no effect finds it exactly while it runs.
+        let alive = Command::new("kill")
+            .args(["-0", &self.pid().to_string()])
+            .stderr(Stdio::null())
+            .status();
+        let state = match alive {
+            Ok(status) if status.success() => "runs",
+            Ok(_) | Err(_) => "is gone",
+        };
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().rev().take(LAST_LINES).collect();
+        let lines: Vec<&str> = lines.into_iter().rev().collect();
+        format!(
+            "the controller {state}; its log ends:\n{}",
+            lines.join("\n")
+        )
     }
 
     /// Returns the process id of the controller.

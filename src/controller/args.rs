@@ -100,6 +100,15 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = CatalogPolicy::Provable)]
     pub catalog_unavailability_policy: CatalogPolicy,
 
+    /// What counts as installed when declared dependencies are judged.
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "clusterextensions"
+    )]
+    pub constraint_providers: Vec<ConstraintProvider>,
+
     /// How often objects are looked at whose kind the account may not watch.
     #[arg(long, default_value = "5m", value_parser = duration)]
     pub managed_resync_interval: Duration,
@@ -202,6 +211,17 @@ pub enum CatalogPolicy {
     /// The others are used unless the missing one has a higher priority.
     #[value(name = "BestEffort")]
     BestEffort,
+}
+
+/// What meets declared dependencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ConstraintProvider {
+    /// Installed `ClusterExtensions`; they always count.
+    #[value(name = "clusterextensions")]
+    ClusterExtensions,
+    /// `ClusterServiceVersions` of OLM Classic that succeeded.
+    #[value(name = "csvs")]
+    Csvs,
 }
 
 /// What happens to an uninstall whose account no longer works.
@@ -340,6 +360,12 @@ impl Args {
                 .map(|(_, certificates)| certificates),
             None => Some(WebhookCertificates::Auto),
         }
+    }
+
+    /// Says whether what OLM Classic installed meets declared dependencies.
+    pub fn counts_classic(&self) -> bool {
+        self.constraint_providers
+            .contains(&ConstraintProvider::Csvs)
     }
 
     /// Says whether a part runs, given the name the program was started under.

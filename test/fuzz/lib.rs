@@ -2,7 +2,9 @@
 
 use olm_core::bundle::{Bundle, Files};
 use olm_core::config::Features;
-use olm_core::render::{RenderError, Rendered, RolePlacement, Settings, render_configured};
+use olm_core::render::{
+    CertificateProvider, RenderError, Rendered, RolePlacement, Settings, render_configured,
+};
 use olm_core::yaml;
 
 /// Begins a line that names a file; what follows up to the next one is its content.
@@ -33,11 +35,9 @@ pub fn render(bundle: &Bundle, inline: Option<&str>) -> Result<Rendered, RenderE
     let settings = Settings {
         install_namespace: "inst-ns",
         inline: inline.as_ref(),
-        features: Features {
-            single_own_namespace: true,
-            webhooks: true,
-        },
+        features: Features::default(),
         role_placement: RolePlacement::default(),
+        certificates: Some(CertificateProvider::CertManager),
     };
     render_configured(bundle, &settings)
 }

@@ -3,6 +3,9 @@
 //! Every difference is named here with its number in rendering.md section 8, so that a new one
 //! fails the test.
 
+#[path = "render_corpus/known.rs"]
+mod known;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read as _;
@@ -17,6 +20,8 @@ use olm_core::render::{CertificateProvider, RenderOptions, RolePlacement, render
 use olm_test::bundles::read_files;
 use olm_test::paths::shared_data;
 use serde_json::Value;
+
+use known::{Kind, Known, Named, known};
 
 fn load(directory: &Path) -> Result<Bundle, String> {
     let files = read_files(directory).unwrap();
@@ -184,83 +189,6 @@ fn compare(ours: Vec<Object>, theirs: Vec<Value>) -> Vec<String> {
     found
 }
 
-/// What of a render is expected not to be equal.
-struct Known {
-    /// The rule of rendering.md that says why.
-    rule: &'static str,
-    kind: Kind,
-}
-
-enum Kind {
-    /// We refuse what upstream renders; the leading text.
-    Refused(&'static str),
-    /// The differences, each containing one of these texts; all of them must occur.
-    Differs(&'static [&'static str]),
-}
-
-const fn refused(rule: &'static str, text: &'static str) -> Option<Known> {
-    let kind = Kind::Refused(text);
-    Some(Known { rule, kind })
-}
-
-const fn differs(rule: &'static str, texts: &'static [&'static str]) -> Option<Known> {
-    let kind = Kind::Differs(texts);
-    Some(Known { rule, kind })
-}
-
-/// The bundles that render differently, and the rule that says so (section 8, 4.8, 6.2).
-fn known(directory: &str, source: &str) -> Option<Known> {
-    match directory {
-        "azure-service-operator/1.0.27207" | "cluster-aas-operator/0.1.5" => {
-            refused("R7", "error parsing objects in ")
-        }
-        "cockroachdb/2.1.1" | "group-sync-operator/0.0.11" | "oadp-operator/0.2.6" => {
-            refused("R6", "unsupported bundle: custom resource definition ")
-        }
-        // A zero value of the bundle stays where upstream's typed decoding drops it.
-        "deployment-validation-operator/0.7.12" => differs(
-            "6.2",
-            &["containers[0].env[0].value: ours \"\", upstream null"],
-        ),
-        "windup-operator/0.0.21" => differs(
-            "6.2",
-            &[
-                "livenessProbe.initialDelaySeconds: ours 0, upstream null",
-                "readinessProbe.initialDelaySeconds: ours 0, upstream null",
-            ],
-        ),
-        "community-kubevirt-hyperconverged/1.18.1" => {
-            differs("6.2", &["preserveUnknownFields: ours false, upstream null"])
-        }
-        // Quantities are not canonicalized.
-        "ncn-operator/0.3.18" => differs("4.8", &["cpu: ours \"1000m\", upstream \"1\""]),
-        // No annotation `null`.
-        "pelorus-operator/0.0.9" => differs(
-            "R13",
-            &["annotations.olm.properties: ours null, upstream \"null\""],
-        ),
-        // The same ClusterRole twice; a manifest of what is also generated.
-        "nfs-provisioner-operator/0.0.5" | "victoriametrics-operator/0.22.0" => {
-            differs("R2", &["ours 1 times, upstream 2"])
-        }
-        "flink-kubernetes-operator/1.2.0"
-        | "kubernetes-imagepuller-operator/1.1.2"
-        | "opentelemetry-operator/0.158.0" => {
-            differs("R2", &["-service: ours 1 times, upstream 2"])
-        }
-        "tagger/2.1.17" => differs(
-            "R2",
-            &["ServiceAccount inst-ns/tagger: ours 1 times, upstream 2"],
-        ),
-        // Only the chosen source writes `caBundle`.
-        "sn-operator/0.19.7" if source == "service-ca" => differs(
-            "R5",
-            &["annotations.cert-manager.io/inject-ca-from: ours null, upstream"],
-        ),
-        _ => None,
-    }
-}
-
 // rendering.md X10, P3, P6
 #[test]
 fn community_goldens_are_equal_or_named() {
@@ -334,31 +262,6 @@ fn community_goldens_are_equal_or_named() {
     );
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert_eq!(equal_renders + equal_refusals + named.count, 152);
-}
-
-/// The renders that differ as a rule says.
-#[derive(Default)]
-struct Named {
-    count: usize,
-    bundles: BTreeMap<&'static str, BTreeSet<String>>,
-}
-
-impl Named {
-    fn add(&mut self, rule: &'static str, bundle: &str) {
-        self.count += 1;
-        let bundles = self.bundles.entry(rule).or_default();
-        bundles.insert(bundle.to_owned());
-    }
-}
-
-impl std::fmt::Display for Named {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (rule, bundles) in &self.bundles {
-            let bundles = bundles.iter().map(String::as_str).collect::<Vec<_>>();
-            writeln!(out, "{rule}: {}", bundles.join(", "))?;
-        }
-        Ok(())
-    }
 }
 
 fn expected(found: &[String], want: &[&str]) -> bool {

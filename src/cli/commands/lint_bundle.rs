@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 use olm_core::bundle::{self, Bundle, Csv, Files, mode};
 use olm_core::config::Features;
-use olm_core::error::Chain;
+use olm_core::error::{Chain, quote};
 use olm_core::gate::max_openshift_version;
 use olm_core::render::{
     CertificateProvider, RenderError, RenderOptions, RolePlacement, check_support, render,
@@ -102,6 +102,7 @@ impl Report {
             Vec::new()
         });
         self.warnings.extend(bundle.warnings.iter().cloned());
+        self.warnings.extend(unknown_modes(&bundle.csv));
         self.description = Some(Description::of(bundle, constraints));
     }
 
@@ -151,6 +152,21 @@ impl Report {
         sheet.lines("Warnings", self.warnings.iter().cloned());
         Ok(sheet.write(out)?)
     }
+}
+
+/// Warns of misspelt install modes, which count as if they were not there.
+fn unknown_modes(csv: &Csv) -> Vec<String> {
+    let known = [
+        mode::ALL_NAMESPACES,
+        mode::MULTI_NAMESPACE,
+        mode::OWN_NAMESPACE,
+        mode::SINGLE_NAMESPACE,
+    ];
+    let modes = csv.supported_modes().into_iter();
+    modes
+        .filter(|mode| !known.contains(mode))
+        .map(|mode| format!("install mode {} is unknown and ignored", quote(mode)))
+        .collect()
 }
 
 /// Returns one target for each install mode that is offered.

@@ -1,6 +1,7 @@
 //! `kubectl olm rbac` as a user runs it, on the sample bundles of the demo.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -108,4 +109,43 @@ fn refused_bundle_is_named() {
         text,
         "error: hack/demo/crds: open metadata/annotations.yaml: no such file or directory\n"
     );
+}
+
+/// Writes a bundle with a webhook into a folder.
+fn hooked() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    fs::create_dir(root.join("manifests")).unwrap();
+    fs::create_dir(root.join("metadata")).unwrap();
+    let annotations = "annotations: {operators.operatorframework.io.bundle.package.v1: pot}";
+    fs::write(root.join("metadata/annotations.yaml"), annotations).unwrap();
+    let csv = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\n\
+        metadata: {name: pot.v1}\nspec:\n  installModes: [{type: AllNamespaces, supported: true}]\n  \
+        install: {spec: {deployments: [{name: pot}]}}\n  \
+        webhookdefinitions: [{type: ValidatingAdmissionWebhook, generateName: v.example.com, \
+        deploymentName: pot}]\n";
+    fs::write(root.join("manifests/csv.yaml"), csv).unwrap();
+    directory
+}
+
+// rendering.md 4.11: the account writes what the source of certificates takes
+#[test]
+fn rights_for_certificates_follow_their_source() {
+    let bundle = hooked();
+    let granted = |flags: &[&str]| {
+        let account = ["-n", "ops", "--service-account", "installer"];
+        let bundle = [bundle.path().to_str().unwrap()];
+        let text = stdout(&[&bundle, &account[..], flags].concat());
+        ["secrets", "certificates", "issuers"].map(|plural| text.contains(&format!("- {plural}\n")))
+    };
+    assert_eq!(
+        granted(&[]),
+        [true, true, true],
+        "the controller may choose any"
+    );
+    let source = |name| granted(&["--webhook-certificates", name]);
+    assert_eq!(source("self-signed"), [true, false, false]);
+    assert_eq!(source("cert-manager"), [false, true, true]);
+    assert_eq!(source("service-ca"), [false, false, false]);
+    assert_eq!(source("none"), [false, false, false]);
 }

@@ -160,3 +160,25 @@ fn wrong_usage_exits_with_two() {
         2
     );
 }
+
+// rendering.md W11: what the controller adds at run time is said, not made up
+#[test]
+fn the_certificate_of_the_controller_is_announced() {
+    let hooked = bundle(
+        "{installModes: [{type: AllNamespaces, supported: true}], install: {spec: {deployments: \
+          [{name: pot}]}}, webhookdefinitions: [{type: ValidatingAdmissionWebhook, generateName: \
+          v.example.com, deploymentName: pot}]}",
+    );
+    let flags = ["-n", "ops", "--webhook-certificates", "self-signed"];
+    let (code, out, notices) = render(hooked.path(), &flags);
+    assert_eq!(code, 0, "{notices}");
+    assert!(out.contains("secretName: pot-service-cert"), "{out}");
+    assert!(
+        !out.contains("caBundle") && !out.contains("kind: Secret"),
+        "{out}"
+    );
+    assert_eq!(
+        notices,
+        "the controller adds Secret ops/pot-service-cert and, where it is called from, `caBundle`\n"
+    );
+}

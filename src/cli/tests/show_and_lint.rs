@@ -57,7 +57,7 @@ fn rich() -> tempfile::TempDir {
         ],
         "install": {"spec": {
             "deployments": [{"name": "pot", "spec": {"template": {"spec":
-                {"serviceAccountName": "elsewhere"}}}}],
+                {"serviceAccountName": "elsewhere", "containers": [{"name": "pot"}]}}}}],
             "permissions": [{"serviceAccountName": "pot",
                 "rules": [rule(json!(["get"]), "configmaps")]}],
             "clusterPermissions": [{"serviceAccountName": "pot",

@@ -49,8 +49,9 @@ impl Observed<'_> {
         revision: &Revision,
         memo: &Memo,
     ) -> Result<(), kube::Error> {
-        let mut desired = desired_object(&self.wanted.object, &revision.mark, self.live.as_ref());
-        desired.metadata_mut().remove("resourceVersion");
+        // The resource version stays in: without it the question would be put to whatever is there
+        // by now, and two revisions that take an object from a third would both be its controller.
+        let desired = desired_object(&self.wanted.object, &revision.mark, self.live.as_ref());
         let answer = match self.live {
             Some(_) => self.endpoint.try_apply(&desired).await,
             None => self.endpoint.create(&desired, true).await,

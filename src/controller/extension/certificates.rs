@@ -132,7 +132,7 @@ impl Pass {
         let issued = ctx.issuer.issue(&owner, account, *prepared, published, now);
         let kept = issued.await?;
         self.certificates_kept = true;
-        self.note_certificates(extension, kept, ctx).await;
+        self.note_certificates(extension, kept, SOONEST, ctx).await;
         Ok(())
     }
 
@@ -171,14 +171,22 @@ impl Pass {
         }
         let now = Timestamp::now();
         match ctx.issuer.keep(&owner(extension), account, now).await {
-            Ok(kept) => self.note_certificates(extension, kept, ctx).await,
+            // What is due besides takes a pass that gets further.
+            Ok(kept) => self.note_certificates(extension, kept, POLL, ctx).await,
             Err(error) => {
                 tracing::warn!(error = %Chain(&error), "certificates of webhooks not kept");
+                self.look_again_within(POLL);
             }
         }
     }
 
-    async fn note_certificates(&mut self, extension: &ClusterExtension, kept: Kept, ctx: &Context) {
+    async fn note_certificates(
+        &mut self,
+        extension: &ClusterExtension,
+        kept: Kept,
+        soonest: Duration,
+        ctx: &Context,
+    ) {
         for said in kept.said {
             let (type_, reason) = if said.is_warning {
                 (EventType::Warning, "CertificateReplaced")
@@ -187,19 +195,20 @@ impl Pass {
             };
             ctx.tell(extension, type_, reason, said.note).await;
         }
-        let next = kept.next.map(|next| {
+        if let Some(next) = kept.next {
             let left = next.duration_since(Timestamp::now());
-            // A second more, so that the moment has passed for certain when we look.
-            Duration::try_from(left).unwrap_or_default() + SOONEST
-        });
-        let polled = ctx
-            .issuer
-            .polls(&extension.name_any())
-            .then(|| jittered(POLL));
-        for delay in next.into_iter().chain(polled) {
-            let sooner = self.look_again.unwrap_or_else(crate::backoff::resync);
-            self.look_again = Some(sooner.min(delay));
+            // A little more, so that the moment has passed for certain when we look.
+            let left = Duration::try_from(left).unwrap_or_default() + SOONEST;
+            self.look_again_within(left.max(soonest));
         }
+        if ctx.issuer.polls(&extension.name_any()) {
+            self.look_again_within(jittered(POLL));
+        }
+    }
+
+    fn look_again_within(&mut self, delay: Duration) {
+        let planned = self.look_again.unwrap_or(delay);
+        self.look_again = Some(planned.min(delay));
     }
 }
 

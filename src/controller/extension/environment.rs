@@ -15,13 +15,13 @@ use futures::channel::mpsc;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Provider, ServedKinds};
-use olm_core::revision::{installed_by_owner, provider};
+use olm_core::revision::{csv_provider, installed_by_owner, provider};
 use olm_core::version::Version;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -39,12 +39,16 @@ const AFTER_CHANGE: [Duration; 4] = [
 ];
 /// When to read it although nothing seems to have changed: a cluster is updated, too.
 const REGULARLY: Duration = Duration::from_mins(10);
+/// How often extensions look at what OLM Classic has installed, where that counts.
+const CLASSIC: Duration = Duration::from_mins(1);
 /// News that may wait; each of them wakes everybody concerned, so one is enough.
 const WAITING: usize = 1;
 /// The cluster around the extensions.
 pub struct Surroundings {
     client: Client,
     system_namespace: String,
+    /// Whether what OLM Classic installed counts.
+    classic: bool,
     served: watch::Sender<Option<Served>>,
     /// The kinds that revisions define, by uid: a revision never changes them.
     defined: Mutex<HashMap<String, BTreeSet<GroupVersionKind>>>,
@@ -62,11 +66,18 @@ struct Served {
 
 impl Surroundings {
     /// Returns the surroundings, and the receiver that says when they have changed.
-    pub fn new(client: Client, system_namespace: String) -> (Self, mpsc::Receiver<()>) {
+    ///
+    /// With `classic`, `ClusterServiceVersion`s of OLM Classic count as installed, too.
+    pub fn new(
+        client: Client,
+        system_namespace: String,
+        classic: bool,
+    ) -> (Self, mpsc::Receiver<()>) {
         let (wake, woken) = mpsc::channel(WAITING);
         let surroundings = Self {
             client,
             system_namespace,
+            classic,
             served: watch::Sender::new(None),
             defined: Mutex::default(),
             concerned: Mutex::default(),
@@ -80,6 +91,7 @@ impl Surroundings {
         let mut changes = Box::pin(changes(&self.client));
         let mut step = AFTER_CHANGE.len() - 1;
         let mut due = Instant::now();
+        let mut classic = tokio::time::interval(CLASSIC);
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(due) => {
@@ -87,6 +99,8 @@ impl Surroundings {
                     step += 1;
                     due = Instant::now() + AFTER_CHANGE.get(step).copied().unwrap_or(REGULARLY);
                 }
+                // Nobody is told of changes of OLM Classic: its objects change all the time.
+                _ = classic.tick(), if self.classic => self.changed(),
                 Some(()) = changes.next() => {
                     step = 0;
                     due = due.min(Instant::now() + AFTER_CHANGE[0]);
@@ -194,6 +208,9 @@ impl Surroundings {
                 providers.push(provider(&name, revision, defined));
             }
         }
+        if self.classic {
+            providers.extend(classic_providers(&self.client).await?);
+        }
         Ok(providers)
     }
 
@@ -216,6 +233,28 @@ impl Surroundings {
             }
         }
     }
+}
+
+/// Reads what OLM Classic has installed; nothing where it is not.
+async fn classic_providers(client: &Client) -> Result<Vec<Provider>, kube::Error> {
+    let (group, version) = ("operators.coreos.com", "v1alpha1");
+    let resource = ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: format!("{group}/{version}"),
+        kind: "ClusterServiceVersion".to_owned(),
+        plural: "clusterserviceversions".to_owned(),
+    };
+    let listed = Api::<DynamicObject>::all_with(client.clone(), &resource)
+        .list(&ListParams::default().match_any())
+        .await;
+    let listed = match listed {
+        Ok(listed) => listed.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let values = listed.into_iter().map(serde_json::to_value);
+    Ok(values.filter_map(|csv| csv_provider(&csv.ok()?)).collect())
 }
 
 /// Says when a CRD or an API service came, changed or went.

@@ -15,7 +15,7 @@ use olm_core::status::Note;
 use olm_core::status::extension::text;
 use olm_core::version::{Version, VersionRelease};
 
-use super::pass::Pass;
+use super::pass::{Offered, Pass};
 use super::resolve::Question;
 use super::target::Target;
 use super::telling::Telling;
@@ -61,7 +61,7 @@ impl Pass {
             }
             self.tell(EventType::Normal, "UpgradeAvailable", message);
         }
-        self.update = Some(offered);
+        self.update = offered.map_or(Offered::Nothing, Offered::Update);
     }
 
     fn tell(&mut self, type_: EventType, reason: &'static str, note: String) {
@@ -84,13 +84,13 @@ pub(super) fn headline(
     request: &Request,
     catalogs: &[Catalog<'_>],
     environment: &Environment,
-    options: &Options,
+    options: Options,
     resolution: &Resolution<'_>,
 ) -> Option<Headline> {
     if resolution.result.is_ok() && resolution.held.is_empty() {
         return None;
     }
-    explain(request, catalogs, environment, options).headline()
+    explain(request, catalogs, environment, &options).headline()
 }
 
 /// Returns the newer version that is offered and not taken.
@@ -98,7 +98,7 @@ pub(super) fn offered(
     question: &Question<'_>,
     request: &Request,
     catalogs: &[Catalog<'_>],
-    options: &Options,
+    options: Options,
     resolution: &Resolution<'_>,
 ) -> Option<UpdateStatus> {
     let installed = version_of(question.installed.as_ref()?)?;
@@ -109,7 +109,7 @@ pub(super) fn offered(
         (None, Some(selected)) => &selected.version,
         (None, None) => &installed,
     };
-    let update = pending(request, catalogs, options, resolution, taken);
+    let update = pending(request, catalogs, &options, resolution, taken);
     let chosen = selected.filter(|it| it.version.precedence(&installed).is_gt());
     if let Some(chosen) = chosen.filter(|_| question.policy.paused) {
         let version = chosen.version.recorded();
@@ -119,7 +119,7 @@ pub(super) fn offered(
             newest: newest.unwrap_or_else(|| version.clone()),
             catalog: chosen.catalog.to_owned(),
             reason: reasons::PAUSED.to_owned(),
-            message: format!("{version} is available; {}", text::PAUSED),
+            message: format!("{version} is available; {}", text::paused()),
             version: Some(version),
         });
     }

@@ -14,7 +14,9 @@ use olm_api::{
 };
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
-use olm_core::render::{CertificateProvider, CertificateSource, certificate_needs};
+use olm_core::render::{
+    CertificateProvider, CertificateRequest, CertificateSource, certificate_needs,
+};
 use olm_core::revision::{self, Account, Change, Desired};
 use olm_core::status::Note;
 use olm_core::status::deprecation::Deprecations;
@@ -30,7 +32,7 @@ use super::target::{Course, Target, course};
 use super::telling::Telling;
 use super::{Context, observe};
 use crate::backoff::{jittered, resync};
-use crate::objectset::{list_revisions, pause, plan_revision, write_revision};
+use crate::objectset::{Written, list_revisions, pause, plan_revision, write_revision};
 
 /// How often a roll-out is looked at although its revision tells how it goes on: news that never
 /// came costs no more than this.
@@ -47,8 +49,8 @@ pub(super) struct Pass {
     pub(super) notes: Vec<Note>,
     /// What Events tell; absent when the catalogs were not asked.
     pub(super) told: Option<Vec<Telling>>,
-    /// The newer version that is offered and not taken; absent when the catalogs were not asked.
-    pub(super) update: Option<Option<UpdateStatus>>,
+    /// The newer version that is offered and not taken.
+    pub(super) update: Offered,
     /// Whether nothing is applied, because the annotation says so.
     pub(super) paused: bool,
     /// When to look again although nothing changes.
@@ -69,6 +71,18 @@ pub(super) enum Asked {
     Known(Deprecations),
 }
 
+/// The newer version that is offered and not taken.
+#[derive(Debug, Default)]
+pub(super) enum Offered {
+    /// The catalogs were not asked.
+    #[default]
+    NotAsked,
+    /// There is none.
+    Nothing,
+    /// This one.
+    Update(UpdateStatus),
+}
+
 /// What a pass works towards.
 pub(super) struct Goal {
     pub(super) target: Target,
@@ -76,6 +90,13 @@ pub(super) struct Goal {
     pub(super) held: Option<ExtensionError>,
     /// Whether no edge of the catalog allows the step.
     pub(super) forced: bool,
+}
+
+/// A revision and the certificates it needs.
+struct Plan<'a> {
+    desired: Desired,
+    certificates: Certificates,
+    requests: &'a [CertificateRequest],
 }
 
 impl Goal {
@@ -165,11 +186,12 @@ impl Pass {
     pub(super) fn next_look(&self) -> Duration {
         let revisions = self.revisions.as_deref().unwrap_or_default();
         let rolling = !revision::states(revisions).rolling.is_empty();
-        match self.look_again {
-            Some(delay) => delay,
-            None if rolling => jittered(LOOK_AT_ROLL_OUT),
-            None => resync(),
-        }
+        let usual = if rolling {
+            jittered(LOOK_AT_ROLL_OUT)
+        } else {
+            resync()
+        };
+        self.look_again.map_or(usual, |delay| usual.min(delay))
     }
 
     /// Makes the revision of the goal, if it is not there.
@@ -211,35 +233,13 @@ impl Pass {
             }
             Err(error) => return Err(failed(error)),
         };
-        let mut desired = desired(extension, account, target, resolved.digest(), &content);
-        let provider = certificates.provider();
-        if let Some(provider) = &provider {
-            let source = provider.source().to_string();
-            desired
-                .annotations
-                .insert(policy::WEBHOOK_CERTIFICATES.to_owned(), source);
-        }
-        let namespace = &ctx.settings.system_namespace;
-        let write = async {
-            let change = plan_revision(&ctx.client, namespace, &desired, revisions).await?;
-            let rolled_out = change == Change::Unchanged && is_rolled_out(revisions);
-            self.issue_certificates(extension, account, certificates, rolled_out, ctx)
-                .await?;
-            let written =
-                write_revision(&ctx.client, namespace, &desired, revisions, change).await?;
-            if recorded(revisions) == Some(CertificateSource::SelfSigned) {
-                let wanted = match &provider {
-                    Some(CertificateProvider::CertManager | CertificateProvider::ServiceCa) => None,
-                    Some(CertificateProvider::SelfSigned { .. }) | None => {
-                        Some(content.certificate_requests.as_slice())
-                    }
-                };
-                self.retire_certificates(extension, account, wanted, rolled_out, ctx)
-                    .await?;
-            }
-            Ok::<_, ContentError>(written)
+        let plan = Plan {
+            desired: desired(extension, account, target, resolved.digest(), &content),
+            requests: &content.certificate_requests,
+            certificates,
         };
-        let written = write.await.map_err(failed)?;
+        let written = self.write(extension, account, plan, revisions, ctx).await;
+        let written = written.map_err(failed)?;
         if written.change != Change::Unchanged {
             self.announce(extension, goal, &written.name, revisions, ctx)
                 .await;
@@ -249,6 +249,44 @@ impl Pass {
             self.revisions = Some(revisions);
         }
         Ok(())
+    }
+
+    /// Writes a revision, its certificates before it, and removes certificates that it does not
+    /// need.
+    async fn write(
+        &mut self,
+        extension: &ClusterExtension,
+        account: &Account,
+        plan: Plan<'_>,
+        revisions: &[ClusterObjectSet],
+        ctx: &Context,
+    ) -> Result<Written, ContentError> {
+        let Plan {
+            mut desired,
+            certificates,
+            requests,
+        } = plan;
+        let provider = certificates.provider();
+        if let Some(provider) = &provider {
+            let source = provider.source().to_string();
+            let key = policy::WEBHOOK_CERTIFICATES.to_owned();
+            desired.annotations.insert(key, source);
+        }
+        let namespace = &ctx.settings.system_namespace;
+        let change = plan_revision(&ctx.client, namespace, &desired, revisions).await?;
+        let rolled_out = change == Change::Unchanged && is_rolled_out(revisions);
+        self.issue_certificates(extension, account, certificates, rolled_out, ctx)
+            .await?;
+        let written = write_revision(&ctx.client, namespace, &desired, revisions, change).await?;
+        if recorded(revisions) == Some(CertificateSource::SelfSigned) {
+            let wanted = match provider {
+                Some(CertificateProvider::CertManager | CertificateProvider::ServiceCa) => None,
+                Some(CertificateProvider::SelfSigned { .. }) | None => Some(requests),
+            };
+            self.retire_certificates(extension, account, wanted, rolled_out, ctx)
+                .await?;
+        }
+        Ok(written)
     }
 
     /// Tells of a new revision.

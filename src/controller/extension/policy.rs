@@ -48,7 +48,7 @@ pub enum PolicyError {
         found: String,
         /// Why it is none.
         #[source]
-        cause: VersionReleaseError,
+        cause: Box<VersionReleaseError>,
     },
 }
 
@@ -80,7 +80,7 @@ fn read<T>(
 fn version(text: &str) -> Result<VersionRelease, PolicyError> {
     VersionRelease::legacy(text).map_err(|cause| PolicyError::Version {
         found: text.to_owned(),
-        cause,
+        cause: Box::new(cause),
     })
 }
 

@@ -14,7 +14,7 @@ use olm_core::status::extension::{
 use olm_core::status::{remove_condition, sanitize};
 
 use super::error::ExtensionError;
-use super::pass::{Asked, Pass};
+use super::pass::{Asked, Offered, Pass};
 use super::target::Target;
 use crate::fetch::Known;
 
@@ -52,8 +52,10 @@ pub(super) fn status(
         },
         now,
     );
-    if let Some(update) = &pass.update {
-        status.update.clone_from(update);
+    match &pass.update {
+        Offered::NotAsked => {}
+        Offered::Nothing => status.update = None,
+        Offered::Update(update) => status.update = Some(update.clone()),
     }
     if pass.paused {
         paused().put(&mut status.conditions, extension.metadata.generation, now);

@@ -55,20 +55,20 @@ impl Pass {
             dependencies: ctx.settings.dependencies,
         };
         let started = Instant::now();
-        let (resolution, environment) = decide(&question, &request, &catalogs, &options, ctx).await;
+        let (resolution, environment) = decide(&question, &request, &catalogs, options, ctx).await;
         count(&resolution, started, ctx);
         self.deprecations = deprecations(&resolution, &known).map_or(Asked::Unknown, Asked::Known);
         let headline = match question.rolling {
             // What would be chosen instead is of no interest.
             Some(_) => None,
-            None => headline(&request, &catalogs, &environment, &options, &resolution),
+            None => headline(&request, &catalogs, &environment, options, &resolution),
         };
         self.explain(&resolution, headline);
         self.offer(offered(
             &question,
             &request,
             &catalogs,
-            &options,
+            options,
             &resolution,
         ));
         self.goal(question, &resolution, ctx)
@@ -157,7 +157,7 @@ async fn decide<'a>(
     question: &Question<'_>,
     request: &Request,
     catalogs: &'a [Catalog<'a>],
-    options: &Options,
+    options: Options,
     ctx: &Context,
 ) -> (Resolution<'a>, Environment) {
     let name = question.extension.name_any();
@@ -188,9 +188,9 @@ fn answer<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
     environment: &Environment,
-    options: &Options,
+    options: Options,
 ) -> Resolution<'a> {
-    let resolution = resolve::resolve(request, catalogs, environment, options);
+    let resolution = resolve::resolve(request, catalogs, environment, &options);
     let Some(approved) = &question.policy.approved else {
         return resolution;
     };
@@ -202,7 +202,7 @@ fn answer<'a>(
     }
     let mut exactly = request.clone();
     exactly.filter.version = Some(approved.version.to_string());
-    let released = resolve::resolve(&exactly, catalogs, environment, options);
+    let released = resolve::resolve(&exactly, catalogs, environment, &options);
     match released.result {
         Ok(_) => released,
         Err(_) => resolution,

@@ -12,6 +12,7 @@ use olm_api::{
     ResolvedCatalogSource, ResolvedImageSource,
 };
 use olm_core::catalog::read;
+use olm_core::error::Chain;
 use olm_core::status::catalog as texts;
 use rstest::rstest;
 use tempfile::TempDir;

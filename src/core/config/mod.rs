@@ -154,7 +154,7 @@ pub fn configure(
         match (key, map.get(key)) {
             (WATCH_NAMESPACE, value) if offer.has_watch_namespace() => {
                 let value = value.unwrap_or(&Value::Null);
-                let details = watch::findings(&offer, install_namespace, value);
+                let details = watch::findings(offer, install_namespace, value);
                 findings.details.extend(details);
             }
             (DEPLOYMENT_CONFIG, Some(value)) if features.deployment_config => {

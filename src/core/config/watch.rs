@@ -54,7 +54,7 @@ impl Offer {
 }
 
 /// Returns what is wrong with the value of `watchNamespace`, an absent one being null.
-pub(super) fn findings(offer: &Offer, install_namespace: &str, value: &Value) -> Vec<String> {
+pub(super) fn findings(offer: Offer, install_namespace: &str, value: &Value) -> Vec<String> {
     if value.is_null() {
         return if offer.all {
             Vec::new()
@@ -75,7 +75,7 @@ pub(super) fn findings(offer: &Offer, install_namespace: &str, value: &Value) ->
 }
 
 /// Checks the format, and only where that holds length and pattern.
-fn name_findings(offer: &Offer, install_namespace: &str, name: &str) -> Vec<String> {
+fn name_findings(offer: Offer, install_namespace: &str, name: &str) -> Vec<String> {
     if !install_namespace.is_empty()
         && let Some((format, reason)) = format_fault(offer, install_namespace, name)
     {
@@ -105,7 +105,7 @@ fn name_findings(offer: &Offer, install_namespace: &str, name: &str) -> Vec<Stri
     details
 }
 
-fn format_fault(offer: &Offer, namespace: &str, name: &str) -> Option<(&'static str, String)> {
+fn format_fault(offer: Offer, namespace: &str, name: &str) -> Option<(&'static str, String)> {
     let format = offer.format()?;
     if format == OWN_NAMESPACE && name != namespace {
         let reason = format!(

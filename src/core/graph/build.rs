@@ -2,23 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Edge, Graph, Kind, Lane, Mark, Node};
+use super::edge::{Entries, kind, named_edges, range_edges, taken};
+use super::model::{Edge, Graph, Lane, Mark, Node};
 use super::path::{Step, path};
-use super::text::{MAX_DETAIL, MAX_LABEL, natural, shown};
+use super::text::{MAX_DETAIL, MAX_LABEL, named, natural, shown};
 use super::{GraphError, Options, fold};
 use crate::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
 use crate::error::Chain;
 use crate::resolve::{
-    Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic, resolve,
+    self, Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic,
 };
-use crate::version::{Version, VersionRelease};
+use crate::version::VersionRelease;
 
-/// The most ranges of a channel that are looked at, from the highest entry down.
-const MAX_RANGES: usize = 100;
 /// The most channels drawn unless all are asked for.
 const MAX_CHANNELS: usize = 64;
-/// The most bundles named in a sentence.
-const MAX_NAMED: usize = 4;
 
 /// Makes the graph of a package.
 pub(super) fn graph(
@@ -37,7 +34,7 @@ pub(super) fn graph(
     names.truncate(names.len() - left_out);
     let resolve = |request: &Request| {
         let catalogs = std::slice::from_ref(catalog);
-        resolve(request, catalogs, environment, &options.resolve)
+        resolve::resolve(request, catalogs, environment, &options.resolve)
     };
     let resolution = resolve(request);
     let steps = path(request, &resolution, resolve);
@@ -116,9 +113,6 @@ struct Scene<'a> {
     steps: &'a [Step],
     classic: BTreeMap<&'a str, &'a ClassicStep<'a>>,
 }
-
-/// The entries of a channel by name; of several with one name all count.
-type Entries<'a> = BTreeMap<&'a str, Vec<&'a Entry>>;
 
 impl<'a> Scene<'a> {
     fn lane(&self, name: &str) -> Option<Lane> {
@@ -395,113 +389,6 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Returns the edges made by names; of several between two bundles the strongest.
-fn named_edges(
-    entries: &Entries<'_>,
-    index: &BTreeMap<&str, usize>,
-) -> BTreeMap<(usize, usize), Edge> {
-    let mut edges = BTreeMap::new();
-    let mut add = |from: &str, to: &str, kind| {
-        if let (Some(&from), Some(&to)) = (index.get(from), index.get(to))
-            && from != to
-        {
-            edges
-                .entry((from, to))
-                .or_insert_with(|| Edge::new(from, to, kind));
-        }
-    };
-    let all = || entries.values().flatten();
-    for entry in all() {
-        add(&entry.replaces, &entry.name, Kind::Replaces);
-    }
-    for entry in all() {
-        for skipped in &entry.skips {
-            add(skipped, &entry.name, Kind::Skips);
-        }
-    }
-    edges
-}
-
-/// Returns an edge for each node that leads nowhere by name: to the highest entry whose range
-/// contains it. More lines would cover everything else, and each range is written beside its entry.
-fn range_edges(
-    entries: &Entries<'_>,
-    nodes: &[Node],
-    others: &BTreeMap<(usize, usize), Edge>,
-) -> Vec<Edge> {
-    let leading: BTreeSet<usize> = others.keys().map(|(from, _)| *from).collect();
-    let of = |(at, node): (usize, &Node)| {
-        let entries = entries.get(node.name.as_str()).into_iter().flatten();
-        let entries = entries.filter(|entry| entry.skip_range.is_some());
-        entries.map(|entry| (at, *entry)).collect::<Vec<_>>()
-    };
-    let ranges = nodes.iter().enumerate().rev().flat_map(of);
-    let ranges: Vec<(usize, &Entry)> = ranges.take(MAX_RANGES).collect();
-    let edge = |(from, node): (usize, &Node)| {
-        let version = &node
-            .version
-            .as_ref()
-            .filter(|_| !leading.contains(&from))?
-            .version;
-        let leads = |(to, entry): &&(usize, &Entry)| *to != from && contains(entry, version);
-        let (to, entry) = ranges.iter().find(leads)?;
-        Some(range_edge(from, *to, entry))
-    };
-    nodes.iter().enumerate().filter_map(edge).collect()
-}
-
-/// Returns the edge of a step that is taken, drawing it if it was left out before.
-fn taken<'e>(
-    edges: &'e mut BTreeMap<(usize, usize), Edge>,
-    entries: &Entries<'_>,
-    index: &BTreeMap<&str, usize>,
-    from: &Step,
-    to: &str,
-) -> Option<&'e mut Edge> {
-    let (from_at, to_at) = (*index.get(from.name.as_str())?, *index.get(to)?);
-    if from_at == to_at {
-        return None;
-    }
-    let entries = entries.get(to)?;
-    let kind = kind(entries, from)?;
-    let range = || entries.iter().find(|entry| entry.skip_range.is_some());
-    let make = || match (kind, range()) {
-        (Kind::SkipRange, Some(entry)) => range_edge(from_at, to_at, entry),
-        (kind, _) => Edge::new(from_at, to_at, kind),
-    };
-    Some(edges.entry((from_at, to_at)).or_insert_with(make))
-}
-
-fn range_edge(from: usize, to: usize, entry: &Entry) -> Edge {
-    let text = entry.skip_range.as_ref().map(|range| range.text.as_str());
-    Edge {
-        range: shown(text.unwrap_or_default(), MAX_LABEL),
-        ..Edge::new(from, to, Kind::SkipRange)
-    }
-}
-
-/// Returns the strongest way entries may follow a bundle, if any.
-fn kind(entries: &[&Entry], from: &Step) -> Option<Kind> {
-    let version = from.version.as_ref().map(|version| &version.version);
-    let of = |entry: &&Entry| {
-        if entry.replaces == from.name {
-            Some(Kind::Replaces)
-        } else if entry.skips.contains(&from.name) {
-            Some(Kind::Skips)
-        } else {
-            let in_range = version.is_some_and(|version| contains(entry, version));
-            in_range.then_some(Kind::SkipRange)
-        }
-    };
-    entries.iter().filter_map(of).min()
-}
-
-fn contains(entry: &Entry, version: &Version) -> bool {
-    let range = entry.skip_range.as_ref();
-    let range = range.and_then(|range| range.range.as_ref().ok());
-    range.is_some_and(|range| range.contains(version))
-}
-
 fn range_note(entry: &Entry) -> Option<String> {
     let range = entry.skip_range.as_ref()?;
     let invalid = if range.range.is_err() {
@@ -532,27 +419,4 @@ fn follows(entry: &Entry) -> Vec<String> {
         ));
     }
     lines.iter().map(|line| shown(line, MAX_DETAIL)).collect()
-}
-
-/// Returns `<verb> a, b and 3 more`.
-pub(super) fn named(verb: &str, names: &[&str]) -> Option<String> {
-    if names.is_empty() {
-        return None;
-    }
-    // One more is shorter than the words for it.
-    let limit = if names.len() == MAX_NAMED + 1 {
-        MAX_NAMED + 1
-    } else {
-        MAX_NAMED
-    };
-    let first: Vec<String> = names
-        .iter()
-        .take(limit)
-        .map(|name| shown(name, MAX_LABEL))
-        .collect();
-    let more = match names.len().saturating_sub(limit) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    Some(format!("{verb} {}{more}", first.join(", ")))
 }

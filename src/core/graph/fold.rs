@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::build::named;
 use super::model::{Edge, Kind, Lane, Mark, Node};
+use super::text::named;
 
 /// The fewest entries worth drawing together.
 const MIN_GROUP: usize = 3;
@@ -236,29 +236,29 @@ fn merge(lane: &Lane, target: &BTreeMap<usize, usize>) -> Lane {
 }
 
 /// Makes one node of several, the lowest version first.
-fn group(nodes: &[&Node]) -> Node {
-    let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else {
+fn group(members: &[&Node]) -> Node {
+    let (Some(first), Some(last)) = (members.first(), members.last()) else {
         return Node::default();
     };
-    if nodes.len() == 1 {
+    if members.len() == 1 {
         return (*first).clone();
     }
-    let mut details: Vec<String> = nodes
+    let mut details: Vec<String> = members
         .iter()
         .take(MAX_LISTED)
         .filter_map(|node| node.details.first().cloned())
         .collect();
-    if nodes.len() > MAX_LISTED {
-        details.push(format!("and {} more", nodes.len() - MAX_LISTED));
+    if members.len() > MAX_LISTED {
+        details.push(format!("and {} more", members.len() - MAX_LISTED));
     }
-    let mut notes = vec![format!("{} versions", nodes.len())];
+    let mut notes = vec![format!("{} versions", members.len())];
     for kind in [Kind::Skips, Kind::SkipRange] {
-        let noted = |node: &&&Node| {
+        let has_kind = |node: &&&Node| {
             node.notes
                 .iter()
                 .any(|note| note.split(' ').next() == Some(kind.word()))
         };
-        let count = nodes.iter().filter(noted).count();
+        let count = members.iter().filter(has_kind).count();
         if count > 0 {
             notes.push(format!("{count} with {}", kind.word()));
         }
@@ -270,6 +270,6 @@ fn group(nodes: &[&Node]) -> Node {
         marks: first.marks.clone(),
         notes,
         details,
-        count: nodes.len(),
+        count: members.len(),
     }
 }

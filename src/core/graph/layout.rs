@@ -167,6 +167,9 @@ struct Vertex {
     below: Vec<usize>,
 }
 
+/// An end of an edge at one side of a node: where it leads, which edge, and whether it starts there.
+type EdgeEnd = (i64, usize, bool);
+
 #[derive(Debug, Clone, Copy)]
 enum Side {
     Above,
@@ -283,7 +286,7 @@ impl Grid {
     /// Returns the layers in the order of a sweep, each with the side it looks at.
     fn sweep(&self, sweep: usize) -> Vec<(usize, Side)> {
         let rows = 0..self.rows.len();
-        if sweep % 2 == 0 {
+        if sweep.is_multiple_of(2) {
             rows.map(|row| (row, Side::Above)).collect()
         } else {
             rows.rev().map(|row| (row, Side::Below)).collect()
@@ -418,8 +421,7 @@ impl Grid {
     /// Returns where each edge starts and ends, spread over the sides of the nodes.
     fn ports(&self, lane: &Lane, places: &[Place]) -> Vec<(i64, i64)> {
         let mut ports = vec![(0, 0); lane.edges.len()];
-        // By node, side and whether the edge starts there: where edges come from, and which.
-        let mut sides: BTreeMap<(usize, bool), Vec<(i64, usize, bool)>> = BTreeMap::new();
+        let mut sides: BTreeMap<(usize, bool), Vec<EdgeEnd>> = BTreeMap::new();
         let place = |at: usize| places.get(at).copied().unwrap_or_default();
         for (at, (edge, bends)) in lane.edges.iter().zip(&self.bends).enumerate() {
             let (from, to) = (place(edge.from), place(edge.to));

@@ -10,6 +10,7 @@
 
 mod build;
 mod dot;
+mod edge;
 mod fold;
 mod html;
 mod layout;

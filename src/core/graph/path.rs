@@ -4,7 +4,7 @@ use crate::resolve::{Installed, Request, Resolution};
 use crate::version::VersionRelease;
 
 /// The most steps that are followed.
-const MAX_STEPS: usize = 200;
+const MAX_STEPS: usize = 100;
 
 /// One bundle on the way.
 #[derive(Debug, Clone, PartialEq, Eq)]

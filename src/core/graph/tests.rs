@@ -22,6 +22,10 @@ const FORMATS: [Format; 5] = [
     Format::Html,
 ];
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers write entries in place"
+)]
 fn channel(name: &str, entries: Value) -> Value {
     json!({"schema": "olm.channel", "package": "teapot", "name": name, "entries": entries})
 }

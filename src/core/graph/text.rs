@@ -1,9 +1,14 @@
 //! Text of a catalog made safe to show, and escaped for each language.
 
+use std::fmt::Write as _;
+
 /// The most characters of a name or range in a drawing.
 pub(super) const MAX_LABEL: usize = 48;
 /// The most characters of a line of details.
 pub(super) const MAX_DETAIL: usize = 240;
+
+/// The most bundles named in a sentence.
+const MAX_NAMED: usize = 4;
 
 /// Returns a text cut to a number of characters, with everything replaced that is not a visible
 /// character of its own: control characters and those that change the direction of the text.
@@ -40,6 +45,29 @@ fn is_treacherous(character: char) -> bool {
                 | '\u{ffff}'
                 | '\u{e0000}'..='\u{e007f}'
         )
+}
+
+/// Returns `<verb> a, b and 3 more`.
+pub(super) fn named(verb: &str, names: &[&str]) -> Option<String> {
+    if names.is_empty() {
+        return None;
+    }
+    // One more is shorter than the words for it.
+    let limit = if names.len() == MAX_NAMED + 1 {
+        MAX_NAMED + 1
+    } else {
+        MAX_NAMED
+    };
+    let first: Vec<String> = names
+        .iter()
+        .take(limit)
+        .map(|name| shown(name, MAX_LABEL))
+        .collect();
+    let more = match names.len().saturating_sub(limit) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!("{verb} {}{more}", first.join(", ")))
 }
 
 /// Escapes text for XML and HTML, in elements and in quoted attributes alike.
@@ -87,7 +115,7 @@ fn mermaid_line(line: &str) -> String {
         if plain {
             escaped.push(character);
         } else {
-            escaped.push_str(&format!("#{};", u32::from(character)));
+            let _ = write!(escaped, "#{};", u32::from(character));
         }
         before = character;
     }

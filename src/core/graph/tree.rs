@@ -1,10 +1,11 @@
 //! Rows for a terminal: the newest version first, with lines along `replaces`.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
-use super::build::named;
 use super::layout::layers;
 use super::model::{Graph, Kind, Lane, Mark, Node};
+use super::text::named;
 
 /// The most columns of lines; a channel with more has its rows without them.
 const MAX_COLUMNS: usize = 12;
@@ -181,15 +182,15 @@ fn text(lane: &Lane, at: usize, node: &Node, above: &BTreeSet<usize>) -> String 
     let mut text = node.label.clone();
     let words = node.words();
     if !words.is_empty() {
-        text.push_str(&format!("  {}", words.join(", ")));
+        let _ = write!(text, "  {}", words.join(", "));
     }
-    let line = replaced(lane, at).filter(|replaced| !above.contains(replaced));
+    let below = replaced(lane, at).filter(|replaced| !above.contains(replaced));
     let followed = |kind: Kind| {
         let edges = lane
             .edges
             .iter()
             .filter(move |edge| edge.to == at && edge.kind == kind);
-        let others = edges.filter(|edge| kind != Kind::Replaces || Some(edge.from) != line);
+        let others = edges.filter(|edge| kind != Kind::Replaces || Some(edge.from) != below);
         let nodes = others.filter_map(|edge| lane.nodes.get(edge.from));
         nodes.map(|node| node.label.as_str()).collect::<Vec<_>>()
     };

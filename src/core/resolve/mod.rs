@@ -28,6 +28,7 @@ mod tests;
 pub use crate::catalog::GroupVersionKind;
 pub use catalogs::{Catalog, CatalogProblem, Unavailability};
 pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
+pub(crate) use edge::{Edge, edges};
 pub use environment::{Environment, Knowledge, Origin, Provider, ServedKinds};
 pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
 pub use filter::{Exclusion, Reason};

@@ -129,8 +129,8 @@ pub fn pending<'a>(
 ) -> Option<Update<'a>> {
     let installed = request.installed.as_ref()?;
     let newer = |offer: &Offer<'_>| offer.version.precedence(taken).is_gt();
-    let newest = newest(request, catalogs, options).filter(newer)?;
-    let reachable = reachable(request, catalogs, options);
+    let newest = newest(request, catalogs, *options).filter(newer)?;
+    let reachable = reachable(request, catalogs, *options);
     let is_taken = |offer: &Offer<'_>| offer.version.precedence(taken).is_eq();
     if let Some(offer) = &reachable
         && is_taken(offer)
@@ -176,14 +176,14 @@ pub fn pending<'a>(
 fn reachable<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
-    options: &Options,
+    options: Options,
 ) -> Option<Offer<'a>> {
     let mut free = request.clone();
     free.filter.version = unpinned(request);
     let options = Options {
         updates: UpdatePolicy::Any,
         dependencies: Dependencies::Check,
-        ..*options
+        ..options
     };
     let selected = resolve(&free, catalogs, &Environment::default(), &options)
         .result
@@ -216,7 +216,7 @@ fn unpinned(request: &Request) -> Option<String> {
 fn newest<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
-    options: &Options,
+    options: Options,
 ) -> Option<Offer<'a>> {
     let filter = &request.filter;
     let selector = Selector::new(filter.selector.as_ref()).ok()?;

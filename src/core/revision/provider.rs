@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::ClusterObjectSet;
-use olm_api::keys::{annotation, label};
+use olm_api::keys::{annotation, label, name, property};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::phase::Phase;
@@ -58,6 +59,58 @@ pub fn provider(
     .with_properties(properties(text(annotation::PROPERTIES)))
     .with_constraints(&properties(text(annotation::BUNDLE_CONSTRAINTS)))
     .with_apis(apis)
+}
+
+/// Returns what a ClusterServiceVersion of OLM Classic offers: one that succeeded, is no copy and
+/// is not being removed.
+pub fn csv_provider(csv: &Value) -> Option<Provider> {
+    #[derive(Deserialize)]
+    struct Annotated<'a> {
+        #[serde(borrow)]
+        properties: &'a RawValue,
+    }
+    let metadata = &csv["metadata"];
+    let leaves_out = csv["status"]["phase"] != name::CSV_SUCCEEDED
+        || metadata["labels"].get(label::COPIED_FROM).is_some()
+        || metadata.get("deletionTimestamp").is_some();
+    if leaves_out {
+        return None;
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let annotation = text(&metadata["annotations"][annotation::CSV_PROPERTIES]);
+    let annotated = serde_json::from_str::<Annotated<'_>>(&annotation).ok();
+    let properties = annotated.map(|found| properties(found.properties.get()));
+    let properties = properties.unwrap_or_default();
+    let package = properties
+        .iter()
+        .filter(|property| property.kind == property::PACKAGE)
+        .find_map(|property| serde_json::from_str::<Value>(&property.value).ok());
+    let owned = csv["spec"]["customresourcedefinitions"]["owned"].as_array();
+    let kinds = owned.into_iter().flatten().map(|crd| {
+        let name = text(&crd["name"]);
+        let group = name.split_once('.').map(|(_, group)| group.to_owned());
+        GroupVersionKind {
+            group: group.unwrap_or_default(),
+            version: text(&crd["version"]),
+            kind: text(&crd["kind"]),
+        }
+    });
+    let place = format!(
+        "{}/{}",
+        text(&metadata["namespace"]),
+        text(&metadata["name"])
+    );
+    Some(
+        Provider::new(
+            Origin::ClusterServiceVersion(place),
+            package
+                .map(|value| text(&value["packageName"]))
+                .unwrap_or_default(),
+            text(&csv["spec"]["version"]),
+        )
+        .with_properties(properties)
+        .with_apis(kinds.collect()),
+    )
 }
 
 fn properties(text: &str) -> Vec<Property> {
@@ -168,6 +221,36 @@ mod tests {
         let long = json!({"rule": "x".repeat(MAX_CONSTRAINTS_BYTES)});
         let long = json!([{"type": "olm.constraint", "value": long}]);
         assert_eq!(recorded(&bundle(&long)), None);
+    }
+
+    // resolution.md K13
+    #[test]
+    fn a_csv_that_succeeded_and_is_no_copy_provides() {
+        let csv = json!({
+            "metadata": {"name": "blue.v1.2.0", "namespace": "operators", "annotations": {
+                annotation::CSV_PROPERTIES: json!({"properties": [
+                    {"type": "olm.package", "value": {"packageName": "blue", "version": "1.2.0"}},
+                ]}).to_string(),
+            }},
+            "spec": {"version": "1.2.0", "customresourcedefinitions": {"owned": [
+                {"name": "blues.example.com", "version": "v1", "kind": "Blue"},
+            ]}},
+            "status": {"phase": name::CSV_SUCCEEDED},
+        });
+        let found = csv_provider(&csv).unwrap();
+        assert_eq!(
+            (found.package.as_str(), found.version.as_str()),
+            ("blue", "1.2.0")
+        );
+        let origin = found.origin.to_string();
+        assert_eq!(origin, "ClusterServiceVersion \"operators/blue.v1.2.0\"");
+        let mut copy = csv.clone();
+        copy["metadata"]["labels"] = json!({label::COPIED_FROM: "operators"});
+        assert!(csv_provider(&copy).is_none());
+        let mut installing = csv.clone();
+        installing["status"]["phase"] = json!("Installing");
+        assert!(csv_provider(&installing).is_none());
+        assert!(csv_provider(&json!({})).is_none());
     }
 
     #[test]

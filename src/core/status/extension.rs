@@ -120,7 +120,7 @@ pub fn summarize(
 
 /// `Paused`, while the annotation says so.
 pub fn paused() -> Statement {
-    Statement::yes(types::PAUSED, reasons::PAUSED, text::PAUSED)
+    Statement::yes(types::PAUSED, reasons::PAUSED, text::paused())
 }
 
 /// What the newest revision leaves out because the cluster does not serve its kind (README

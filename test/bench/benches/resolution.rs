@@ -15,7 +15,8 @@ use olm_bench::catalog::{BUNDLE_BYTES, BUNDLES, packages};
 use olm_bench::table::{self, Table, median};
 use olm_core::catalog::read::{self, Meta};
 use olm_core::catalog::{Blob, Content};
-use olm_core::resolve::{Catalog, Installed, Options, Request, resolve};
+use olm_core::resolve::report::explain_target;
+use olm_core::resolve::{Catalog, Environment, Installed, Options, Request, resolve};
 
 const WARM: Duration = Duration::from_millis(1);
 const FIRST: Duration = Duration::from_millis(10);
@@ -93,18 +94,31 @@ impl Sample {
     }
 }
 
-fn answer(request: &Request, content: &Content) -> usize {
-    let catalogs = [Catalog {
+fn catalog(content: &Content) -> [Catalog<'_>; 1] {
+    [Catalog {
         name: "sample",
         labels: BTreeMap::new(),
         priority: 0,
         enabled: true,
         problem: None,
         content: Some(content),
-    }];
-    let resolution = resolve(request, &catalogs, &Options::default());
+    }]
+}
+
+fn answer(request: &Request, content: &Content) -> usize {
+    let catalogs = catalog(content);
+    let (environment, options) = (Environment::default(), Options::default());
+    let resolution = resolve(request, &catalogs, &environment, &options);
     assert!(resolution.result.is_ok(), "{:?}", resolution.result);
     resolution.excluded.len()
+}
+
+/// Asks what became of every bundle, and what would lead to the newest.
+fn why(request: &Request, content: &Content, newest: &str) -> usize {
+    let catalogs = catalog(content);
+    let (environment, options) = (Environment::default(), Options::default());
+    let report = explain_target(request, &catalogs, &environment, &options, Some(newest));
+    report.bundles.len()
 }
 
 fn measure(group: &mut BenchmarkGroup<'_, WallTime>, sample: &Sample) {
@@ -112,6 +126,12 @@ fn measure(group: &mut BenchmarkGroup<'_, WallTime>, sample: &Sample) {
     let request = sample.request(&content);
     group.bench_function("warm", |bencher| {
         bencher.iter(|| answer(black_box(&request), black_box(&content)));
+    });
+    let package = content.package(&sample.package);
+    let package = package.and_then(Result::ok).expect("it can be read");
+    let newest = package.bundles[0].name.as_str();
+    group.bench_function("why", |bencher| {
+        bencher.iter(|| why(black_box(&request), black_box(&content), newest));
     });
     group.throughput(Throughput::Bytes(sample.bytes));
     group.bench_function("first use", |bencher| {
@@ -193,8 +213,16 @@ fn main() {
 
     let mut results = Table::default();
     for (group, what) in GROUPS {
-        let warm = median(group, "warm");
-        results.add(format!("{what}: warm index"), warm, Some(WARM));
+        results.add(
+            format!("{what}: warm index"),
+            median(group, "warm"),
+            Some(WARM),
+        );
+        results.add(
+            format!("{what}: why, warm index"),
+            median(group, "why"),
+            Some(WARM),
+        );
         let first = median(group, "first use");
         results.add(
             format!("{what}: first use of the package"),

@@ -8,7 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use olm_api::CatalogFilter;
 use olm_core::catalog::{Blob, Content, read};
 use olm_core::error::Chain;
-use olm_core::resolve::{Catalog, Installed, Options, Request, resolve};
+use olm_core::resolve::report::explain_target;
+use olm_core::resolve::{Catalog, Environment, Installed, Options, Request, resolve};
 
 fn answer(content: &Content, package: &str, installed: Option<Installed>) -> String {
     let catalogs = [Catalog {
@@ -26,7 +27,10 @@ fn answer(content: &Content, package: &str, installed: Option<Installed>) -> Str
         },
         installed,
     };
-    let resolution = resolve(&request, &catalogs, &Options::default());
+    let (environment, options) = (Environment::default(), Options::default());
+    let resolution = resolve(&request, &catalogs, &environment, &options);
+    let report = explain_target(&request, &catalogs, &environment, &options, Some("1.0.0"));
+    let _ = report.headline();
     match resolution.result {
         Ok(selected) => selected.bundle.name.clone(),
         Err(error) => Chain(&error).to_string(),

@@ -14,7 +14,7 @@ async fn installs_is_repaired_and_leaves_nothing(package: &str, version: &str) {
 /// The operator watches its own namespace alone, which has the name of the package.
 async fn installs_for_its_own_namespace(package: &str, version: &str) {
     let inline = json!({"watchNamespace": package});
-    let stage = Stage::configured(package, version, inline).await;
+    let stage = Stage::configured(package, package, version, inline).await;
     installs_on(stage, version).await;
 }
 
@@ -24,7 +24,7 @@ async fn installs_for_another_namespace(package: &str, version: &str) {
     let inline = json!({"watchNamespace": watched});
     let plane = olm_test::cluster::with_controller().await.plane;
     plane.kubectl(&["create", "namespace", &watched]);
-    let stage = Stage::configured(package, version, inline).await;
+    let stage = Stage::configured(package, package, version, inline).await;
     installs_on(stage, version).await;
 }
 
@@ -34,7 +34,20 @@ async fn installs_on(stage: Stage, version: &str) {
     drift::is_repaired(&stage, &extension, version).await;
     let objects = stage.rendered(version);
     stage.holds(&extension, 1, &objects).await;
+    let is_called = objects
+        .iter()
+        .any(|object| has_webhook(object, &stage.name));
+    assert_eq!(stage.has_certificate().await, is_called);
     stage.removed(&extension, &objects).await;
+}
+
+/// Says whether an object calls a webhook of the bundle; some CRDs name one of the author's.
+fn has_webhook(object: &Object, namespace: &str) -> bool {
+    let converted = "/spec/conversion/webhook/clientConfig/service/namespace";
+    object.kind().ends_with("WebhookConfiguration")
+        || object
+            .pointer(converted)
+            .is_some_and(|found| found == namespace)
 }
 
 // A ClusterServiceVersion that replaces, one that only skips, one that replaces again; each with
@@ -135,4 +148,58 @@ async fn percona_server_mongodb_operator() {
 #[tokio::test(flavor = "multi_thread")]
 async fn windup_operator() {
     installs_for_its_own_namespace("windup-operator", "0.0.21").await;
+}
+
+// rendering.md E20: a revision without any object.
+#[tokio::test(flavor = "multi_thread")]
+async fn gitlab_operator_kubernetes_once_had_nothing_to_install() {
+    let (name, version) = ("gitlab-without-objects", "2.2.3");
+    let inline = json!({"watchNamespace": name});
+    let stage = Stage::configured(name, "gitlab-operator-kubernetes", version, inline).await;
+    assert_eq!(stage.rendered(version), []);
+    let extension = stage.install(version, json!({})).await;
+    extension.installed(version).await;
+    stage.removed(&extension, &[]).await;
+}
+
+// A conversion webhook, whose certificate the controller issues.
+#[tokio::test(flavor = "multi_thread")]
+async fn argocd_operator() {
+    installs_is_repaired_and_leaves_nothing("argocd-operator", "0.18.0").await;
+}
+
+// OwnNamespace only, with a webhook.
+#[tokio::test(flavor = "multi_thread")]
+async fn gitlab_operator_kubernetes() {
+    installs_for_its_own_namespace("gitlab-operator-kubernetes", "3.3.0").await;
+}
+
+// rendering.md R2: a manifest of the webhook Service.
+#[tokio::test(flavor = "multi_thread")]
+async fn kubernetes_imagepuller_operator() {
+    installs_is_repaired_and_leaves_nothing("kubernetes-imagepuller-operator", "1.1.2").await;
+}
+
+// Thirteen webhooks; a Service name so long that upstream's certificate is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn rabbitmq_messaging_topology_operator() {
+    installs_is_repaired_and_leaves_nothing("rabbitmq-messaging-topology-operator", "1.19.3").await;
+}
+
+// Webhooks that are confined to one namespace.
+#[tokio::test(flavor = "multi_thread")]
+async fn marin3r() {
+    installs_for_its_own_namespace("marin3r", "0.13.1").await;
+}
+
+// rendering.md W12: it cannot wait for certificates that only it would issue.
+#[tokio::test(flavor = "multi_thread")]
+async fn cert_manager() {
+    installs_is_repaired_and_leaves_nothing("cert-manager", "1.16.5").await;
+}
+
+// rendering.md R14: `template.containers`, which server-side apply refuses.
+#[tokio::test(flavor = "multi_thread")]
+async fn dynatrace_operator() {
+    installs_is_repaired_and_leaves_nothing("dynatrace-operator", "1.0.0").await;
 }

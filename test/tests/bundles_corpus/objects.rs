@@ -6,6 +6,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::discovery::{ApiCapabilities, Scope};
 use olm_api::{ClusterObjectSet, keys};
 use olm_core::object::{Identity, Object};
+use olm_core::revision::is_optional_group;
 
 /// Objects that revisions of one extension hold, with what it takes to look at them.
 ///
@@ -66,6 +67,7 @@ impl Objects {
         for object in expected {
             let identity = object.identity();
             match self.get(&identity).await {
+                None if self.may_wait(&identity).await => {}
                 None => wrong.push(format!("{identity}: not there")),
                 Some(live) => {
                     let complaints = complaints(&live, extension, revision);
@@ -74,6 +76,12 @@ impl Objects {
             }
         }
         wrong
+    }
+
+    /// Says whether an object is left out until the cluster serves its kind, as monitoring kinds
+    /// are (README decision 21).
+    async fn may_wait(&mut self, object: &Identity) -> bool {
+        is_optional_group(&object.group) && self.api(object).await.is_none()
     }
 
     /// Returns which of `unwanted` are there.

@@ -64,26 +64,6 @@ async fn cockroachdb_has_a_crd_of_a_version_nobody_serves() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn argocd_operator_has_a_conversion_webhook() {
-    unsupported(
-        "argocd-operator",
-        "0.18.0",
-        "unsupported bundle: webhookDefinitions are not supported",
-    )
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn gitlab_operator_kubernetes_has_a_webhook() {
-    unsupported(
-        "gitlab-operator-kubernetes",
-        "3.3.0",
-        "unsupported bundle: webhookDefinitions are not supported",
-    )
-    .await;
-}
-
 // api.md row 27
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_that_the_bundle_does_not_offer_is_refused() {

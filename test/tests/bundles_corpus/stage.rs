@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
 use olm_api::{ClusterObjectSet, keys};
 use olm_core::object::Object;
-use olm_test::cluster::{self, Cluster, SYSTEM_NAMESPACE};
+use olm_test::cluster::{self, Cluster};
 use olm_test::extension::{self, Extension};
 use olm_test::release::{self, Release};
 use olm_test::scene::{self, ACCOUNT};
@@ -44,9 +44,15 @@ impl Stage {
             .with_account()
     }
 
-    /// Sets the stage for a bundle that is installed with this `spec.config.inline`.
-    pub(crate) async fn configured(package: &str, version: &str, inline: Value) -> Self {
-        let mut stage = Self::without_account(package, package, &[version]).await;
+    /// Sets the stage under a name of its own for a bundle that is installed with this
+    /// `spec.config.inline`.
+    pub(crate) async fn configured(
+        name: &str,
+        package: &str,
+        version: &str,
+        inline: Value,
+    ) -> Self {
+        let mut stage = Self::without_account(name, package, &[version]).await;
         let file = NamedTempFile::new().expect("a temporary file");
         std::fs::write(file.path(), inline.to_string()).expect("the file can be written");
         stage.configuration = Some((inline, file));
@@ -200,12 +206,26 @@ impl Stage {
         figures::print_whole_life(log, &self.name);
     }
 
-    /// Names the revisions and content Secrets of the extension.
+    /// Says whether the namespace holds a certificate that the controller issued.
+    pub(crate) async fn has_certificate(&self) -> bool {
+        let secrets = Api::<Secret>::namespaced(self.cluster.client.clone(), &self.name);
+        let owned =
+            ListParams::default().labels(&format!("{}={}", keys::label::OWNER_NAME, self.name));
+        let secrets = secrets.list(&owned).await.expect("Secrets can be listed");
+        let mut data = secrets.items.into_iter().filter_map(|secret| secret.data);
+        data.any(|data| {
+            ["tls.crt", "tls.key", "ca.crt"]
+                .iter()
+                .all(|key| data.contains_key(*key))
+        })
+    }
+
+    /// Names the revisions and Secrets of the extension: those with content, and certificates.
     pub(crate) async fn traces(&self) -> Vec<String> {
         let owned =
             ListParams::default().labels(&format!("{}={}", keys::label::OWNER_NAME, self.name));
         let revisions = Api::<ClusterObjectSet>::all(self.cluster.client.clone());
-        let secrets = Api::<Secret>::namespaced(self.cluster.client.clone(), SYSTEM_NAMESPACE);
+        let secrets = Api::<Secret>::all(self.cluster.client.clone());
         let revisions = revisions.list_metadata(&owned).await;
         let secrets = secrets.list_metadata(&owned).await;
         let revisions = revisions.expect("revisions can be listed").items;

@@ -208,6 +208,7 @@ impl World {
                         if started.elapsed() > SLOW && !told.swap(true, Ordering::Relaxed) {
                             let all = self.all_differences(stage).await;
                             println!("{stage:?} still differs after {SLOW:?}: {all:#?}");
+                            println!("{}", self.controller.last_words());
                         }
                         return Err(lines);
                     }

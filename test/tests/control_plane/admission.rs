@@ -126,6 +126,43 @@ mod extensions {
         with(json!({"source": {"catalog": filter}}))
     }
 
+    #[tokio::test]
+    async fn the_samples_are_accepted() {
+        let folder = olm_test::paths::repository().join("config/samples");
+        let files = std::fs::read_dir(folder).expect("the folder of samples");
+        let mut count = 0;
+        for file in files {
+            let file = file.expect("a sample").path();
+            let text = std::fs::read_to_string(&file).expect("a sample is text");
+            let documents = olm_core::yaml::to_json(&text).expect("a sample is YAML");
+            for document in documents {
+                let kind = match document["kind"].as_str() {
+                    Some("ClusterExtension") => kind().await,
+                    Some("ClusterCatalog") => Kind::of::<ClusterCatalog>().await,
+                    other => panic!("{}: unexpected kind {other:?}", file.display()),
+                };
+                // What the API server would drop is a mistake in the sample.
+                let kept = kind.ask(document.clone()).await;
+                let kept = kept.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+                assert_kept(&document["spec"], &kept["spec"]);
+                count += 1;
+            }
+        }
+        assert_eq!(count, 6);
+    }
+
+    /// Checks that everything asked for is in what would be stored, defaults aside.
+    fn assert_kept(asked: &Value, kept: &Value) {
+        match (asked, kept) {
+            (Value::Object(asked), Value::Object(kept)) => {
+                for (key, value) in asked {
+                    assert_kept(value, kept.get(key).unwrap_or(&Value::Null));
+                }
+            }
+            (asked, kept) => assert_eq!(asked, kept),
+        }
+    }
+
     // A1 to A3
     #[tokio::test]
     async fn service_account_may_be_named_or_absent_but_not_empty() {

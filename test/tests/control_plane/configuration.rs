@@ -67,10 +67,12 @@ async fn template(scene: &Scene, extension: &Extension, number: usize) -> Value 
     .await
 }
 
+/// Says whether the operator has a Role in a namespace; its name begins as that of the bundle.
 fn role_in(scene: &Scene, namespace: &str) -> bool {
     let plane = scene.cluster.plane;
     let names = plane.kubectl(&["get", "roles", "--namespace", namespace, "--output", "name"]);
-    names.contains(&scene.package.bundle_name("1.0.0"))
+    let name = format!("role.rbac.authorization.k8s.io/{}.v", scene.name);
+    names.lines().any(|line| line.starts_with(&name))
 }
 
 // rendering.md 3.1, C12, C21, E14, R11; applying.md: a changed configuration is a new revision

@@ -17,7 +17,8 @@ fn api(client: &kube::Client, kind: &str) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &ApiResource::from_gvk(&kind))
 }
 
-async fn set_cluster_version(client: &kube::Client, version: &str) {
+/// Gives the cluster a version, so that the gate is at rest.
+pub(crate) async fn set_cluster_version(client: &kube::Client, version: &str) {
     let versions = api(client, "ClusterVersion");
     let object = serde_json::from_value(json!({
         "apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",

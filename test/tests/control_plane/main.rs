@@ -8,6 +8,7 @@ mod configuration;
 mod constraints;
 mod crash;
 mod gate;
+mod graph;
 mod halves;
 mod identity;
 mod install;

@@ -1,13 +1,21 @@
-//! `kubectl olm render` of a bundle image.
+//! `kubectl olm render` of a bundle image, and of one that a catalog image offers.
 
+use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
 use olm_test::bundles::read_files;
+use olm_test::package::{Bundle, Package, chain};
+use olm_test::scene::write_files;
 use olm_test::{cluster, images, paths};
 
 fn render(bundle: &str, registries_conf: &std::path::Path) -> Output {
+    render_with(&[bundle], registries_conf)
+}
+
+fn render_with(arguments: &[&str], registries_conf: &std::path::Path) -> Output {
     Command::new(paths::built("kubectl-olm"))
-        .args(["render", bundle, "-n", "ops", "-o", "json"])
+        .args(["render", "-n", "ops", "-o", "json"])
+        .args(arguments)
         .env("CONTAINERS_REGISTRIES_CONF", registries_conf)
         .output()
         .expect("kubectl-olm runs")
@@ -29,5 +37,38 @@ async fn an_image_renders_like_the_directory_it_was_made_of() {
         let notices = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{image}: {notices}");
         assert_eq!(output.stdout, expected.stdout, "{image}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_renders_from_a_catalog_image() {
+    let cluster = cluster::shared().await;
+    let package = Package::new("offered");
+    let versions = ["1.0.0", "1.1.0"];
+    let mut pushed = BTreeMap::new();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for version in versions {
+        let files = package.bundle_files(&Bundle::new(version));
+        write_files(&folder.path().join(version), &files);
+        let image = format!("{}/offered-bundle:v{version}", cluster.registry);
+        images::push_bundle(&image, files).await;
+        pushed.insert(version.to_owned(), image);
+    }
+    let catalog = format!("{}/offered-catalog:v1", cluster.registry);
+    images::push_catalog(&catalog, package.catalog_files(&chain(&versions), &pushed)).await;
+
+    let registries_conf = &cluster.plane.addresses.registries_conf;
+    let name = package.name();
+    for (wanted, version) in [(name.clone(), "1.1.0"), (format!("{name}@1.0.0"), "1.0.0")] {
+        let expected = render(
+            &folder.path().join(version).to_string_lossy(),
+            registries_conf,
+        );
+        assert!(expected.status.success());
+        let from_catalog = ["--from-catalog", &wanted, "--catalog", &catalog];
+        let output = render_with(&from_catalog, registries_conf);
+        let notices = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{wanted}: {notices}");
+        assert_eq!(output.stdout, expected.stdout, "{wanted}");
     }
 }

@@ -3,6 +3,8 @@
 //! Rows are those of api.md 4.4. Texts of resolution, rendering, pulling and the CRD check stand
 //! with the errors of those modules.
 
+use olm_api::keys::policy;
+
 use crate::error::quote;
 
 /// `Installed` is false (rows 13 to 37).
@@ -12,8 +14,12 @@ pub const NOTHING_INSTALLED: &str = "No bundle installed";
 pub const READING_INSTALLED: &str = "retrying to get installed bundle";
 
 /// `Paused`, and why a newer version is not taken (applying.md 10).
-pub const PAUSED: &str =
-    "nothing is applied until annotation policy.olm.operatorframework.io/paused is removed";
+pub fn paused() -> String {
+    format!(
+        "nothing is applied until annotation {} is removed",
+        policy::PAUSED
+    )
+}
 
 /// The object has no spec (row 2).
 pub const SPEC_REQUIRED: &str = "spec is required";
