@@ -9,6 +9,7 @@ mod catalogs;
 mod cluster;
 mod commands;
 mod describe;
+mod environment;
 mod output;
 mod requests;
 

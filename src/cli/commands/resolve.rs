@@ -1,7 +1,7 @@
 //! `kubectl olm resolve`: which bundle a ClusterExtension would get.
 //!
-//! Knows no cluster and no update policy: what a bundle needs from its environment is named and
-//! excludes nothing.
+//! Knows no update policy, and of a cluster what the flags tell: what a bundle needs beyond that is
+//! named and excludes nothing.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,14 +13,15 @@ use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 use olm_core::catalog::Bundle;
 use olm_core::error::Chain;
 use olm_core::resolve::{
-    self, Catalog, CatalogProblem, Dependencies, Environment, Options, Resolution, Selected,
-    Unavailability, UpdatePolicy,
+    self, Catalog, CatalogProblem, Dependencies, Environment, Options, Reason, Resolution,
+    Selected, Unavailability, UpdatePolicy,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::catalogs::{CatalogFlag, Catalogs};
-use crate::output::{self, Format, Outcome, Table};
+use crate::environment::{EnvironmentFlags, resolving};
+use crate::output::{self, Format, Outcome, Table, UsageError};
 use crate::requests::answer_lines;
 
 /// Flags of `resolve`.
@@ -48,14 +49,13 @@ pub(crate) struct ResolveArgs {
     /// Whether the bundle must be a successor of the installed one
     #[arg(long, value_enum, value_name = "POLICY")]
     policy: Option<Policy>,
-    /// The installed bundle
-    #[arg(long, value_name = "NAME@VERSION")]
-    installed: Option<Installed>,
+    #[command(flatten)]
+    environment: EnvironmentFlags,
     /// Answer many requests instead, given as JSON lines; `-` is stdin
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["package", "catalogs", "range", "channels", "policy", "installed"]
+        conflicts_with_all = ["package", "catalogs", "range", "channels", "policy"]
     )]
     requests: Option<String>,
     /// Output format
@@ -134,11 +134,16 @@ struct Request {
 /// Answers one request, or many.
 pub(crate) async fn run(args: ResolveArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let mut catalogs = Catalogs::new(args.catalog_ca.clone());
+    let environment = args.environment.read()?;
     if let Some(source) = &args.requests {
+        if args.environment.bundle().is_some() {
+            let text = "--installed NAME@VERSION cannot be used with --requests";
+            return Err(UsageError(text.to_owned()).into());
+        }
         let answer = async |request: Request| {
             request.load(&mut catalogs).await;
             let given = request.catalogs(&catalogs);
-            request.answer(&request.resolve(&given))
+            request.answer(&request.resolve(&given, &environment))
         };
         return answer_lines(source, out, answer).await;
     }
@@ -146,7 +151,7 @@ pub(crate) async fn run(args: ResolveArgs, out: &mut dyn Write) -> anyhow::Resul
     let request = Request::from(args);
     request.load(&mut catalogs).await;
     let given = request.catalogs(&catalogs);
-    let resolution = request.resolve(&given);
+    let resolution = request.resolve(&given, &environment);
     tell(&resolution);
     match format {
         Format::Json => output::write_json(out, &request.detailed_answer(&resolution))?,
@@ -176,7 +181,7 @@ impl From<ResolveArgs> for Request {
             version: args.range,
             channels: Some(args.channels).filter(|channels| !channels.is_empty()),
             policy: args.policy,
-            installed: args.installed,
+            installed: args.environment.bundle().cloned(),
         }
     }
 }
@@ -206,7 +211,11 @@ impl Request {
         self.catalogs.iter().map(catalog).collect()
     }
 
-    fn resolve<'a>(&self, catalogs: &'a [Catalog<'a>]) -> Resolution<'a> {
+    fn resolve<'a>(
+        &self,
+        catalogs: &'a [Catalog<'a>],
+        environment: &Environment,
+    ) -> Resolution<'a> {
         let request = resolve::Request {
             filter: CatalogFilter {
                 package_name: self.package.clone(),
@@ -224,7 +233,8 @@ impl Request {
             updates: UpdatePolicy::Any,
             dependencies: Dependencies::Check,
         };
-        resolve::resolve(&request, catalogs, &Environment::default(), &options)
+        let environment = resolving(environment, &self.package);
+        resolve::resolve(&request, catalogs, &environment, &options)
     }
 
     /// Returns the request with the answer's members added.
@@ -241,6 +251,19 @@ impl Request {
                 }
             }
             Err(error) => answer["error"] = Chain(error).to_string().into(),
+        }
+        let unfit = resolution
+            .held
+            .iter()
+            .filter_map(|held| match &held.reason {
+                Reason::Unfit(why) => {
+                    Some(json!({"bundle": held.bundle, "because": why.to_string()}))
+                }
+                _ => None,
+            });
+        let unfit: Vec<_> = unfit.collect();
+        if !unfit.is_empty() {
+            answer["held"] = unfit.into();
         }
         answer
     }
@@ -286,6 +309,11 @@ fn tell(resolution: &Resolution<'_>) {
     };
     for warning in &selected.warnings {
         output::notice(&format!("warning: {warning}"));
+    }
+    for held in &resolution.held {
+        if let Reason::Unfit(why) = &held.reason {
+            output::notice(&format!("held: {}: {why}", held.bundle));
+        }
     }
     if selected.deprecated {
         output::notice("warning: the bundle is deprecated");

@@ -23,7 +23,8 @@ use olm_core::yaml;
 use crate::args::Global;
 use crate::catalogs::{CatalogFlag, Catalogs};
 use crate::cluster::{CatalogAccess, Cluster};
-use crate::commands::resolve::{Installed, Policy};
+use crate::commands::resolve::Policy;
+use crate::environment::{EnvironmentFlags, resolving};
 use crate::output::{self, Format, Outcome, Paint, UsageError};
 
 /// Flags of `why`.
@@ -57,9 +58,8 @@ pub(crate) struct WhyArgs {
     /// What an automatic update may change
     #[arg(long, value_name = "None|PatchOnly|MinorOnly|Any")]
     upgrade_policy: Option<UpdatePolicy>,
-    /// The installed bundle
-    #[arg(long, value_name = "NAME@VERSION")]
-    installed: Option<Installed>,
+    #[command(flatten)]
+    environment: EnvironmentFlags,
     /// Show every bundle
     #[arg(long)]
     all: bool,
@@ -152,7 +152,7 @@ impl WhyArgs {
         if let Some(policy) = self.policy {
             filter.upgrade_constraint_policy = Some(policy.into());
         }
-        if let Some(installed) = &self.installed {
+        if let Some(installed) = self.environment.bundle() {
             request.installed = Some(installed.clone().into());
         }
     }
@@ -181,10 +181,14 @@ impl Question {
             installed: None,
         };
         args.change(&mut request);
+        let mut environment = resolving(&args.environment.read()?, &request.filter.package_name);
+        if let Some(name) = &manifest.metadata.name {
+            environment.resolving.clone_from(name);
+        }
         Ok(Self {
             extension: manifest.metadata.name,
             request,
-            environment: Environment::default(),
+            environment,
             options: options(updates),
             version: None,
         })

@@ -25,18 +25,20 @@ use crate::version::Version;
 
 /// The longest rule that is evaluated, in bytes.
 const MAX_BYTES: usize = 65536;
+/// How many characters that can nest expressions a rule may have: the parser takes a time that
+/// grows with the square of a chain of calls. Rules of real bundles have about ten.
+const MAX_MARKS: usize = 2_000;
 /// How deep an expression may be nested.
 const MAX_DEPTH: usize = 100;
 /// How many steps the evaluation may take for one bundle.
 const MAX_STEPS: u64 = 1_000_000;
-/// A rule with at most so many characters that can nest expressions is parsed on the stack of the
-/// caller; rules of real bundles have about ten.
+/// A rule with at most so many such characters is parsed on the stack of the caller.
 const FEW_MARKS: usize = 200;
 /// An expression at most so deep is evaluated on the stack of the caller.
 const SHALLOW: usize = 12;
 /// The stack for all others. Unoptimized, a level takes some 4 KiB to parse and to drop, and there
-/// are at most 65536 / 4 of them; to evaluate it takes some 25 KiB, and there are at most 100.
-const DEEP_STACK: usize = 128 << 20;
+/// are at most 2000 of them; to evaluate it takes some 25 KiB, and there are at most 100.
+const DEEP_STACK: usize = 16 << 20;
 
 /// A CEL rule, ready to be evaluated.
 #[derive(Clone)]
@@ -65,7 +67,7 @@ impl Rule {
     pub fn compile(text: &str) -> Result<Self, ConstraintError> {
         let is_mark = |c: &char| "().[]{}?:!-+*/%<>=".contains(*c);
         let marks = text.chars().filter(is_mark).count();
-        let program = if text.len() > MAX_BYTES {
+        let program = if text.len() > MAX_BYTES || marks > MAX_MARKS {
             None
         } else if marks <= FEW_MARKS {
             Program::parse(text)?

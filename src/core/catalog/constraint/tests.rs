@@ -1,1 +1,336 @@
+//! Parsing of constraints and CEL rules: K7 and K8 of resolution.md, and that nothing panics.
 
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn property(kind: &str, value: impl ToString) -> Property {
+    Property {
+        kind: kind.to_owned(),
+        value: value.to_string(),
+    }
+}
+
+fn declared(kind: &str, value: impl ToString) -> Result<Constraint, ConstraintError> {
+    let mut all = Declared::of(&[property(kind, value)]);
+    all.remove(0).constraint
+}
+
+fn constraint(value: impl ToString) -> Result<Constraint, ConstraintError> {
+    declared("olm.constraint", value)
+}
+
+fn error(value: impl ToString) -> String {
+    constraint(value).unwrap_err().to_string()
+}
+
+// resolution.md K8
+#[rstest]
+#[case::unknown_member(json!({"failureMessage": "x", "unknown": {}}), "unknown field \"unknown\"")]
+#[case::name_of_the_documentation(
+    json!({"package": {"name": "blue", "versionRange": "1.0.0"}}),
+    "unknown field \"name\""
+)]
+#[case::unknown_member_of_a_kind(json!({"gvk": {"grp": "a"}}), "unknown field \"grp\"")]
+#[case::unknown_member_of_a_rule(json!({"cel": {"rules": ""}}), "unknown field \"rules\"")]
+#[case::unknown_member_of_a_compound(json!({"all": {"items": []}}), "unknown field \"items\"")]
+#[case::unknown_member_below(
+    json!({"all": {"constraints": [{"any": {"constraints": [{"gvk": {}, "x": 1}]}}]}}),
+    "unknown field \"x\""
+)]
+#[case::unknown_member_of_one_that_does_not_count(
+    json!({"gvk": {}, "not": {"x": 1}}),
+    "unknown field \"x\""
+)]
+#[case::case_of_letters(json!({"GVK": {}}), "unknown field \"GVK\"")]
+#[case::nothing_asked(json!({"failureMessage": "x"}), "constraint is empty")]
+#[case::null_is_absent(json!({"gvk": null}), "constraint is empty")]
+#[case::no_object(json!([]), "not a JSON object")]
+#[case::message_is_no_text(json!({"failureMessage": 1, "gvk": {}}), "field \"failureMessage\" is not a string")]
+#[case::children_are_no_list(json!({"all": {"constraints": {}}}), "field \"constraints\" is not a list")]
+#[case::no_range(json!({"package": {"packageName": "blue"}}), "Last element in range is '||'")]
+#[case::not_bool(json!({"cel": {"rule": "size(properties)"}}), "cel expressions must have type Bool")]
+fn malformed_constraints(#[case] value: Value, #[case] want: &str) {
+    assert_eq!(error(value), want);
+}
+
+// resolution.md K8
+#[test]
+fn the_first_of_several_members_counts() {
+    let value = json!({
+        "cel": {"rule": "true"}, "not": {"constraints": []}, "all": {"constraints": []},
+        "package": {"packageName": "blue", "versionRange": "1.0.0"},
+    });
+    let demand = constraint(value).unwrap().demand;
+    assert!(matches!(demand, Demand::Package { .. }), "{demand:?}");
+    let value = json!({"cel": {"rule": "true"}, "not": {"constraints": []}});
+    let demand = constraint(value).unwrap().demand;
+    assert!(matches!(demand, Demand::Not(_)), "{demand:?}");
+}
+
+// resolution.md K8
+#[test]
+fn a_constraint_has_at_most_131072_bytes() {
+    let sized = |bytes: usize| {
+        let frame = json!({"failureMessage": "", "gvk": {"kind": "A"}}).to_string();
+        let message = "x".repeat(bytes - frame.len());
+        json!({"failureMessage": message, "gvk": {"kind": "A"}}).to_string()
+    };
+    assert!(constraint(sized(131_072)).is_ok());
+    assert_eq!(
+        error(sized(131_073)),
+        "olm.constraint value is greater than max constraint size 131072 bytes"
+    );
+}
+
+// resolution.md K8
+#[test]
+fn constraints_are_nested_at_most_100_deep() {
+    let nested = |depth: usize| {
+        let (open, close) = (r#"{"all":{"constraints":["#, "]}}");
+        let inner = r#"{"gvk":{"kind":"A"}}"#;
+        format!(
+            "{}{inner}{}",
+            open.repeat(depth - 1),
+            close.repeat(depth - 1)
+        )
+    };
+    assert!(constraint(nested(100)).is_ok());
+    assert_eq!(
+        error(nested(101)),
+        "constraint is nested deeper than 100 levels"
+    );
+}
+
+// resolution.md K6
+#[test]
+fn messages_are_one_line_of_at_most_512_characters() {
+    let message = |message: &str| {
+        let value = json!({"failureMessage": message, "gvk": {}});
+        constraint(value).unwrap().message
+    };
+    assert_eq!(message("a\n\tb\u{7f}c").as_deref(), Some("a  b c"));
+    assert_eq!(message(&"é".repeat(600)), Some("é".repeat(512)));
+    assert_eq!(message(" \n "), None);
+}
+
+#[rstest]
+#[case::kind("olm.gvk.required", json!({"Group": "g", "version": "v1", "kind": "K", "more": 1}))]
+#[case::package("olm.package.required", json!({"packageName": "p", "versionRange": ">=1.0.0", "x": 1}))]
+fn the_older_properties_are_read_as_the_rest_of_a_catalog(
+    #[case] kind: &str,
+    #[case] value: Value,
+) {
+    assert!(declared(kind, value).is_ok());
+}
+
+#[test]
+fn only_three_kinds_of_properties_declare_constraints() {
+    let properties = [
+        property("olm.package", json!({})),
+        property("olm.label.required", json!({})),
+        property("olm.gvk.required", json!({"kind": "A"})),
+        property("olm.constraint", "{"),
+    ];
+    let all = Declared::of(&properties);
+    let found: Vec<_> = all
+        .iter()
+        .map(|it| (it.index, it.constraint.is_ok()))
+        .collect();
+    assert_eq!(found, [(2, true), (3, false)]);
+}
+
+fn facts() -> Facts {
+    Facts::new(&[
+        property("certified", true),
+        property(
+            "olm.package",
+            json!({"packageName": "blue", "version": "v1.2", "size": 3}),
+        ),
+        property(
+            "olm.gvk",
+            json!({"group": "g", "version": "v1", "kind": "K"}),
+        ),
+        property("broken", "{"),
+        property("list", json!(["a", "b"])),
+    ])
+}
+
+// resolution.md K7, and the examples of 5.5
+#[rstest]
+#[case("true", true)]
+#[case("properties.exists(p, p.type == \"certified\")", true)]
+#[case(
+    "properties.exists(p, p.type == 'certified') && properties.exists(p, p.type == 'x')",
+    false
+)]
+#[case(
+    "properties.exists(p, p.type == 'olm.package' && p.value.packageName == 'blue' && \
+     (semver_compare(p.value.version, '1.0.1') >= 0))",
+    true
+)]
+#[case::prefix_and_short_versions(
+    "properties.exists(p, has(p.type) && p.type == 'olm.package' && semver_compare(p.value.version, '1.2.0') == 0)",
+    true
+)]
+#[case::a_version_that_is_none("semver_compare('x', '1.0.0') == 0", false)]
+#[case::whole_maps(
+    "properties.exists(p, p.type == 'olm.gvk' && p.value == {'group': 'g', 'version': 'v1', 'kind': 'K'})",
+    true
+)]
+#[case::numbers_are_doubles(
+    "properties.exists(p, p.type == 'olm.package' && p.value.size == 3)",
+    true
+)]
+#[case::numbers_are_ordered(
+    "properties.exists(p, p.type == 'olm.package' && p.value.size < 3.5)",
+    true
+)]
+#[case::missing_key("properties.all(p, p.value.nosuch == 'x')", false)]
+#[case::broken_value_leaves_an_empty_map(
+    "properties.exists(p, !has(p.type)) && size(properties) == 5",
+    true
+)]
+#[case::nested_loops(
+    "properties.exists(p, p.type == 'list' && p.value.exists(v, v == 'b'))",
+    true
+)]
+#[case::exists_one(
+    "properties.filter(p, has(p.type)).exists_one(p, p.type == 'list')",
+    true
+)]
+#[case::map(
+    "'certified' in properties.filter(p, has(p.type)).map(p, p.type)",
+    true
+)]
+#[case::pattern("properties.exists(p, p.type.matches('^olm[.]g'))", true)]
+#[case::conditional(
+    "size(properties) > 3 ? properties.exists(p, p.type == 'list') : false",
+    true
+)]
+#[case::a_result_that_turns_out_to_be_none("bool('nonsense')", false)]
+fn rules(#[case] rule: &str, #[case] want: bool) {
+    assert_eq!(
+        Rule::compile(rule).unwrap().matches(&facts()),
+        want,
+        "{rule}"
+    );
+}
+
+// resolution.md K7
+#[rstest]
+#[case::syntax(
+    "properties.exists(p",
+    "Syntax error: mismatched input <EOF> expecting ')'"
+)]
+#[case::empty(
+    "",
+    "Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+)]
+#[case::number("size(properties)", "cel expressions must have type Bool")]
+#[case::list("properties.map(p, p.type)", "cel expressions must have type Bool")]
+#[case::dynamic("properties[0].value", "cel expressions must have type Bool")]
+#[case::comparison_of_versions("semver_compare('1', '2')", "cel expressions must have type Bool")]
+#[case::unknown_variable("cluster == 'x'", "undeclared reference to \"cluster\"")]
+#[case::variable_outside_of_its_loop(
+    "properties.all(p, true) && p.type == ''",
+    "undeclared reference to \"p\""
+)]
+#[case::unknown_function(
+    "properties.lowerAscii() == ''",
+    "undeclared reference to \"lowerAscii\""
+)]
+fn rules_that_are_none(#[case] rule: &str, #[case] want: &str) {
+    let found = Rule::compile(rule).unwrap_err().to_string();
+    if rule.is_empty() {
+        assert!(!found.is_empty());
+    } else {
+        assert_eq!(found, want);
+    }
+}
+
+/// What a hostile catalog may write: long chains, deep nesting, loops in loops, values that double.
+#[rstest]
+#[case::sum(format!("1{} == 1", "+1".repeat(1_900)))]
+#[case::members(format!("properties{} == 1", ".a".repeat(1_900)))]
+#[case::calls(format!("properties{} == 1", ".size()".repeat(300)))]
+#[case::more_calls(format!("properties{} == 1", ".size()".repeat(9_000)))]
+#[case::comparisons(format!("1{}", "==1".repeat(900)))]
+#[case::ternaries(format!("{}true", "true?false:".repeat(900)))]
+#[case::maps(format!("properties{} == 1", ".map(x,x)".repeat(300)))]
+#[case::nested_loops(format!("{}true{}", "properties.all(x,".repeat(90), ")".repeat(90)))]
+#[case::loops_over_a_literal({
+    let list = format!("[{}]", vec!["0"; 1_000].join(","));
+    format!("{0}.all(a,{0}.all(b,{0}.all(c,true)))", list)
+})]
+#[case::doubled_lists(format!("size([0]{}) == 1", ".map(x,[x,x])".repeat(40)))]
+#[case::doubled_texts(format!("['x']{}.exists(x, x == 'y')", ".map(x,x+x)".repeat(60)))]
+#[case::patterns("properties.exists(p, properties.exists(q, ''.matches('((a{99}){99}){99}'))) ".repeat(1))]
+#[case::too_long(format!("true{}", " ".repeat(65_536)))]
+fn rules_beyond_a_limit_match_nothing(#[case] rule: String) {
+    let many = (0..200).map(|it| property("number", it));
+    let facts = Facts::new(&many.collect::<Vec<_>>());
+    let rule = Rule::compile(&rule);
+    assert!(!rule.is_ok_and(|rule| rule.matches(&facts)));
+}
+
+#[test]
+fn rules_may_be_large_as_long_as_they_are_flat() {
+    let terms: Vec<_> = (0..300)
+        .map(|it| format!("properties.exists(p, p.type == '{it}')"))
+        .collect();
+    let rule = Rule::compile(&format!("{} || true", terms.join(" || "))).unwrap();
+    assert!(rule.matches(&facts()));
+}
+
+proptest! {
+    #[test]
+    fn parsing_never_panics(
+        value in prop_oneof![
+            any::<String>(),
+            "[{}\\[\\]\":,a-z0-9 ]{0,60}",
+            any_constraint().prop_map(|value| value.to_string()),
+        ],
+        kind in 0usize..4,
+    ) {
+        let kinds = ["olm.constraint", "olm.gvk.required", "olm.package.required", "olm.gvk"];
+        let properties = [property(kinds[kind], value)];
+        let _ = Declared::of(&properties);
+        let _ = GroupVersionKind::provided(&properties).count();
+        let _ = Facts::new(&properties);
+    }
+
+    #[test]
+    fn rules_never_panic(rule in prop_oneof![
+        any::<String>(),
+        "[a-z0-9 .()\\[\\]{}?:!&|=<>+*/%,'\"-]{0,40}",
+        prop::collection::vec(prop_oneof![
+            Just("properties"), Just(".exists(p,"), Just("p.type"), Just("=="), Just("'a'"),
+            Just(")"), Just("&&"), Just("||"), Just("1"), Just("-"), Just("[0]"), Just("{'a':1}"),
+            Just("?"), Just(":"), Just("size("), Just(".map(p,"), Just("in"), Just("!"), Just("%"),
+            Just("9223372036854775807"), Just("'1'.matches("), Just("1u"), Just("b'a'"),
+        ], 0..14).prop_map(|words| words.join(" ")),
+    ]) {
+        let rule = format!("({rule}) == ({rule})");
+        if let Ok(rule) = Rule::compile(&rule) {
+            let _ = rule.matches(&facts());
+        }
+    }
+}
+
+fn any_constraint() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!({"gvk": {"group": "g", "version": "v1", "kind": "K"}})),
+        Just(json!({"package": {"packageName": "p", "versionRange": ">=1.0.0"}})),
+        "[a-z .=<>0-9]{0,12}".prop_map(|range| json!({"package": {"versionRange": range}})),
+        "[a-z.()=' ]{0,12}".prop_map(|rule| json!({"cel": {"rule": rule}})),
+        any::<String>().prop_map(|message| json!({"failureMessage": message})),
+    ];
+    leaf.prop_recursive(4, 16, 3, |inner| {
+        let children = prop::collection::vec(inner, 0..3);
+        (children, prop_oneof![Just("all"), Just("any"), Just("not")])
+            .prop_map(|(children, kind)| json!({kind: {"constraints": children}}))
+    })
+}

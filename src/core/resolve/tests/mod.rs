@@ -1,6 +1,7 @@
 //! Conformance cases of resolution.md section 8, with small catalogs of our own.
 
 mod classic;
+mod constraints;
 mod filters;
 pub(in crate::resolve) mod laws;
 mod order;

@@ -1,0 +1,243 @@
+//! What a command without a cluster is told of one: what is installed, which kinds are served, and
+//! the version of Kubernetes. Constraints are judged by what is told and by nothing else.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Args;
+use olm_core::catalog::Property;
+use olm_core::error::Chain;
+use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Origin, Provider, ServedKinds};
+use olm_core::version::Version;
+use olm_core::yaml;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::commands::resolve::Installed;
+
+/// Flags that tell of a cluster.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct EnvironmentFlags {
+    /// The installed bundle; or a file (.yaml, .yml or .json) of what is installed on the cluster;
+    /// may be given once for each
+    ///
+    /// The file is a list of objects: `extension`, `package` and `version`, and if needed
+    /// `properties` and `constraints`, lists of `type` and `value` as catalogs have them, and
+    /// `kinds`, the kinds it defines, written as in the file of --served-kinds. Example:
+    /// `[{extension: blue, package: blue, version: 1.4.0}]`. Required packages and CEL rules are
+    /// judged by it, and updates that would break a constraint in it are held.
+    #[arg(long, value_name = "NAME@VERSION|FILE")]
+    installed: Vec<InstalledFlag>,
+    /// File with the kinds the cluster serves, by which required APIs are judged
+    ///
+    /// A YAML or JSON list; an element is `group/version, Kind`, for the core group
+    /// `version, Kind`, or an object with `group`, `version` and `kind`. Example:
+    /// `["apps/v1, Deployment", "v1, ConfigMap"]`.
+    #[arg(long, value_name = "FILE")]
+    served_kinds: Option<PathBuf>,
+    /// Version of Kubernetes, by which `minKubeVersion` of bundles is judged
+    #[arg(long, value_name = "VERSION", value_parser = kube_version)]
+    kube_version: Option<Version>,
+}
+
+/// The value of `--installed`.
+#[derive(Debug, Clone)]
+enum InstalledFlag {
+    /// The installed bundle of what is resolved.
+    Bundle(Installed),
+    /// A file of what is installed on the cluster.
+    File(PathBuf),
+}
+
+/// Something installed, as a file tells it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    extension: String,
+    package: String,
+    version: String,
+    #[serde(default)]
+    properties: Vec<PropertyEntry>,
+    #[serde(default)]
+    constraints: Vec<PropertyEntry>,
+    #[serde(default)]
+    kinds: Vec<Kind>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PropertyEntry {
+    r#type: String,
+    #[serde(default)]
+    value: Value,
+}
+
+/// A kind as a file tells it.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "must be `group/version, Kind` or an object with group, version and kind"
+)]
+enum Kind {
+    Text(String),
+    Members(KindMembers),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KindMembers {
+    #[serde(default)]
+    group: String,
+    version: String,
+    kind: String,
+}
+
+impl EnvironmentFlags {
+    /// Returns the installed bundle of what is resolved.
+    pub(crate) fn bundle(&self) -> Option<&Installed> {
+        self.installed.iter().rev().find_map(|flag| match flag {
+            InstalledFlag::Bundle(bundle) => Some(bundle),
+            InstalledFlag::File(_) => None,
+        })
+    }
+
+    /// Reads the files; what no flag tells is not judged.
+    pub(crate) fn read(&self) -> anyhow::Result<Environment> {
+        let mut providers = Vec::new();
+        let mut told = false;
+        for flag in &self.installed {
+            if let InstalledFlag::File(path) = flag {
+                told = true;
+                for entry in read_list::<Entry>(path)? {
+                    providers.push(entry.provider().with_context(|| shown(path))?);
+                }
+            }
+        }
+        let served = self.served_kinds.as_deref().map(|path| {
+            let kinds = read_list::<Kind>(path)?.into_iter().map(Kind::parse);
+            let kinds = kinds.collect::<anyhow::Result<_>>();
+            anyhow::Ok(ServedKinds {
+                kinds: kinds.with_context(|| shown(path))?,
+                ..ServedKinds::default()
+            })
+        });
+        Ok(Environment {
+            resolving: String::new(),
+            kube_version: self.kube_version.clone(),
+            served: known(served.transpose()?.map(Arc::new)),
+            providers: known(told.then(|| Arc::new(providers))),
+        })
+    }
+}
+
+/// Names the extension a package is resolved for: the one that has it installed, or else one that
+/// is called like it.
+pub(crate) fn resolving(environment: &Environment, package: &str) -> Environment {
+    let providers = environment.providers.known();
+    let mut providers = providers.into_iter().flat_map(|providers| providers.iter());
+    let same = providers.find(|provider| provider.package == package);
+    let name = same.map_or(package, |provider| provider.origin.name());
+    Environment {
+        resolving: name.to_owned(),
+        ..environment.clone()
+    }
+}
+
+impl FromStr for InstalledFlag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let extension = Path::new(text).extension();
+        // No version ends like this.
+        if extension.is_some_and(|it| it == "yaml" || it == "yml" || it == "json") {
+            return Ok(Self::File(text.into()));
+        }
+        let bundle = text.parse();
+        bundle.map(Self::Bundle).map_err(|error: String| {
+            format!("{error}, or a file that ends with .yaml, .yml or .json")
+        })
+    }
+}
+
+fn kube_version(text: &str) -> Result<Version, String> {
+    Version::parse_tolerant(text).map_err(|error| error.to_string())
+}
+
+fn known<T>(told: Option<T>) -> Knowledge<T> {
+    told.map_or(Knowledge::NotTold, Knowledge::Known)
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Reads a file that is one list.
+fn read_list<T: DeserializeOwned>(path: &Path) -> anyhow::Result<Vec<T>> {
+    let text = std::fs::read_to_string(path).with_context(|| shown(path))?;
+    let documents = yaml::to_json(&text)
+        .map_err(|error| anyhow::anyhow!("{}", Chain(&error)))
+        .with_context(|| shown(path))?;
+    let mut documents = documents.into_iter();
+    let (Some(list), None) = (documents.next(), documents.next()) else {
+        anyhow::bail!("{}: must be one list", shown(path));
+    };
+    serde_json::from_value(list).with_context(|| shown(path))
+}
+
+impl Entry {
+    fn provider(self) -> anyhow::Result<Provider> {
+        let properties = |list: Vec<PropertyEntry>| -> Vec<_> {
+            list.into_iter().map(PropertyEntry::property).collect()
+        };
+        let origin = Origin::ClusterExtension(self.extension);
+        let apis = self.kinds.into_iter().map(Kind::parse);
+        let apis = apis.collect::<anyhow::Result<_>>()?;
+        Ok(Provider::new(origin, self.package, self.version)
+            .with_properties(properties(self.properties))
+            .with_constraints(&properties(self.constraints))
+            .with_apis(apis))
+    }
+}
+
+impl PropertyEntry {
+    fn property(self) -> Property {
+        Property {
+            kind: self.r#type,
+            value: self.value.to_string(),
+        }
+    }
+}
+
+impl Kind {
+    fn parse(self) -> anyhow::Result<GroupVersionKind> {
+        let text = match self {
+            Self::Members(KindMembers {
+                group,
+                version,
+                kind,
+            }) => {
+                return Ok(GroupVersionKind {
+                    group,
+                    version,
+                    kind,
+                });
+            }
+            Self::Text(text) => text,
+        };
+        let (api, kind) = text
+            .split_once(',')
+            .with_context(|| format!("`{text}` is not `group/version, Kind`"))?;
+        let (group, version) = api.trim().split_once('/').unwrap_or(("", api.trim()));
+        // Messages of constraints print `Kind=`.
+        let kind = kind.trim();
+        let kind = kind.strip_prefix("Kind=").unwrap_or(kind);
+        Ok(GroupVersionKind {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+        })
+    }
+}
