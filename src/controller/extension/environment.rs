@@ -15,7 +15,7 @@ use futures::channel::mpsc;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::api::{Api, ListParams};
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
@@ -39,6 +39,8 @@ const AFTER_CHANGE: [Duration; 4] = [
 ];
 /// When to read it although nothing seems to have changed: a cluster is updated, too.
 const REGULARLY: Duration = Duration::from_mins(10);
+/// Where the ClusterServiceVersions of OLM Classic are; as the API server remembers them.
+const CSVS: &str = "/apis/operators.coreos.com/v1alpha1/clusterserviceversions?resourceVersion=0";
 /// How often extensions look at what OLM Classic has installed, where that counts.
 const CLASSIC: Duration = Duration::from_mins(1);
 /// News that may wait; each of them wakes everybody concerned, so one is enough.
@@ -237,24 +239,16 @@ impl Surroundings {
 
 /// Reads what OLM Classic has installed; nothing where it is not.
 async fn classic_providers(client: &Client) -> Result<Vec<Provider>, kube::Error> {
-    let (group, version) = ("operators.coreos.com", "v1alpha1");
-    let resource = ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: format!("{group}/{version}"),
-        kind: "ClusterServiceVersion".to_owned(),
-        plural: "clusterserviceversions".to_owned(),
-    };
-    let listed = Api::<DynamicObject>::all_with(client.clone(), &resource)
-        .list(&ListParams::default().match_any())
-        .await;
-    let listed = match listed {
-        Ok(listed) => listed.items,
+    let request = http::Request::get(CSVS)
+        .body(Vec::new())
+        .map_err(kube::Error::HttpError)?;
+    let listed: serde_json::Value = match client.request(request).await {
+        Ok(listed) => listed,
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let values = listed.into_iter().map(serde_json::to_value);
-    Ok(values.filter_map(|csv| csv_provider(&csv.ok()?)).collect())
+    let items = listed["items"].as_array().into_iter().flatten();
+    Ok(items.filter_map(csv_provider).collect())
 }
 
 /// Says when a CRD or an API service came, changed or went.
