@@ -102,6 +102,7 @@ bench: prerequisites ## Measure resolution and rendering; real data beside the c
 fuzz: prerequisites ## Fuzz every parser for SECONDS each, in turn (SECONDS=60, TARGETS="bundle catalog config range yaml")
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is not installed (cargo install --locked cargo-fuzz)"; exit 1; }
 	@test/fuzz/seed.sh target/fuzz/seeds
+	@cp Cargo.lock test/fuzz/Cargo.lock # the same versions, not a second list of them
 	@for target in $(or $(TARGETS),bundle catalog config range yaml); do \
 	  mkdir -p target/fuzz/corpus/$$target; \
 	  (cd test/fuzz && cargo fuzz run --fuzz-dir . --sanitizer none --target-dir ../../target/fuzz $$target \
