@@ -41,10 +41,10 @@ pub struct Bundle {
     pub one_namespace: bool,
     /// Value of property `olm.maxOpenShiftVersion`, if the bundle declares one.
     pub max_openshift: Option<String>,
-    /// Webhook definitions; [`Package::validating_webhook`] makes one.
-    pub webhooks: Vec<Value>,
     /// Further manifests.
     pub extra: Vec<Value>,
+    /// Webhook definitions; [`Package::validating_webhook`] makes one.
+    pub webhooks: Vec<Value>,
 }
 
 impl Bundle {
@@ -64,17 +64,17 @@ impl Bundle {
         }
     }
 
-    /// Adds a manifest.
-    #[must_use]
-    pub fn with_manifest(mut self, manifest: Value) -> Self {
-        self.extra.push(manifest);
-        self
-    }
-
     /// Adds a webhook definition.
     #[must_use]
     pub fn with_webhook(mut self, definition: Value) -> Self {
         self.webhooks.push(definition);
+        self
+    }
+
+    /// Adds a manifest.
+    #[must_use]
+    pub fn with_manifest(mut self, manifest: Value) -> Self {
+        self.extra.push(manifest);
         self
     }
 
@@ -345,6 +345,25 @@ impl Package {
             format!("configs/{}/catalog.json", self.name()),
             text.into_bytes(),
         )])
+    }
+}
+
+impl Package {
+    /// Adds a property to the bundle of one version in the files of a catalog image.
+    pub fn add_property(&self, files: &mut Files, version: &str, property: &Value) {
+        let name = self.bundle_name(version);
+        for text in files.values_mut() {
+            let lines = String::from_utf8_lossy(text).into_owned();
+            let lines = lines.lines().map(|line| {
+                let mut blob: Value = serde_json::from_str(line).expect("a blob");
+                if blob["schema"] == "olm.bundle" && blob["name"] == name.as_str() {
+                    let properties = blob["properties"].as_array_mut();
+                    properties.expect("a list").push(property.clone());
+                }
+                blob.to_string()
+            });
+            *text = lines.collect::<Vec<_>>().join("\n").into_bytes();
+        }
     }
 }
 

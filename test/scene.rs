@@ -65,6 +65,28 @@ impl Scene {
 
     /// Pushes `bundles` and a catalog with `entries`, and waits until the catalog serves it.
     pub async fn publish(&mut self, bundles: &[Bundle], entries: &[Entry]) {
+        let images = self.push(bundles).await;
+        self.publish_catalog(self.package.catalog_files(entries, &images))
+            .await;
+    }
+
+    /// The same for bundles of which each version has further properties in the catalog.
+    pub async fn publish_with(
+        &mut self,
+        bundles: &[Bundle],
+        entries: &[Entry],
+        properties: &[(&str, Value)],
+    ) {
+        let images = self.push(bundles).await;
+        let mut files = self.package.catalog_files(entries, &images);
+        for (version, property) in properties {
+            self.package.add_property(&mut files, version, property);
+        }
+        self.publish_catalog(files).await;
+    }
+
+    /// Pushes `bundles` and returns the image of each version.
+    async fn push(&self, bundles: &[Bundle]) -> BTreeMap<String, String> {
         let registry = self.cluster.registry.clone();
         let mut pushed = BTreeMap::new();
         for bundle in bundles {
@@ -76,8 +98,7 @@ impl Scene {
             images::push_bundle(&image, self.package.bundle_files(bundle)).await;
             pushed.insert(bundle.version.clone(), image);
         }
-        self.publish_catalog(self.package.catalog_files(entries, &pushed))
-            .await;
+        pushed
     }
 
     /// Pushes a catalog image and waits until the ClusterCatalog of this scene serves it.
@@ -131,6 +152,39 @@ impl Scene {
             filter,
         )
         .await
+    }
+
+    /// Returns the notes of the Events about the extension with this reason.
+    pub fn events(&self, reason: &str) -> Vec<String> {
+        let out = self.plane().kubectl(&[
+            "get",
+            "events.events.k8s.io",
+            "--namespace=default",
+            "--output=json",
+        ]);
+        let events: Value = serde_json::from_str(&out).expect("kubectl prints JSON");
+        let items = events["items"].as_array().expect("a list");
+        items
+            .iter()
+            .filter(|event| event["reason"] == reason && event["regarding"]["name"] == self.name)
+            .map(|event| event["note"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    /// Sets an annotation of the extension; an empty value removes it.
+    pub fn annotate(&self, key: &str, value: &str) {
+        let change = if value.is_empty() {
+            format!("{key}-")
+        } else {
+            format!("{key}={value}")
+        };
+        self.plane().kubectl(&[
+            "annotate",
+            "--overwrite",
+            "clusterextension",
+            &self.name,
+            &change,
+        ]);
     }
 
     /// Runs `kubectl get` in the namespace and returns the JSON; `None` when there is no such

@@ -4,7 +4,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{graph, lint_bundle, range, rbac, render, resolve, show};
+use crate::commands::{graph, lint_bundle, range, rbac, render, resolve, show, updates, why};
 use crate::output::UsageError;
 
 /// Install, upgrade and examine ClusterExtensions
@@ -24,6 +24,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Say which bundle a ClusterExtension would get
     Resolve(resolve::ResolveArgs),
+    /// Say why a ClusterExtension gets the bundle it gets, or none
+    Why(Box<why::WhyArgs>),
     /// Draw the update graph of a package
     Graph(graph::GraphArgs),
     /// Say whether versions are inside a version range
@@ -36,6 +38,8 @@ pub(crate) enum Command {
     Rbac(rbac::RbacArgs),
     /// Print the objects a bundle becomes
     Render(render::RenderArgs),
+    /// Say which ClusterExtensions could be newer, and why they are not
+    Updates(updates::UpdatesArgs),
 }
 
 /// The connection flags of kubectl; commands that work offline accept and ignore them.

@@ -213,9 +213,9 @@ impl Manager {
         tokio::spawn(catalogs.clone().tell(move || drop(refilled.try_send(()))));
         let client = self.client.clone();
         let reporter = Reporter::from("olm-controller");
-        let (issuer, touched) = Issuer::new(client.clone(), self.args.namespace());
         let (surroundings, changes) =
             extension::Surroundings::new(client.clone(), self.args.namespace());
+        let (issuer, certificates) = Issuer::new(client.clone(), self.args.namespace());
         let ctx = extension::Context {
             surroundings,
             told: extension::Told::default(),
@@ -233,7 +233,7 @@ impl Manager {
         let news = extension::News {
             refilled: refills,
             surroundings: changes,
-            certificates: touched,
+            certificates,
         };
         let run = extension::run(Arc::new(ctx), news, self.shutdown.clone());
         self.spawn("ClusterExtension controller", run);

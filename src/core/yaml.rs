@@ -6,6 +6,7 @@
 //!
 //! Source: stack.md section 7.
 
+mod quick;
 mod read;
 mod write;
 

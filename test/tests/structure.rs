@@ -223,7 +223,12 @@ fn only_apply_and_the_gate_write_kinds_they_do_not_know() {
 #[test]
 fn watches_have_delays_of_their_own() {
     for (path, text) in code(&["src/controller"]) {
-        for word in ["default_backoff(", ".watches(", ".owns("] {
+        for word in [
+            "default_backoff(",
+            "Controller::new(",
+            ".watches(",
+            ".owns(",
+        ] {
             assert!(!text.contains(word), "{word} in {}", path.display());
         }
     }

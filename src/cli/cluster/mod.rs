@@ -3,7 +3,7 @@
 
 mod content;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use kube::api::{Api, ListParams};
@@ -13,9 +13,12 @@ use olm_api::conditions::types;
 use olm_api::keys::{label, policy};
 use olm_api::{AvailabilityMode, ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_core::catalog::Content;
-use olm_core::resolve::{self, Catalog, CatalogProblem, UpdatePolicy};
+use olm_core::resolve::{
+    self, Catalog, CatalogProblem, Environment, Knowledge, ServedKinds, UpdatePolicy,
+};
 use olm_core::revision;
 use olm_core::status::is_true;
+use olm_core::version::Version;
 
 pub(crate) use content::CatalogAccess;
 use content::Road;
@@ -31,14 +34,14 @@ pub(crate) struct Cluster {
 /// An extension with all that its resolution depends on.
 #[derive(Debug)]
 pub(crate) struct Situation {
-    /// The extension.
-    pub(crate) extension: ClusterExtension,
     /// What it asks for, and what is installed.
     pub(crate) request: resolve::Request,
     /// What an automatic update may change.
     pub(crate) updates: UpdatePolicy,
     /// Every catalog of the cluster, by name, with what it has of the package.
     pub(crate) catalogs: Vec<Served>,
+    /// What the cluster runs, serves and has installed.
+    pub(crate) environment: Environment,
 }
 
 /// A catalog of the cluster with what it has of one package.
@@ -174,7 +177,44 @@ impl Cluster {
             },
             updates,
             catalogs,
-            extension,
+            environment: self.environment(name).await?,
+        })
+    }
+
+    /// Reads what constraints are judged by, for the extension `resolving`.
+    ///
+    /// Kinds that installed extensions define are known by what is served: the content of
+    /// revisions is in Secrets, which few callers may read.
+    async fn environment(&self, resolving: &str) -> anyhow::Result<Environment> {
+        let version = self.client.apiserver_version().await;
+        let version = version.context("reading the version of the cluster")?;
+        let core = self.client.list_core_api_versions_aggregated().await;
+        let others = self.client.list_api_groups_aggregated().await;
+        let mut served = ServedKinds::default();
+        for list in [core, others] {
+            let list = list.context("reading what the cluster serves")?;
+            served.add_discovery(&serde_json::to_value(list)?);
+        }
+        let revisions = Api::<ClusterObjectSet>::all(self.client.clone())
+            .list(&ListParams::default())
+            .await
+            .context("listing ClusterObjectSets")?;
+        let installed = revision::installed_by_owner(revisions.items);
+        let extensions = self.extensions().await?;
+        let providers: Vec<_> = extensions
+            .iter()
+            .filter(|extension| extension.metadata.deletion_timestamp.is_none())
+            .filter_map(|extension| {
+                let name = extension.name_any();
+                let revision = installed.get(&name)?;
+                Some(revision::provider(&name, revision, BTreeSet::new()))
+            })
+            .collect();
+        Ok(Environment {
+            resolving: resolving.to_owned(),
+            kube_version: Version::of_kubernetes(&version.git_version),
+            served: Knowledge::Known(served.into()),
+            providers: Knowledge::Known(providers.into()),
         })
     }
 

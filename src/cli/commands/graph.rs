@@ -8,7 +8,9 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use olm_api::CatalogFilter;
 use olm_core::graph::{self, Graph};
-use olm_core::resolve::{Catalog, Environment, Options, Request, Selector, UpdatePolicy};
+use olm_core::resolve::{
+    Catalog, CatalogError, Environment, Options, Request, Selector, UpdatePolicy,
+};
 
 use super::resolve::Installed;
 use crate::args::Global;
@@ -144,8 +146,11 @@ fn draw(
     having.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(b.name)));
     let Some((catalog, others)) = having.split_first() else {
         let problems = catalogs.iter().filter_map(|catalog| {
-            let problem = catalog.problem.as_ref()?;
-            Some(format!("; catalog {:?}: {problem:?}", catalog.name))
+            let problem = CatalogError {
+                catalog: catalog.name.to_owned(),
+                problem: catalog.problem.clone()?,
+            };
+            Some(format!("; {problem}"))
         });
         let problems: String = problems.collect();
         anyhow::bail!("no catalog has package {package:?}{problems}");

@@ -10,6 +10,9 @@ pub(crate) mod render;
 pub(crate) mod resolve;
 pub(crate) mod show;
 
+pub(crate) mod updates;
+pub(crate) mod why;
+
 use std::io::Write;
 
 use crate::args::{Cli, Command};
@@ -19,11 +22,13 @@ use crate::output::Outcome;
 pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match cli.command {
         Command::Resolve(args) => resolve::run(args, out).await,
+        Command::Why(args) => why::run(*args, &cli.global, out).await,
         Command::Graph(args) => graph::run(args, &cli.global, out).await,
         Command::Range(args) => range::run(args, out).await,
         Command::Show(args) => show::run(args, &cli.global, out).await,
         Command::LintBundle(args) => lint_bundle::run(args, out).await,
         Command::Render(args) => render::run(args, &cli.global, out).await,
         Command::Rbac(args) => rbac::run(args, &cli.global, out).await,
+        Command::Updates(args) => updates::run(args, &cli.global, out).await,
     }
 }

@@ -65,7 +65,7 @@ pub(crate) struct ResolveArgs {
 
 /// Whether updates must follow the paths of the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-enum Policy {
+pub(crate) enum Policy {
     /// Only successors follow
     #[value(name = "CatalogProvided")]
     CatalogProvided,

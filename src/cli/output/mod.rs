@@ -1,5 +1,6 @@
 //! Everything that leaves the program: formats, tables, notices, exit codes.
 
+mod paint;
 mod sheet;
 mod table;
 
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
+pub(crate) use paint::Paint;
 pub(crate) use sheet::Sheet;
 pub(crate) use table::Table;
 

@@ -116,6 +116,17 @@ impl BlobIndex {
         })
     }
 
+    /// Returns a blob of this index, its text given.
+    pub(super) fn meta(&self, blob: &BlobRef, json: String) -> Meta {
+        let name = |number: u32| self.names.get(number as usize).cloned().unwrap_or_default();
+        Meta {
+            schema: name(blob.schema),
+            package: name(blob.package),
+            name: name(blob.name),
+            json,
+        }
+    }
+
     fn number(&mut self, name: &str) -> io::Result<u32> {
         if let Some(&number) = self.numbers.get(name) {
             return Ok(number);

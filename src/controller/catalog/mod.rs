@@ -19,13 +19,13 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use kube::Api;
 use kube::core::DeserializeGuard;
-use kube::runtime::{Controller, controller, watcher};
+use kube::runtime::{Controller, WatchStreamExt as _, controller, reflector, watcher};
 use olm_api::ClusterCatalog;
 
 pub use error::CatalogError;
 pub use reconcile::Context;
 
-use crate::backoff::WatchDelays;
+use crate::client;
 
 /// Catalogs worked on at the same time, so that one hanging registry does not stop the others.
 const CONCURRENCY: u16 = 4;
@@ -40,10 +40,13 @@ pub async fn run(
 ) {
     let garbage = tokio::spawn(garbage::collect_regularly(Arc::clone(&ctx), gc_interval));
     let catalogs = Api::<DeserializeGuard<ClusterCatalog>>::all(ctx.client.clone());
+    let (store, writer) = reflector::store();
     // Every change counts: an edited status is repaired at once.
-    Controller::new(catalogs, watcher::Config::default())
+    let catalogs = client::changes(catalogs, watcher::Config::default())
+        .reflect(writer)
+        .applied_objects();
+    Controller::for_stream(catalogs, store)
         .with_config(controller::Config::default().concurrency(CONCURRENCY))
-        .trigger_backoff(WatchDelays::default())
         .graceful_shutdown_on(shutdown)
         .run(reconcile::reconcile, reconcile::error_policy, ctx)
         .for_each(|result| async move {

@@ -177,15 +177,16 @@ impl Content {
         Ok(bytes)
     }
 
-    /// Reads the lines of the blobs that belong to a package, in catalog order: those whose
-    /// `package` it is, and `olm.package` blobs whose `name` it is. Blocks.
-    pub fn package_lines(&self, package: &str) -> io::Result<Vec<String>> {
-        self.record
-            .index
+    /// Reads the blobs that belong to a package, in catalog order: those whose `package` it is, and
+    /// `olm.package` blobs whose `name` it is. Blocks.
+    pub fn package_blobs(&self, package: &str) -> io::Result<Vec<Meta>> {
+        let index = &self.record.index;
+        index
             .of_package(package)
             .map(|blob| {
                 let bytes = self.read(Encoding::Identity, blob.offset, blob.len as usize)?;
-                String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+                let json = String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData)?;
+                Ok(index.meta(&blob, json))
             })
             .collect()
     }

@@ -7,7 +7,7 @@
 //!
 //! Source: resolution.md 5.2.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,13 +19,14 @@ use kube::api::{Api, ListParams};
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
-use olm_api::{ClusterExtension, ClusterObjectSet, keys};
+use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Provider, ServedKinds};
-use olm_core::revision::{self, provider};
+use olm_core::revision::{installed_by_owner, provider};
 use olm_core::version::Version;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::client;
 use crate::objectset::defined_kinds;
 
 /// When to read what is served after a CRD or an API service changed: the API server tells of a new
@@ -40,9 +41,6 @@ const AFTER_CHANGE: [Duration; 4] = [
 const REGULARLY: Duration = Duration::from_mins(10);
 /// News that may wait; each of them wakes everybody concerned, so one is enough.
 const WAITING: usize = 1;
-/// Freshness of an API group whose server did not answer.
-const STALE: &str = "Stale";
-
 /// The cluster around the extensions.
 pub struct Surroundings {
     client: Client,
@@ -109,7 +107,7 @@ impl Surroundings {
             }
         };
         let version = match self.client.apiserver_version().await {
-            Ok(info) => kube_version(&info.git_version),
+            Ok(info) => Version::of_kubernetes(&info.git_version),
             Err(error) => {
                 tracing::warn!(%error, "the version of the API server cannot be read");
                 before.as_ref().and_then(|before| before.version.clone())
@@ -183,25 +181,17 @@ impl Surroundings {
         let revisions = Api::<DeserializeGuard<ClusterObjectSet>>::all(self.client.clone())
             .list(&any)
             .await?;
-        let mut owned: BTreeMap<String, Vec<ClusterObjectSet>> = BTreeMap::new();
-        for revision in revisions.items.into_iter().filter_map(|guard| guard.0.ok()) {
-            if let Some(owner) = revision.labels().get(keys::label::OWNER_NAME) {
-                owned.entry(owner.clone()).or_default().push(revision);
-            }
-        }
+        let readable = revisions.items.into_iter().filter_map(|guard| guard.0.ok());
+        let installed = installed_by_owner(readable);
         let mut providers = Vec::new();
         for extension in extensions.items {
             let name = extension.name_any();
-            let Some(mut revisions) = owned.remove(&name) else {
-                continue;
-            };
             if extension.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            revision::sort(&mut revisions);
-            if let Some(installed) = revision::states(&revisions).installed {
-                let defined = self.defined(installed).await;
-                providers.push(provider(&name, installed, defined));
+            if let Some(revision) = installed.get(&name) {
+                let defined = self.defined(revision).await;
+                providers.push(provider(&name, revision, defined));
             }
         }
         Ok(providers)
@@ -232,12 +222,10 @@ impl Surroundings {
 fn changes(client: &Client) -> impl Stream<Item = ()> + use<> {
     let crds = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
     let services = Api::<PartialObjectMeta<APIService>>::all(client.clone());
-    let crds = watcher(crds, watcher::Config::default())
-        .default_backoff()
+    let crds = client::changes(crds, watcher::Config::default())
         .touched_objects()
         .filter_map(|change| async { change.ok().map(drop) });
-    let services = watcher(services, watcher::Config::default())
-        .default_backoff()
+    let services = client::changes(services, watcher::Config::default())
         .touched_objects()
         .filter_map(|change| async { change.ok().map(drop) });
     futures::stream::select(crds, services)
@@ -248,50 +236,9 @@ async fn served_kinds(client: &Client) -> Result<ServedKinds, kube::Error> {
     let core = client.list_core_api_versions_aggregated().await?;
     let others = client.list_api_groups_aggregated().await?;
     let mut served = ServedKinds::default();
-    for group in core.items.into_iter().chain(others.items) {
-        let name = group
-            .metadata
-            .and_then(|metadata| metadata.name)
-            .unwrap_or_default();
-        for version in group.versions {
-            if version.freshness.as_deref() == Some(STALE) {
-                served.unreadable_groups.insert(name.clone());
-            }
-            let number = version.version.unwrap_or_default();
-            for resource in version.resources {
-                if let Some(kind) = resource.response_kind.and_then(|kind| kind.kind) {
-                    served.kinds.insert(GroupVersionKind {
-                        group: name.clone(),
-                        version: number.clone(),
-                        kind,
-                    });
-                }
-            }
-        }
+    for list in [core, others] {
+        let list = serde_json::to_value(list).map_err(kube::Error::SerdeError)?;
+        served.add_discovery(&list);
     }
     Ok(served)
-}
-
-/// Reads the version of an API server, without what vendors add to it.
-fn kube_version(text: &str) -> Option<Version> {
-    let text = text.strip_prefix('v').unwrap_or(text);
-    let numbers = text.split(['-', '+']).next()?;
-    numbers.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case::plain("v1.33.1", Some("1.33.1"))]
-    #[case::vendor("v1.33.1-eks-036c24b", Some("1.33.1"))]
-    #[case::build("v1.33.1+k3s1", Some("1.33.1"))]
-    #[case::nothing("", None)]
-    fn version_of_the_api_server(#[case] text: &str, #[case] want: Option<&str>) {
-        let found = kube_version(text).map(|version| version.to_string());
-        assert_eq!(found.as_deref(), want);
-    }
 }

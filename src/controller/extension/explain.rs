@@ -7,10 +7,9 @@ use kube::runtime::events::EventType;
 use olm_api::UpdateStatus;
 use olm_api::conditions::reasons;
 use olm_api::keys::policy;
-use olm_core::error::Chain;
+use olm_core::resolve::report::{Headline, explain};
 use olm_core::resolve::{
-    Catalog, Exclusion, Held, HeldReason, Options, Reason, Request, Resolution, ResolveError,
-    Warning, pending,
+    Catalog, Environment, Options, Request, Resolution, ResolveError, Warning, pending,
 };
 use olm_core::status::Note;
 use olm_core::status::extension::text;
@@ -23,52 +22,46 @@ use super::telling::Telling;
 
 impl Pass {
     /// Adds what is worth knowing about a resolution beside its result: to `Ready`, and to what
-    /// Events tell. While something is rolled out the result itself is of no interest.
-    pub(super) fn explain(&mut self, resolution: &Resolution<'_>, rolling: bool) {
+    /// Events tell. `headline` is the one sentence about what failed or is held.
+    pub(super) fn explain(&mut self, resolution: &Resolution<'_>, headline: Option<Headline>) {
         if let Some(note) = resolution.unavailable_note() {
             self.tell(EventType::Warning, "CatalogUnavailable", note);
         }
-        match &resolution.result {
-            _ if rolling => return,
-            Ok(selected) => {
-                for warning in &selected.warnings {
-                    let reason = match warning {
-                        Warning::SuccessorIsLowerVersion => "SuccessorIsLowerVersion",
-                        Warning::BreaksInstalled(_) => "BreaksInstalled",
-                        // Told when the step is made.
-                        Warning::ForcedStep => continue,
-                    };
-                    self.tell(EventType::Warning, reason, warning.to_string());
-                }
-            }
-            Err(error) => {
-                if let Some((code, message)) = unreachable(resolution, error) {
-                    self.tell(EventType::Warning, code, message.clone());
-                    let reason = reasons::RETRYING;
-                    self.notes.push(Note { reason, message });
-                }
+        let mut type_ = EventType::Warning;
+        if let Ok(selected) = &resolution.result {
+            type_ = EventType::Normal;
+            for warning in &selected.warnings {
+                let reason = match warning {
+                    Warning::SuccessorIsLowerVersion => "SuccessorIsLowerVersion",
+                    Warning::BreaksInstalled(_) => "BreaksInstalled",
+                    // Told when the step is made.
+                    Warning::ForcedStep => continue,
+                };
+                self.tell(EventType::Warning, reason, warning.to_string());
             }
         }
-        self.notes.extend(lower_version_held(resolution));
+        if let Some(Headline { code, text }) = headline {
+            self.tell(type_, code, text.clone());
+            self.notes.push(Note {
+                reason: code,
+                message: text,
+            });
+        }
     }
 
     /// Adds the newer version that is offered and not taken.
-    pub(super) fn offer(&mut self, offered: Option<(UpdateStatus, &'static str)>) {
-        if let Some((update, reason)) = &offered {
+    pub(super) fn offer(&mut self, offered: Option<UpdateStatus>) {
+        if let Some(update) = &offered {
             let message = update.message.clone();
-            self.tell(EventType::Normal, "UpgradeAvailable", message.clone());
-            // What the spec says itself needs no explanation.
-            if ![
-                reasons::PINNED,
-                reasons::RETRYING,
-                Reason::NotSuccessor.code(),
-            ]
-            .contains(reason)
-            {
-                self.notes.push(Note { reason, message });
+            if update.reason == reasons::PAUSED {
+                self.notes.push(Note {
+                    reason: reasons::PAUSED,
+                    message: message.clone(),
+                });
             }
+            self.tell(EventType::Normal, "UpgradeAvailable", message);
         }
-        self.update = Some(offered.map(|(update, _)| update));
+        self.update = Some(offered);
     }
 
     fn tell(&mut self, type_: EventType, reason: &'static str, note: String) {
@@ -86,47 +79,28 @@ impl Pass {
     }
 }
 
-/// Returns what is there and cannot be reached when nothing was found, with its reason class.
-fn unreachable(
+/// Returns the one sentence about what failed or is held, if anything did or is.
+pub(super) fn headline(
+    request: &Request,
+    catalogs: &[Catalog<'_>],
+    environment: &Environment,
+    options: &Options,
     resolution: &Resolution<'_>,
-    error: &ResolveError,
-) -> Option<(&'static str, String)> {
-    if let ResolveError::Validation { source, .. } = error {
-        return Some((source.code(), Chain(error).to_string()));
+) -> Option<Headline> {
+    if resolution.result.is_ok() && resolution.held.is_empty() {
+        return None;
     }
-    let not_successor = |excluded: &&Exclusion<'_>| excluded.reason == Reason::NotSuccessor;
-    let found = resolution.excluded.iter().find(not_successor)?;
-    let message = format!(
-        "{} is in catalog {} but is not a successor of the installed bundle; to force it: \
-         upgradeConstraintPolicy SelfCertified",
-        found.bundle, found.catalog
-    );
-    Some((found.reason.code(), message))
+    explain(request, catalogs, environment, options).headline()
 }
 
-/// Returns the note about a successor that is lower than what is installed.
-fn lower_version_held(resolution: &Resolution<'_>) -> Option<Note> {
-    let lower = |held: &&Held<'_>| held.reason == Reason::Held(HeldReason::LowerVersion);
-    let held = resolution.held.iter().find(lower)?;
-    Some(Note {
-        reason: reasons::LOWER_VERSION_HELD,
-        message: format!(
-            "{} is held, because it is lower than the installed version: edit version, set \
-             annotation {}: Any, or use upgradeConstraintPolicy SelfCertified",
-            held.bundle,
-            policy::UPGRADE,
-        ),
-    })
-}
-
-/// Returns the newer version that is offered and not taken, and the reason in one word.
+/// Returns the newer version that is offered and not taken.
 pub(super) fn offered(
     question: &Question<'_>,
     request: &Request,
     catalogs: &[Catalog<'_>],
     options: &Options,
     resolution: &Resolution<'_>,
-) -> Option<(UpdateStatus, &'static str)> {
+) -> Option<UpdateStatus> {
     let installed = version_of(question.installed.as_ref()?)?;
     let selected = resolution.result.as_ref().ok();
     let rolling = question.rolling.and_then(version_of);
@@ -139,27 +113,17 @@ pub(super) fn offered(
     let chosen = selected.filter(|it| it.version.precedence(&installed).is_gt());
     if let Some(chosen) = chosen.filter(|_| question.policy.paused) {
         let version = chosen.version.recorded();
-        let newest = update.map(|update| update.newest.version.recorded());
-        let status = UpdateStatus {
+        let newest = update.as_ref();
+        let newest = newest.map(|update| update.newest.version.recorded());
+        return Some(UpdateStatus {
             newest: newest.unwrap_or_else(|| version.clone()),
             catalog: chosen.catalog.to_owned(),
             reason: reasons::PAUSED.to_owned(),
             message: format!("{version} is available; {}", text::PAUSED),
             version: Some(version),
-        };
-        return Some((status, reasons::PAUSED));
+        });
     }
-    let update = update?;
-    let offer = update.reachable.as_ref();
-    let reason = update.why.code();
-    let status = UpdateStatus {
-        version: offer.map(|offer| offer.version.recorded()),
-        newest: update.newest.version.recorded(),
-        catalog: offer.unwrap_or(&update.newest).catalog.to_owned(),
-        reason: reason.to_owned(),
-        message: update.to_string(),
-    };
-    Some((status, reason))
+    update.as_ref().map(UpdateStatus::from)
 }
 
 fn version_of(target: &Target) -> Option<VersionRelease> {

@@ -13,7 +13,7 @@ use olm_core::resolve::{
 use olm_image::{ImageRef, Resolved};
 
 use super::error::ExtensionError;
-use super::explain::{content_changed, offered, result_code};
+use super::explain::{content_changed, headline, offered, result_code};
 use super::pass::{Asked, Goal, Pass};
 use super::policy::Policy;
 use super::report::deprecations;
@@ -55,10 +55,15 @@ impl Pass {
             dependencies: ctx.settings.dependencies,
         };
         let started = Instant::now();
-        let resolution = decide(&question, &request, &catalogs, &options, ctx).await;
+        let (resolution, environment) = decide(&question, &request, &catalogs, &options, ctx).await;
         count(&resolution, started, ctx);
         self.deprecations = deprecations(&resolution, &known).map_or(Asked::Unknown, Asked::Known);
-        self.explain(&resolution, question.rolling.is_some());
+        let headline = match question.rolling {
+            // What would be chosen instead is of no interest.
+            Some(_) => None,
+            None => headline(&request, &catalogs, &environment, &options, &resolution),
+        };
+        self.explain(&resolution, headline);
         self.offer(offered(
             &question,
             &request,
@@ -154,17 +159,13 @@ async fn decide<'a>(
     catalogs: &'a [Catalog<'a>],
     options: &Options,
     ctx: &Context,
-) -> Resolution<'a> {
+) -> (Resolution<'a>, Environment) {
     let name = question.extension.name_any();
     if question.policy.ignore_constraints || options.dependencies == Dependencies::Refuse {
         ctx.surroundings.note(&name, false);
-        return answer(
-            question,
-            request,
-            catalogs,
-            &Environment::default(),
-            options,
-        );
+        let nothing = Environment::default();
+        let resolution = answer(question, request, catalogs, &nothing, options);
+        return (resolution, nothing);
     }
     let needs = Needs::of(catalogs, &request.filter.package_name);
     let environment = ctx.surroundings.told(&name, needs.installed).await;
@@ -174,10 +175,11 @@ async fn decide<'a>(
     ctx.surroundings
         .note(&name, replaces || needs.installed || needs.kubernetes);
     if !replaces {
-        return resolution;
+        return (resolution, environment);
     }
     let environment = ctx.surroundings.told(&name, true).await;
-    answer(question, request, catalogs, &environment, options)
+    let resolution = answer(question, request, catalogs, &environment, options);
+    (resolution, environment)
 }
 
 /// Resolves, and once more for the version that was approved if the update policy holds it.

@@ -37,7 +37,7 @@ pub struct News {
     pub refilled: mpsc::Receiver<()>,
     /// The surroundings have changed: those whose resolution depended on them.
     pub surroundings: mpsc::Receiver<()>,
-    /// Certificates of webhooks were touched: the extension of this name.
+    /// Somebody touched the certificates of the extension of that name.
     pub certificates: mpsc::Receiver<String>,
 }
 
@@ -75,9 +75,9 @@ pub async fn run(
             names.iter().map(|name| Reference::new(name)).collect()
         }
     });
-    let touched = news.certificates.map(|name| vec![Reference::new(&name)]);
-    let concerned = futures::stream::select(concerned, touched);
     let woken = futures::stream::select(contents, concerned).flat_map(futures::stream::iter);
+    let certificates = news.certificates.map(|name| Reference::new(&name));
+    let woken = futures::stream::select(woken, certificates);
     let kept = {
         let ctx = Arc::clone(&ctx);
         async move { ctx.surroundings.keep_current().await }
@@ -117,15 +117,18 @@ where
     client::changes(Api::all(ctx.client.clone()), watcher::Config::default())
 }
 
-/// Watches the CAs of webhooks; Secrets with the content of revisions do not carry this label.
+/// Watches the Secrets that hold the certificate authorities of extensions.
 fn authorities(
     ctx: &Context,
 ) -> impl Stream<Item = watcher::Result<watcher::Event<PartialObjectMeta<Secret>>>> + use<> {
-    let (key, value) = (keys::label::OWNER_KIND, keys::label::OWNER_KIND_EXTENSION);
-    client::changes(
-        Api::namespaced(ctx.client.clone(), &ctx.settings.system_namespace),
-        watcher::Config::default().labels(&format!("{key}={value}")),
-    )
+    // Secrets with the content of revisions do not carry this label.
+    let of_extensions = watcher::Config::default().labels(&format!(
+        "{}={}",
+        keys::label::OWNER_KIND,
+        keys::label::OWNER_KIND_EXTENSION
+    ));
+    let system = &ctx.settings.system_namespace;
+    client::changes(Api::namespaced(ctx.client.clone(), system), of_extensions)
 }
 
 /// Returns a channel on which changes of catalog content are told to [`run`].

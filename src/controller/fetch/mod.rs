@@ -17,8 +17,7 @@ use kube::ResourceExt as _;
 use olm_api::conditions::types;
 use olm_api::keys::label;
 use olm_api::{AvailabilityMode, ClusterCatalog};
-use olm_core::catalog::{Content, PackageIndex};
-use olm_core::error::Chain;
+use olm_core::catalog::{Blob, Content, PackageIndex};
 use olm_core::resolve::{Catalog, CatalogProblem};
 use olm_core::status::is_true;
 use tokio::sync::watch;
@@ -298,11 +297,10 @@ fn held(store: &Store, catalog: &ClusterCatalog) -> Option<Arc<store::Content>> 
 
 /// Reads and parses what a copy has of a package. Blocks.
 fn parse(copy: &store::Content, package: &str) -> Result<Content, String> {
-    let lines = copy
-        .package_lines(package)
+    let blobs = copy
+        .package_blobs(package)
         .map_err(|error| error.to_string())?;
-    let lines = lines.iter().map(String::as_str);
-    Content::from_lines(lines).map_err(|error| Chain(&error).to_string())
+    Ok(Content::from_blobs(blobs.iter().map(Blob::from)))
 }
 
 #[cfg(test)]

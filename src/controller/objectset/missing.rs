@@ -23,6 +23,7 @@ use olm_core::revision::object_text;
 use olm_core::status::find;
 
 use super::{Context, ExtensionState};
+use crate::client;
 
 /// When a revision looks again after a CRD changed. The API server serves a kind some moments after
 /// it calls the CRD established, and no further event tells.
@@ -128,9 +129,7 @@ pub(super) fn names(objects: &[Identity]) -> Vec<String> {
 /// Wakes the revisions that miss a kind whenever a CRD of its group changes. Never returns.
 pub(super) async fn follow_crds(ctx: &Context) {
     let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(ctx.client.clone());
-    let crds = watcher(api, watcher::Config::default())
-        .default_backoff()
-        .touched_objects();
+    let crds = client::changes(api, watcher::Config::default()).touched_objects();
     let mut crds = pin!(crds.fuse());
     let mut looks = FuturesUnordered::new();
     loop {

@@ -199,18 +199,18 @@ impl PackageIndex {
     }
 
     fn add(&mut self, blob: &Blob<'_>) -> Result<(), FieldError> {
-        let fields = Fields::parse(blob.json)?;
+        let fields = || Fields::parse(blob.json);
         match blob.schema.as_ref() {
-            schema::PACKAGE => self.default_channel = fields.text("defaultChannel")?,
+            schema::PACKAGE => self.default_channel = fields()?.text("defaultChannel")?,
             schema::CHANNEL => {
-                let channel = Channel::from_fields(&fields)?;
+                let channel = Channel::from_fields(&fields()?)?;
                 self.channels.insert(blob.name.to_string(), channel);
             }
-            schema::BUNDLE => self.bundles.push(Bundle::from_fields(&fields)?),
+            schema::BUNDLE => self.bundles.push(Bundle::parse(blob.json)?),
             // A blob of deprecations has no name, or counts as named like its schema; others are
             // nobody's.
             schema::DEPRECATIONS if blob.key().1 == schema::DEPRECATIONS => {
-                self.deprecations = Some(Deprecations::from_fields(&fields)?);
+                self.deprecations = Some(Deprecations::from_fields(&fields()?)?);
             }
             _ => {}
         }

@@ -1,15 +1,21 @@
 //! File-based catalogs: model, reading, package index, deprecations.
 
 mod canonical;
+mod constraint;
 mod fields;
 pub mod ignore;
 mod index;
 mod model;
+mod quick;
 pub mod read;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use constraint::packages;
+pub use constraint::{
+    Constraint, ConstraintError, Declared, Demand, Facts, GroupVersionKind, Rule,
+};
 pub use fields::FieldError;
 pub use index::{Blob, BlobError, Content, PackageIndex};
 pub use model::{

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 
 use olm_api::keys::property;
 
+use super::constraint::{Declared, GroupVersionKind};
 use super::fields::{FieldError, Fields};
+use super::quick::{QuickBundle, QuickValue};
 use crate::error::quote;
 use crate::version::{SkipRange, SkipRangeError, VersionRelease, VersionReleaseError};
 
@@ -62,8 +64,12 @@ pub struct Bundle {
     pub image: String,
     /// Its properties in the author's order.
     pub properties: Vec<Property>,
-    /// The oldest Kubernetes version it runs on, from its `olm.csv.metadata`; not checked.
+    /// The oldest Kubernetes version it runs on, from its `olm.csv.metadata`.
     pub min_kube_version: Option<String>,
+    /// The constraints it declares, in the order of its properties.
+    pub constraints: Vec<Declared>,
+    /// The kinds it provides: its properties `olm.gvk`.
+    pub kinds: BTreeSet<GroupVersionKind>,
     legacy: Result<VersionRelease, BundleVersionError>,
     explicit: Option<Result<VersionRelease, BundleVersionError>>,
 }
@@ -160,33 +166,75 @@ impl Bundle {
             .filter(move |property| declares(&property.kind))
     }
 
+    /// Reads a bundle's blob.
+    pub(super) fn parse(json: &str) -> Result<Self, FieldError> {
+        match QuickBundle::parse(json) {
+            Some(quick) => Ok(Self::from_quick(quick)),
+            None => Self::from_fields(&Fields::parse(json)?),
+        }
+    }
+
+    fn from_quick(quick: QuickBundle<'_>) -> Self {
+        let properties = quick.properties.iter().map(|property| {
+            let value = match &property.value {
+                QuickValue::None => "null",
+                QuickValue::Text(raw) => raw.get(),
+                QuickValue::Metadata(_) => "",
+            };
+            (property.kind.clone(), value)
+        });
+        let properties = properties.collect();
+        let mut metadata = quick.properties.into_iter();
+        let metadata = metadata.find(|property| property.kind == property::CSV_METADATA);
+        let min_kube_version = metadata.and_then(|property| match property.value {
+            QuickValue::None => None,
+            QuickValue::Text(raw) => min_kube_version(raw.get()),
+            QuickValue::Metadata(version) => version,
+        });
+        Self::new(quick.name, quick.image, properties, min_kube_version)
+    }
+
     pub(super) fn from_fields(fields: &Fields<'_>) -> Result<Self, FieldError> {
         let name = fields.text("name")?;
         let properties = fields.objects("properties", |property| {
             let value = property.raw("value").map_or("null", |raw| raw.get());
             Ok((property.text("type")?, value))
         })?;
-        let first = |kind: &str| {
-            let found = properties.iter().find(|(other, _)| other == kind);
-            found.map(|(_, value)| *value)
-        };
-        let (legacy, explicit) = first(property::PACKAGE).map_or_else(
+        let metadata = first(&properties, property::CSV_METADATA).and_then(min_kube_version);
+        Ok(Self::new(name, fields.text("image")?, properties, metadata))
+    }
+
+    fn new(
+        name: String,
+        image: String,
+        properties: Vec<(String, &str)>,
+        min_kube_version: Option<String>,
+    ) -> Self {
+        let (legacy, explicit) = first(&properties, property::PACKAGE).map_or_else(
             || {
                 let bundle = name.clone();
                 (Err(BundleVersionError::NoPackageProperty { bundle }), None)
             },
             versions,
         );
-        let min_kube_version = first(property::CSV_METADATA).and_then(min_kube_version);
-        Ok(Self {
-            image: fields.text("image")?,
+        let properties: Vec<_> = properties.into_iter().map(Property::keep).collect();
+        Self {
+            image,
             min_kube_version,
+            constraints: Declared::of(&properties),
+            kinds: GroupVersionKind::provided(&properties).collect(),
             legacy,
             explicit,
-            properties: properties.into_iter().map(Property::keep).collect(),
+            properties,
             name,
-        })
+        }
     }
+}
+
+/// Returns the value of the first property of a type.
+fn first<'a>(properties: &[(String, &'a str)], kind: &str) -> Option<&'a str> {
+    let found = properties.iter().find(|(other, _)| other == kind);
+    found.map(|(_, value)| *value)
 }
 
 type VersionResult = Result<VersionRelease, BundleVersionError>;

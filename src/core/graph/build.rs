@@ -13,9 +13,10 @@ use crate::resolve::{
 };
 use crate::version::{Version, VersionRelease};
 
-/// The most lines drawn in a channel for ranges alone; more would cover everything else, and each
-/// range is written beside its entry anyway.
-const MAX_RANGE_LINES: usize = 8;
+/// The most ranges of a channel that are looked at, from the highest entry down.
+const MAX_RANGES: usize = 100;
+/// The most channels drawn unless all are asked for.
+const MAX_CHANNELS: usize = 64;
 /// The most bundles named in a sentence.
 const MAX_NAMED: usize = 4;
 
@@ -27,7 +28,13 @@ pub(super) fn graph(
     options: Options,
 ) -> Result<Graph, GraphError> {
     let package = package(request, catalog)?;
-    let names = channel_names(package, request)?;
+    let mut names = channel_names(package, request)?;
+    let left_out = if options.all {
+        0
+    } else {
+        names.len().saturating_sub(MAX_CHANNELS)
+    };
+    names.truncate(names.len() - left_out);
     let resolve = |request: &Request| {
         let catalogs = std::slice::from_ref(catalog);
         resolve(request, catalogs, environment, &options.resolve)
@@ -62,7 +69,7 @@ pub(super) fn graph(
     let after: usize = lanes.iter().map(|lane| lane.nodes.len()).sum();
     Ok(Graph {
         package: shown(&package.name, MAX_LABEL),
-        facts: scene.facts(&resolution),
+        facts: scene.facts(&resolution, left_out),
         channels: lanes,
         folded: after < before,
     })
@@ -120,7 +127,7 @@ impl<'a> Scene<'a> {
         for entry in &channel.entries {
             entries.entry(&entry.name).or_default().push(entry);
         }
-        let nodes = self.nodes(channel, &entries);
+        let nodes = self.nodes(name, channel, &entries);
         let edges = self.edges(name, &entries, &nodes);
         let mut lane = Lane {
             name: shown(name, MAX_LABEL),
@@ -147,11 +154,11 @@ impl<'a> Scene<'a> {
         })
     }
 
-    fn nodes(&self, channel: &'a Channel, entries: &Entries<'a>) -> Vec<Node> {
+    fn nodes(&self, name: &str, channel: &'a Channel, entries: &Entries<'a>) -> Vec<Node> {
         let replaced = channel.entries.iter().map(|entry| entry.replaces.as_str());
         let mut names: BTreeSet<&str> = entries.keys().copied().collect();
         names.extend(replaced.filter(|name| !name.is_empty()));
-        names.extend(self.sources(entries));
+        names.extend(self.sources(name, entries));
         let (heads, skipped) = (channel.heads(), channel.skipped());
         let mut nodes = self.sorted_nodes(names);
         for node in &mut nodes {
@@ -168,15 +175,25 @@ impl<'a> Scene<'a> {
         nodes
     }
 
-    /// Returns the bundles on the way from which an edge of this channel leads on.
-    fn sources(&self, entries: &Entries<'a>) -> impl Iterator<Item = &'a str> {
-        let leads = |step: &'a [Step]| {
-            let (from, to) = (step.first()?, step.last()?);
-            kind(entries.get(to.name.as_str())?, from)?;
+    /// Returns the bundles on the way from which an edge of this channel leads on, ours or that of
+    /// OLM Classic.
+    fn sources(&self, channel: &str, entries: &Entries<'a>) -> Vec<&'a str> {
+        let ours = self.steps.windows(2).filter_map(|step| {
+            let [from, to] = step else { return None };
+            Some((from, to.name.as_str()))
+        });
+        let classic = self.installed().zip(self.classic_next(channel));
+        let leads = |(from, to): (&'a Step, &str)| {
+            kind(entries.get(to)?, from)?;
             Some(from.name.as_str())
         };
-        let sources: Vec<&'a str> = self.steps.windows(2).filter_map(leads).collect();
-        sources.into_iter()
+        ours.chain(classic).filter_map(leads).collect()
+    }
+
+    /// Returns the bundle OLM Classic would take in a channel.
+    fn classic_next(&self, channel: &str) -> Option<&'a str> {
+        let step = self.classic.get(channel)?;
+        step.next.as_ref().ok().copied().flatten()
     }
 
     fn sorted_nodes(&self, names: BTreeSet<&str>) -> Vec<Node> {
@@ -275,7 +292,7 @@ impl<'a> Scene<'a> {
             .map(|(at, node)| (node.name.as_str(), at))
             .collect();
         let mut edges = named_edges(entries, &index);
-        for edge in range_edges(entries, nodes, &index, &edges) {
+        for edge in range_edges(entries, nodes, &edges) {
             edges.insert((edge.from, edge.to), edge);
         }
         for step in self.steps.windows(2) {
@@ -285,10 +302,7 @@ impl<'a> Scene<'a> {
                 edge.path = true;
             }
         }
-        let classic = self
-            .classic
-            .get(channel)
-            .and_then(|step| step.next.ok().flatten());
+        let classic = self.classic_next(channel);
         if let (Some(installed), Some(next)) = (self.installed(), classic)
             && let Some(edge) = taken(&mut edges, entries, &index, installed, next)
         {
@@ -305,10 +319,7 @@ impl<'a> Scene<'a> {
     /// Writes beside each entry what no line shows, and into its details what it may follow.
     fn note(&self, channel: &str, entries: &Entries<'a>, lane: &mut Lane) {
         let names: BTreeSet<String> = lane.nodes.iter().map(|node| node.name.clone()).collect();
-        let next = self
-            .classic
-            .get(channel)
-            .and_then(|step| step.next.ok().flatten());
+        let next = self.classic_next(channel);
         for node in &mut lane.nodes {
             if next == Some(node.name.as_str()) {
                 node.marks.insert(Mark::Classic);
@@ -350,16 +361,17 @@ impl<'a> Scene<'a> {
     }
 
     /// Returns what is known about the whole.
-    fn facts(&self, resolution: &Resolution<'_>) -> Vec<String> {
+    fn facts(&self, resolution: &Resolution<'_>, left_out: usize) -> Vec<String> {
         let mut facts = Vec::new();
         let deprecations = self.package.deprecations.iter();
         let messages = deprecations.flat_map(|it| it.messages(schema::PACKAGE, ""));
         facts.extend(messages.map(|message| format!("deprecated: {message}")));
-        facts.extend(
-            self.installed()
-                .map(|step| format!("installed: {}", step.name)),
-        );
+        let installed = self.installed().map_or("nothing", |step| &step.name);
+        facts.push(format!("installed: {installed}"));
         facts.push(self.outlook(resolution));
+        if left_out > 0 {
+            facts.push(format!("{left_out} more channels are not drawn"));
+        }
         facts.iter().map(|fact| shown(fact, MAX_DETAIL)).collect()
     }
 
@@ -373,7 +385,7 @@ impl<'a> Scene<'a> {
             .collect();
         match (&resolution.result, names.as_slice()) {
             (Err(error), _) => format!("next: none; {}", Chain(error)),
-            (Ok(_), []) => "next: none; it stays".to_owned(),
+            (Ok(_), []) => "next: none".to_owned(),
             (Ok(_), [first]) => format!("next: {first}"),
             (Ok(_), [first, later @ ..]) => {
                 let then = named("then", later).unwrap_or_default();
@@ -410,33 +422,32 @@ fn named_edges(
     edges
 }
 
-/// Returns the edges that only ranges make, unless they are too many to be told apart.
+/// Returns an edge for each node that leads nowhere by name: to the highest entry whose range
+/// contains it. More lines would cover everything else, and each range is written beside its entry.
 fn range_edges(
     entries: &Entries<'_>,
     nodes: &[Node],
-    index: &BTreeMap<&str, usize>,
     others: &BTreeMap<(usize, usize), Edge>,
 ) -> Vec<Edge> {
-    let mut found = Vec::new();
-    for (name, entries) in entries {
-        let Some(&to) = index.get(name) else {
-            continue;
-        };
-        let Some(entry) = entries.iter().find(|entry| entry.skip_range.is_some()) else {
-            continue;
-        };
-        for (from, node) in nodes.iter().enumerate() {
-            let version = node.version.as_ref().map(|version| &version.version);
-            let known = from == to || others.contains_key(&(from, to));
-            if !known && version.is_some_and(|version| contains(entry, version)) {
-                found.push(range_edge(from, to, entry));
-            }
-            if found.len() > MAX_RANGE_LINES {
-                return Vec::new();
-            }
-        }
-    }
-    found
+    let leading: BTreeSet<usize> = others.keys().map(|(from, _)| *from).collect();
+    let of = |(at, node): (usize, &Node)| {
+        let entries = entries.get(node.name.as_str()).into_iter().flatten();
+        let entries = entries.filter(|entry| entry.skip_range.is_some());
+        entries.map(|entry| (at, *entry)).collect::<Vec<_>>()
+    };
+    let ranges = nodes.iter().enumerate().rev().flat_map(of);
+    let ranges: Vec<(usize, &Entry)> = ranges.take(MAX_RANGES).collect();
+    let edge = |(from, node): (usize, &Node)| {
+        let version = &node
+            .version
+            .as_ref()
+            .filter(|_| !leading.contains(&from))?
+            .version;
+        let leads = |(to, entry): &&(usize, &Entry)| *to != from && contains(entry, version);
+        let (to, entry) = ranges.iter().find(leads)?;
+        Some(range_edge(from, *to, entry))
+    };
+    nodes.iter().enumerate().filter_map(edge).collect()
 }
 
 /// Returns the edge of a step that is taken, drawing it if it was left out before.
@@ -448,6 +459,9 @@ fn taken<'e>(
     to: &str,
 ) -> Option<&'e mut Edge> {
     let (from_at, to_at) = (*index.get(from.name.as_str())?, *index.get(to)?);
+    if from_at == to_at {
+        return None;
+    }
     let entries = entries.get(to)?;
     let kind = kind(entries, from)?;
     let range = || entries.iter().find(|entry| entry.skip_range.is_some());

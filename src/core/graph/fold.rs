@@ -17,6 +17,16 @@ const MIN_GROUP: usize = 3;
 const MAX_NODES: usize = 12;
 /// The most lines for `skips` in a channel; more are written beside their entries.
 const MAX_SKIP_LINES: usize = 40;
+/// The most nodes of a channel.
+const MAX_DRAWN: usize = 200;
+/// What is always drawn, and by itself.
+const ALONE: [Mark; 5] = [
+    Mark::Installed,
+    Mark::Next,
+    Mark::Head,
+    Mark::Outside,
+    Mark::Classic,
+];
 /// The most names listed in the details of a group.
 const MAX_LISTED: usize = 20;
 
@@ -26,12 +36,44 @@ pub(super) fn fold(mut lane: Lane) -> Lane {
     if lane.edges.iter().filter(|edge| is_skip(edge)).count() > MAX_SKIP_LINES {
         write_skips_beside(&mut lane, is_skip);
     }
-    let minor = folded(&lane, true);
+    let mut minor = folded(&lane, true);
     if minor.nodes.len() > MAX_NODES {
-        folded(&lane, false)
-    } else {
-        minor
+        minor = folded(&lane, false);
     }
+    cut(minor)
+}
+
+/// Leaves out the lowest versions of a channel that is still too large.
+fn cut(mut lane: Lane) -> Lane {
+    let excess = lane.nodes.len().saturating_sub(MAX_DRAWN);
+    let kept = [Mark::Installed, Mark::Next, Mark::Path, Mark::Classic];
+    let dispensable = |node: &Node| !kept.iter().any(|mark| node.has(*mark));
+    let nodes = lane.nodes.iter().enumerate();
+    let left_out: BTreeSet<usize> = nodes
+        .filter(|(_, node)| dispensable(node))
+        .map(|(at, _)| at)
+        .take(excess)
+        .collect();
+    if left_out.is_empty() {
+        return lane;
+    }
+    let fact = format!("{} more entries are not drawn", left_out.len());
+    lane.facts.push(fact);
+    let mut position = BTreeMap::new();
+    let mut nodes = Vec::new();
+    for (at, node) in lane.nodes.into_iter().enumerate() {
+        if !left_out.contains(&at) {
+            position.insert(at, nodes.len());
+            nodes.push(node);
+        }
+    }
+    lane.nodes = nodes;
+    let moved = |edge: Edge| {
+        let (from, to) = (*position.get(&edge.from)?, *position.get(&edge.to)?);
+        Some(Edge { from, to, ..edge })
+    };
+    lane.edges = lane.edges.into_iter().filter_map(moved).collect();
+    lane
 }
 
 /// Turns lines for `skips` into notes beside the entries they lead to.
@@ -60,14 +102,7 @@ struct Likeness {
 
 /// Returns what a node has in common with those it may be drawn together with.
 fn likeness(node: &Node, by_minor: bool) -> Option<Likeness> {
-    let alone = [
-        Mark::Installed,
-        Mark::Next,
-        Mark::Head,
-        Mark::Outside,
-        Mark::Classic,
-    ];
-    if alone.iter().any(|mark| node.has(*mark)) {
+    if ALONE.iter().any(|mark| node.has(*mark)) {
         return None;
     }
     let version = node.version.as_ref().map(|version| &version.version);
@@ -216,17 +251,17 @@ fn group(nodes: &[&Node]) -> Node {
     if nodes.len() > MAX_LISTED {
         details.push(format!("and {} more", nodes.len() - MAX_LISTED));
     }
-    let ranges = nodes
-        .iter()
-        .filter(|node| {
+    let mut notes = vec![format!("{} versions", nodes.len())];
+    for kind in [Kind::Skips, Kind::SkipRange] {
+        let noted = |node: &&&Node| {
             node.notes
                 .iter()
-                .any(|note| note.starts_with(Kind::SkipRange.word()))
-        })
-        .count();
-    let mut notes = vec![format!("{} versions", nodes.len())];
-    if ranges > 0 {
-        notes.push(format!("{ranges} with a skipRange"));
+                .any(|note| note.split(' ').next() == Some(kind.word()))
+        };
+        let count = nodes.iter().filter(noted).count();
+        if count > 0 {
+            notes.push(format!("{count} with {}", kind.word()));
+        }
     }
     Node {
         name: first.name.clone(),

@@ -161,7 +161,6 @@ pub(super) fn layout(lane: &Lane, sizes: &[(i64, i64)]) -> Layout {
 #[derive(Debug, Clone, Default)]
 struct Vertex {
     layer: usize,
-    center: i64,
     width: i64,
     /// Neighbors in the layer above, and below.
     above: Vec<usize>,
@@ -179,6 +178,8 @@ enum Side {
 struct Grid {
     /// The nodes in their order, then the bends.
     vertices: Vec<Vertex>,
+    /// The middle of each.
+    centers: Vec<i64>,
     rows: Vec<Vec<usize>>,
     /// The bends of each edge, the lowest first.
     bends: Vec<Vec<usize>>,
@@ -204,6 +205,7 @@ impl Grid {
         }
         let mut grid = Self {
             vertices,
+            centers: Vec::new(),
             rows,
             bends: Vec::new(),
         };
@@ -213,6 +215,7 @@ impl Grid {
             let bends = grid.add_edge(edge, left);
             grid.bends.push(bends);
         }
+        grid.centers = vec![0; grid.vertices.len()];
         grid
     }
 
@@ -313,25 +316,20 @@ impl Grid {
                 self.pull(index, Some(side));
             }
         }
-        let left = self
-            .vertices
-            .iter()
-            .map(|it| it.center - it.width / 2)
-            .min();
-        for vertex in &mut self.vertices {
-            vertex.center -= left.unwrap_or_default();
+        let lefts = self.centers.iter().zip(&self.vertices);
+        let left = lefts.map(|(center, it)| center - it.width / 2).min();
+        for center in &mut self.centers {
+            *center -= left.unwrap_or_default();
         }
     }
 
     /// Places one layer as near to its neighbors as the widths allow.
     fn pull(&mut self, index: usize, side: Option<Side>) {
-        let centers: Vec<i64> = self.vertices.iter().map(|vertex| vertex.center).collect();
         let row = self.rows.get(index).cloned().unwrap_or_default();
         let (mut right, mut drift, mut placed) = (i64::MIN / 2, 0, Vec::new());
         for at in &row {
-            let own = centers.get(*at).copied().unwrap_or_default();
-            let mean = side.and_then(|side| self.mean(*at, side, &centers));
-            let wanted = mean.map_or(own, |mean| mean / SCALE);
+            let mean = side.and_then(|side| self.mean(*at, side, &self.centers));
+            let wanted = mean.map_or(self.center(*at), |mean| mean / SCALE);
             let width = self.vertices.get(*at).map_or(0, |vertex| vertex.width);
             let center = wanted.max(right + GAP_X + width / 2);
             right = center + width / 2;
@@ -340,10 +338,14 @@ impl Grid {
         }
         let drift = drift / i64::try_from(row.len().max(1)).unwrap_or(1);
         for (at, center) in placed {
-            if let Some(vertex) = self.vertices.get_mut(at) {
-                vertex.center = center + drift;
+            if let Some(old) = self.centers.get_mut(at) {
+                *old = center + drift;
             }
         }
+    }
+
+    fn center(&self, at: usize) -> i64 {
+        self.centers.get(at).copied().unwrap_or_default()
     }
 
     fn layout(&self, lane: &Lane, sizes: &[(i64, i64)]) -> Layout {
@@ -360,21 +362,19 @@ impl Grid {
             top += height + GAP_Y;
         }
         let band = |layer: usize| bands.get(layer).copied().unwrap_or_default();
-        let place = |(vertex, (width, height)): (&Vertex, &(i64, i64))| {
+        let place = |(at, (vertex, (width, height))): (usize, (&Vertex, &(i64, i64)))| {
             let (top, room) = band(vertex.layer);
             Place {
-                center: vertex.center,
+                center: self.center(at),
                 top: top + (room - height) / 2,
                 width: *width,
                 height: *height,
             }
         };
-        let places: Vec<Place> = self.vertices.iter().zip(sizes).map(place).collect();
-        let right = self
-            .vertices
-            .iter()
-            .map(|it| it.center + it.width / 2)
-            .max();
+        let nodes = self.vertices.iter().zip(sizes).enumerate();
+        let places: Vec<Place> = nodes.map(place).collect();
+        let rights = self.centers.iter().zip(&self.vertices);
+        let right = rights.map(|(center, it)| center + it.width / 2).max();
         let routes = self.routes(lane, &places, band);
         Layout {
             places,
@@ -395,13 +395,12 @@ impl Grid {
             let place = |at: usize| places.get(at).copied().unwrap_or_default();
             let (from, to) = (place(edge.from), place(edge.to));
             let rises = to.top <= from.top;
-            let through = bends.iter().filter_map(|bend| self.vertices.get(*bend));
-            let mut points: Vec<Point> = through
-                .flat_map(|bend| {
-                    let (top, height) = band(bend.layer);
-                    [(bend.center, top + height), (bend.center, top)]
-                })
-                .collect();
+            let through = bends.iter().flat_map(|bend| {
+                let layer = self.vertices.get(*bend).map_or(0, |vertex| vertex.layer);
+                let ((top, height), center) = (band(layer), self.center(*bend));
+                [(center, top + height), (center, top)]
+            });
+            let mut points: Vec<Point> = through.collect();
             if rises {
                 points.insert(0, (start, from.top));
                 points.push((end, to.top + to.height));
@@ -426,8 +425,7 @@ impl Grid {
             let (from, to) = (place(edge.from), place(edge.to));
             let rises = to.top <= from.top;
             let center = |bend: Option<&usize>, otherwise: i64| {
-                let vertex = bend.and_then(|bend| self.vertices.get(*bend));
-                vertex.map_or(otherwise, |vertex| vertex.center)
+                bend.map_or(otherwise, |bend| self.center(*bend))
             };
             let (near_from, near_to) = if rises {
                 (bends.first(), bends.last())

@@ -42,16 +42,16 @@ pub(super) fn draw(graph: &Graph) -> String {
     }
     text.push_str("  end\n");
     text.extend(links);
-    text.push_str(CLASSES);
+    text.extend(CLASSES.map(|class| format!("  classDef {class}\n")));
     text
 }
 
-const CLASSES: &str = "\
-  classDef installed stroke:#1a7f37,stroke-width:3px
-  classDef way stroke:#0969da,stroke-width:2px
-  classDef deprecated color:#9a6700,stroke:#9a6700
-  classDef virtual stroke-dasharray:4 3
-";
+const CLASSES: [&str; 4] = [
+    "installed stroke:#1a7f37,stroke-width:3px",
+    "way stroke:#0969da,stroke-width:2px",
+    "deprecated color:#9a6700,stroke:#9a6700",
+    "virtual stroke-dasharray:4 3",
+];
 
 fn lines(node: &Node) -> Vec<String> {
     let mut lines = vec![node.label.clone()];

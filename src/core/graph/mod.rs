@@ -69,13 +69,18 @@ pub enum GraphError {
     #[error("{0}")]
     Unreadable(String),
     /// None of the requested channels exists.
-    #[error("package {} has no such channel; its channels: {}", quote(.package), .channels.join(", "))]
+    #[error("package {} has no such channel; its channels: {}", quote(.package), named(.channels))]
     NoChannel {
         /// Name of the package.
         package: String,
         /// The channels there are.
         channels: Vec<String>,
     },
+}
+
+fn named(channels: &[String]) -> String {
+    let names: Vec<String> = channels.iter().map(|name| quote(name)).collect();
+    names.join(", ")
 }
 
 impl Graph {

@@ -1,5 +1,6 @@
 //! A picture that is complete in itself: colors for light and dark pages, details on hover.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::layout::{Layout, Place, Point, layout};
@@ -127,29 +128,43 @@ pub(super) fn draw(graph: &Graph) -> String {
     text
 }
 
-/// Puts the channels side by side, and below where a row is full; returns where they end, too.
+/// Puts each channel as high up as there is room for it; returns where they end, too.
 fn arrange(graph: &Graph, top: i64) -> (Vec<Panel<'_>>, i64) {
-    let mut panels = Vec::new();
-    let (mut left, mut top, mut bottom) = (MARGIN, top, top);
+    // Where a column begins, and down to where it is taken; each reaches to the next.
+    let mut columns = BTreeMap::from([(MARGIN, top)]);
+    let (mut panels, mut bottom) = (Vec::new(), top);
     for lane in &graph.channels {
         let mut panel = Panel::new(lane);
-        if left > MARGIN && left + panel.width > PAGE {
-            left = MARGIN;
-            top = bottom + MARGIN;
-        }
-        panel.left = left;
-        panel.top = top;
-        left += panel.width + MARGIN;
-        bottom = bottom.max(top + panel.height);
+        let room = panel.width + MARGIN;
+        let fits = |left: &&i64| **left == MARGIN || **left + panel.width <= PAGE;
+        let lefts = columns.keys().filter(fits);
+        let place = lefts
+            .map(|left| (taken(&columns, *left, room), *left))
+            .min();
+        (panel.top, panel.left) = place.unwrap_or((top, MARGIN));
+        let right = panel.left + room;
+        let after = columns
+            .range(..=right)
+            .next_back()
+            .map_or(top, |(_, taken)| *taken);
+        columns.retain(|left, _| *left < panel.left || *left >= right);
+        columns.insert(panel.left, panel.top + panel.height + MARGIN);
+        columns.entry(right).or_insert(after);
+        bottom = bottom.max(panel.top + panel.height);
         panels.push(panel);
     }
     (panels, bottom)
 }
 
+/// Returns down to where the columns from `left` on are taken.
+fn taken(columns: &BTreeMap<i64, i64>, left: i64, width: i64) -> i64 {
+    let columns = columns.range(left..left + width);
+    columns.map(|(_, taken)| *taken).max().unwrap_or_default()
+}
+
 impl<'a> Panel<'a> {
     fn new(lane: &'a Lane) -> Self {
-        let sizes: Vec<(i64, i64)> = lane.nodes.iter().map(size).collect();
-        let layout = layout(lane, &sizes);
+        let layout = layout(lane, &sizes(lane));
         let facts = lane.facts.iter().map(|fact| small_width(fact)).max();
         let name = length_of(&lane.name) * LABEL_CHARACTER;
         let inner = layout.width.max(facts.unwrap_or_default()).max(name);
@@ -246,6 +261,11 @@ fn curve(route: &[Point]) -> String {
     path
 }
 
+/// Returns width and height of each node.
+pub(super) fn sizes(lane: &Lane) -> Vec<(i64, i64)> {
+    lane.nodes.iter().map(size).collect()
+}
+
 fn size(node: &Node) -> (i64, i64) {
     let words = small_width(&node.words().join(" · "));
     let notes = node.notes.iter().map(|note| small_width(note)).max();
@@ -274,7 +294,7 @@ fn write_node(text: &mut String, node: &Node, place: Place) {
     let details = xml(&node.details.join("\n"));
     let _ = write!(text, "<g class=\"{class}\"><title>{details}</title>");
     if node.count > 1 {
-        let (left, top) = (left + 4, top + 4);
+        let (left, top) = (left + 4, top - 4);
         let _ = write!(
             text,
             "<rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" rx=\"6\"/>"
@@ -324,7 +344,7 @@ fn legend(graph: &Graph) -> Vec<(String, &'static str)> {
         legend.push(("replaces superseded".to_owned(), meaning));
     }
     if graph.folded {
-        legend.push((String::new(), "stacked boxes stand for several versions"));
+        legend.push((String::new(), "a stack stands for several versions"));
     }
     legend
 }

@@ -70,22 +70,28 @@ pub(super) fn dot(lines: &[String]) -> String {
 /// Quotes text for Mermaid, lines parted by `<br/>`.
 ///
 /// Everything but plain letters, digits and a few signs is written as a character code, so that
-/// neither Mermaid's grammar nor its Markdown nor the HTML it makes sees anything else.
+/// neither Mermaid's grammar nor its Markdown nor the HTML it makes sees anything else. What could
+/// start a list (`- a`, `1. a`) is none of those signs.
 pub(super) fn mermaid(lines: &[String]) -> String {
-    let escape = |line: &String| {
-        let mut escaped = String::with_capacity(line.len());
-        for character in line.chars() {
-            match character {
-                plain if plain.is_ascii_alphanumeric() || " .,-".contains(plain) => {
-                    escaped.push(plain);
-                }
-                other => escaped.push_str(&format!("#{};", u32::from(other))),
-            }
-        }
-        escaped
-    };
-    let lines: Vec<String> = lines.iter().map(escape).collect();
+    let lines: Vec<String> = lines.iter().map(|line| mermaid_line(line)).collect();
     format!("\"{}\"", lines.join("<br/>"))
+}
+
+fn mermaid_line(line: &str) -> String {
+    let mut escaped = String::with_capacity(line.len());
+    let mut before = ' ';
+    for character in line.chars() {
+        let plain = character.is_ascii_alphanumeric()
+            || (character == ' ' && before != '.')
+            || (".,-".contains(character) && before != ' ');
+        if plain {
+            escaped.push(character);
+        } else {
+            escaped.push_str(&format!("#{};", u32::from(character)));
+        }
+        before = character;
+    }
+    escaped
 }
 
 /// Returns what text is ordered by so that numbers in it count as numbers: `3.9` before `3.10`.

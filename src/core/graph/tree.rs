@@ -1,5 +1,8 @@
 //! Rows for a terminal: the newest version first, with lines along `replaces`.
 
+use std::collections::BTreeSet;
+
+use super::build::named;
 use super::layout::layers;
 use super::model::{Graph, Kind, Lane, Mark, Node};
 
@@ -59,7 +62,9 @@ fn legend(graph: &Graph) -> String {
 /// Each column of lines waits for the node that the one above it replaces.
 fn rows(lane: &Lane, lines: &mut Vec<String>) {
     let mut columns: Vec<Option<usize>> = Vec::new();
+    let mut above = BTreeSet::new();
     for at in layers(lane).order {
+        above.insert(at);
         let Some(node) = lane.nodes.get(at) else {
             continue;
         };
@@ -77,12 +82,15 @@ fn rows(lane: &Lane, lines: &mut Vec<String>) {
             set(&mut columns, column, None);
         }
         set(&mut columns, column, Some(at));
+        trim(&mut columns);
         let gutter = gutter(&columns, Some((column, sign(node))));
-        lines.push(format!("  {gutter} {}", text(lane, at, node)));
-        set(&mut columns, column, replaced(lane, at));
-        while columns.last() == Some(&None) {
-            columns.pop();
-        }
+        lines.push(format!("  {gutter} {}", text(lane, at, node, &above)));
+        set(
+            &mut columns,
+            column,
+            replaced(lane, at).filter(|it| !above.contains(it)),
+        );
+        trim(&mut columns);
         let gutter = self::gutter(&columns, None);
         for note in &node.notes {
             lines.push(format!("  {gutter}   {note}"));
@@ -99,13 +107,20 @@ fn free(columns: &mut Vec<Option<usize>>) -> usize {
     })
 }
 
+/// Removes the columns on the right in which nothing waits.
+fn trim(columns: &mut Vec<Option<usize>>) {
+    while columns.last() == Some(&None) {
+        columns.pop();
+    }
+}
+
 fn set(columns: &mut [Option<usize>], at: usize, value: Option<usize>) {
     if let Some(column) = columns.get_mut(at) {
         *column = value;
     }
 }
 
-/// Returns the node that a node replaces, if it is below.
+/// Returns the first node that a node replaces.
 fn replaced(lane: &Lane, at: usize) -> Option<usize> {
     let mut edges = lane.edges.iter();
     let edge = edges.find(|edge| edge.to == at && edge.kind == Kind::Replaces)?;
@@ -162,23 +177,23 @@ fn joint(columns: &[Option<usize>], waiting: &[usize]) -> String {
 
 /// Returns the text of a row: label, marks, and what it follows besides the row that a line leads
 /// to.
-fn text(lane: &Lane, at: usize, node: &Node) -> String {
+fn text(lane: &Lane, at: usize, node: &Node, above: &BTreeSet<usize>) -> String {
     let mut text = node.label.clone();
     let words = node.words();
     if !words.is_empty() {
         text.push_str(&format!("  {}", words.join(", ")));
     }
+    let line = replaced(lane, at).filter(|replaced| !above.contains(replaced));
     let followed = |kind: Kind| {
         let edges = lane
             .edges
             .iter()
             .filter(move |edge| edge.to == at && edge.kind == kind);
-        let labels = edges.filter_map(|edge| lane.nodes.get(edge.from));
-        labels.map(|node| node.label.as_str()).collect::<Vec<_>>()
+        let others = edges.filter(|edge| kind != Kind::Replaces || Some(edge.from) != line);
+        let nodes = others.filter_map(|edge| lane.nodes.get(edge.from));
+        nodes.map(|node| node.label.as_str()).collect::<Vec<_>>()
     };
-    let replaced = followed(Kind::Replaces);
-    let others = replaced.get(1..).unwrap_or_default();
-    text.extend(super::build::named("  replaces", others));
-    text.extend(super::build::named("  skips", &followed(Kind::Skips)));
+    text.extend(named("  replaces", &followed(Kind::Replaces)));
+    text.extend(named("  skips", &followed(Kind::Skips)));
     text
 }

@@ -1,11 +1,12 @@
 //! One catalog at a time, and then the choice between them.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
-use super::filter::Exclusion;
-use super::{CatalogReport, Held, Query};
+use super::filter::{Exclusion, Reason};
+use super::{CatalogReport, Held, Query, ValidationError};
 use crate::catalog::{Bundle, Content, PackageIndex};
 
 /// A ClusterCatalog as resolution sees it.
@@ -65,6 +66,8 @@ pub(super) struct Walk<'a> {
     pub(super) report: CatalogReport<'a>,
     pub(super) held: Vec<Held<'a>>,
     pub(super) excluded: Vec<Exclusion<'a>>,
+    /// The best of those that the cluster has no place for.
+    unfit: Option<Contribution<'a>>,
     result: Result<Option<Contribution<'a>>, WalkError>,
 }
 
@@ -76,6 +79,8 @@ pub(super) struct Contribution<'a> {
     pub(super) package: &'a PackageIndex,
     pub(super) bundle: &'a Bundle,
     pub(super) deprecated: bool,
+    /// Why the cluster has no place for it.
+    pub(super) unfit: Option<Arc<ValidationError>>,
 }
 
 impl Query<'_> {
@@ -93,6 +98,7 @@ impl Query<'_> {
             },
             held: Vec::new(),
             excluded: Vec::new(),
+            unfit: None,
             result: Ok(None),
         };
         match self.package(catalog, &mut walk.report) {
@@ -186,6 +192,23 @@ impl Query<'_> {
                 best = Some(bundle);
             }
         }
+        let contribution =
+            |bundle: &'a Bundle, unfit: Option<&Arc<ValidationError>>| Contribution {
+                catalog: catalog.name,
+                priority: catalog.priority,
+                package,
+                bundle,
+                deprecated: package.is_deprecated(&bundle.name),
+                unfit: unfit.cloned(),
+            };
+        let unfit = kept_back
+            .iter()
+            .filter_map(|(bundle, reason)| match reason {
+                Reason::Unfit(why) => Some((*bundle, why)),
+                _ => None,
+            });
+        let unfit = unfit.min_by(|(a, _), (b, _)| self.preference(package, a, b));
+        walk.unfit = unfit.map(|(bundle, why)| contribution(bundle, Some(why)));
         // What would have lost anyway is not kept back from anybody.
         kept_back.retain(|(bundle, _)| {
             best.is_none_or(|best| self.preference(package, bundle, best).is_lt())
@@ -204,13 +227,7 @@ impl Query<'_> {
             })
             .collect();
         walk.report.best = best.map(|bundle| bundle.name.as_str());
-        walk.result = Ok(best.map(|bundle| Contribution {
-            catalog: catalog.name,
-            priority: catalog.priority,
-            package,
-            bundle,
-            deprecated: package.is_deprecated(&bundle.name),
-        }));
+        walk.result = Ok(best.map(|bundle| contribution(bundle, None)));
     }
 
     /// Orders the bundles of one catalog, the best first: not deprecated, with a version, the
@@ -253,13 +270,41 @@ impl Query<'_> {
             _ => None,
         };
         match (winner, first_error) {
-            (Some(winner), None) => Ok(winner),
-            (Some(winner), Some(_)) if self.stands(winner, walks) => Ok(winner),
+            (Some(winner), None) => Ok(self.unless_down(winner, walks)),
+            (Some(winner), Some(_)) if self.stands(winner, walks) => {
+                Ok(self.unless_down(winner, walks))
+            }
             (_, Some(error)) => Err(ResolveError::Walk(Box::new(error.clone()))),
-            (None, None) => Err(ResolveError::NoSingleBundle(Box::new(
-                self.no_single_bundle(&offers),
-            ))),
+            (None, None) => match best_unfit(walks.iter()) {
+                Some(unfit) if offers.is_empty() => Ok(unfit),
+                _ => Err(ResolveError::NoSingleBundle(Box::new(
+                    self.no_single_bundle(&offers),
+                ))),
+            },
         }
+    }
+
+    /// Returns the winner, unless it is a step down only because the cluster has no place for
+    /// something better: what the cluster lacks is no reason to go back, whatever the edges allow.
+    fn unless_down<'w, 'a>(
+        &self,
+        winner: &'w Contribution<'a>,
+        walks: &'w [Walk<'a>],
+    ) -> &'w Contribution<'a> {
+        let Some(Ok(installed)) = &self.installed else {
+            return winner;
+        };
+        let release_support = self.options.release_support;
+        let is_down = |bundle: &Bundle| {
+            let version = bundle.version(release_support);
+            version.is_ok_and(|version| version.precedence(installed).is_lt())
+        };
+        if !is_down(winner.bundle) {
+            return winner;
+        }
+        let outranks = |walk: &&Walk<'_>| walk.report.priority >= winner.priority;
+        let better = best_unfit(walks.iter().filter(outranks));
+        better.filter(|it| !is_down(it.bundle)).unwrap_or(winner)
     }
 
     /// Says whether a winner counts although some catalogs could not be asked.
@@ -306,4 +351,13 @@ impl Query<'_> {
                 .collect(),
         }
     }
+}
+
+/// Returns the best bundle that the cluster has no place for: not deprecated, of the catalog with
+/// the highest priority, then with the smaller name.
+fn best_unfit<'w, 'a: 'w>(
+    walks: impl Iterator<Item = &'w Walk<'a>>,
+) -> Option<&'w Contribution<'a>> {
+    let unfit = walks.filter_map(|walk| walk.unfit.as_ref());
+    unfit.min_by_key(|it| (it.deprecated, Reverse(it.priority)))
 }

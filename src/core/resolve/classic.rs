@@ -182,7 +182,9 @@ fn next_in<'a>(
     };
     let mut candidates = chain.into_iter().filter(|entry| follows(entry));
     let next = candidates.find(|entry| !refused(package, &entry.name));
-    Ok(next.map(|entry| entry.name.as_str()))
+    let next = next.map(|entry| entry.name.as_str());
+    // A range may contain the version of its own entry.
+    Ok(next.filter(|next| installed.is_none_or(|installed| installed.name != *next)))
 }
 
 /// Says whether Classic never installs a bundle, because of its own property, whatever the

@@ -8,11 +8,15 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::catalog::Property;
+use olm_api::keys::property;
+use serde_json::json;
+
+use super::constraint::Verdict;
+use crate::catalog::{Declared, Facts, GroupVersionKind, Property, packages};
 use crate::error::quote;
-use crate::version::Version;
+use crate::version::{SkipRange, Version};
 
 /// The cluster as constraints see it. The default tells nothing.
 #[derive(Debug, Clone, Default)]
@@ -50,17 +54,6 @@ pub struct ServedKinds {
     pub unreadable_groups: BTreeSet<String>,
 }
 
-/// A kind in one version; compared exactly.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupVersionKind {
-    /// API group; empty for the core group.
-    pub group: String,
-    /// Version, for example `v1`.
-    pub version: String,
-    /// Kind, for example `ConfigMap`.
-    pub kind: String,
-}
-
 /// Something installed that may meet constraints, and has some of its own.
 ///
 /// What it says is parsed once, when it is made: a list of providers serves many resolutions.
@@ -72,12 +65,13 @@ pub struct Provider {
     pub package: String,
     /// Its version as recorded, release as build metadata included.
     pub version: String,
-    /// Its properties, without the synthesized ones.
-    pub properties: Vec<Property>,
-    /// The constraints recorded when it was installed.
-    pub constraints: Vec<Property>,
-    /// The kinds its own objects define: the served versions of its CRDs, and its API services.
-    pub apis: BTreeSet<GroupVersionKind>,
+    parsed: Option<Version>,
+    properties: Vec<Property>,
+    packages: Vec<(String, Version)>,
+    kinds: BTreeSet<GroupVersionKind>,
+    apis: BTreeSet<GroupVersionKind>,
+    constraints: Vec<Declared>,
+    facts: OnceLock<Facts>,
 }
 
 /// What kind of thing is installed, and its name.
@@ -89,12 +83,28 @@ pub enum Origin {
     ClusterServiceVersion(String),
 }
 
+impl Environment {
+    /// Says whether declared constraints are judged: without anything told they are not even read.
+    pub(super) fn judges(&self) -> bool {
+        !(self.served.is_untold() && self.providers.is_untold())
+    }
+}
+
 impl<T> Knowledge<T> {
     /// Returns what is known, if it is.
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(known) => Some(known),
             Self::NotTold | Self::Unreadable => None,
+        }
+    }
+
+    /// Returns the verdict on what is not found, as far as this is known.
+    pub(super) fn absence(&self) -> Verdict {
+        match self {
+            Self::NotTold => Verdict::NotJudged,
+            Self::Unreadable => Verdict::Unknown,
+            Self::Known(_) => Verdict::Unmet,
         }
     }
 
@@ -107,35 +117,88 @@ impl<T> Knowledge<T> {
 impl Provider {
     /// Starts a provider without properties, constraints and APIs.
     pub fn new(origin: Origin, package: impl Into<String>, version: impl Into<String>) -> Self {
+        let version = version.into();
         Self {
             origin,
             package: package.into(),
-            version: version.into(),
+            parsed: version.parse().ok(),
+            version,
             properties: Vec::new(),
-            constraints: Vec::new(),
+            packages: Vec::new(),
+            kinds: BTreeSet::new(),
             apis: BTreeSet::new(),
+            constraints: Vec::new(),
+            facts: OnceLock::new(),
         }
     }
 
     /// Adds its properties: what the annotation `olm.properties` of its revision holds.
     #[must_use]
     pub fn with_properties(mut self, properties: Vec<Property>) -> Self {
+        self.packages = packages(&properties).collect();
+        self.kinds = GroupVersionKind::provided(&properties).collect();
         self.properties = properties;
         self
     }
 
-    /// Adds the constraints recorded when it was installed; others must not break them.
+    /// Adds the constraints recorded when it was installed; others must not break them. One that
+    /// cannot be understood cannot be broken.
     #[must_use]
-    pub fn with_constraints(mut self, constraints: Vec<Property>) -> Self {
-        self.constraints = constraints;
+    pub fn with_constraints(mut self, constraints: &[Property]) -> Self {
+        self.constraints = Declared::of(constraints);
         self
     }
 
-    /// Adds the kinds its own objects define.
+    /// Adds the kinds its own objects define: the served versions of its CRDs, and its API
+    /// services.
     #[must_use]
     pub fn with_apis(mut self, apis: BTreeSet<GroupVersionKind>) -> Self {
         self.apis = apis;
         self
+    }
+
+    /// Returns the constraints recorded when it was installed.
+    pub(crate) fn constraints(&self) -> &[Declared] {
+        &self.constraints
+    }
+
+    /// Says whether its own objects define a kind, or it claims so.
+    pub(super) fn provides(&self, kind: &GroupVersionKind) -> bool {
+        self.apis.contains(kind) || self.kinds.contains(kind)
+    }
+
+    /// Says whether its own objects define a kind.
+    pub(super) fn defines(&self, kind: &GroupVersionKind) -> bool {
+        self.apis.contains(kind)
+    }
+
+    /// Says whether it is a package in some version of a range, or claims to be.
+    pub(super) fn is_package(&self, package: &str, range: &SkipRange) -> bool {
+        let itself = self.parsed.iter().map(|version| (&self.package, version));
+        let claimed = self.packages.iter().map(|(name, version)| (name, version));
+        let mut versions = itself.chain(claimed);
+        versions.any(|(name, version)| name == package && range.contains(version))
+    }
+
+    /// Returns what CEL rules may ask: its properties, then its package, then its APIs.
+    pub(super) fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| {
+            let synthesized = |kind: &str, value: serde_json::Value| Property {
+                kind: kind.to_owned(),
+                value: value.to_string(),
+            };
+            let package = json!({"packageName": self.package, "version": self.version});
+            let package = synthesized(property::PACKAGE, package);
+            let api = |kind: &GroupVersionKind| {
+                let (group, version, kind) = (&kind.group, &kind.version, &kind.kind);
+                let value = json!({"group": group, "version": version, "kind": kind});
+                synthesized(property::GVK, value)
+            };
+            let mut properties = self.properties.clone();
+            properties.push(package);
+            properties.extend(self.apis.iter().map(api));
+            Facts::new(&properties)
+        })
     }
 }
 
@@ -156,15 +219,5 @@ impl fmt::Display for Origin {
             Self::ClusterServiceVersion(_) => "ClusterServiceVersion",
         };
         write!(f, "{kind} {}", quote(self.name()))
-    }
-}
-
-impl fmt::Display for GroupVersionKind {
-    /// Example: `greens.example.com/v1, Kind=Green`; the core group is left out.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.group.is_empty() {
-            write!(f, "{}/", self.group)?;
-        }
-        write!(f, "{}, Kind={}", self.version, self.kind)
     }
 }

@@ -96,8 +96,12 @@ impl Query<'_> {
         let channel = once_with(move || self.in_channels(package, bundle));
         let version = once_with(move || self.in_range(bundle));
         let successor = once_with(move || self.follows(package, bundle, installed?).err());
+        let cluster = once_with(move || {
+            let unfit = self.fits(bundle).err()?;
+            Some(Reason::Unfit(Arc::new(unfit)))
+        });
         let failed = channel.chain(version).map(Result::err);
-        failed.chain(successor).flatten()
+        failed.chain(successor).chain(cluster).flatten()
     }
 
     fn in_channels(&self, package: &PackageIndex, bundle: &Bundle) -> Result<(), Reason> {

@@ -10,10 +10,12 @@
 mod catalogs;
 mod classic;
 pub mod constraint;
+mod discovery;
 mod edge;
 mod environment;
 mod error;
 mod filter;
+mod fit;
 mod policy;
 pub mod report;
 mod selector;
@@ -23,9 +25,10 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+pub use crate::catalog::GroupVersionKind;
 pub use catalogs::{Catalog, CatalogProblem, Unavailability};
 pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
-pub use environment::{Environment, GroupVersionKind, Knowledge, Origin, Provider, ServedKinds};
+pub use environment::{Environment, Knowledge, Origin, Provider, ServedKinds};
 pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
 pub use filter::{Exclusion, Reason};
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
@@ -36,6 +39,7 @@ pub use validate::{Dependencies, ValidationError};
 use std::fmt;
 
 use constraint::Breakage;
+use fit::Surroundings;
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 
 use crate::catalog::{Bundle, BundleVersionError, Deprecations};
@@ -218,8 +222,8 @@ impl<'a> Resolution<'a> {
 /// A request whose parts are parsed.
 struct Query<'r> {
     request: &'r Request,
-    environment: &'r Environment,
     options: &'r Options,
+    surroundings: Surroundings<'r>,
     range: Option<VersionRange>,
     /// The installed version; wrong ones only matter once some catalog has the package.
     installed: Option<Result<VersionRelease, InstalledError>>,
@@ -279,8 +283,8 @@ impl<'r> Query<'r> {
         let self_certified = policy == UpgradeConstraintPolicy::SelfCertified;
         let mut query = Self {
             request,
-            environment,
             options,
+            surroundings: Surroundings::new(environment, request),
             range,
             installed,
             self_certified,
@@ -338,12 +342,14 @@ impl<'r> Query<'r> {
             bundle: bundle.name.clone(),
             source: Box::new(error.clone()),
         })?;
-        validate::validate(bundle, self.options.dependencies).map_err(|source| {
-            ResolveError::Validation {
-                bundle: bundle.name.clone(),
-                source,
-            }
-        })?;
+        let invalid = |source| ResolveError::Validation {
+            bundle: bundle.name.clone(),
+            source,
+        };
+        if let Some(unfit) = &winner.unfit {
+            return Err(invalid(unfit.as_ref().clone()));
+        }
+        validate::validate(bundle, self.options.dependencies).map_err(invalid)?;
         Ok(Selected {
             catalog: winner.catalog,
             bundle,
@@ -359,10 +365,11 @@ impl<'r> Query<'r> {
         winner: &catalogs::Contribution<'_>,
         version: &VersionRelease,
     ) -> Vec<Warning> {
+        let broken = self.breaks(winner.bundle).into_iter();
+        let mut warnings: Vec<_> = broken.map(Warning::BreaksInstalled).collect();
         let Some(Ok(installed)) = &self.installed else {
-            return Vec::new();
+            return warnings;
         };
-        let mut warnings = Vec::new();
         if version.precedence(installed).is_lt() {
             warnings.push(Warning::SuccessorIsLowerVersion);
         }

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use olm_api::UpdateStatus;
 use olm_api::conditions::reasons;
 use olm_api::keys::policy;
 
@@ -58,6 +59,19 @@ impl Why {
             Self::Held(reason) => reason.code(),
             Self::NotSuccessor => Reason::NotSuccessor.code(),
             Self::Unresolved => reasons::RETRYING,
+        }
+    }
+}
+
+impl From<&Update<'_>> for UpdateStatus {
+    fn from(update: &Update<'_>) -> Self {
+        let offer = update.reachable.as_ref();
+        Self {
+            version: offer.map(|offer| offer.version.recorded()),
+            newest: update.newest.version.recorded(),
+            catalog: offer.unwrap_or(&update.newest).catalog.to_owned(),
+            reason: update.why.code().to_owned(),
+            message: update.to_string(),
         }
     }
 }

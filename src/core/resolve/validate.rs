@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::constraint::{Breakage, ConstraintError, Judgement};
-use crate::catalog::Bundle;
+use super::constraint::{Breakage, Items, Judgement};
+use crate::catalog::{Bundle, ConstraintError};
 use crate::error::quote;
 
 /// What declared dependencies mean (gate `ConstraintChecking`).
@@ -79,10 +79,10 @@ impl fmt::Display for ValidationError {
                 )
             }
             Self::ConstraintUnmet(unmet) => {
-                write!(f, "unmet constraints: {}", joined(unmet))
+                write!(f, "unmet constraints: {}", Items(unmet))
             }
             Self::ConstraintUnknown(unknown) => {
-                write!(f, "constraints could not be evaluated: {}", joined(unknown))
+                write!(f, "constraints could not be evaluated: {}", Items(unknown))
             }
             Self::BreaksInstalled(broken) => match broken.first() {
                 Some(first) => first.fmt(f),
@@ -93,11 +93,6 @@ impl fmt::Display for ValidationError {
 }
 
 impl std::error::Error for ValidationError {}
-
-fn joined(judgements: &[Judgement]) -> String {
-    let items: Vec<_> = judgements.iter().map(ToString::to_string).collect();
-    items.join("; ")
-}
 
 /// Checks a bundle. `olm.label.required` is no dependency here, as it is none upstream.
 pub(super) fn validate(bundle: &Bundle, dependencies: Dependencies) -> Result<(), ValidationError> {

@@ -45,7 +45,7 @@ pub use plan::{
     sort, states,
 };
 pub use probe::{Readiness, built_in, evaluate};
-pub use provider::{provider, recorded_constraints, served_kinds};
+pub use provider::{installed_by_owner, provider, recorded_constraints, served_kinds};
 pub use report::{Deadline, Outcome, bundle_version, deadline, statements};
 
 /// Lower-case hexadecimal digits of `bytes`.

@@ -2,14 +2,15 @@
 //!
 //! Source: resolution.md 5.2.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::ClusterObjectSet;
-use olm_api::keys::annotation;
+use olm_api::keys::{annotation, label};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::phase::Phase;
+use super::plan::{sort, states};
 use crate::catalog::{Bundle, Property};
 use crate::resolve::{GroupVersionKind, Origin, Provider};
 
@@ -55,7 +56,7 @@ pub fn provider(
         text(annotation::BUNDLE_VERSION),
     )
     .with_properties(properties(text(annotation::PROPERTIES)))
-    .with_constraints(properties(text(annotation::BUNDLE_CONSTRAINTS)))
+    .with_constraints(&properties(text(annotation::BUNDLE_CONSTRAINTS)))
     .with_apis(apis)
 }
 
@@ -66,6 +67,25 @@ fn properties(text: &str) -> Vec<Property> {
         value: recorded.value.map_or("null", RawValue::get).to_owned(),
     };
     recorded.into_iter().map(property).collect()
+}
+
+/// Returns the installed revision of every extension that has one, by name of the extension;
+/// revisions without an owner belong to none.
+pub fn installed_by_owner(
+    revisions: impl IntoIterator<Item = ClusterObjectSet>,
+) -> BTreeMap<String, ClusterObjectSet> {
+    let mut owned: BTreeMap<String, Vec<ClusterObjectSet>> = BTreeMap::new();
+    for revision in revisions {
+        let labels = revision.metadata.labels.as_ref();
+        if let Some(owner) = labels.and_then(|labels| labels.get(label::OWNER_NAME)) {
+            owned.entry(owner.clone()).or_default().push(revision);
+        }
+    }
+    let installed = |(owner, mut revisions): (String, Vec<ClusterObjectSet>)| {
+        sort(&mut revisions);
+        Some((owner, states(&revisions).installed?.clone()))
+    };
+    owned.into_iter().filter_map(installed).collect()
 }
 
 /// Returns the kinds that the CRDs of a revision define, in the versions they serve.
@@ -137,13 +157,9 @@ mod tests {
             (provider.package.as_str(), provider.version.as_str()),
             ("p", "1.0.0")
         );
-        assert_eq!(provider.properties, []);
-        assert_eq!(provider.constraints.len(), 1);
-        assert_eq!(provider.constraints[0].kind, "olm.package.required");
-        assert_eq!(
-            serde_json::from_str::<serde_json::Value>(&provider.constraints[0].value).unwrap(),
-            value
-        );
+        assert_eq!(properties(&text).len(), 1);
+        let read: serde_json::Value = serde_json::from_str(&properties(&text)[0].value).unwrap();
+        assert_eq!(read, value);
     }
 
     #[test]

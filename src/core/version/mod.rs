@@ -8,6 +8,7 @@
 mod admission;
 mod release;
 mod skip_range;
+mod tolerant;
 mod version_range;
 
 #[cfg(test)]
@@ -100,6 +101,14 @@ pub enum VersionError {
 }
 
 impl Version {
+    /// Reads the version of an API server, without what vendors add to it.
+    ///
+    /// Example: `v1.33.1-eks-036c24b` is 1.33.1.
+    pub fn of_kubernetes(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        text.split(['-', '+']).next()?.parse().ok()
+    }
+
     /// Compares by precedence: numbers, then a prerelease below none, then the identifiers of the
     /// prerelease one by one, the longer list above its own prefix. Build metadata is ignored.
     ///

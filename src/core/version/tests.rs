@@ -206,3 +206,39 @@ proptest! {
         }
     }
 }
+
+/// Every row of the product documentation's tables of version ranges.
+#[test]
+fn documented_ranges_hold_what_the_documentation_says() {
+    let text = include_str!("../testdata/version/documented_ranges.yaml");
+    let documents = crate::yaml::to_json(text).unwrap();
+    let rows = documents[0].as_array().unwrap();
+    assert_eq!(rows.len(), 25);
+    for row in rows {
+        let range = row["range"].as_str().unwrap();
+        assert!(is_admissible(range), "{range} is refused at admission");
+        for (key, want) in [("inside", true), ("outside", false)] {
+            let versions = row[key].as_array().unwrap();
+            assert!(!versions.is_empty(), "{range} has no version {key}");
+            for version in versions {
+                let version = version.as_str().unwrap();
+                assert_eq!(
+                    in_version_range(range, version),
+                    want,
+                    "{version} in {range}"
+                );
+            }
+        }
+    }
+}
+
+// README decision 9
+#[rstest]
+#[case::plain("v1.33.1", Some("1.33.1"))]
+#[case::vendor("v1.33.1-eks-036c24b", Some("1.33.1"))]
+#[case::build("v1.33.1+k3s1", Some("1.33.1"))]
+#[case::nothing("", None)]
+fn version_of_an_api_server(#[case] text: &str, #[case] want: Option<&str>) {
+    let found = Version::of_kubernetes(text).map(|version| version.to_string());
+    assert_eq!(found.as_deref(), want);
+}

@@ -7,6 +7,8 @@ use serde_json::{Map, Number, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Options, Spanned};
 
+use super::quick;
+
 /// Largest text that is read, in bytes; a larger one is refused before it is parsed.
 pub const MAX_INPUT_BYTES: usize = 256 * 1024 * 1024;
 
@@ -71,6 +73,11 @@ pub fn to_json(text: &str) -> Result<Vec<Value>, YamlError> {
     {
         return Ok(values);
     }
+    quick::read(text).map_or_else(|| careful(text), Ok)
+}
+
+/// Reads whatever is YAML.
+pub(super) fn careful(text: &str) -> Result<Vec<Value>, YamlError> {
     let nodes: Vec<Node> = serde_saphyr::from_multiple_with_options(text, options(text.len()))
         .map_err(|error| YamlError::from_reader(&error))?;
     Ok(nodes.into_iter().map(|node| node.0).collect())

@@ -2,7 +2,9 @@
 //! and of the real one in the shared data, if that is there.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::hint::black_box;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fs, io};
@@ -11,7 +13,8 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
 use olm_api::CatalogFilter;
 use olm_bench::catalog::{BUNDLE_BYTES, BUNDLES, packages};
 use olm_bench::table::{self, Table, median};
-use olm_core::catalog::{Content, read};
+use olm_core::catalog::read::{self, Meta};
+use olm_core::catalog::{Blob, Content};
 use olm_core::resolve::{Catalog, Installed, Options, Request, resolve};
 
 const WARM: Duration = Duration::from_millis(1);
@@ -21,30 +24,51 @@ const GROUPS: [(&str, &str); 2] = [
     ("real", "catalog v4.19"),
 ];
 
-/// The largest package of a catalog, as the store of a catalog server holds it.
+/// The largest package of a catalog, as the controller holds it: its lines in a file, and what each
+/// of them is.
 struct Sample {
     package: String,
-    lines: PathBuf,
+    lines: File,
+    index: Vec<(usize, Meta)>,
     bytes: u64,
 }
 
 impl Sample {
-    fn new(group: &str, package: &str, lines: &[String]) -> Self {
+    fn new(group: &str, package: &str, blobs: Vec<Meta>) -> Self {
         let folder = table::folder().join("data");
         fs::create_dir_all(&folder).expect("the folder is made");
         let file = folder.join(format!("{group}.jsonl"));
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let text: String = blobs.iter().map(|blob| blob.json.as_str()).collect();
         fs::write(&file, &text).expect("the sample is written");
+        let without_text = |blob: Meta| {
+            let json = String::new();
+            (blob.json.len(), Meta { json, ..blob })
+        };
         Self {
             package: package.to_owned(),
-            lines: file,
+            lines: File::open(file).expect("it was just written"),
+            index: blobs.into_iter().map(without_text).collect(),
             bytes: text.len() as u64,
         }
     }
 
-    fn index(&self) -> Content {
-        let text = fs::read_to_string(&self.lines).expect("the sample is there");
-        Content::from_lines(text.lines()).expect("the sample is a catalog")
+    /// Reads the blobs, each by itself, and indexes them.
+    fn read(&self) -> Content {
+        let mut offset = 0;
+        let blobs = self.index.iter().map(|(len, meta)| {
+            let mut bytes = vec![0; *len];
+            self.lines
+                .read_exact_at(&mut bytes, offset)
+                .expect("the sample is there");
+            offset += *len as u64;
+            let json = String::from_utf8(bytes).expect("the sample is text");
+            Meta {
+                json,
+                ..meta.clone()
+            }
+        });
+        let blobs: Vec<Meta> = blobs.collect();
+        Content::from_blobs(blobs.iter().map(Blob::from))
     }
 
     /// Asks for an upgrade from the middle of the package, within a range.
@@ -84,14 +108,14 @@ fn answer(request: &Request, content: &Content) -> usize {
 }
 
 fn measure(group: &mut BenchmarkGroup<'_, WallTime>, sample: &Sample) {
-    let content = sample.index();
+    let content = sample.read();
     let request = sample.request(&content);
     group.bench_function("warm", |bencher| {
         bencher.iter(|| answer(black_box(&request), black_box(&content)));
     });
     group.throughput(Throughput::Bytes(sample.bytes));
     group.bench_function("first use", |bencher| {
-        bencher.iter(|| answer(&request, &black_box(sample).index()));
+        bencher.iter(|| answer(&request, &black_box(sample).read()));
     });
 }
 
@@ -100,11 +124,11 @@ fn generated(criterion: &mut Criterion) {
     let mut all = packages(BUNDLES, BUNDLE_BYTES);
     let largest = all.next().expect("there are packages");
     let lines = largest.lines();
-    measure(&mut group, &Sample::new("generated", &largest.name, &lines));
-    let whole: Vec<String> = lines
-        .into_iter()
-        .chain(all.flat_map(|one| one.lines()))
-        .collect();
+    let blobs = lines.iter().map(|line| Meta::parse(line).expect("a blob"));
+    let sample = Sample::new("generated", &largest.name, blobs.collect());
+    measure(&mut group, &sample);
+    let rest = all.flat_map(|one| one.lines());
+    let whole: Vec<String> = lines.into_iter().chain(rest).collect();
     let bytes = whole.iter().map(String::len).sum::<usize>() as u64;
     group.throughput(Throughput::Bytes(bytes)).sample_size(10);
     group.bench_function("whole catalog", |bencher| {
@@ -122,7 +146,7 @@ fn real_catalog() -> PathBuf {
 }
 
 fn real(criterion: &mut Criterion, folder: &Path) -> io::Result<()> {
-    let mut largest: (usize, String, Vec<String>) = Default::default();
+    let mut largest: (usize, String, Vec<Meta>) = Default::default();
     for package in fs::read_dir(folder)? {
         let mut files = Vec::new();
         for file in fs::read_dir(package?.path())? {
@@ -142,16 +166,12 @@ fn real(criterion: &mut Criterion, folder: &Path) -> io::Result<()> {
         if bundles > largest.0 {
             let name = metas.iter().find(|meta| meta.schema == "olm.package");
             let name = name.map(|meta| meta.name.clone()).unwrap_or_default();
-            largest = (
-                bundles,
-                name,
-                metas.into_iter().map(|meta| meta.json).collect(),
-            );
+            largest = (bundles, name, metas);
         }
     }
-    let (_, package, lines) = largest;
+    let (_, package, blobs) = largest;
     let mut group = criterion.benchmark_group("real");
-    measure(&mut group, &Sample::new("real", &package, &lines));
+    measure(&mut group, &Sample::new("real", &package, blobs));
     group.finish();
     Ok(())
 }

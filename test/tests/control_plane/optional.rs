@@ -117,23 +117,6 @@ async fn stage(suffix: &str, optional: &Optional) -> (Scene, String) {
     (scene, name)
 }
 
-/// Returns the notes of the Events about the extension with this reason.
-fn events(scene: &Scene, reason: &str) -> Vec<String> {
-    let out = scene.cluster.plane.kubectl(&[
-        "get",
-        "events.events.k8s.io",
-        "--namespace=default",
-        "--output=json",
-    ]);
-    let events: Value = serde_json::from_str(&out).expect("kubectl prints JSON");
-    let items = events["items"].as_array().expect("a list");
-    items
-        .iter()
-        .filter(|event| event["reason"] == reason && event["regarding"]["name"] == scene.name)
-        .map(|event| event["note"].as_str().unwrap_or_default().to_owned())
-        .collect()
-}
-
 /// Waits until Ready says what is left out.
 async fn leaves_out(extension: &Extension, text: &str) {
     let message = format!("Left out until the cluster serves their kind: {text}");
@@ -154,7 +137,7 @@ async fn an_object_is_left_out_until_its_kind_is_served_then_applied_and_removed
             .get("deployment", &scene.package.deployment())
             .is_some()
     );
-    let told = events(&scene, "ObjectsDeferred");
+    let told = scene.events("ObjectsDeferred");
     assert!(told.iter().any(|note| note.contains(&text)), "{told:?}");
 
     MONITOR.serve(&scene);
@@ -164,7 +147,7 @@ async fn an_object_is_left_out_until_its_kind_is_served_then_applied_and_removed
             is(extension, "Ready", "True", "Succeeded")
         })
         .await;
-    assert_eq!(events(&scene, "DeferredObjectsApplied").len(), 1);
+    assert_eq!(scene.events("DeferredObjectsApplied").len(), 1);
 
     extension.delete().await;
     assert!(!MONITOR.is_there(&scene, &name));

@@ -75,14 +75,15 @@ fn finds_blobs_by_field_and_by_package() {
     assert_eq!(count("olm.bundle", "p", "b"), 1);
     assert_eq!(count("", "", "b"), 2);
     assert_eq!(count("", "", "none"), 0);
+    let lines = [
+        r#"{"name":"q","schema":"olm.package"}"#,
+        r#"{"name":"b","package":"q","schema":"olm.bundle"}"#,
+    ];
     assert_eq!(
-        content.package_lines("q").unwrap(),
-        [
-            r#"{"name":"q","schema":"olm.package"}"#,
-            r#"{"name":"b","package":"q","schema":"olm.bundle"}"#
-        ]
+        content.package_blobs("q").unwrap(),
+        lines.map(|line| Meta::parse(line).unwrap())
     );
-    assert!(content.package_lines("none").unwrap().is_empty());
+    assert!(content.package_blobs("none").unwrap().is_empty());
 }
 
 // catalogs.md R13

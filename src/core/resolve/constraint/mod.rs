@@ -6,9 +6,12 @@
 //!
 //! Source: resolution.md section 5, README decisions 8 and 9.
 
+pub(super) mod judge;
 mod text;
 
-use super::environment::{GroupVersionKind, Origin};
+use super::environment::Origin;
+use crate::catalog::GroupVersionKind;
+pub(in crate::resolve) use text::Items;
 
 /// One declared constraint of a bundle, judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,8 +80,8 @@ pub enum Test {
     Kubernetes {
         /// The version as the bundle writes it.
         minimum: String,
-        /// The version of the cluster, if it is known.
-        cluster: Option<String>,
+        /// The version of the cluster.
+        cluster: String,
     },
     /// Every child is met.
     All(Vec<Node>),
@@ -125,7 +128,10 @@ pub struct Breakage {
     pub constraints: Vec<Judgement>,
 }
 
-/// Why a property is no constraint. Catalogs are full of surprises; this is one line of text.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ConstraintError(pub String);
+impl Breakage {
+    /// Says whether it would break for certain, rather than maybe.
+    pub fn is_certain(&self) -> bool {
+        let unmet = |it: &Judgement| it.node.verdict == Verdict::Unmet;
+        self.constraints.iter().any(unmet)
+    }
+}

@@ -7,132 +7,143 @@ use std::fmt;
 use super::{Breakage, FoundKind, FoundVersion, Judgement, Node, Test, Verdict};
 use crate::error::quote;
 
+/// How many leaves of trees one text names.
+const MAX_LEAVES: usize = 20;
+
+/// Writes judgements, the first of their leaves in full and the number of the rest.
+pub(in crate::resolve) struct Items<'a>(pub(in crate::resolve) &'a [Judgement]);
+
+/// Counts the leaves of a text.
+struct Leaves {
+    left: usize,
+    more: usize,
+}
+
+impl fmt::Display for Items<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut leaves = Leaves {
+            left: MAX_LEAVES,
+            more: 0,
+        };
+        let items = self.0.iter().map(|item| &item.node);
+        let items: Vec<_> = items.filter_map(|node| leaves.node(node)).collect();
+        f.write_str(&items.join("; "))?;
+        if leaves.more > 0 {
+            write!(f, " and {} more", leaves.more)?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.node.fmt(f)
+        Items(std::slice::from_ref(self)).fmt(f)
     }
 }
 
 impl fmt::Display for Breakage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let items: Vec<_> = self.constraints.iter().map(ToString::to_string).collect();
-        let unknown = |it: &Judgement| it.node.verdict == Verdict::Unknown;
-        let would = if self.constraints.iter().all(unknown) {
-            "could"
-        } else {
-            "would"
+        let would = if self.is_certain() { "would" } else { "could" };
+        let items = Items(&self.constraints);
+        write!(f, "{would} break installed {}: {items}", self.origin)
+    }
+}
+
+impl Leaves {
+    /// Returns the text of a node, unless none of its leaves has room.
+    fn node(&mut self, node: &Node) -> Option<String> {
+        let text = match &node.test {
+            Test::All(children) => self.children(node, children, " and ")?,
+            Test::Any(children) => format!("any of ({})", self.children(node, children, " or ")?),
+            Test::Not(children) => format!("none of ({})", self.children(node, children, " or ")?),
+            leaf if self.left > 0 => {
+                self.left -= 1;
+                leaf_text(leaf, node.verdict)
+            }
+            _ => {
+                self.more += 1;
+                return None;
+            }
         };
-        write!(
-            f,
-            "{would} break installed {}: {}",
-            self.origin,
-            items.join("; ")
-        )
+        Some(match &node.message {
+            Some(message) => format!("{message}: {text}"),
+            None => text,
+        })
+    }
+
+    /// Joins those children that make the node what it is; nothing if none of them has room.
+    fn children(&mut self, node: &Node, children: &[Node], separator: &str) -> Option<String> {
+        let children: Vec<_> = children.iter().filter(|it| explains(node, it)).collect();
+        let texts: Vec<_> = children.iter().filter_map(|it| self.node(it)).collect();
+        (children.is_empty() || !texts.is_empty()).then(|| texts.join(separator))
     }
 }
 
-impl fmt::Display for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(message) = &self.message {
-            write!(f, "{message}: ")?;
-        }
-        match &self.test {
-            Test::Package {
-                package,
-                range,
-                found,
-            } => {
-                let (package, range) = (quote(package), quote(range));
-                write!(f, "requires package {package} in version range {range} ")?;
-                write_found(f, self.verdict, found)
-            }
-            Test::Kind { kind, found } => {
-                write!(f, "requires API {} ", quote(&kind.to_string()))?;
-                match found {
-                    FoundKind::Nowhere => f.write_str("(not served by the cluster)"),
-                    FoundKind::Served => f.write_str("(served by the cluster)"),
-                    FoundKind::Itself => f.write_str("(provided by the bundle itself)"),
-                    FoundKind::NotServedYet(origin) => {
-                        write!(f, "(provided by {origin} but not served yet)")
-                    }
-                    FoundKind::Unknown => {
-                        write!(f, "(discovery of API group {} failed)", quote(&kind.group))
-                    }
-                }
-            }
-            Test::Cel { rule, met_by } => {
-                let rule = quote(rule);
-                write!(f, "requires an installed bundle matching CEL rule {rule} ")?;
-                match (met_by.first(), self.verdict) {
-                    (Some(origin), _) => write!(f, "({origin} matches)"),
-                    (None, Verdict::Unknown) => f.write_str("(what is installed is unknown)"),
-                    (None, _) => f.write_str("(no installed bundle matches)"),
-                }
-            }
-            Test::Kubernetes { minimum, cluster } => {
-                let minimum = quote(minimum);
-                write!(f, "requires Kubernetes version {minimum} or later ")?;
-                match cluster {
-                    Some(cluster) => write!(f, "(the cluster runs {})", quote(cluster)),
-                    None => f.write_str("(the version of the cluster is unknown)"),
-                }
-            }
-            Test::All(children) => write_joined(f, self, children, " and "),
-            Test::Any(children) => {
-                f.write_str("any of (")?;
-                write_joined(f, self, children, " or ")?;
-                f.write_str(")")
-            }
-            Test::Not(children) => {
-                f.write_str("none of (")?;
-                write_joined(f, self, children, " or ")?;
-                f.write_str(")")
-            }
-        }
+/// Says whether the verdict on a child is a reason for the verdict on its parent.
+fn explains(node: &Node, child: &Node) -> bool {
+    match (&node.test, node.verdict) {
+        (Test::All(_) | Test::Not(_), Verdict::Met) | (Test::Any(_), Verdict::Unmet) => true,
+        (Test::Not(_), Verdict::Unmet) => child.verdict == Verdict::Met,
+        (_, verdict) => child.verdict == verdict,
     }
 }
 
-/// Writes the versions of a package that were found.
-fn write_found(
-    f: &mut fmt::Formatter<'_>,
-    verdict: Verdict,
-    found: &[FoundVersion],
-) -> fmt::Result {
-    let would_become = |it: &&FoundVersion| it.would_become;
-    if let Some(next) = found.iter().find(would_become) {
+/// Returns the text of a node without children.
+fn leaf_text(leaf: &Test, verdict: Verdict) -> String {
+    match leaf {
+        Test::Package {
+            package,
+            range,
+            found,
+        } => {
+            let (package, range) = (quote(package), quote(range));
+            let why = found_versions(verdict, found);
+            format!("requires package {package} in version range {range} ({why})")
+        }
+        Test::Kind { kind, found } => {
+            let why = match found {
+                FoundKind::Nowhere => "not served by the cluster".to_owned(),
+                FoundKind::Served => "served by the cluster".to_owned(),
+                FoundKind::Itself => "provided by the bundle itself".to_owned(),
+                FoundKind::NotServedYet(origin) => {
+                    format!("provided by {origin} but not served yet")
+                }
+                FoundKind::Unknown => "what the cluster serves is unknown".to_owned(),
+            };
+            format!("requires API {} ({why})", quote(&kind.to_string()))
+        }
+        Test::Cel { rule, met_by } => {
+            let why = match (met_by.first(), verdict) {
+                (Some(origin), _) => format!("{origin} matches"),
+                (None, Verdict::Unknown) => "what is installed is unknown".to_owned(),
+                (None, _) => "no installed bundle matches".to_owned(),
+            };
+            let rule = quote(rule);
+            format!("requires an installed bundle matching CEL rule {rule} ({why})")
+        }
+        Test::Kubernetes { minimum, cluster } => {
+            let (minimum, cluster) = (quote(minimum), quote(cluster));
+            format!("requires Kubernetes {minimum} or later (the cluster runs {cluster})")
+        }
+        // These have children.
+        Test::All(_) | Test::Any(_) | Test::Not(_) => String::new(),
+    }
+}
+
+/// Tells which versions of a package were found.
+fn found_versions(verdict: Verdict, found: &[FoundVersion]) -> String {
+    if let Some(next) = found.iter().find(|it| it.would_become) {
         let version = quote(&next.version);
-        return write!(f, "(version would become {version} from {})", next.origin);
+        return format!("version would become {version} from {}", next.origin);
     }
     if verdict == Verdict::Unknown {
-        return f.write_str("(what is installed is unknown)");
+        return "what is installed is unknown".to_owned();
     }
     let from = |it: &FoundVersion| format!("{} from {}", quote(&it.version), it.origin);
     let versions: Vec<_> = found.iter().map(from).collect();
     match versions.as_slice() {
-        [] => f.write_str("(no installed ClusterExtension provides it)"),
-        [one] => write!(f, "(installed version is {one})"),
-        many => write!(f, "(installed versions are {})", many.join(", ")),
+        [] => "no installed ClusterExtension provides it".to_owned(),
+        [one] => format!("installed version is {one}"),
+        many => format!("installed versions are {}", many.join(", ")),
     }
-}
-
-/// Writes those children that make the node what it is.
-fn write_joined(
-    f: &mut fmt::Formatter<'_>,
-    node: &Node,
-    children: &[Node],
-    separator: &str,
-) -> fmt::Result {
-    let explains = |child: &&Node| match (&node.test, node.verdict) {
-        (Test::All(_), Verdict::Met) | (Test::Any(_), Verdict::Unmet) => true,
-        (Test::Not(_), Verdict::Met) => true,
-        (Test::Not(_), Verdict::Unmet) => child.verdict == Verdict::Met,
-        (_, verdict) => child.verdict == verdict,
-    };
-    for (position, child) in children.iter().filter(explains).enumerate() {
-        if position > 0 {
-            f.write_str(separator)?;
-        }
-        write!(f, "{child}")?;
-    }
-    Ok(())
 }

@@ -82,8 +82,8 @@ pub enum TestAccount {
     MinKubeVersion {
         /// The version.
         minimum: String,
-        /// That of the cluster, if it is known.
-        cluster: Option<String>,
+        /// That of the cluster.
+        cluster: String,
     },
     /// Every one of these.
     All {

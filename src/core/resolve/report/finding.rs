@@ -288,11 +288,6 @@ impl Finding<'_> {
 }
 
 impl Finding<'_> {
-    /// Says whether the finding keeps a bundle from being chosen.
-    pub fn excludes(&self) -> bool {
-        matches!(self.stage(), Stage::Filter | Stage::Validation)
-    }
-
     /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
@@ -339,6 +334,22 @@ impl Finding<'_> {
             Self::VersionOutOfRange { .. } => 10,
             _ => 1,
         }
+    }
+}
+
+impl<'a> Reason<'a> {
+    /// Says whether it keeps the bundle from being chosen.
+    pub fn excludes(&self) -> bool {
+        matches!(self.stage, Stage::Filter | Stage::Validation)
+    }
+
+    /// Makes a reason why a candidate lost; a missing version is one, too.
+    pub(super) fn of_losing(finding: Finding<'a>) -> Self {
+        let stage = match finding.stage() {
+            Stage::Filter => Stage::Order,
+            stage => stage,
+        };
+        Self { stage, finding }
     }
 }
 

@@ -6,6 +6,7 @@ use super::hint::Advice;
 use super::model::{BundleAccount, CatalogAccount, Ending, Report, Verdict};
 use crate::error::quote;
 use olm_api::conditions::reasons;
+use olm_api::keys::label;
 
 /// Why a resolution failed or something newer is held, in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +84,8 @@ impl Report<'_> {
             }];
             parts.extend(self.text_of(|it| matches!(it, Advice::SimilarPackage { .. })));
             parts.extend(self.text_of(|it| matches!(it, Advice::LeftOutCatalog { .. })));
-            return ("PackageNotInCatalog", parts);
+            let first = self.catalogs.first().map(|catalog| catalog.state.code());
+            return (first.unwrap_or("NoCatalog"), parts);
         }
         if let Some(text) = self.text_of(|it| matches!(it, Advice::ExistingChannels { .. })) {
             let channels = self.request.channels.join(", ");
@@ -220,8 +222,16 @@ impl Report<'_> {
             offers.join(" and "),
             quote(self.request.package)
         )];
-        parts.extend(self.text_of(|it| matches!(it, Advice::SetPriority { .. })));
-        parts.extend(self.text_of(|it| matches!(it, Advice::NarrowSelector { .. })));
+        let priority = self.advice().find_map(|advice| match advice {
+            Advice::SetPriority { priority, .. } => Some(*priority),
+            _ => None,
+        });
+        parts.extend(priority.map(|priority| {
+            format!(
+                "to choose: give one of them spec.priority {priority}, or select one by its label {}",
+                label::METADATA_NAME
+            )
+        }));
         ("AmbiguousCatalogs", parts)
     }
 
@@ -280,9 +290,8 @@ fn why(code: &str) -> &'static str {
 impl BundleAccount<'_> {
     /// Returns what excludes the bundle.
     pub fn exclusions(&self) -> impl Iterator<Item = &Finding<'_>> {
-        let excluded = self.verdict == Verdict::Excluded;
-        let findings = self.reasons.iter().map(|reason| &reason.finding);
-        findings.filter(move |finding| excluded && finding.excludes())
+        let excluding = self.reasons.iter().filter(|reason| reason.excludes());
+        excluding.map(|reason| &reason.finding)
     }
 
     fn exclusion(&self) -> Option<&Finding<'_>> {

@@ -199,7 +199,7 @@ impl fmt::Display for Advice<'_> {
                 write!(f, "the package has no channels; leave channels out")
             }
             Self::ExistingChannels { channels } => {
-                write!(f, "the package has channels {}", channels.join(", "))
+                write!(f, "its channels: {}", channels.join(", "))
             }
             Self::NotAdjacent {
                 path,
@@ -235,10 +235,16 @@ impl fmt::Display for Advice<'_> {
             Self::OtherChannel {
                 version, channels, ..
             } => {
+                let which = if channels.len() == 1 {
+                    "it"
+                } else {
+                    "one of them"
+                };
+                let plural = if channels.len() == 1 { "" } else { "s" };
                 let channels = channels.join(", ");
                 write!(
                     f,
-                    "{version} is in channel {channels}, which is not requested"
+                    "{version} is in channel{plural} {channels}; to get it add {which} to channels"
                 )
             }
             Self::ExcludedOnlyByPrerelease {

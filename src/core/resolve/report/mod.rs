@@ -16,6 +16,7 @@ mod hint;
 mod model;
 mod path;
 mod survey;
+mod target;
 mod text;
 mod trial;
 
@@ -31,6 +32,8 @@ pub use model::{
     Deprecated, EdgeAccount, EdgeKind, Ending, Report, SCHEMA, SCHEMA_VERSION, Verdict,
 };
 
+pub use target::{Change, Found, Target};
+
 use self::catalogs::Looked;
 use self::trial::Trial;
 use super::{
@@ -38,6 +41,9 @@ use super::{
     Selector, WalkError, Warning, classic, resolve,
 };
 use crate::error::Chain;
+
+/// The JSON Schema of a report, as a document.
+pub const JSON_SCHEMA: &str = include_str!("schema.json");
 
 /// Explains what [`resolve`] answers to the same question.
 ///
@@ -48,6 +54,17 @@ pub fn explain<'a>(
     catalogs: &'a [Catalog<'a>],
     environment: &'a Environment,
     options: &'a Options,
+) -> Report<'a> {
+    explain_target(request, catalogs, environment, options, None)
+}
+
+/// Like [`explain`], with what would lead to one version, or to the bundle of one name.
+pub fn explain_target<'a>(
+    request: &'a Request,
+    catalogs: &'a [Catalog<'a>],
+    environment: &'a Environment,
+    options: &'a Options,
+    version: Option<&'a str>,
 ) -> Report<'a> {
     let resolution = resolve(request, catalogs, environment, options);
     let mut report = Report::new(request, &resolution);
@@ -60,7 +77,12 @@ pub fn explain<'a>(
         if stays && !resolution.held.is_empty() {
             report.result = Ending::Held;
         }
-        report.describe(&query, &selector, catalogs, &resolution);
+        let trial = Trial {
+            query: &query,
+            catalogs,
+            resolution: &resolution,
+        };
+        report.describe(&trial, &selector, version);
     }
     report
 }
@@ -77,19 +99,20 @@ impl<'a> Report<'a> {
             selected: None,
             catalogs: Vec::new(),
             bundles: Vec::new(),
+            constraints: Vec::new(),
             hints: Vec::new(),
+            target: None,
             classic: Vec::new(),
         }
     }
 
     /// Adds the catalogs, their bundles and the hints.
-    fn describe(
-        &mut self,
-        query: &Query<'a>,
-        selector: &Selector,
-        catalogs: &'a [Catalog<'a>],
-        resolution: &Resolution<'_>,
-    ) {
+    fn describe(&mut self, trial: &Trial<'a, '_>, selector: &Selector, version: Option<&'a str>) {
+        let Trial {
+            query,
+            catalogs,
+            resolution,
+        } = *trial;
         let mut sorted: Vec<_> = catalogs.iter().collect();
         sorted.sort_by(|a, b| a.name.cmp(b.name));
         let look = |catalog| Looked::new(query, selector, catalog, resolution);
@@ -101,12 +124,12 @@ impl<'a> Report<'a> {
             self.bundles
                 .extend(survey.flat_map(|it| it.accounts(resolution, reasons)));
         }
-        let trial = Trial {
-            query,
-            catalogs,
-            resolution,
-        };
-        self.hints = hint::hints(&trial, &all);
+        let selected = resolution.result.as_ref().ok();
+        let constraints = selected.map(|it| query.constraints_of(it.bundle));
+        let constraints = constraints.iter().flatten();
+        self.constraints = constraints.map(ConstraintAccount::from).collect();
+        self.hints = hint::hints(trial, &all);
+        self.target = version.map(|version| target::target(trial, &all, version));
         self.classic = classic_steps(&all, resolution, query.request);
         self.catalogs = all.into_iter().map(|looked| looked.account).collect();
     }

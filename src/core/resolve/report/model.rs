@@ -8,8 +8,10 @@ use olm_api::UpgradeConstraintPolicy;
 use serde::Serialize;
 
 use super::super::ClassicStep;
+use super::constraint::ConstraintAccount;
 use super::finding::{CatalogReason, Reason};
 use super::hint::Hint;
+use super::target::Target;
 
 /// Value of `schema` in every report.
 pub const SCHEMA: &str = "olm.resolution.report";
@@ -38,8 +40,14 @@ pub struct Report<'a> {
     pub catalogs: Vec<CatalogAccount<'a>>,
     /// Every bundle of the package in the consulted catalogs, by catalog, the best first.
     pub bundles: Vec<BundleAccount<'a>>,
+    /// The constraints of the chosen bundle, judged by what is known of the cluster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<ConstraintAccount>,
     /// What can be done, the most useful first.
     pub hints: Vec<Hint<'a>>,
+    /// What would lead to the version that was asked about, if one was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target<'a>>,
     /// What OLM Classic would do with the same channels of the catalog that decides.
     pub classic: Vec<ClassicAccount<'a>>,
 }

@@ -137,7 +137,7 @@ impl<'a, 'q> Survey<'a, 'q> {
                 || outdone(standing, resolution),
                 |best| self.lost_to(bundle, best),
             );
-            reasons.extend(lost.into_iter().map(Reason::from));
+            reasons.extend(lost.into_iter().map(Reason::of_losing));
         }
         reasons.extend(self.notes(bundle).into_iter().map(Reason::from));
         BundleAccount {

@@ -1,6 +1,44 @@
-//! P, U5 and U7 of the conformance cases, headlines and laws.
+//! P, U5 and U7 of the conformance cases, the sentences, and laws.
 
+mod cases;
 mod headline;
+mod laws;
+
+use serde_json::Value;
 
 use super::super::tests::*;
 use super::*;
+
+/// Explains with nothing told of the cluster.
+fn report<'a>(
+    request: &'a Request,
+    catalogs: &'a [Catalog<'a>],
+    options: &'a Options,
+) -> Report<'a> {
+    static NOTHING_TOLD: std::sync::LazyLock<Environment> =
+        std::sync::LazyLock::new(Environment::default);
+    explain(request, catalogs, &NOTHING_TOLD, options)
+}
+
+fn json_of(report: &Report<'_>) -> Value {
+    serde_json::to_value(report).unwrap()
+}
+
+/// Says what of a report its schema does not allow.
+fn violations(report: &Report<'_>) -> Vec<String> {
+    static SCHEMA: std::sync::LazyLock<jsonschema::Validator> = std::sync::LazyLock::new(|| {
+        let schema = serde_json::from_str(JSON_SCHEMA).unwrap();
+        jsonschema::draft202012::new(&schema).unwrap()
+    });
+    let value = json_of(report);
+    let violations = SCHEMA.iter_errors(&value);
+    violations
+        .map(|it| format!("{}: {it}", it.instance_path()))
+        .collect()
+}
+
+/// Returns the codes of what is said about a bundle, by stage.
+fn codes(report: &Report<'_>, bundle: &str) -> Vec<&'static str> {
+    let bundle = report.bundles.iter().find(|it| it.name == bundle).unwrap();
+    bundle.reasons.iter().map(|it| it.finding.code()).collect()
+}

@@ -6,6 +6,9 @@ use super::constraint::ConstraintAccount;
 use super::finding::{CatalogReason, Finding};
 use super::model::{CatalogState, EdgeKind};
 
+/// The longest way that is written out.
+const MAX_STEPS: usize = 4;
+
 impl fmt::Display for Finding<'_> {
     /// Writes what follows the name of the bundle: a clause without a full stop.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -30,17 +33,18 @@ impl fmt::Display for Finding<'_> {
                 installed,
                 path: None,
                 ..
-            } => write!(f, "does not follow {installed}, not in any number of steps"),
+            } => write!(f, "does not follow {installed}, and no path leads there"),
             Self::NotSuccessor {
                 installed,
                 path: Some(path),
                 ..
             } => {
-                let steps = path.len().saturating_sub(1);
-                write!(
-                    f,
-                    "does not follow {installed} directly, but in {steps} steps"
-                )
+                let (steps, way) = (path.len().saturating_sub(1), path.join(" -> "));
+                if steps <= MAX_STEPS {
+                    write!(f, "is {steps} steps from {installed}: {way}")
+                } else {
+                    write!(f, "is {steps} steps from {installed}")
+                }
             }
             Self::LowerVersionHeld => {
                 f.write_str("is lower than what is installed, and held by the update policy")

@@ -34,11 +34,7 @@ impl<'a> Trial<'a, '_> {
     }
 
     fn answer(&self, request: &Request) -> Option<Answer<'a>> {
-        let Query {
-            environment,
-            options,
-            ..
-        } = self.query;
+        let (environment, options) = (self.query.environment(), self.query.options);
         let selected = resolve(request, self.catalogs, environment, options)
             .result
             .ok()?;
@@ -54,11 +50,9 @@ impl<'a> Trial<'a, '_> {
         let mut catalogs = self.catalogs.to_vec();
         catalogs.retain(|catalog| !names.contains(&catalog.name));
         let Query {
-            request,
-            environment,
-            options,
-            ..
+            request, options, ..
         } = self.query;
+        let environment = self.query.environment();
         let selected = resolve(request, &catalogs, environment, options)
             .result
             .ok()?;
@@ -75,24 +69,29 @@ impl<'a> Trial<'a, '_> {
         })
     }
 
-    /// Says whether updates under a version range lead to a bundle, step by step.
-    pub(super) fn leads_to(&self, range: &str, bundle: &str) -> bool {
+    /// Returns how many updates lead to a bundle under a version range and another change; nothing
+    /// if they do not.
+    pub(super) fn steps_to(
+        &self,
+        range: &str,
+        bundle: &str,
+        change: impl FnOnce(&mut CatalogFilter),
+    ) -> Option<usize> {
         let mut request = self.query.request.clone();
         request.filter.version = Some(range.to_owned());
-        for _ in 0..MAX_STEPS {
-            let Some(next) = self.answer(&request) else {
-                return false;
-            };
+        change(&mut request.filter);
+        for step in 1..=MAX_STEPS {
+            let next = self.answer(&request)?;
             if next.bundle == bundle {
-                return true;
+                return Some(step);
             }
             let installed = Some(installed(&next));
             if request.installed == installed {
-                return false;
+                return None;
             }
             request.installed = installed;
         }
-        false
+        None
     }
 }
 

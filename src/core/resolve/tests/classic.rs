@@ -85,6 +85,10 @@ fn steps(request: &Request, fixture: &Fixture) -> Vec<String> {
     json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v0.9.0"}]),
     "0.9.0", "stable: kettle.v1.1.0 SameTarget"
 )]
+#[case::skip_range_with_its_own_version(
+    json!([{"name": "kettle.v1.1.0", "skipRange": "<2.0.0"}]),
+    "1.1.0", "stable: stay SameTarget"
+)]
 #[case::skip_range_that_is_none(
     json!([{"name": "kettle.v1.1.0", "skipRange": "<v1.1.0"}]),
     "1.0.0", "stable: stay SameTarget"

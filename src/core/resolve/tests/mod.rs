@@ -2,7 +2,7 @@
 
 mod classic;
 mod filters;
-mod laws;
+pub(in crate::resolve) mod laws;
 mod order;
 mod policy;
 mod update;
@@ -18,8 +18,8 @@ use crate::error::Chain;
 /// A catalog of package `kettle`; bundles are called `kettle.v<version>`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fixture {
-    blobs: Vec<Value>,
-    deprecated: Vec<Value>,
+    pub(super) blobs: Vec<Value>,
+    pub(super) deprecated: Vec<Value>,
 }
 
 impl Fixture {

@@ -7,10 +7,11 @@ use super::super::ending;
 use super::super::finding::CatalogReason;
 use super::super::model::{CatalogState, Ending};
 use super::super::survey::Survey;
+use super::super::target::ranges;
 use super::super::trial::Trial;
 use super::Advice;
 use crate::resolve::filter::Reason;
-use crate::version::{Version, VersionRelease};
+use crate::version::VersionRelease;
 
 /// The most versions that are listed.
 const MAX_VERSIONS: usize = 5;
@@ -46,7 +47,9 @@ pub(super) fn advice<'a>(trial: &Trial<'a, '_>, all: &[Looked<'a, '_>]) -> Vec<A
     advice.extend(scene.best_successors());
     advice.extend(scene.prerelease());
     advice.extend(scene.other_channel());
-    advice.extend(scene.available());
+    if advice.is_empty() {
+        advice.extend(scene.available());
+    }
     advice.extend(scene.left_out());
     advice
 }
@@ -204,7 +207,8 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let is_it = |place: &&Place<'_, 'a, 'q>| {
             place.survey.catalog.name == held.catalog && place.name() == held.bundle
         };
-        let bundle = all.iter().find(is_it)?.name();
+        let place = all.iter().find(is_it)?;
+        let bundle = place.name();
         let version = held.version.recorded();
         let reason = held.reason.code();
         if let Reason::Unfit(error) = &held.reason {
@@ -219,7 +223,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
             bundle,
             version,
             reason,
-            suggested_version: self.range_to(bundle, &held.version.version, &held.version.version),
+            suggested_version: self.range_to(place),
         })
     }
 
@@ -239,22 +243,15 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         })
     }
 
-    /// Returns a range under which updates lead to a bundle, the simplest that does.
-    fn range_to(&self, bundle: &str, first: &Version, to: &Version) -> Option<String> {
-        let Version { major, minor, .. } = *to;
-        let ranges = [
-            format!("{major}.{minor}.x"),
-            format!("{major}.x"),
-            format!(
-                ">={} <={}",
-                first.clone().without_build(),
-                to.clone().without_build()
-            ),
-            to.clone().without_build().to_string(),
-        ];
-        ranges
-            .into_iter()
-            .find(|range| self.trial.leads_to(range, bundle))
+    /// Returns a range under which updates lead to a bundle: one that contains it and the steps
+    /// before it, if there is such a plain one.
+    fn range_to(&self, place: &Place<'_, 'a, 'q>) -> Option<String> {
+        let to = &place.version()?.version;
+        let mut ranges = ranges(place.survey, place.position, to);
+        // The version alone comes last: it admits no later fix.
+        ranges.rotate_left(1);
+        let leads = |range: &String| self.trial.steps_to(range, place.name(), |_| {}).is_some();
+        ranges.into_iter().find(leads)
     }
 
     /// Bundles that nothing but the edges keeps out.
@@ -266,16 +263,11 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
             .iter()
             .find_map(|place| Some((place, place.survey.way(place.position)?)));
         if let Some((place, way)) = reachable {
-            let bundle = place.name();
-            let first = place.survey.first_step(place.position);
-            let range = first
-                .zip(place.version())
-                .and_then(|(first, to)| self.range_to(bundle, &first.version, &to.version));
             return Some(Advice::NotAdjacent {
-                bundle,
+                bundle: place.name(),
                 path: way.versions,
                 refused: way.refused,
-                suggested_version: range,
+                suggested_version: self.range_to(place),
             });
         }
         let place = places.first()?;

@@ -1,28 +1,119 @@
 //! The one sentence for each way a resolution can end.
 
 use insta::assert_snapshot;
+use serde_json::json;
 
 use super::*;
 
-fn headline(request: &Request, fixture: &Fixture, options: &Options) -> String {
-    let content = fixture.content();
-    let catalogs = [catalog("a", 0, &content)];
-    told(&explain(
-        request,
-        &catalogs,
-        &Environment::default(),
-        options,
-    ))
-}
-
 fn told(report: &Report<'_>) -> String {
     let headline = report.headline();
-    headline.map_or_else(String::new, |it| format!("{}: {}", it.code, it.text))
+    headline.map_or_else(
+        || "nothing".to_owned(),
+        |it| format!("{}: {}", it.code, it.text),
+    )
 }
 
-// resolution.md U5
+fn tell(request: &Request, fixture: &Fixture, options: &Options) -> String {
+    let content = fixture.content();
+    let catalogs = [catalog("a", 0, &content)];
+    told(&report(request, &catalogs, options))
+}
+
 #[test]
-fn a_pin_two_hops_away_names_the_next_one() {
+fn each_ending_has_its_sentence() {
     let chain = Fixture::chain(&["1.0.0", "1.0.1", "1.0.2"]);
-    assert_snapshot!(headline(&installed("1.0.0").version("1.0.2"), &chain, &ANY), @r#"NotSuccessor: 1.0.2 exists in channel stable but is not a successor of 1.0.0; reachable now: 1.0.1; to go there in 2 steps: version "1.0.x"; to force it: upgradeConstraintPolicy SelfCertified"#);
+    let loose = Fixture::bundles(&["1.0.0", "2.0.0"]);
+    let open = json!([
+        {"name": "kettle.v1.0.0"},
+        {"name": "kettle.v1.1.0", "skipRange": "<1.1.0"},
+        {"name": "kettle.v2.0.0", "skipRange": "<2.0.0"},
+    ]);
+    let majors = Fixture::bundles(&["1.0.0", "1.1.0", "2.0.0"]).channel("stable", open);
+    let down_edge = json!([{"name": "kettle.v1.0.0", "skips": ["kettle.v1.1.0"]}]);
+    let down_edge = Fixture::bundles(&["1.0.0", "1.1.0"])
+        .channel("stable", down_edge)
+        .deprecate("1.1.0");
+    let channels = Fixture::bundles(&["1.0.0", "1.1.0"])
+        .channel("stable", json!([{"name": "kettle.v1.0.0"}]))
+        .channel(
+            "beta",
+            json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}]),
+        );
+    let early = Fixture::bundles(&["1.1.0-rc.1"]);
+    let ours = Options {
+        updates: super::super::super::UpdatePolicy::MinorOnly,
+        ..ANY
+    };
+    let mut other = request();
+    other.filter.package_name = "kettel".to_owned();
+    let lines = [
+        ("all is well", tell(&request(), &chain, &ANY)),
+        ("nothing newer", tell(&installed("1.0.2"), &chain, &ANY)),
+        (
+            "two steps away",
+            tell(&installed("1.0.0").version("1.0.2"), &chain, &ANY),
+        ),
+        (
+            "no path",
+            tell(&installed("1.0.0").version("2.0.0"), &loose, &ANY),
+        ),
+        (
+            "no such version",
+            tell(&request().version("3.x"), &loose, &ANY),
+        ),
+        (
+            "no such successor",
+            tell(&installed("1.0.0").version("1.0.7"), &chain, &ANY),
+        ),
+        ("prerelease", tell(&request().version("1.x"), &early, &ANY)),
+        (
+            "no such channel",
+            tell(&request().channels(&["stabel"]), &chain, &ANY),
+        ),
+        (
+            "other channel",
+            tell(
+                &installed("1.0.0").version("1.1.0").channels(&["stable"]),
+                &channels,
+                &ANY,
+            ),
+        ),
+        ("no such package", tell(&other, &chain, &ANY)),
+        ("next major", tell(&installed("1.0.0"), &majors, &ours)),
+        ("step down", tell(&installed("1.1.0"), &down_edge, &ours)),
+        (
+            "wrong range",
+            tell(&request().version("latest"), &chain, &ANY),
+        ),
+    ];
+    let lines = lines.map(|(situation, told)| format!("{situation}\n    {told}\n"));
+    assert_snapshot!(lines.concat());
+}
+
+#[test]
+fn catalogs_have_their_sentences() {
+    let (one, two) = (
+        Fixture::bundles(&["1.0.0"]).content(),
+        Fixture::bundles(&["1.0.0", "1.1.0"]).content(),
+    );
+    let mut disabled = catalog("c", 0, &one);
+    disabled.enabled = false;
+    let (tied, broken, off) = (
+        [catalog("a", 0, &one), catalog("b", 0, &two)],
+        [catalog("a", 0, &one), down("b", 0)],
+        [disabled],
+    );
+    let (fresh, none) = (request(), []);
+    let lines = [
+        ("tied", told(&report(&fresh, &tied, &ANY))),
+        ("broken", told(&report(&fresh, &broken, &ANY))),
+        ("disabled", told(&report(&fresh, &off, &ANY))),
+        ("no catalogs", told(&report(&fresh, &none, &ANY))),
+        (
+            "no catalogs any more",
+            told(&report(&installed("1.0.0"), &none, &ANY)),
+        ),
+    ];
+    let lines = lines.map(|(situation, told)| format!("{situation}\n    {told}\n"));
+    assert_snapshot!(lines.concat());
 }

@@ -1,0 +1,150 @@
+//! `kubectl olm updates`: which extensions could be newer, and why they are not.
+//!
+//! The controller writes the answer into the status of each extension; with `--from-catalogs` it
+//! is worked out here from what the catalogs serve, for clusters on which another controller runs.
+
+use std::io::Write;
+
+use clap::Args;
+use kube::ResourceExt as _;
+use olm_api::{ClusterExtension, UpdateStatus};
+use olm_core::resolve::{Options, pending, resolve};
+use olm_core::version::VersionRelease;
+use serde_json::{Value, json};
+
+use crate::args::Global;
+use crate::cluster::{CatalogAccess, Cluster, Situation};
+use crate::output::{self, Format, Outcome, Table};
+
+/// What stands in a cell without a value.
+const NOTHING: &str = "-";
+
+/// Flags of `updates`.
+#[derive(Debug, Args)]
+pub(crate) struct UpdatesArgs {
+    /// Names of extensions; by default all of them
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Look into the catalogs instead of the status
+    #[arg(long)]
+    from_catalogs: bool,
+    #[command(flatten)]
+    access: CatalogAccess,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// Prints one row for each extension.
+pub(crate) async fn run(
+    args: UpdatesArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let cluster = Cluster::connect(global, &args.access).await?;
+    let extensions = if args.names.is_empty() {
+        cluster.extensions().await?
+    } else {
+        let named = args.names.iter().map(|name| cluster.extension(name));
+        futures::future::try_join_all(named).await?
+    };
+    let mut rows = Vec::new();
+    for extension in extensions {
+        let mut row = Row::of(&extension);
+        if args.from_catalogs {
+            let situation = cluster.situation(&extension.name_any()).await?;
+            row.update = offered(&situation);
+        }
+        rows.push(row);
+    }
+    match args.output {
+        Format::Json => output::write_json(out, &answer(&rows))?,
+        Format::Yaml => output::write_yaml(out, &answer(&rows))?,
+        Format::Table => table(&rows).write(out)?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// What is said about one extension.
+struct Row {
+    name: String,
+    package: String,
+    installed: Option<String>,
+    update: Option<UpdateStatus>,
+}
+
+impl Row {
+    fn of(extension: &ClusterExtension) -> Self {
+        let spec = extension.spec.as_ref();
+        let catalog = spec.and_then(|spec| spec.source.catalog.as_ref());
+        let status = extension.status.as_ref();
+        let install = status.and_then(|status| status.install.as_ref());
+        Self {
+            name: extension.name_any(),
+            package: catalog
+                .map(|catalog| catalog.package_name.clone())
+                .unwrap_or_default(),
+            installed: install.map(|install| install.bundle.version.clone()),
+            update: status.and_then(|status| status.update.clone()),
+        }
+    }
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new(&[
+        "NAME",
+        "PACKAGE",
+        "INSTALLED",
+        "NEWEST",
+        "UPDATE",
+        "REASON",
+        "MESSAGE",
+    ]);
+    for row in rows {
+        let update = row.update.as_ref();
+        let installed = row.installed.clone();
+        let newest = update.map(|update| update.newest.clone());
+        let cell = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
+        table.row(vec![
+            row.name.clone(),
+            row.package.clone(),
+            cell(installed.clone()),
+            // Where nothing newer is known, what is installed is the newest.
+            cell(newest.or(installed)),
+            cell(update.and_then(|update| update.version.clone())),
+            cell(update.map(|update| update.reason.clone())),
+            update
+                .map(|update| update.message.clone())
+                .unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+fn answer(rows: &[Row]) -> Value {
+    let row = |row: &Row| {
+        json!({
+            "name": row.name, "package": row.package, "installed": row.installed,
+            "update": row.update,
+        })
+    };
+    json!({"extensions": rows.iter().map(row).collect::<Vec<_>>()})
+}
+
+/// Works out what could follow the installed bundle of an extension.
+fn offered(situation: &Situation) -> Option<UpdateStatus> {
+    let catalogs = situation.catalogs();
+    let options = Options {
+        updates: situation.updates,
+        ..Options::default()
+    };
+    let request = &situation.request;
+    let resolution = resolve(request, &catalogs, &situation.environment, &options);
+    let installed = request.installed.as_ref()?;
+    let installed = match &installed.release {
+        Some(release) => VersionRelease::explicit(&installed.version, release),
+        None => VersionRelease::legacy(&installed.version),
+    };
+    let update = pending(request, &catalogs, &options, &resolution, &installed.ok()?)?;
+    Some(UpdateStatus::from(&update))
+}

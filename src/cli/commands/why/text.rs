@@ -1,0 +1,391 @@
+//! A report as people read it: the answer, the version asked about, the bundles, the catalogs, and
+//! what can be done.
+
+use std::fmt::Write as _;
+
+use olm_core::error::quote;
+use olm_core::resolve::report::{
+    BundleAccount, CatalogAccount, Ending, Finding, Report, Stage, Target, Verdict,
+};
+
+use crate::output::{Paint, Table};
+
+/// The most bundles in a row with the same fate that are shown without `--all`.
+const SHORT: usize = 3;
+/// The most channels of a bundle that are shown.
+const MAX_CHANNELS: usize = 3;
+
+/// How a report is shown.
+pub(super) struct View {
+    /// Whether every bundle is shown.
+    pub(super) all: bool,
+    /// Whether and how lines are colored.
+    pub(super) paint: Paint,
+}
+
+impl View {
+    /// Returns the whole text.
+    pub(super) fn render(&self, report: &Report<'_>) -> anyhow::Result<String> {
+        let mut sections = vec![self.answer(report)];
+        if let Some(target) = &report.target {
+            sections.push(self.target(report, target));
+        }
+        if !report.bundles.is_empty() {
+            sections.push(self.bundles(report)?);
+        }
+        let apart = |catalog: &CatalogAccount<'_>| !catalog.consulted || catalog.used_anyway;
+        if report.catalogs.len() > 1 || report.catalogs.iter().any(apart) {
+            sections.push(self.catalogs(report)?);
+        }
+        sections.extend(self.hints(report));
+        Ok(sections.join("\n"))
+    }
+
+    /// What was asked and how it ended.
+    fn answer(&self, report: &Report<'_>) -> String {
+        let request = &report.request;
+        let mut lines = vec![("Package", request.package.to_owned())];
+        if let Some(installed) = request.installed {
+            let (name, version) = (installed.name, installed.version);
+            lines.push(("Installed", format!("{name} (version {version})")));
+        }
+        lines.push(("Asked for", asked(report)));
+        lines.push(("Answer", self.paint.strong(&answered(report))));
+        if let Some(message) = &report.message {
+            lines.push(("Message", message.clone()));
+        }
+        if let Some(headline) = report.headline() {
+            lines.push(("Reason", format!("{}: {}", headline.code, headline.text)));
+        }
+        let mut text = String::new();
+        for (key, value) in lines {
+            let _ = writeln!(text, "{:<11}{value}", format!("{key}:"));
+        }
+        for warning in report.selected.iter().flat_map(|it| &it.warnings) {
+            let _ = writeln!(text, "{:<11}it {}", "Warning:", warning.finding);
+        }
+        text
+    }
+
+    /// What there is to say about one version.
+    fn target(&self, report: &Report<'_>, target: &Target<'_>) -> String {
+        let mut text = String::new();
+        let version = target.version;
+        if target.found.is_empty() {
+            let title = format!("{version} is in none of the consulted catalogs");
+            let _ = writeln!(text, "{}", self.paint.strong(&title));
+            if !target.nearest.is_empty() {
+                let _ = writeln!(text, "  nearest: {}", target.nearest.join(", "));
+            }
+            return text;
+        }
+        let is_meant = |bundle: &&BundleAccount<'_>| {
+            let found = |it: &&_| is_found(it, bundle);
+            target.found.iter().any(|it| found(&it))
+        };
+        for bundle in report.bundles.iter().filter(is_meant) {
+            let verdict = verdict(bundle).to_lowercase();
+            let title = format!("{} of catalog {} is {verdict}", bundle.name, bundle.catalog);
+            let _ = writeln!(text, "{}", self.paint.strong(&title));
+            for reason in &bundle.reasons {
+                let _ = writeln!(text, "  {}: {}", reason.finding.code(), reason.finding);
+            }
+        }
+        if let Some(path) = &target.path {
+            let _ = writeln!(
+                text,
+                "{}",
+                way(path, &target.refused, report.request.version)
+            );
+        }
+        if target.ways.is_empty() && !target.selected {
+            let _ = writeln!(
+                text,
+                "Nothing that a ClusterExtension can ask for leads to it now"
+            );
+        }
+        for change in &target.ways {
+            let steps = match (change.forced, change.steps) {
+                (true, _) => "at once, although no edge leads there".to_owned(),
+                (false, 1) => "at once".to_owned(),
+                (false, steps) => format!("in {steps} updates"),
+            };
+            let _ = writeln!(text, "To get it {steps}: {change}");
+        }
+        text
+    }
+
+    /// The bundles, those that matter when there are many.
+    fn bundles(&self, report: &Report<'_>) -> anyhow::Result<String> {
+        let several = report.catalogs.iter().filter(|it| it.consulted).count() > 1;
+        let mut headers = vec!["VERSION", "CHANNELS", "VERDICT", "WHY"];
+        if several {
+            headers.insert(0, "CATALOG");
+        }
+        let mut table = Table::new(&headers);
+        let mut verdicts = Vec::new();
+        let mut rest = report.bundles.as_slice();
+        while let Some(first) = rest.first() {
+            let (run, after) = rest.split_at(self.run(report, rest));
+            rest = after;
+            // One that stands for another takes no less room.
+            let shown = if self.all || run.len() <= SHORT + 1 {
+                run.len()
+            } else {
+                SHORT
+            };
+            let (shown, hidden) = run.split_at(shown);
+            let mut rows: Vec<_> = shown.iter().map(row).collect();
+            rows.extend(row_of_all(hidden));
+            for mut row in rows {
+                if several {
+                    row.insert(0, first.catalog.to_owned());
+                }
+                table.row(row);
+                verdicts.push(first.verdict);
+            }
+        }
+        self.painted(&table, &verdicts)
+    }
+
+    /// Returns how many bundles from the first on share their fate, and none of them stands out.
+    fn run(&self, report: &Report<'_>, bundles: &[BundleAccount<'_>]) -> usize {
+        let unreachable =
+            |finding: &Finding<'_>| matches!(finding, Finding::NotSuccessor { path: None, .. });
+        let fate = |bundle: &BundleAccount<'_>| {
+            let lost = bundle.reasons.iter().any(|it| unreachable(&it.finding));
+            (bundle.catalog.to_owned(), codes(bundle), lost)
+        };
+        let stands_out = |bundle: &BundleAccount<'_>| {
+            let target = report.target.as_ref();
+            let wanted = target.is_some_and(|it| it.found.iter().any(|it| is_found(it, bundle)));
+            bundle.verdict == Verdict::Selected || wanted || is_installed(bundle)
+        };
+        let Some(first) = bundles.first().filter(|first| !stands_out(first)) else {
+            return 1;
+        };
+        let fate_of_first = fate(first);
+        let alike =
+            |bundle: &&BundleAccount<'_>| !stands_out(bundle) && fate(bundle) == fate_of_first;
+        bundles.iter().take_while(alike).count()
+    }
+
+    fn painted(&self, table: &Table, verdicts: &[Verdict]) -> anyhow::Result<String> {
+        let mut bytes = Vec::new();
+        table.write(&mut bytes)?;
+        let lines = String::from_utf8(bytes)?;
+        let mut text = String::new();
+        for (number, line) in lines.lines().enumerate() {
+            let row = number.checked_sub(1).and_then(|row| verdicts.get(row));
+            let line = match row {
+                Some(Verdict::Selected) => self.paint.good(line),
+                Some(Verdict::Excluded) => self.paint.faint(line),
+                Some(Verdict::Candidate) | None => line.to_owned(),
+            };
+            let _ = writeln!(text, "{line}");
+        }
+        Ok(text)
+    }
+
+    /// The catalogs, and whether those that were not consulted could matter.
+    fn catalogs(&self, report: &Report<'_>) -> anyhow::Result<String> {
+        let headers = [
+            "CATALOG",
+            "PRIORITY",
+            "BUNDLES",
+            "CANDIDATES",
+            "BEST",
+            "STATE",
+        ];
+        let mut table = Table::new(&headers);
+        for catalog in &report.catalogs {
+            let known = |count: usize| match (catalog.error.is_some(), catalog.consulted) {
+                (true, false) => "?".to_owned(),
+                _ => count.to_string(),
+            };
+            table.row(vec![
+                catalog.name.to_owned(),
+                catalog.priority.to_string(),
+                known(catalog.bundles),
+                known(catalog.candidates),
+                catalog.best.unwrap_or("-").to_owned(),
+                standing(catalog),
+            ]);
+        }
+        let mut text = self.painted(&table, &[])?;
+        for catalog in report.catalogs.iter().filter(|it| it.error.is_some()) {
+            let error = catalog.error.as_deref().unwrap_or_default();
+            let _ = writeln!(text, "{}", self.paint.bad(error));
+        }
+        Ok(text)
+    }
+
+    /// What can be done, unless it was said before.
+    fn hints(&self, report: &Report<'_>) -> Option<String> {
+        let said = report
+            .headline()
+            .map(|headline| headline.text)
+            .unwrap_or_default();
+        let hints = report
+            .hints
+            .iter()
+            .filter(|hint| !said.contains(&hint.text));
+        let lines: Vec<_> = hints.map(|hint| format!("- {}\n", hint.text)).collect();
+        let title = self.paint.strong("What may help:");
+        (!lines.is_empty()).then(|| format!("{title}\n{}", lines.concat()))
+    }
+}
+
+fn is_found(found: &olm_core::resolve::report::Found<'_>, bundle: &BundleAccount<'_>) -> bool {
+    found.catalog == bundle.catalog && found.bundle == bundle.name
+}
+
+fn is_installed(bundle: &BundleAccount<'_>) -> bool {
+    let mut findings = bundle.reasons.iter().map(|reason| &reason.finding);
+    findings.any(|finding| matches!(finding, Finding::StaysOnInstalled))
+}
+
+/// Says in words what was asked for.
+fn asked(report: &Report<'_>) -> String {
+    let request = &report.request;
+    let version = request.version.map_or_else(
+        || "any version".to_owned(),
+        |range| format!("version {}", quote(range)),
+    );
+    let channels = match request.channels {
+        [] => String::new(),
+        [channel] => format!(" in channel {channel}"),
+        channels => format!(" in channels {}", channels.join(", ")),
+    };
+    let policy = match request.policy {
+        olm_api::UpgradeConstraintPolicy::SelfCertified => ", SelfCertified",
+        olm_api::UpgradeConstraintPolicy::CatalogProvided => "",
+    };
+    format!("{version}{channels}{policy}")
+}
+
+/// Says in words how it ended.
+fn answered(report: &Report<'_>) -> String {
+    let Some(selected) = &report.selected else {
+        return match report.result {
+            Ending::Held => "none; what is installed stays".to_owned(),
+            _ if report.request.installed.is_some() => "none; what is installed stays".to_owned(),
+            _ => "none".to_owned(),
+        };
+    };
+    let (bundle, catalog) = (selected.bundle, selected.catalog);
+    let step = match report.request.installed {
+        None => String::new(),
+        Some(installed) if installed.name == bundle => ", which is installed".to_owned(),
+        Some(installed) => format!(", following {}", installed.version),
+    };
+    format!("{bundle} from catalog {catalog}{step}")
+}
+
+fn way(path: &[String], refused: &[String], range: Option<&str>) -> String {
+    let mark = |version: &String| match refused.contains(version) {
+        true => format!("{version} (refused)"),
+        false => version.clone(),
+    };
+    let steps: Vec<_> = path.iter().map(mark).collect();
+    let mut text = format!("The edges lead there: {}", steps.join(" -> "));
+    if let (false, Some(range)) = (refused.is_empty(), range) {
+        let _ = write!(text, "; version {} refuses what is marked", quote(range));
+    }
+    text
+}
+
+/// Returns the cells of a bundle.
+fn row(bundle: &BundleAccount<'_>) -> Vec<String> {
+    vec![
+        version(bundle),
+        channels(bundle),
+        verdict(bundle),
+        why(bundle),
+    ]
+}
+
+/// Returns the cells that stand for several bundles with the same fate.
+fn row_of_all(bundles: &[BundleAccount<'_>]) -> Option<Vec<String>> {
+    let (first, last) = (bundles.first()?, bundles.last()?);
+    let (count, codes) = (bundles.len(), codes(first).join(", "));
+    Some(vec![
+        format!("... {count} more"),
+        String::new(),
+        verdict(first),
+        format!("{codes}, {} to {}", first.label(), last.label()),
+    ])
+}
+
+fn version(bundle: &BundleAccount<'_>) -> String {
+    let mut text = bundle.label();
+    if is_installed(bundle) {
+        text.push_str(" (installed)");
+    }
+    if bundle.deprecated.bundle.is_some() {
+        text.push_str(" (deprecated)");
+    }
+    text
+}
+
+fn channels(bundle: &BundleAccount<'_>) -> String {
+    let shown: Vec<_> = bundle.channels.iter().take(MAX_CHANNELS).copied().collect();
+    let more = bundle.channels.len() - shown.len();
+    match (shown.is_empty(), more) {
+        (true, _) => "-".to_owned(),
+        (false, 0) => shown.join(","),
+        (false, more) => format!("{},+{more}", shown.join(",")),
+    }
+}
+
+fn verdict(bundle: &BundleAccount<'_>) -> String {
+    format!("{:?}", bundle.verdict)
+}
+
+/// Returns what decides about a bundle: one reason in full, several as codes; then the notes.
+fn why(bundle: &BundleAccount<'_>) -> String {
+    let reasons = bundle.reasons.iter();
+    let reasons: Vec<_> = reasons.filter(|it| it.stage != Stage::Note).collect();
+    match reasons.as_slice() {
+        [one] => {
+            let mut text = format!("{}: {}", one.finding.code(), one.finding);
+            for note in codes(bundle).into_iter().skip(1) {
+                let _ = write!(text, ", {note}");
+            }
+            text
+        }
+        _ => codes(bundle).join(", "),
+    }
+}
+
+/// Returns the codes of all reasons, notes in brackets; that it is installed is told elsewhere.
+fn codes(bundle: &BundleAccount<'_>) -> Vec<String> {
+    let reasons = bundle.reasons.iter();
+    let reasons = reasons.filter(|it| !matches!(it.finding, Finding::StaysOnInstalled));
+    let mut codes: Vec<_> = reasons
+        .map(|reason| match reason.stage {
+            Stage::Note => format!("[{}]", reason.finding.code()),
+            _ => reason.finding.code().to_owned(),
+        })
+        .collect();
+    codes.dedup();
+    codes
+}
+
+/// Returns what became of a catalog, and whether it could matter.
+fn standing(catalog: &CatalogAccount<'_>) -> String {
+    let mut text = catalog.state.to_string();
+    if catalog.used_anyway {
+        text.push_str(", used anyway");
+    } else if !catalog.consulted {
+        text.push_str(if catalog.dominated {
+            ", could not matter"
+        } else {
+            ", could matter"
+        });
+    }
+    for reason in &catalog.reasons {
+        let _ = write!(text, "; {reason}");
+    }
+    text
+}

@@ -1,0 +1,120 @@
+//! Constraints as bundles declare them: `olm.package.required`, `olm.gvk.required` and
+//! `olm.constraint`.
+//!
+//! Source: resolution.md 5.1.
+
+mod check;
+mod cost;
+mod parse;
+mod rule;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use olm_api::keys::property;
+
+use super::model::Property;
+use crate::version::{SkipRange, Version};
+pub use rule::{Facts, Rule};
+
+/// A property that declares a constraint, parsed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Declared {
+    /// Position among the properties of the bundle, from 0.
+    pub index: usize,
+    /// Type of the property.
+    pub property: String,
+    /// What is asked for, or why nobody can tell.
+    pub constraint: Result<Constraint, ConstraintError>,
+}
+
+/// A constraint, or a part of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Constraint {
+    /// What the author says when it is not met: on one line, at most 512 characters.
+    pub message: Option<String>,
+    /// What is asked for.
+    pub demand: Demand,
+}
+
+/// What a constraint asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Demand {
+    /// A package in some version.
+    Package {
+        /// Name of the package.
+        package: String,
+        /// The range as written.
+        text: String,
+        /// The range.
+        range: SkipRange,
+    },
+    /// A kind that is served.
+    Kind(GroupVersionKind),
+    /// A CEL rule about the properties of something installed.
+    Cel(Rule),
+    /// All of these.
+    All(Vec<Constraint>),
+    /// At least one of these.
+    Any(Vec<Constraint>),
+    /// None of these.
+    Not(Vec<Constraint>),
+}
+
+/// A kind in one version; compared exactly.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupVersionKind {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Version, for example `v1`.
+    pub version: String,
+    /// Kind, for example `ConfigMap`.
+    pub kind: String,
+}
+
+/// Why a property is no constraint.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConstraintError(pub String);
+
+impl Declared {
+    /// Parses those of a list of properties that declare a constraint.
+    pub fn of(properties: &[Property]) -> Vec<Self> {
+        let declared = |(index, property): (usize, &Property)| {
+            let constraint = parse::property(&property.kind, &property.value)?;
+            Some(Self {
+                index,
+                property: property.kind.clone(),
+                constraint,
+            })
+        };
+        let properties = properties.iter().enumerate();
+        properties.filter_map(declared).collect()
+    }
+}
+
+impl GroupVersionKind {
+    /// Returns the kinds that properties `olm.gvk` of a list name; one that is none is skipped.
+    pub fn provided(properties: &[Property]) -> impl Iterator<Item = Self> {
+        let kinds = properties.iter().filter(|it| it.kind == property::GVK);
+        kinds.filter_map(|property| parse::kind(&property.value).ok())
+    }
+}
+
+impl fmt::Display for GroupVersionKind {
+    /// Example: `greens.example.com/v1, Kind=Green`; the core group is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.group.is_empty() {
+            write!(f, "{}/", self.group)?;
+        }
+        write!(f, "{}, Kind={}", self.version, self.kind)
+    }
+}
+
+/// Returns the packages and versions that properties `olm.package` of a list name.
+pub(crate) fn packages(properties: &[Property]) -> impl Iterator<Item = (String, Version)> {
+    let packages = properties.iter().filter(|it| it.kind == property::PACKAGE);
+    packages.filter_map(|property| parse::package_version(&property.value))
+}

@@ -1,0 +1,251 @@
+//! CEL rules about the properties of one bundle.
+//!
+//! A rule is parsed and checked once. Catalogs are not trusted, and the interpreter has no limits
+//! of its own: the text is limited before it is parsed, the nesting before it is evaluated, and
+//! the work by an estimate of the worst case (see [`super::cost`]). A rule beyond a limit is not
+//! wrong, it just matches nothing, as one that fails.
+//!
+//! Source: resolution.md 5.5.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+use std::thread;
+
+use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
+use cel::parser::PrattParser;
+use cel::{Context, Env, ExecutionError, Value};
+use serde_json::json;
+
+use super::cost::{self, Extent};
+use super::{ConstraintError, check};
+use crate::catalog::model::Property;
+use crate::version::Version;
+
+/// The longest rule that is evaluated, in bytes.
+const MAX_BYTES: usize = 65536;
+/// How deep an expression may be nested.
+const MAX_DEPTH: usize = 100;
+/// How many steps the evaluation may take for one bundle.
+const MAX_STEPS: u64 = 1_000_000;
+/// A rule with at most so many characters that can nest expressions is parsed on the stack of the
+/// caller; rules of real bundles have about ten.
+const FEW_MARKS: usize = 200;
+/// An expression at most so deep is evaluated on the stack of the caller.
+const SHALLOW: usize = 12;
+/// The stack for all others. Unoptimized, a level takes some 4 KiB to parse and to drop, and there
+/// are at most 65536 / 4 of them; to evaluate it takes some 25 KiB, and there are at most 100.
+const DEEP_STACK: usize = 128 << 20;
+
+/// A CEL rule, ready to be evaluated.
+#[derive(Clone)]
+pub struct Rule {
+    text: String,
+    /// Absent if the rule is beyond a limit.
+    program: Option<Arc<Program>>,
+}
+
+/// A rule within the limits.
+struct Program {
+    expression: IdedExpr,
+    depth: usize,
+}
+
+/// What rules may ask about one bundle: its properties as CEL values.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    properties: Value,
+    extent: Extent,
+}
+
+impl Rule {
+    /// Parses a rule: wrong syntax, unknown names, and anything that is no question of yes or no
+    /// are errors.
+    pub fn compile(text: &str) -> Result<Self, ConstraintError> {
+        let is_mark = |c: &char| "().[]{}?:!-+*/%<>=".contains(*c);
+        let marks = text.chars().filter(is_mark).count();
+        let program = if text.len() > MAX_BYTES {
+            None
+        } else if marks <= FEW_MARKS {
+            Program::parse(text)?
+        } else {
+            on_deep_stack(|| Program::parse(text)).unwrap_or(Ok(None))?
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            program: program.map(Arc::new),
+        })
+    }
+
+    /// Returns the rule as written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Says whether the properties of a bundle satisfy the rule; one that fails is not satisfied.
+    pub fn matches(&self, facts: &Facts) -> bool {
+        let Some(program) = &self.program else {
+            return false;
+        };
+        if cost::of(&program.expression, facts.extent) > MAX_STEPS {
+            return false;
+        }
+        let evaluate = || evaluate(&program.expression, facts);
+        if program.depth <= SHALLOW {
+            evaluate()
+        } else {
+            on_deep_stack(evaluate).unwrap_or(false)
+        }
+    }
+}
+
+impl Program {
+    /// Parses and checks a rule; one that is nested too deep is none, and goes no further.
+    fn parse(text: &str) -> Result<Option<Self>, ConstraintError> {
+        let expression = PrattParser::new().parse(text).map_err(|errors| {
+            let first = errors.errors.first().map(|error| error.msg.as_str());
+            ConstraintError(first.unwrap_or("Syntax error").to_owned())
+        })?;
+        let depth = depth(&expression);
+        if depth > MAX_DEPTH {
+            return Ok(None);
+        }
+        check::check(&expression)?;
+        Ok(Some(Self { expression, depth }))
+    }
+}
+
+/// Runs something on a stack of its own; nothing if there is no such stack to be had.
+fn on_deep_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().stack_size(DEEP_STACK);
+        builder.spawn_scoped(scope, run).ok()?.join().ok()
+    })
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Rule {}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Rule").field(&self.text).finish()
+    }
+}
+
+impl Facts {
+    /// Takes properties in their order; one whose value is no JSON leaves an empty map in its
+    /// place.
+    pub fn new<'a>(properties: impl IntoIterator<Item = &'a Property>) -> Self {
+        let fact = |property: &Property| {
+            // The catalog keeps no value of heavy properties.
+            let value = match property.value.as_str() {
+                "" => Ok(serde_json::Value::Null),
+                text => serde_json::from_str(text),
+            };
+            value.map_or_else(
+                |_| json!({}),
+                |value: serde_json::Value| json!({"type": property.kind, "value": value}),
+            )
+        };
+        let facts: serde_json::Value = properties.into_iter().map(fact).collect();
+        Self {
+            extent: Extent::of_json(&facts),
+            properties: value(facts),
+        }
+    }
+}
+
+/// Returns a JSON value as Go gives it to CEL: every number is a double.
+fn value(json: serde_json::Value) -> Value {
+    use serde_json::Value as Json;
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(flag) => flag.into(),
+        Json::Number(number) => number.as_f64().unwrap_or(f64::NAN).into(),
+        Json::String(text) => text.into(),
+        Json::Array(items) => items.into_iter().map(value).collect::<Vec<_>>().into(),
+        Json::Object(members) => {
+            let members = members.into_iter().map(|(key, json)| (key, value(json)));
+            members.collect::<HashMap<_, _>>().into()
+        }
+    }
+}
+
+fn evaluate(expression: &IdedExpr, facts: &Facts) -> bool {
+    static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+    let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
+    if context
+        .add_function("semver_compare", semver_compare)
+        .is_err()
+    {
+        return false;
+    }
+    context.add_variable_from_value("properties", facts.properties.clone());
+    Value::resolve(expression, &context) == Ok(Value::Bool(true))
+}
+
+/// Compares two versions written as people do: -1, 0 or 1.
+fn semver_compare(a: Value, b: Value) -> Result<i64, ExecutionError> {
+    let version = |value: Value| {
+        let text = match &value {
+            Value::String(text) => text.to_string(),
+            Value::Int(number) => number.to_string(),
+            Value::UInt(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
+            _ => return Err(ExecutionError::function_error("semver_compare", "no text")),
+        };
+        Version::parse_tolerant(&text)
+            .map_err(|error| ExecutionError::function_error("semver_compare", error))
+    };
+    Ok(match version(a)?.precedence(&version(b)?) {
+        Ordering::Less => -1,
+        Ordering::Equal => 0,
+        Ordering::Greater => 1,
+    })
+}
+
+/// Returns the direct parts of an expression.
+pub(super) fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
+    match &expression.expr {
+        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
+        Expr::Call(call) => {
+            let target = call.target.as_deref();
+            target.into_iter().chain(&call.args).collect()
+        }
+        Expr::Comprehension(fold) => vec![
+            &fold.iter_range,
+            &fold.accu_init,
+            &fold.loop_cond,
+            &fold.loop_step,
+            &fold.result,
+        ],
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Select(select) => vec![&select.operand],
+        Expr::Map(map) => map.entries.iter().flat_map(entry).collect(),
+        Expr::Struct(message) => message.entries.iter().flat_map(entry).collect(),
+    }
+}
+
+fn entry(entry: &IdedEntryExpr) -> Vec<&IdedExpr> {
+    match &entry.expr {
+        EntryExpr::StructField(field) => vec![&field.value],
+        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+    }
+}
+
+/// Returns how deep an expression is nested; a name or a literal is 1.
+fn depth(expression: &IdedExpr) -> usize {
+    let mut deepest = 0;
+    let mut pending = vec![(expression, 1)];
+    while let Some((expression, depth)) = pending.pop() {
+        deepest = deepest.max(depth);
+        pending.extend(parts(expression).into_iter().map(|part| (part, depth + 1)));
+    }
+    deepest
+}

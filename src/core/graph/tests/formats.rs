@@ -1,0 +1,57 @@
+//! Every format, of catalogs with something of everything.
+
+use insta::assert_snapshot;
+
+use super::*;
+
+#[test]
+fn tree_of_everything() {
+    assert_snapshot!(tree(&teapot(), &FROM_1_0_0));
+}
+
+#[test]
+fn mermaid_of_everything() {
+    assert_snapshot!(graph(&teapot(), &FROM_1_0_0).draw(Format::Mermaid));
+}
+
+#[test]
+fn dot_of_everything() {
+    assert_snapshot!(graph(&teapot(), &FROM_1_0_0).draw(Format::Dot));
+}
+
+#[test]
+fn svg_of_everything() {
+    assert_snapshot!(graph(&teapot(), &FROM_1_0_0).draw(Format::Svg));
+}
+
+#[test]
+fn html_of_everything() {
+    assert_snapshot!(graph(&teapot(), &FROM_1_0_0).draw(Format::Html));
+}
+
+// resolution.md 6.3, R058
+#[test]
+fn classic_stays_where_the_documented_example_moves() {
+    let question = Question {
+        classic: true,
+        ..FROM_1_0_0
+    };
+    let graph = graph(&documented(), &question);
+    assert_snapshot!("documented_tree", graph.draw(Format::Tree));
+    assert_snapshot!("documented_mermaid", graph.draw(Format::Mermaid));
+    assert_snapshot!("documented_dot", graph.draw(Format::Dot));
+    let svg = graph.draw(Format::Svg);
+    assert!(svg.contains("class=\"edge taken superseded\""));
+    assert!(svg.contains("OLM Classic: stays (ClassicStays)"));
+}
+
+#[test]
+fn nothing_loads_or_runs_in_a_page() {
+    let page = graph(&teapot(), &FROM_1_0_0).draw(Format::Html);
+    assert!(page.contains("content=\"default-src 'none'; style-src 'unsafe-inline'\""));
+    let namespace = "xmlns=\"http://www.w3.org/2000/svg\"";
+    assert_eq!(page.matches("://").count(), page.matches(namespace).count());
+    for loader in ["<script", "src=", "href=", "url(http", "@import"] {
+        assert!(!page.contains(loader), "{loader}");
+    }
+}

@@ -1,0 +1,430 @@
+//! Judging: a constraint, what is installed, and what is served give a verdict.
+//!
+//! Source: resolution.md 5.3 and 5.4.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+
+use super::{FoundKind, FoundVersion, Judgement, Node, Test, Verdict};
+use crate::catalog::{Bundle, Constraint, Declared, Demand, Facts, GroupVersionKind, Rule};
+use crate::resolve::environment::{Environment, Knowledge, Origin, Provider};
+use crate::version::{SkipRange, VersionRelease};
+
+/// A bundle in the place of what is installed of its extension.
+pub(crate) struct Candidate<'a> {
+    /// The extension it would be installed for.
+    pub(crate) origin: Origin,
+    /// Name of its package.
+    pub(crate) package: &'a str,
+    /// The bundle.
+    pub(crate) bundle: &'a Bundle,
+    /// Its version, if it has one.
+    pub(crate) version: Option<&'a VersionRelease>,
+    facts: OnceCell<Facts>,
+}
+
+/// Installed bundles, and which of them match the rules asked about so far.
+pub(crate) struct Installed<'a> {
+    providers: Vec<&'a Provider>,
+    matching: RefCell<BTreeMap<String, Vec<bool>>>,
+}
+
+/// Whose constraints are judged: it may meet them itself, but for those of what must not be.
+#[derive(Clone, Copy)]
+pub(crate) enum Subject<'a> {
+    /// A bundle that is to be installed, and what is installed in its place now.
+    Candidate(&'a Candidate<'a>, Option<&'a Provider>),
+    /// Something installed.
+    Provider(&'a Provider),
+}
+
+/// What a constraint is judged by.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) environment: &'a Environment,
+    pub(crate) subject: Subject<'a>,
+    /// What else is installed.
+    pub(crate) others: &'a Installed<'a>,
+    /// The step that would be taken, where others are judged by what it would leave behind.
+    pub(crate) step: Option<Step<'a>>,
+}
+
+/// A bundle that replaces what is installed.
+#[derive(Clone, Copy)]
+pub(crate) struct Step<'a> {
+    pub(crate) from: &'a Provider,
+    pub(crate) to: &'a Candidate<'a>,
+}
+
+/// Anything that may meet a constraint.
+#[derive(Clone, Copy)]
+enum Party<'a> {
+    Candidate(&'a Candidate<'a>),
+    Provider(&'a Provider),
+}
+
+impl<'a> Candidate<'a> {
+    pub(crate) fn new(
+        origin: Origin,
+        package: &'a str,
+        bundle: &'a Bundle,
+        release_support: bool,
+    ) -> Self {
+        Self {
+            origin,
+            package,
+            bundle,
+            version: bundle.version(release_support).ok(),
+            facts: OnceCell::new(),
+        }
+    }
+
+    fn facts(&self) -> &Facts {
+        let new = || Facts::new(&self.bundle.properties);
+        self.facts.get_or_init(new)
+    }
+}
+
+impl<'a> Installed<'a> {
+    pub(crate) fn new(providers: impl IntoIterator<Item = &'a Provider>) -> Self {
+        let mut providers: Vec<_> = providers.into_iter().collect();
+        providers.sort_by(|a, b| a.origin.cmp(&b.origin));
+        Self {
+            providers,
+            matching: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn providers(&self) -> &[&'a Provider] {
+        &self.providers
+    }
+
+    /// Returns those that match a rule; many bundles of a package have the same one.
+    fn matching(&self, rule: &Rule) -> Vec<&'a Provider> {
+        let mut known = self.matching.borrow_mut();
+        if !known.contains_key(rule.text()) {
+            let matches = self.providers.iter().map(|it| rule.matches(it.facts()));
+            known.insert(rule.text().to_owned(), matches.collect());
+        }
+        let matches = known.get(rule.text()).into_iter().flatten();
+        let providers = self.providers.iter().zip(matches);
+        providers
+            .filter_map(|(provider, matches)| matches.then_some(*provider))
+            .collect()
+    }
+}
+
+impl<'a> Party<'a> {
+    fn origin(self) -> &'a Origin {
+        match self {
+            Self::Candidate(candidate) => &candidate.origin,
+            Self::Provider(provider) => &provider.origin,
+        }
+    }
+
+    fn is_package(self, package: &str, range: &SkipRange) -> bool {
+        match self {
+            Self::Candidate(candidate) => {
+                let version = candidate.version.map(|version| &version.version);
+                candidate.package == package && version.is_some_and(|it| range.contains(it))
+            }
+            Self::Provider(provider) => provider.is_package(package, range),
+        }
+    }
+
+    /// Returns its version if it is a version of the package.
+    fn version_of(self, package: &str) -> Option<String> {
+        match self {
+            Self::Candidate(candidate) => {
+                let version = candidate.version.filter(|_| candidate.package == package);
+                version.map(VersionRelease::recorded)
+            }
+            Self::Provider(provider) => {
+                (provider.package == package).then(|| provider.version.clone())
+            }
+        }
+    }
+
+    fn provides(self, kind: &GroupVersionKind) -> bool {
+        match self {
+            Self::Candidate(candidate) => candidate.bundle.kinds.contains(kind),
+            Self::Provider(provider) => provider.provides(kind),
+        }
+    }
+
+    fn matches(self, rule: &Rule) -> bool {
+        match self {
+            Self::Candidate(candidate) => rule.matches(candidate.facts()),
+            Self::Provider(provider) => rule.matches(provider.facts()),
+        }
+    }
+}
+
+impl<'a> View<'a> {
+    /// Judges a constraint without telling why.
+    pub(crate) fn verdict(&self, constraint: &Constraint) -> Verdict {
+        self.verdict_within(constraint, false)
+    }
+
+    /// Judges a declared constraint and tells why.
+    pub(crate) fn judge(&self, declared: &Declared, constraint: &Constraint) -> Judgement {
+        Judgement {
+            index: declared.index,
+            property: declared.property.clone(),
+            node: self.explain(constraint, false),
+            single_provider: self.single_provider(constraint),
+        }
+    }
+
+    fn verdict_within(&self, constraint: &Constraint, negated: bool) -> Verdict {
+        match &constraint.demand {
+            Demand::Package { package, range, .. } => {
+                let mut parties = self.parties(negated);
+                self.found(parties.any(|party| party.is_package(package, range)))
+            }
+            Demand::Kind(kind) => self.served(kind, negated).0,
+            Demand::Cel(rule) => self.found(!self.matching(rule, negated).is_empty()),
+            Demand::All(children) => {
+                all(children.iter().map(|it| self.verdict_within(it, negated)))
+            }
+            Demand::Any(children) => {
+                any(children.iter().map(|it| self.verdict_within(it, negated)))
+            }
+            Demand::Not(children) => none(children.iter().map(|it| self.verdict_within(it, true))),
+        }
+    }
+
+    fn explain(&self, constraint: &Constraint, negated: bool) -> Node {
+        let children = |children: &[Constraint], negated: bool| -> Vec<_> {
+            children
+                .iter()
+                .map(|it| self.explain(it, negated))
+                .collect()
+        };
+        let verdicts =
+            |children: &[Node]| -> Vec<_> { children.iter().map(|it| it.verdict).collect() };
+        let (verdict, test) = match &constraint.demand {
+            Demand::Package {
+                package,
+                text,
+                range,
+            } => {
+                let found = self.versions(package, range, negated);
+                let test = Test::Package {
+                    package: package.clone(),
+                    range: text.clone(),
+                    found,
+                };
+                (self.verdict_within(constraint, negated), test)
+            }
+            Demand::Kind(kind) => {
+                let (verdict, found) = self.served(kind, negated);
+                let kind = kind.clone();
+                (verdict, Test::Kind { kind, found })
+            }
+            Demand::Cel(rule) => {
+                let met_by = self.matching(rule, negated);
+                let test = Test::Cel {
+                    rule: rule.text().to_owned(),
+                    met_by: met_by.into_iter().cloned().collect(),
+                };
+                (self.verdict_within(constraint, negated), test)
+            }
+            Demand::All(parts) => {
+                let parts = children(parts, negated);
+                (all(verdicts(&parts)), Test::All(parts))
+            }
+            Demand::Any(parts) => {
+                let parts = children(parts, negated);
+                (any(verdicts(&parts)), Test::Any(parts))
+            }
+            Demand::Not(parts) => {
+                let parts = children(parts, true);
+                (none(verdicts(&parts)), Test::Not(parts))
+            }
+        };
+        Node {
+            verdict,
+            message: constraint.message.clone(),
+            test,
+        }
+    }
+
+    /// Returns what may meet a constraint; of what must not be, the subject is no part.
+    fn parties(&self, negated: bool) -> impl Iterator<Item = Party<'a>> {
+        let others = self.others.providers.iter().map(|it| Party::Provider(it));
+        let step = self.step.map(|step| Party::Candidate(step.to));
+        let subject = (!negated).then(|| self.subject.party());
+        others.chain(step).chain(subject)
+    }
+
+    /// Returns the verdict on something that installed bundles have or not.
+    fn found(&self, found: bool) -> Verdict {
+        if found {
+            Verdict::Met
+        } else {
+            self.environment.providers.absence()
+        }
+    }
+
+    fn versions(&self, package: &str, range: &SkipRange, negated: bool) -> Vec<FoundVersion> {
+        let version = |party: Party<'_>| {
+            let becomes = |step: Step<'_>| step.to.origin == *party.origin();
+            Some(FoundVersion {
+                version: party.version_of(package)?,
+                origin: party.origin().clone(),
+                matches: party.is_package(package, range),
+                would_become: self.step.is_some_and(becomes),
+            })
+        };
+        let mut found: Vec<_> = self.parties(negated).filter_map(version).collect();
+        found.sort();
+        found
+    }
+
+    fn matching(&self, rule: &Rule, negated: bool) -> Vec<&'a Origin> {
+        let others = self.others.matching(rule).into_iter();
+        let step = self.step.map(|step| Party::Candidate(step.to));
+        let subject = (!negated).then(|| self.subject.party());
+        let rest = step.into_iter().chain(subject);
+        let rest = rest.filter(|party| party.matches(rule)).map(Party::origin);
+        let mut origins: Vec<_> = others.map(|it| &it.origin).chain(rest).collect();
+        origins.sort();
+        origins
+    }
+
+    /// Says whether a kind is served, and where it was found.
+    fn served(&self, kind: &GroupVersionKind, negated: bool) -> (Verdict, FoundKind) {
+        if !negated && self.subject.brings(kind) {
+            return (Verdict::Met, FoundKind::Itself);
+        }
+        if self
+            .step
+            .is_some_and(|step| step.to.bundle.kinds.contains(kind))
+        {
+            return (Verdict::Met, FoundKind::Served);
+        }
+        let served = match &self.environment.served {
+            Knowledge::Known(served) => served,
+            unknown => return (unknown.absence(), FoundKind::Unknown),
+        };
+        let hidden = negated && self.only_subject_defines(kind);
+        if served.kinds.contains(kind) && !hidden && !self.goes_away(kind) {
+            return (Verdict::Met, FoundKind::Served);
+        }
+        if served.unreadable_groups.contains(&kind.group) && !hidden {
+            return (Verdict::Unknown, FoundKind::Unknown);
+        }
+        let mut providers = self.others.providers.iter();
+        let provider = providers.find(|it| it.provides(kind) && !served.kinds.contains(kind));
+        let not_yet = |it: &&Provider| FoundKind::NotServedYet(it.origin.clone());
+        (Verdict::Unmet, provider.map_or(FoundKind::Nowhere, not_yet))
+    }
+
+    fn only_subject_defines(&self, kind: &GroupVersionKind) -> bool {
+        let mut others = self.others.providers.iter();
+        self.subject.defines(kind) && !others.any(|other| other.defines(kind))
+    }
+
+    /// Says whether a kind goes with what the step replaces: nothing else that is installed
+    /// defines it.
+    fn goes_away(&self, kind: &GroupVersionKind) -> bool {
+        let Some(step) = self.step else {
+            return false;
+        };
+        let stays = |provider: &&Provider| provider.defines(kind);
+        let subject = match self.subject {
+            Subject::Provider(subject) => subject.defines(kind),
+            Subject::Candidate(..) => false,
+        };
+        step.from.defines(kind) && !subject && !self.others.providers.iter().any(stays)
+    }
+
+    /// Returns something installed that meets the whole constraint by itself, which is what OLM
+    /// Classic asked for.
+    fn single_provider(&self, constraint: &Constraint) -> Option<String> {
+        let mut parties: Vec<_> = self.parties(false).collect();
+        parties.sort_by_key(|party| party.origin());
+        let party = parties
+            .into_iter()
+            .find(|party| meets_alone(*party, constraint))?;
+        Some(party.origin().name().to_owned())
+    }
+}
+
+/// Says whether one bundle meets a constraint, as OLM Classic asks it.
+fn meets_alone(party: Party<'_>, constraint: &Constraint) -> bool {
+    match &constraint.demand {
+        Demand::Package { package, range, .. } => party.is_package(package, range),
+        Demand::Kind(kind) => party.provides(kind),
+        Demand::Cel(rule) => party.matches(rule),
+        Demand::All(children) => children.iter().all(|it| meets_alone(party, it)),
+        Demand::Any(children) => children.iter().any(|it| meets_alone(party, it)),
+        Demand::Not(children) => !children.iter().any(|it| meets_alone(party, it)),
+    }
+}
+
+impl<'a> Subject<'a> {
+    fn party(self) -> Party<'a> {
+        match self {
+            Self::Candidate(candidate, _) => Party::Candidate(candidate),
+            Self::Provider(provider) => Party::Provider(provider),
+        }
+    }
+
+    /// Says whether it brings a kind itself, so that it need not be served before.
+    fn brings(self, kind: &GroupVersionKind) -> bool {
+        match self {
+            Self::Candidate(candidate, _) => candidate.bundle.kinds.contains(kind),
+            Self::Provider(_) => false,
+        }
+    }
+
+    /// Says whether what is installed of it now defines a kind.
+    fn defines(self, kind: &GroupVersionKind) -> bool {
+        match self {
+            Self::Candidate(_, now) => now.is_some_and(|now| now.defines(kind)),
+            Self::Provider(provider) => provider.defines(kind),
+        }
+    }
+}
+
+/// All must be met.
+fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
+    first_of(
+        verdicts,
+        [Verdict::Unmet, Verdict::Unknown, Verdict::NotJudged],
+        Verdict::Met,
+    )
+}
+
+/// One must be met.
+fn any(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
+    first_of(
+        verdicts,
+        [Verdict::Met, Verdict::NotJudged, Verdict::Unknown],
+        Verdict::Unmet,
+    )
+}
+
+/// None may be met.
+fn none(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
+    match any(verdicts) {
+        Verdict::Met => Verdict::Unmet,
+        Verdict::Unmet => Verdict::Met,
+        open => open,
+    }
+}
+
+/// Returns the first of the ranking that occurs.
+fn first_of(
+    verdicts: impl IntoIterator<Item = Verdict>,
+    ranking: [Verdict; 3],
+    otherwise: Verdict,
+) -> Verdict {
+    let rank = |verdict: Verdict| ranking.iter().position(|it| *it == verdict);
+    let best = verdicts.into_iter().filter_map(rank).min();
+    best.and_then(|rank| ranking.get(rank))
+        .copied()
+        .unwrap_or(otherwise)
+}

@@ -1,0 +1,77 @@
+//! What an API server serves, from its aggregated discovery.
+
+use serde_json::Value;
+
+use super::{GroupVersionKind, ServedKinds};
+
+/// Freshness of a group version whose server did not answer.
+const STALE: &str = "Stale";
+
+impl ServedKinds {
+    /// Adds an `APIGroupDiscoveryList`, what `/api` and `/apis` answer, as JSON.
+    pub fn add_discovery(&mut self, list: &Value) {
+        let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        for group in items(&list["items"]) {
+            let name = text(&group["metadata"]["name"]);
+            for version in items(&group["versions"]) {
+                if version["freshness"] == STALE {
+                    self.unreadable_groups.insert(name.clone());
+                }
+                for resource in items(&version["resources"]) {
+                    let kind = text(&resource["responseKind"]["kind"]);
+                    if !kind.is_empty() {
+                        self.kinds.insert(GroupVersionKind {
+                            group: name.clone(),
+                            version: text(&version["version"]),
+                            kind,
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // resolution.md 5.2, 5.4
+    #[test]
+    fn kinds_and_groups_that_did_not_answer_are_read() {
+        let core = json!({"items": [{"metadata": {}, "versions": [
+            {"version": "v1", "resources": [
+                {"resource": "pods", "responseKind": {"group": "", "version": "v1", "kind": "Pod"}},
+            ]},
+        ]}]});
+        let others = json!({"items": [
+            {"metadata": {"name": "a.example.com"}, "versions": [
+                {"version": "v1", "freshness": "Current", "resources": [
+                    {"resource": "greens", "responseKind": {"kind": "Green"}},
+                    {"resource": "without"},
+                ]},
+            ]},
+            {"metadata": {"name": "b.example.com"}, "versions": [
+                {"version": "v1", "freshness": "Stale", "resources": []},
+            ]},
+        ]});
+        let mut served = ServedKinds::default();
+        served.add_discovery(&core);
+        served.add_discovery(&others);
+        let kinds: Vec<_> = served.kinds.iter().map(ToString::to_string).collect();
+        assert_eq!(kinds, ["v1, Kind=Pod", "a.example.com/v1, Kind=Green"]);
+        let failed: Vec<_> = served.unreadable_groups.into_iter().collect();
+        assert_eq!(failed, ["b.example.com"]);
+        assert!(ServedKinds::default().kinds.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_discovery_adds_nothing() {
+        let mut served = ServedKinds::default();
+        served.add_discovery(&json!({"items": "none"}));
+        assert_eq!(served, ServedKinds::default());
+    }
+}

@@ -1,0 +1,296 @@
+//! Whether a bundle fits the cluster: what it declares is met, the cluster is new enough, and
+//! nothing else that is installed breaks.
+//!
+//! Source: resolution.md 5.6 and 5.7, README decisions 8 and 9.
+
+use std::cell::OnceCell;
+
+use olm_api::keys::property;
+
+use super::constraint::judge::{Candidate, Installed, Step, Subject, View};
+use super::constraint::{Breakage, Judgement, Node, Test, Verdict};
+use super::environment::{Environment, Origin, Provider};
+use super::{Dependencies, Query, Request, ValidationError};
+use crate::catalog::{Bundle, Constraint, ConstraintError, Declared};
+use crate::version::Version;
+
+/// The cluster around the extension that is resolved.
+pub(super) struct Surroundings<'r> {
+    environment: &'r Environment,
+    /// What is installed of the extension itself.
+    current: Option<Current<'r>>,
+    /// What else is installed.
+    others: Installed<'r>,
+    dependents: OnceCell<Vec<Dependent<'r>>>,
+}
+
+/// What is installed of an extension: as the cluster tells, or as the request does.
+enum Current<'r> {
+    Told(&'r Provider),
+    Asked(Box<Provider>),
+}
+
+/// Something else that is installed and has constraints which are met now.
+struct Dependent<'r> {
+    provider: &'r Provider,
+    /// What is installed besides it and what is resolved.
+    others: Installed<'r>,
+    met: Vec<(&'r Declared, &'r Constraint)>,
+}
+
+impl Current<'_> {
+    fn provider(&self) -> &Provider {
+        match self {
+            Self::Told(provider) => provider,
+            Self::Asked(provider) => provider,
+        }
+    }
+}
+
+impl<'r> Surroundings<'r> {
+    pub(super) fn new(environment: &'r Environment, request: &Request) -> Self {
+        let providers = environment.providers.known();
+        let providers = || providers.into_iter().flat_map(|it| it.iter());
+        let origin = Origin::ClusterExtension(environment.resolving.clone());
+        let told = providers().find(|provider| provider.origin == origin);
+        let asked = request.installed.as_ref().map(|installed| {
+            let package = &request.filter.package_name;
+            Current::Asked(Box::new(Provider::new(
+                origin.clone(),
+                package,
+                &installed.version,
+            )))
+        });
+        Self {
+            environment,
+            current: told.map(Current::Told).or(asked),
+            others: Installed::new(providers().filter(|provider| provider.origin != origin)),
+            dependents: OnceCell::new(),
+        }
+    }
+
+    fn current(&self) -> Option<&Provider> {
+        self.current.as_ref().map(Current::provider)
+    }
+
+    /// Returns what else is installed and has constraints that are met now.
+    fn dependents(&self) -> &[Dependent<'r>] {
+        let found = || {
+            let providers = self.others.providers().iter();
+            let with = providers.filter(|provider| !provider.constraints().is_empty());
+            let dependents = with.map(|provider| self.dependent(provider));
+            dependents.filter(|it| !it.met.is_empty()).collect()
+        };
+        self.dependents.get_or_init(found)
+    }
+
+    fn dependent(&self, provider: &'r Provider) -> Dependent<'r> {
+        let all = self.others.providers().iter().copied();
+        let others: Vec<&'r Provider> = all
+            .filter(|other| other.origin != provider.origin)
+            .collect();
+        let now = Installed::new(others.iter().copied().chain(self.current()));
+        let view = View {
+            environment: self.environment,
+            subject: Subject::Provider(provider),
+            others: &now,
+            step: None,
+        };
+        let constraints = provider.constraints().iter();
+        let valid = constraints.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
+        let met = valid.filter(|(_, constraint)| view.verdict(constraint) == Verdict::Met);
+        Dependent {
+            provider,
+            met: met.collect(),
+            others: Installed::new(others),
+        }
+    }
+}
+
+impl Query<'_> {
+    /// Says why a bundle cannot be installed on this cluster, unless that is overruled.
+    pub(super) fn fits(&self, bundle: &Bundle) -> Result<(), ValidationError> {
+        if self.options.dependencies == Dependencies::Refuse {
+            return Ok(());
+        }
+        let candidate = self.candidate(bundle);
+        let judgements = self.judgements(&candidate)?;
+        for verdict in [Verdict::Unmet, Verdict::Unknown] {
+            let mut failed = judgements.clone();
+            failed.retain(|judgement| judgement.node.verdict == verdict);
+            match verdict {
+                _ if failed.is_empty() => {}
+                Verdict::Unmet => return Err(ValidationError::ConstraintUnmet(failed)),
+                _ => return Err(ValidationError::ConstraintUnknown(failed)),
+            }
+        }
+        if self.self_certified {
+            return Ok(());
+        }
+        let mut broken = self.broken_by(&candidate);
+        broken.retain(Breakage::is_certain);
+        if broken.is_empty() {
+            return Ok(());
+        }
+        Err(ValidationError::BreaksInstalled(broken))
+    }
+
+    /// Returns what else is installed and would break, or could, if a bundle were installed.
+    pub(super) fn breaks(&self, bundle: &Bundle) -> Vec<Breakage> {
+        if self.options.dependencies == Dependencies::Refuse {
+            return Vec::new();
+        }
+        self.broken_by(&self.candidate(bundle))
+    }
+
+    fn candidate<'q>(&'q self, bundle: &'q Bundle) -> Candidate<'q> {
+        Candidate::new(
+            Origin::ClusterExtension(self.environment().resolving.clone()),
+            &self.request.filter.package_name,
+            bundle,
+            self.options.release_support,
+        )
+    }
+
+    /// Returns the cluster the query is about.
+    pub(super) fn environment(&self) -> &Environment {
+        self.surroundings.environment
+    }
+
+    /// Returns all constraints of a bundle that can be understood, judged, met ones included.
+    pub(super) fn constraints_of(&self, bundle: &Bundle) -> Vec<Judgement> {
+        let candidate = self.candidate(bundle);
+        if !self.environment().judges() {
+            return Vec::new();
+        }
+        let view = View {
+            environment: self.environment(),
+            subject: Subject::Candidate(&candidate, self.surroundings.current()),
+            others: &self.surroundings.others,
+            step: None,
+        };
+        let declared = bundle.constraints.iter();
+        let understood = declared.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
+        understood
+            .map(|(it, constraint)| view.judge(it, constraint))
+            .collect()
+    }
+
+    /// Returns the constraints of a bundle that are not met, in the order of its properties.
+    fn judgements(&self, candidate: &Candidate<'_>) -> Result<Vec<Judgement>, ValidationError> {
+        let bundle = candidate.bundle;
+        let mut judgements = Vec::new();
+        if self.environment().judges() {
+            let view = View {
+                environment: self.environment(),
+                subject: Subject::Candidate(candidate, self.surroundings.current()),
+                others: &self.surroundings.others,
+                step: None,
+            };
+            let parse = |declared| Ok((declared, understood(declared)?));
+            let constraints: Vec<_> = bundle
+                .constraints
+                .iter()
+                .map(parse)
+                .collect::<Result<_, _>>()?;
+            for (declared, constraint) in constraints {
+                match view.verdict(constraint) {
+                    Verdict::Met | Verdict::NotJudged => {}
+                    Verdict::Unmet | Verdict::Unknown => {
+                        judgements.push(view.judge(declared, constraint));
+                    }
+                }
+            }
+        }
+        judgements.extend(self.kubernetes(bundle)?);
+        judgements.sort_by_key(|judgement| judgement.index);
+        Ok(judgements)
+    }
+
+    /// Returns the judgement on the version of the cluster, if that is too old.
+    fn kubernetes(&self, bundle: &Bundle) -> Result<Option<Judgement>, ValidationError> {
+        let (Some(minimum), Some(cluster)) =
+            (&bundle.min_kube_version, &self.environment().kube_version)
+        else {
+            return Ok(None);
+        };
+        let is_source =
+            |property: &crate::catalog::Property| property.kind == property::CSV_METADATA;
+        let index = bundle.properties.iter().position(is_source);
+        let index = index.unwrap_or(bundle.properties.len());
+        let least = Version::parse_tolerant(minimum).map_err(|error| {
+            ValidationError::ConstraintInvalid {
+                index,
+                property: property::CSV_METADATA.to_owned(),
+                error: ConstraintError(format!("minKubeVersion: {error}")),
+            }
+        })?;
+        // Vendors append to the version of the cluster what is no prerelease.
+        let running = Version {
+            prerelease: Vec::new(),
+            ..cluster.clone()
+        };
+        if least.precedence(&running).is_le() {
+            return Ok(None);
+        }
+        let node = Node {
+            verdict: Verdict::Unmet,
+            message: None,
+            test: Test::Kubernetes {
+                minimum: minimum.clone(),
+                cluster: cluster.to_string(),
+            },
+        };
+        Ok(Some(Judgement {
+            index,
+            property: property::CSV_METADATA.to_owned(),
+            node,
+            single_provider: None,
+        }))
+    }
+
+    /// Judges the constraints of others by what they would find after the step.
+    fn broken_by(&self, candidate: &Candidate<'_>) -> Vec<Breakage> {
+        let Some(from) = self.surroundings.current() else {
+            return Vec::new();
+        };
+        if self.is_installed(candidate.bundle) {
+            return Vec::new();
+        }
+        let step = Step {
+            from,
+            to: candidate,
+        };
+        let broken = |dependent: &Dependent<'_>| {
+            let view = View {
+                environment: self.environment(),
+                subject: Subject::Provider(dependent.provider),
+                others: &dependent.others,
+                step: Some(step),
+            };
+            let unmet = dependent.met.iter().filter(|(_, constraint)| {
+                matches!(view.verdict(constraint), Verdict::Unmet | Verdict::Unknown)
+            });
+            Breakage {
+                origin: dependent.provider.origin.clone(),
+                constraints: unmet
+                    .map(|(declared, constraint)| view.judge(declared, constraint))
+                    .collect(),
+            }
+        };
+        let dependents = self.surroundings.dependents().iter();
+        dependents
+            .map(broken)
+            .filter(|breakage| !breakage.constraints.is_empty())
+            .collect()
+    }
+}
+
+fn understood(declared: &Declared) -> Result<&Constraint, ValidationError> {
+    let constraint = declared.constraint.as_ref();
+    constraint.map_err(|error| ValidationError::ConstraintInvalid {
+        index: declared.index,
+        property: declared.property.clone(),
+        error: error.clone(),
+    })
+}

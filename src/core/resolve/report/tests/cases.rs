@@ -1,0 +1,376 @@
+//! Single situations.
+
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+// resolution.md P2
+#[test]
+fn every_reason_that_applies_is_listed() {
+    let entries = json!([{"name": "kettle.v1.0.0"}]);
+    let content = Fixture::bundles(&["1.0.0", "3.0.0"])
+        .channel("stable", entries)
+        .content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = installed("1.0.0").version("1.x").channels(&["stable"]);
+    let report = report(&request, &catalogs, &ANY);
+    assert_eq!(
+        codes(&report, "kettle.v3.0.0"),
+        [
+            "NotInRequestedChannels",
+            "VersionOutOfRange",
+            "NotSuccessor",
+            "InNoChannel"
+        ]
+    );
+}
+
+// resolution.md P3
+#[test]
+fn a_prerelease_nobody_asked_for_is_not_out_of_range() {
+    let content = Fixture::bundles(&["1.5.0-rc.1", "2.0.0"]).content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = request().version(">=1.0.0 <2.0.0");
+    let report = report(&request, &catalogs, &ANY);
+    assert_eq!(
+        report.bundles[1].reasons[0].finding,
+        Finding::PrereleaseNotRequested {
+            suggestion: Some(">=1.0.0-0 <2.0.0".to_owned())
+        }
+    );
+    assert_eq!(codes(&report, "kettle.v2.0.0")[0], "VersionOutOfRange");
+}
+
+#[test]
+fn every_group_names_the_term_that_refuses() {
+    let content = Fixture::bundles(&["2.5.0"]).content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = request().version(">=1.0, <2.0 || 3.x");
+    let report = report(&request, &catalogs, &ANY);
+    let Finding::VersionOutOfRange { term, groups } = &report.bundles[0].reasons[0].finding else {
+        panic!("{report:?}");
+    };
+    assert_eq!((term.as_str(), groups.len()), ("<2.0", 2));
+    assert_eq!(groups[1], "3.x");
+}
+
+// resolution.md P4
+#[test]
+fn a_cycle_ends() {
+    let entries = json!([
+        {"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0", "skips": ["kettle.v1.2.0"]},
+        {"name": "kettle.v1.2.0", "replaces": "kettle.v1.1.0"},
+        {"name": "kettle.v1.0.0", "replaces": "kettle.v1.2.0"},
+    ]);
+    let content = Fixture::bundles(&["1.0.0", "1.1.0", "1.2.0", "2.0.0"])
+        .channel("stable", entries)
+        .content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = installed("1.0.0").version(">=1.2.0");
+    let report = report(&request, &catalogs, &ANY);
+    let paths: Vec<_> = report
+        .bundles
+        .iter()
+        .filter_map(|bundle| match &bundle.reasons.last()?.finding {
+            Finding::NotSuccessor { path, .. } => Some(path.clone()),
+            _ => None,
+        })
+        .collect();
+    let way = ["1.0.0", "1.1.0", "1.2.0"].map(ToOwned::to_owned).to_vec();
+    assert_eq!(paths, [Some(way)]);
+    assert_eq!(codes(&report, "kettle.v2.0.0")[0], "NotSuccessor");
+}
+
+// resolution.md 6.2: the shortest path, of several the one over higher versions
+#[test]
+fn the_shortest_way_over_the_higher_versions_is_shown() {
+    let entries = json!([
+        {"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"},
+        {"name": "kettle.v1.2.0", "skips": ["kettle.v1.0.0"]},
+        {"name": "kettle.v1.3.0", "skips": ["kettle.v1.2.0", "kettle.v1.1.0"]},
+    ]);
+    let content = Fixture::bundles(&["1.0.0", "1.1.0", "1.2.0", "1.3.0"])
+        .channel("stable", entries)
+        .content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = installed("1.0.0").version("1.3.0");
+    let hints = report(&request, &catalogs, &ANY).hints;
+    assert_eq!(
+        hints[0].text,
+        "1.3.0 is reachable in 2 steps: 1.0.0 -> 1.2.0 -> 1.3.0; set version to a range that \
+         contains the steps, for example \"1.x\""
+    );
+}
+
+// resolution.md U5 and the example of 6.1
+#[test]
+fn a_pin_two_hops_away_is_not_adjacent() {
+    let content = Fixture::chain(&["1.0.0", "1.0.1", "1.0.2"]).content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = installed("1.0.0").version("1.0.2").channels(&["stable"]);
+    let value = json_of(&report(&request, &catalogs, &ANY));
+    assert_eq!(value["result"], "NoCandidate");
+    assert_eq!(value["hints"][0]["code"], "NotAdjacent");
+    assert_eq!(
+        value["hints"][0]["path"],
+        json!(["1.0.0", "1.0.1", "1.0.2"])
+    );
+    assert_eq!(value["hints"][0]["suggestedVersion"], "1.0.x");
+    let best = &value["bundles"][0];
+    assert_eq!(best["name"], "kettle.v1.0.2");
+    assert_eq!(
+        best["edges"],
+        json!([{"channel": "stable", "kind": "replaces", "value": "kettle.v1.0.1",
+                "considered": true, "matches": false}])
+    );
+    assert_eq!(
+        best["reasons"][0]["path"],
+        json!(["1.0.0", "1.0.1", "1.0.2"])
+    );
+    assert_eq!(
+        value["classic"],
+        json!([{"channel": "stable", "next": "kettle.v1.0.1", "difference": "V1Stays"}])
+    );
+}
+
+// resolution.md U7
+#[rstest]
+#[case("<v1.1.0")]
+#[case(">=1.0.0, <1.1.0")]
+#[case("~1.0.0")]
+#[case(">=1.0.0\t<1.1.0")]
+fn a_skip_range_that_is_none_is_named(#[case] range: &str) {
+    let entries = json!([{"name": "kettle.v1.1.0", "skipRange": range}]);
+    let content = Fixture::bundles(&["1.0.0", "1.1.0"])
+        .channel("stable", entries)
+        .content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = installed("1.0.0");
+    let report = report(&request, &catalogs, &ANY);
+    assert_eq!(report.result, Ending::Resolved);
+    assert_eq!(
+        codes(&report, "kettle.v1.1.0"),
+        ["NotSuccessor", "InvalidSkipRange"]
+    );
+    let edge = &report.bundles[0].edges[0];
+    assert_eq!((edge.value, edge.matches), (range, false));
+    assert!(edge.error.is_some());
+}
+
+#[test]
+fn an_edge_in_an_unrequested_channel_is_noted() {
+    let entries = json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}]);
+    let fixture = Fixture::bundles(&["1.0.0", "1.1.0"])
+        .channel("beta", entries)
+        .channel(
+            "alpha",
+            json!([{"name": "kettle.v1.0.0"}, {"name": "kettle.v1.1.0"}]),
+        );
+    let content = fixture.content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = installed("1.0.0").channels(&["alpha"]);
+    let report = report(&request, &catalogs, &ANY);
+    assert_eq!(
+        codes(&report, "kettle.v1.1.0"),
+        ["NotSuccessor", "EdgeInUnrequestedChannel"]
+    );
+    assert_eq!(codes(&report, "kettle.v1.0.0"), ["StaysOnInstalled"]);
+}
+
+#[test]
+fn candidates_say_what_they_lost_to() {
+    let fixture = Fixture::bundles(&["1.0.0", "1.1.0", "1.2.0+1", "1.2.0+2", "2.0.0"])
+        .bundle("other", "1.2.0+2")
+        .deprecate("2.0.0");
+    let content = fixture.content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = request();
+    let report = report(&request, &catalogs, &ANY);
+    let first = |bundle: &str| codes(&report, bundle)[0];
+    assert_eq!(report.selected.as_ref().unwrap().bundle, "kettle.v1.2.0+2");
+    assert_eq!(first("other"), "TieBrokenByName");
+    assert_eq!(first("kettle.v1.2.0+1"), "LowerRelease");
+    assert_eq!(first("kettle.v1.1.0"), "LowerVersion");
+    assert_eq!(first("kettle.v2.0.0"), "Deprecated");
+}
+
+/// Returns the codes about the catalogs and about the best bundle of each.
+fn between<'a>(report: &'a Report<'_>) -> Vec<(&'a str, Option<&'a str>)> {
+    let reasons = report.bundles.iter();
+    reasons
+        .map(|bundle| {
+            let mut reasons = bundle.reasons.iter();
+            let found = reasons.find(|it| it.stage == Stage::Catalogs);
+            (bundle.catalog, found.map(|it| it.finding.code()))
+        })
+        .collect()
+}
+
+#[test]
+fn catalogs_say_what_they_lost_to() {
+    let (sound, old) = (
+        Fixture::bundles(&["1.0.0"]).content(),
+        Fixture::bundles(&["2.0.0"]).deprecate("2.0.0").content(),
+    );
+    let catalogs = [
+        catalog("a", 0, &sound),
+        catalog("b", -1, &sound),
+        catalog("c", 9, &old),
+    ];
+    let request = request();
+    let won = report(&request, &catalogs, &ANY);
+    assert_eq!(
+        between(&won),
+        [
+            ("a", None),
+            ("b", Some("LowerPriorityCatalog")),
+            ("c", Some("DeprecatedInThisCatalog"))
+        ]
+    );
+    let catalogs = [catalog("a", 0, &sound), catalog("b", 0, &sound)];
+    let tied = report(&request, &catalogs, &ANY);
+    assert_eq!(tied.result, Ending::Ambiguous);
+    assert_eq!(
+        between(&tied),
+        [
+            ("a", Some("AmbiguousCatalogs")),
+            ("b", Some("AmbiguousCatalogs"))
+        ]
+    );
+}
+
+// resolution.md A1, A2
+#[rstest]
+#[case::lower(-1, true)]
+#[case::equal(0, false)]
+fn a_catalog_that_cannot_be_read_says_whether_it_matters(
+    #[case] priority: i32,
+    #[case] dominated: bool,
+) {
+    let content = Fixture::bundles(&["1.0.0"]).content();
+    let catalogs = [catalog("a", 0, &content), down("b", priority)];
+    let request = request();
+    let report = report(&request, &catalogs, &ANY);
+    let missing = &report.catalogs[1];
+    assert_eq!(missing.state, CatalogState::CatalogNotServing);
+    assert_eq!((missing.consulted, missing.dominated), (false, dominated));
+    let code = (!dominated).then_some("UnreadableCatalogs");
+    assert_eq!(between(&report), [("a", code)]);
+}
+
+// resolution.md S2, S4
+#[test]
+fn catalogs_left_out_on_purpose_say_what_they_would_offer() {
+    let (old, new) = (
+        Fixture::bundles(&["1.0.0"]).content(),
+        Fixture::bundles(&["2.0.0"]).content(),
+    );
+    let mut disabled = catalog("b", 1, &new);
+    disabled.enabled = false;
+    let catalogs = [catalog("a", 0, &old), disabled, catalog("c", 1, &new)];
+    let request = request().selector(json!({"matchLabels": {"tier": "a"}}));
+    let left_out = report(&request, &catalogs, &ANY);
+    let states: Vec<_> = left_out.catalogs.iter().map(|it| it.state).collect();
+    assert_eq!(
+        states,
+        [
+            CatalogState::Usable,
+            CatalogState::CatalogNotSelected,
+            CatalogState::CatalogNotSelected
+        ]
+    );
+    assert_eq!(left_out.catalogs[2].best, Some("kettle.v2.0.0"));
+    assert!(!left_out.catalogs[2].dominated);
+    let hints: Vec<_> = left_out.hints.iter().map(|it| it.text.as_str()).collect();
+    assert_eq!(
+        hints[1],
+        "catalog c offers kettle.v2.0.0, but the selector leaves it out"
+    );
+}
+
+#[test]
+fn a_chosen_bundle_that_may_not_be_installed_is_excluded() {
+    let mut fixture = Fixture::default();
+    fixture.blobs.push(json!({
+        "schema": "olm.bundle", "package": "kettle", "name": "kettle.v1", "properties": [
+            {"type": "olm.package", "value": {"version": "1.0.0"}},
+            {"type": "olm.gvk.required", "value": {}},
+        ],
+    }));
+    let content = fixture.content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = request();
+    let report = report(&request, &catalogs, &ANY);
+    assert_eq!(report.result, Ending::ValidationFailed);
+    assert_eq!(report.bundles[0].verdict, Verdict::Excluded);
+    assert_eq!(codes(&report, "kettle.v1")[0], "DependencyUnsupported");
+}
+
+#[test]
+fn warnings_come_with_the_chosen_bundle() {
+    let content = Fixture::bundles(&["1.0.0", "2.0.0"]).content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = installed("2.0.0").version("1.0.0").self_certified();
+    let report = report(&request, &catalogs, &ANY);
+    let chosen = report.selected.unwrap();
+    let warnings: Vec<_> = chosen.warnings.iter().map(|it| it.finding.code()).collect();
+    assert_eq!(warnings, ["SuccessorIsLowerVersion", "ForcedStep"]);
+}
+
+/// Returns what leads to a version, in words.
+fn ways(request: &Request, fixture: &Fixture, options: &Options, version: &str) -> Vec<String> {
+    let content = fixture.content();
+    let catalogs = [catalog("a", 0, &content)];
+    let environment = Environment::default();
+    let report = explain_target(request, &catalogs, &environment, options, Some(version));
+    let target = report.target.unwrap();
+    target
+        .ways
+        .iter()
+        .map(|way| format!("{}: {way}", way.steps))
+        .collect()
+}
+
+#[test]
+fn what_leads_to_a_version_is_told() {
+    let chain = Fixture::chain(&["1.0.0", "1.0.1", "1.0.2", "2.0.0"]);
+    let to = |version| ways(&installed("1.0.0").version("1.0.0"), &chain, &ANY, version);
+    assert_eq!(to("1.0.1"), ["1: version \"1.0.1\""]);
+    assert_eq!(
+        to("1.0.2"),
+        [
+            "2: version \"1.0.x\"",
+            "1: version \"1.0.2\", upgradeConstraintPolicy SelfCertified"
+        ]
+    );
+    assert_eq!(to("kettle.v1.0.1"), ["1: version \"1.0.1\""]);
+    let fixture = Fixture::bundles(&["1.0.0"]).channel("a", json!([{"name": "kettle.v1.0.0"}]));
+    assert_eq!(
+        ways(&request().channels(&["b"]), &fixture, &ANY, "1.0.0"),
+        ["1: version \"1.0.0\", channels [b, a]"]
+    );
+}
+
+#[test]
+fn versions_around_one_that_does_not_exist_are_told() {
+    let content = Fixture::bundles(&["1.0.0", "1.1.0", "1.3.0"]).content();
+    let catalogs = [catalog("a", 0, &content)];
+    let (request, environment) = (request(), Environment::default());
+    let report = explain_target(&request, &catalogs, &environment, &ANY, Some("v1.2.0"));
+    let target = report.target.unwrap();
+    assert_eq!(target.nearest, ["1.3.0", "1.1.0", "1.0.0"]);
+    assert!(target.found.is_empty() && target.ways.is_empty());
+}
+
+// resolution.md P6
+#[test]
+fn a_report_that_breaks_its_schema_is_noticed() {
+    let content = Fixture::bundles(&["1.0.0"]).content();
+    let catalogs = [catalog("a", 0, &content)];
+    let request = request();
+    let mut report = report(&request, &catalogs, &ANY);
+    assert_eq!(violations(&report), [""; 0]);
+    report.bundles[0].verdict = Verdict::Excluded;
+    assert_eq!(violations(&report).len(), 1);
+}

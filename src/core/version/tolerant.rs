@@ -1,0 +1,66 @@
+//! Versions as people write them: `v1.2`, `1.02`.
+
+use super::{Version, VersionError};
+
+impl Version {
+    /// Parses tolerantly: blanks around it, one leading `v` and leading zeros are dropped, missing
+    /// numbers are 0.
+    ///
+    /// A version with missing numbers has neither prerelease nor build metadata.
+    ///
+    /// Source: blang/semver v4 `ParseTolerant`; used by `semver_compare` in CEL rules and for
+    /// `minKubeVersion`.
+    pub fn parse_tolerant(text: &str) -> Result<Self, VersionError> {
+        let text = text.trim();
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let mut parts: Vec<String> = text.splitn(3, '.').map(without_leading_zeros).collect();
+        if parts.len() < 3 {
+            if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
+                return Err(VersionError::Parts);
+            }
+            parts.resize(3, "0".to_owned());
+        }
+        parts.join(".").parse()
+    }
+}
+
+/// Drops leading zeros, but for one that no digit follows.
+fn without_leading_zeros(part: &str) -> String {
+    let rest = part.trim_start_matches('0');
+    let zeros = part.len() - rest.len();
+    if zeros == 0 || rest.starts_with(|first: char| first.is_ascii_digit()) {
+        rest.to_owned()
+    } else {
+        format!("0{rest}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(" v1.2 ", "1.2.0")]
+    #[case("1", "1.0.0")]
+    #[case("01.002.0003", "1.2.3")]
+    #[case("0.0.0", "0.0.0")]
+    #[case("1.0.0-rc.1+5", "1.0.0-rc.1+5")]
+    #[case("1.00.00-rc1", "1.0.0-rc1")]
+    fn tolerant_versions(#[case] text: &str, #[case] want: &str) {
+        assert_eq!(Version::parse_tolerant(text), Ok(want.parse().unwrap()));
+    }
+
+    #[rstest]
+    #[case("")]
+    #[case("v")]
+    #[case("vv1.0.0")]
+    #[case("1.2-rc.1")]
+    #[case("1+5")]
+    #[case("one")]
+    #[case("1.2.3.4")]
+    fn what_is_no_version_either_way(#[case] text: &str) {
+        assert!(Version::parse_tolerant(text).is_err());
+    }
+}

@@ -1,0 +1,65 @@
+//! Files of a catalog: reading, indexing, resolving. Nothing panics; what was read is read again
+//! from its lines, and gives the same answer.
+#![no_main]
+
+use std::collections::BTreeMap;
+
+use libfuzzer_sys::fuzz_target;
+use olm_api::CatalogFilter;
+use olm_core::catalog::{Blob, Content, read};
+use olm_core::error::Chain;
+use olm_core::resolve::{Catalog, Installed, Options, Request, resolve};
+
+fn answer(content: &Content, package: &str, installed: Option<Installed>) -> String {
+    let catalogs = [Catalog {
+        name: "fuzz",
+        labels: BTreeMap::new(),
+        priority: 0,
+        enabled: true,
+        problem: None,
+        content: Some(content),
+    }];
+    let request = Request {
+        filter: CatalogFilter {
+            package_name: package.to_owned(),
+            ..CatalogFilter::default()
+        },
+        installed,
+    };
+    let resolution = resolve(&request, &catalogs, &Options::default());
+    match resolution.result {
+        Ok(selected) => selected.bundle.name.clone(),
+        Err(error) => Chain(&error).to_string(),
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let text = String::from_utf8_lossy(input);
+    if let Err(error) = Content::from_lines(text.lines()) {
+        let _ = Chain(&error).to_string();
+    }
+    let contents = match read::read_catalog([("catalog.yaml", input)]) {
+        Ok(contents) => contents,
+        Err(error) => {
+            let _ = Chain(&error).to_string();
+            return;
+        }
+    };
+    let first = Content::from_blobs(contents.metas.iter().map(Blob::from));
+    let lines = contents.metas.iter().map(|meta| meta.json.as_str());
+    let second = Content::from_lines(lines).expect("what we wrote can be read");
+    for (name, package) in first.packages() {
+        let oldest = package.ok().and_then(|package| package.bundles.last());
+        let installed = oldest.and_then(|bundle| {
+            Some(Installed {
+                name: bundle.name.clone(),
+                version: bundle.version(false).ok()?.version.to_string(),
+                release: None,
+            })
+        });
+        for installed in [None, installed] {
+            let answers = [&first, &second].map(|content| answer(content, name, installed.clone()));
+            assert_eq!(answers[0], answers[1]);
+        }
+    }
+});

@@ -1,0 +1,75 @@
+//! `spec.config` against bundles of every kind of install mode. Nothing panics, and a refusal has
+//! something to say.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use olm_core::bundle::Bundle;
+use olm_core::error::Chain;
+use olm_fuzz::{files, render};
+
+const MODES: [&str; 4] = [
+    "AllNamespaces",
+    "OwnNamespace",
+    "SingleNamespace",
+    "MultiNamespace",
+];
+
+/// A bundle for every set of install modes that has any.
+static BUNDLES: LazyLock<Vec<Bundle>> = LazyLock::new(|| {
+    let sets = 1..1 << MODES.len();
+    sets.map(|set: usize| {
+        let modes: String = MODES
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| set & (1 << bit) != 0)
+            .map(|(_, mode)| format!("  - {{type: {mode}, supported: true}}\n"))
+            .collect();
+        Bundle::from_files(&files(bundle(&modes).as_bytes())).expect("it is a bundle")
+    })
+    .collect()
+});
+
+fn bundle(modes: &str) -> String {
+    format!(
+        r#"=== metadata/annotations.yaml
+annotations: {{operators.operatorframework.io.bundle.package.v1: fuzz}}
+=== manifests/csv.yaml
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {{name: fuzz.v1.0.0}}
+spec:
+  version: 1.0.0
+  installModes:
+{modes}
+  install:
+    strategy: deployment
+    spec:
+      permissions: [{{serviceAccountName: fuzz, rules: [{{apiGroups: [""], resources: [pods], verbs: [get]}}]}}]
+      deployments:
+      - name: fuzz
+        spec:
+          selector: {{matchLabels: {{app: fuzz}}}}
+          template:
+            metadata: {{labels: {{app: fuzz}}}}
+            spec:
+              serviceAccountName: fuzz
+              volumes: [{{name: a, emptyDir: {{}}}}]
+              initContainers: [{{name: init, image: i}}]
+              containers:
+              - {{name: one, image: i, env: [{{name: A, value: b}}], volumeMounts: [{{name: a, mountPath: /a}}]}}
+              - {{name: two, image: i, resources: {{limits: {{cpu: 1}}}}}}
+"#
+    )
+}
+
+fuzz_target!(|input: &[u8]| {
+    let text = String::from_utf8_lossy(input);
+    for bundle in BUNDLES.iter() {
+        match render(bundle, Some(&text)) {
+            Ok(rendered) => assert!(!rendered.objects.is_empty()),
+            Err(error) => assert!(!Chain(&error).to_string().is_empty()),
+        }
+    }
+});

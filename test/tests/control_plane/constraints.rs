@@ -1,0 +1,208 @@
+//! Declared dependencies, checked against the cluster: what is missing is waited for, and what
+//! others need is not taken away.
+
+use olm_test::cluster::{self, Cluster};
+use olm_test::extension::{Extension, condition};
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use serde_json::{Value, json};
+
+fn package(name: &str, range: &str) -> Value {
+    json!({"type": "olm.package.required", "value": {"packageName": name, "versionRange": range}})
+}
+
+fn kind(group: &str) -> Value {
+    json!({"type": "olm.gvk.required", "value": {"group": group, "version": "v1", "kind": "Reef"}})
+}
+
+/// A package of these versions in a chain, some of which need something.
+async fn stage(
+    cluster: Cluster,
+    suffix: &str,
+    versions: &[&str],
+    properties: &[(&str, Value)],
+) -> Scene {
+    let bundles: Vec<_> = versions
+        .iter()
+        .map(|version| Bundle::new(version))
+        .collect();
+    let mut scene = Scene::empty(cluster, suffix);
+    scene
+        .publish_with(&bundles, &chain(versions), properties)
+        .await;
+    scene.create_namespace();
+    scene.grant(&bundles);
+    scene
+}
+
+async fn waits(extension: &Extension, text: &str) -> i64 {
+    let waiting = extension
+        .shows("Progressing", "True", "Retrying", text)
+        .await;
+    assert_eq!(
+        condition(&waiting, "Progressing").map(|found| found.message.as_str()),
+        Some(text)
+    );
+    waiting.metadata.generation.expect("a generation")
+}
+
+// resolution.md K9
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_package_is_waited_for_and_its_arrival_installs_the_rest() {
+    let cluster = cluster::with_controller().await;
+    let needed = stage(cluster, "needed", &["1.0.0"], &[]).await;
+    let cluster = cluster::with_controller().await;
+    let needs = package("buoy-needed", ">=1.0.0");
+    let scene = stage(cluster, "needs", &["1.0.0"], &[("1.0.0", needs)]).await;
+
+    let extension = scene.install(json!({})).await;
+    let generation = waits(
+        &extension,
+        "validating bundle \"buoy-needs.v1.0.0\": unmet constraints: requires package \
+         \"buoy-needed\" in version range \">=1.0.0\" (no installed ClusterExtension provides it)",
+    )
+    .await;
+    assert_eq!(scene.events("ConstraintUnmet").len(), 1);
+    assert!(extension.revisions().await.is_empty());
+
+    let other = needed.install(json!({})).await;
+    other.installed("1.0.0").await;
+    let installed = extension.installed("1.0.0").await;
+    assert_eq!(installed.metadata.generation, Some(generation));
+    // However often it was tried, it was told once.
+    assert_eq!(scene.events("ConstraintUnmet").len(), 1);
+    let recorded = &extension.revisions().await[0];
+    let recorded = recorded.metadata.annotations.as_ref().expect("annotations");
+    assert_eq!(
+        recorded["olm.operatorframework.io/bundle-constraints"],
+        r#"[{"type":"olm.package.required","value":{"packageName":"buoy-needed","versionRange":">=1.0.0"}}]"#
+    );
+    extension.delete().await;
+    other.delete().await;
+}
+
+// resolution.md K3, K9
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_kind_is_waited_for_whoever_brings_it() {
+    let cluster = cluster::with_controller().await;
+    let group = "kinds.example.com";
+    let scene = stage(cluster, "kinds", &["1.0.0"], &[("1.0.0", kind(group))]).await;
+    let extension = scene.install(json!({})).await;
+    waits(
+        &extension,
+        "validating bundle \"buoy-kinds.v1.0.0\": unmet constraints: requires API \
+         \"kinds.example.com/v1, Kind=Reef\" (not served by the cluster)",
+    )
+    .await;
+
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("reefs.{group}")},
+        "spec": {
+            "group": group, "scope": "Cluster",
+            "names": {"kind": "Reef", "listKind": "ReefList", "plural": "reefs", "singular": "reef"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            }}],
+        },
+    });
+    let plane = scene.cluster.plane;
+    plane.kubectl_with_input(&["create", "--filename", "-"], &crd.to_string());
+    extension.installed("1.0.0").await;
+    extension.delete().await;
+    plane.kubectl(&["delete", "crd", &format!("reefs.{group}")]);
+}
+
+// resolution.md K10, README decision 8
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_with_unmet_constraints_is_held_and_the_next_best_is_taken() {
+    let cluster = cluster::with_controller().await;
+    let needs = package("nowhere", ">=1.0.0");
+    let versions = ["1.0.0", "1.1.0"];
+    let scene = stage(cluster, "unmet", &versions, &[("1.1.0", needs)]).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    let held = extension
+        .shows(
+            "Ready",
+            "True",
+            "ConstraintUnmet",
+            "requires package \"nowhere\"",
+        )
+        .await;
+    let update = held
+        .status
+        .and_then(|status| status.update)
+        .expect("an update");
+    assert_eq!(update.version.as_deref(), Some("1.1.0"));
+    assert_eq!(update.reason, "ConstraintUnmet");
+
+    scene.annotate("policy.olm.operatorframework.io/force", "constraints");
+    extension.installed("1.1.0").await;
+    extension.delete().await;
+}
+
+// resolution.md K11
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_that_would_break_a_dependent_is_held_until_that_is_gone() {
+    let cluster = cluster::with_controller().await;
+    let base = stage(cluster, "base", &["1.0.0", "1.1.0"], &[]).await;
+    let cluster = cluster::with_controller().await;
+    let needs = package("buoy-base", "<1.1.0");
+    let dependent = stage(cluster, "leans", &["1.0.0"], &[("1.0.0", needs)]).await;
+
+    let extension = base.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    let leaning = dependent.install(json!({})).await;
+    leaning.installed("1.0.0").await;
+
+    extension.patch_catalog(json!({"version": "1.x"})).await;
+    let held = extension
+        .shows(
+            "Ready",
+            "True",
+            "BreaksInstalled",
+            "would break installed ClusterExtension \"buoy-leans\": requires package \
+             \"buoy-base\" in version range \"<1.1.0\" (version would become \"1.1.0\" from \
+             ClusterExtension \"buoy-base\")",
+        )
+        .await;
+    assert!(olm_test::extension::is(
+        &held,
+        "Progressing",
+        "True",
+        "Succeeded"
+    ));
+    let update = held
+        .status
+        .and_then(|status| status.update)
+        .expect("an update");
+    assert_eq!(
+        (
+            update.version.as_deref(),
+            update.newest.as_str(),
+            update.reason.as_str()
+        ),
+        (Some("1.1.0"), "1.1.0", "BreaksInstalled")
+    );
+    assert_eq!(extension.revisions().await.len(), 1);
+
+    leaning.delete().await;
+    extension.installed("1.1.0").await;
+    extension.delete().await;
+}
+
+// README decision 9
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_for_a_newer_kubernetes_is_no_candidate() {
+    let cluster = cluster::with_controller().await;
+    let future = json!({"type": "olm.csv.metadata", "value": {"minKubeVersion": "9.0.0"}});
+    let versions = ["1.0.0", "1.1.0"];
+    let scene = stage(cluster, "kube", &versions, &[("1.1.0", future)]).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    extension
+        .shows("Ready", "True", "ConstraintUnmet", "9.0.0")
+        .await;
+    extension.delete().await;
+}

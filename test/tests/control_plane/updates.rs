@@ -1,0 +1,195 @@
+//! Newer versions that are offered and not taken: pinned, held, paused; and how they are released.
+
+use std::process::Command;
+use std::time::Duration;
+
+use olm_api::UpdateStatus;
+use olm_test::cluster::{self, Cluster};
+use olm_test::extension::{Extension, ROLLOUT, is};
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use olm_test::{paths, wait};
+use serde_json::{Value, json};
+
+const REPAIR: Duration = Duration::from_secs(30);
+const APPROVE: &str = "policy.olm.operatorframework.io/approve";
+const PAUSED: &str = "policy.olm.operatorframework.io/paused";
+const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
+
+async fn stage(suffix: &str, versions: &[&str]) -> Scene {
+    let bundles: Vec<_> = versions
+        .iter()
+        .map(|version| Bundle::new(version))
+        .collect();
+    let cluster = cluster::with_controller().await;
+    Scene::set(cluster, suffix, &bundles, &chain(versions)).await
+}
+
+/// Waits until the status tells of an update for this reason, and returns it.
+async fn offers(extension: &Extension, version: &str, reason: &str) -> UpdateStatus {
+    let what = format!("update {version} {reason}");
+    let offered = |extension: &olm_api::ClusterExtension| {
+        let status = extension.status.as_ref()?;
+        status.update.clone()
+    };
+    let found = extension
+        .eventually(&what, ROLLOUT, |extension| {
+            offered(extension).is_some_and(|update| {
+                update.version.as_deref() == Some(version) && update.reason == reason
+            })
+        })
+        .await;
+    offered(&found).expect("it was there")
+}
+
+/// Runs `kubectl olm` as the administrator.
+fn kubectl_olm(cluster: &Cluster, args: &[&str]) -> String {
+    let out = Command::new(paths::built("kubectl-olm"))
+        .args(args)
+        .arg("--kubeconfig")
+        .arg(&cluster.plane.addresses.kubeconfig)
+        .arg("--catalog-ca")
+        .arg(&cluster.plane.addresses.controller_ca)
+        .env_remove("KUBECONFIG")
+        .output()
+        .expect("kubectl-olm runs; build it with `cargo build`");
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "kubectl olm {args:?}: {errors}");
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pinned_extension_shows_what_it_could_be() {
+    let scene = stage("pinned", &["1.0.0", "1.0.1", "1.0.2"]).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    let installed = extension.installed("1.0.0").await;
+    assert!(is(&installed, "Ready", "True", "Succeeded"));
+    let update = offers(&extension, "1.0.1", "Pinned").await;
+    assert_eq!(update.newest, "1.0.2");
+    assert_eq!(update.catalog, scene.name);
+    let told = scene.events("UpgradeAvailable");
+    assert_eq!(
+        told,
+        ["1.0.1 is available; version \"1.0.0\" does not admit it"]
+    );
+
+    let table = scene
+        .cluster
+        .plane
+        .kubectl(&["get", "clusterextension", &scene.name]);
+    let columns = |table: &str| -> Vec<Vec<String>> {
+        let lines = table.lines();
+        lines
+            .map(|line| line.split_whitespace().map(str::to_owned).collect())
+            .collect()
+    };
+    let rows = columns(&table);
+    assert!(rows[0].contains(&"UPDATE".to_owned()), "{table}");
+    assert!(rows[1].contains(&"1.0.1".to_owned()), "{table}");
+
+    for more in [&[][..], &["--from-catalogs"]] {
+        let args: Vec<_> = ["updates", &scene.name]
+            .iter()
+            .chain(more)
+            .copied()
+            .collect();
+        let table = kubectl_olm(&scene.cluster, &args);
+        let rows = columns(&table);
+        assert_eq!(
+            rows[1][2..6],
+            ["1.0.0", "1.0.2", "1.0.1", "Pinned"],
+            "{table}"
+        );
+    }
+    let answer = kubectl_olm(&scene.cluster, &["updates", "--output=json"]);
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    let all = answer["extensions"].as_array().expect("a list");
+    assert!(all.iter().any(|one| one["name"] == scene.name));
+
+    extension.patch_catalog(json!({"version": "1.0.x"})).await;
+    let installed = extension.installed("1.0.2").await;
+    assert_eq!(installed.status.and_then(|status| status.update), None);
+    extension.delete().await;
+}
+
+// README decision 22
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_major_version_is_held_until_it_is_approved() {
+    let scene = stage("major", &["1.0.0", "2.0.0", "3.0.0"]).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    extension.patch_catalog(json!({"version": null})).await;
+    let text = "2.0.0 is available and held, because it is of the next major version";
+    extension
+        .shows("Ready", "True", "NextMajorHeld", text)
+        .await;
+    offers(&extension, "2.0.0", "NextMajorHeld").await;
+    assert_eq!(scene.events("NextMajorHeld").len(), 1);
+
+    scene.annotate(APPROVE, "2.0.0");
+    extension.installed("2.0.0").await;
+    // What was approved is that step alone.
+    offers(&extension, "3.0.0", "NextMajorHeld").await;
+    scene.annotate(UPGRADE, "Any");
+    extension.installed("3.0.0").await;
+
+    scene.annotate(UPGRADE, "Sometimes");
+    extension
+        .shows(
+            "Progressing",
+            "False",
+            "InvalidConfiguration",
+            "annotation policy.olm.operatorframework.io/upgrade is invalid: unknown update policy",
+        )
+        .await;
+    extension.delete().await;
+}
+
+// applying.md j5
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_extension_is_left_alone_and_goes_on_afterwards() {
+    let scene = stage("paused", &["1.0.0", "1.1.0"]).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    scene.annotate(PAUSED, "true");
+    extension
+        .shows(
+            "Paused",
+            "True",
+            "Paused",
+            "nothing is applied until annotation",
+        )
+        .await;
+    wait::until("its revision is paused", REPAIR, || async {
+        let revisions = extension.revisions().await;
+        let annotations = revisions[0].metadata.annotations.clone();
+        let paused = annotations.and_then(|all| all.get(PAUSED).cloned());
+        (paused.as_deref() == Some("true"))
+            .then_some(())
+            .ok_or(paused)
+    })
+    .await;
+    extension.patch_catalog(json!({"version": "1.x"})).await;
+    offers(&extension, "1.1.0", "Paused").await;
+    let in_namespace = ["--namespace", &scene.name];
+    let name = scene.package.config_map();
+    let delete = [
+        "delete",
+        "configmap",
+        &name,
+        in_namespace[0],
+        in_namespace[1],
+    ];
+    scene.cluster.plane.kubectl(&delete);
+    // The next pass over the extension comes after the deletion was seen by everybody.
+    scene.annotate("example.com/look", "again");
+    offers(&extension, "1.1.0", "Paused").await;
+    assert!(scene.get("configmap", &name).is_none());
+    assert_eq!(extension.revisions().await.len(), 1);
+
+    scene.annotate(PAUSED, "");
+    let installed = extension.installed("1.1.0").await;
+    assert!(olm_test::extension::condition(&installed, "Paused").is_none());
+    assert!(scene.get("configmap", &name).is_some());
+    extension.delete().await;
+}

@@ -1,0 +1,130 @@
+//! The samples in `config/samples` do what their comments say. That the API server accepts them is
+//! a test of the control plane.
+
+use std::collections::BTreeMap;
+
+use olm_api::{ClusterCatalog, ClusterExtension};
+use olm_core::catalog::{Blob, Content, read};
+use olm_core::error::Chain;
+use olm_core::resolve::{
+    Catalog, Environment, Installed, Options, Request, UpdatePolicy, Warning, resolve,
+};
+use olm_test::paths;
+use serde_json::Value;
+
+/// Reads a sample, which is one document.
+fn sample(name: &str) -> Value {
+    let file = paths::repository().join("config/samples").join(name);
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|err| panic!("{name}: {err}"));
+    let mut documents = olm_core::yaml::to_json(&text).unwrap();
+    assert_eq!(documents.len(), 1, "{name}");
+    documents.remove(0)
+}
+
+/// Returns the bundle that a sample gets, from the sample catalog, and whether by force.
+fn resolved(name: &str, installed: Option<&str>) -> (String, bool) {
+    let extension: ClusterExtension = serde_json::from_value(sample(name)).unwrap();
+    let filter = extension.spec.unwrap().source.catalog.unwrap();
+    let catalog: ClusterCatalog = serde_json::from_value(sample("clustercatalog.yaml")).unwrap();
+    let files = [(
+        "catalog.yaml",
+        include_bytes!("samples/catalog.yaml").as_slice(),
+    )];
+    let contents = read::read_catalog(files).unwrap();
+    let content = Content::from_blobs(contents.metas.iter().map(Blob::from));
+    let catalogs = [Catalog {
+        name: catalog.metadata.name.as_deref().unwrap(),
+        labels: catalog.metadata.labels.clone().unwrap_or_default(),
+        priority: catalog.spec.priority,
+        enabled: true,
+        problem: None,
+        content: Some(&content),
+    }];
+    let installed = installed.map(|version| Installed {
+        name: format!("argocd-operator.v{version}"),
+        version: version.to_owned(),
+        release: None,
+    });
+    let request = Request { filter, installed };
+    let options = Options {
+        updates: UpdatePolicy::MinorOnly,
+        ..Options::default()
+    };
+    let resolution = resolve(&request, &catalogs, &Environment::default(), &options);
+    match &resolution.result {
+        Ok(selected) => {
+            let forced = selected.warnings.contains(&Warning::ForcedStep);
+            (selected.bundle.name.clone(), forced)
+        }
+        Err(error) => (Chain(error).to_string(), false),
+    }
+}
+
+/// What each sample gets: its file, what is installed, the version, whether by force.
+const EXPECTED: [(&str, Option<&str>, &str, bool); 10] = [
+    ("clusterextension_channel.yaml", None, "0.9.0", false),
+    (
+        "clusterextension_channel.yaml",
+        Some("0.7.0"),
+        "0.8.0",
+        false,
+    ),
+    ("clusterextension_channels.yaml", None, "0.10.0", false),
+    (
+        "clusterextension_channels.yaml",
+        Some("0.9.0"),
+        "0.10.0",
+        false,
+    ),
+    ("clusterextension_range.yaml", None, "0.8.0", false),
+    ("clusterextension_range.yaml", Some("0.8.0"), "0.8.0", false),
+    ("clusterextension_self_certified.yaml", None, "0.5.0", false),
+    (
+        "clusterextension_self_certified.yaml",
+        Some("0.9.0"),
+        "0.5.0",
+        true,
+    ),
+    ("clusterextension_version.yaml", None, "0.6.0", false),
+    (
+        "clusterextension_version.yaml",
+        Some("0.5.0"),
+        "0.6.0",
+        false,
+    ),
+];
+
+#[test]
+fn every_sample_gets_what_its_comment_says() {
+    for (file, installed, version, forced) in EXPECTED {
+        let expected = (format!("argocd-operator.v{version}"), forced);
+        assert_eq!(resolved(file, installed), expected, "{file}, {installed:?}");
+    }
+}
+
+// README decision 22 and resolution.md R052: a version that is no successor takes SelfCertified.
+#[test]
+fn only_self_certified_goes_back() {
+    let (answer, _) = resolved("clusterextension_version.yaml", Some("0.9.0"));
+    assert!(answer.contains("no bundles found"), "{answer}");
+}
+
+#[test]
+fn every_extension_among_the_samples_is_expected() {
+    let folder = paths::repository().join("config/samples");
+    let files = std::fs::read_dir(folder).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let kinds: BTreeMap<String, Value> = names
+        .map(|name| (name.clone(), sample(&name)["kind"].clone()))
+        .collect();
+    let is_extension = |(_, kind): &(&String, &Value)| **kind == "ClusterExtension";
+    let extensions: Vec<&str> = kinds
+        .iter()
+        .filter(is_extension)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let mut expected: Vec<&str> = EXPECTED.iter().map(|(file, ..)| *file).collect();
+    expected.dedup();
+    assert_eq!(extensions, expected);
+    assert_eq!(extensions.len(), 5);
+}
