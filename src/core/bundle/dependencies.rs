@@ -46,11 +46,11 @@ fn read(content: &[u8]) -> Result<Vec<Value>, MetadataError> {
 fn as_in_catalog(dependency: Value) -> Value {
     let value = &dependency["value"];
     match dependency["type"].as_str() {
-        Some("olm.package") => json!({
+        Some(property::PACKAGE) => json!({
             "type": property::PACKAGE_REQUIRED,
             "value": { "packageName": value["packageName"], "versionRange": value["version"] },
         }),
-        Some("olm.gvk") => json!({ "type": property::GVK_REQUIRED, "value": value }),
+        Some(property::GVK) => json!({ "type": property::GVK_REQUIRED, "value": value }),
         _ => dependency,
     }
 }

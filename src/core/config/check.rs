@@ -100,14 +100,12 @@ impl Findings {
             Type::Int32 => (i32::MIN.into(), i32::MAX.into(), "int32"),
             _ => (i64::MIN, i64::MAX, "int64"),
         };
-        match as_integer(number).filter(|integer| (least..=most).contains(integer)) {
-            Some(integer) => integer.into(),
-            None => {
-                let text = format!("{path}: {number} does not fit into {name}");
-                self.unusable.push(text);
-                Value::Null
-            }
+        let integer = as_integer(number).filter(|integer| (least..=most).contains(integer));
+        if integer.is_none() {
+            let text = format!("{path}: {number} does not fit into {name}");
+            self.unusable.push(text);
         }
+        integer.into()
     }
 
     /// A quantity becomes a text, as the renderer writes it.

@@ -319,7 +319,7 @@ fn a_deployment_config_is_taken_as_its_types_say() {
 #[case(json!({"resources": {"limits": {"cpu": "much"}}}), "deploymentConfig.resources.limits.cpu: \
     quantities must match the regular expression \
     '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
-#[case(json!({"volumes": [{"name": "v", "secret": {"defaultMode": 4294967296_i64}}]}),
+#[case(json!({"volumes": [{"name": "v", "secret": {"defaultMode": 4_294_967_296_i64}}]}),
     "deploymentConfig.volumes.0.secret.defaultMode: 4294967296 does not fit into int32")]
 #[case(json!({"tolerations": [{"tolerationSeconds": 1e300}]}),
     "deploymentConfig.tolerations.0.tolerationSeconds: 1e+300 does not fit into int64")]
