@@ -4,6 +4,8 @@
 //! (`controller_runtime_*`, `leader_election_master_status`, `catalogd_http_*`, `certwatcher_*`);
 //! ours start with `olm_`. Label values come from closed sets.
 
+mod log;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,8 +18,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::util::TryInitError;
+
+pub use log::{LogFormat, init_logging};
 
 /// Label value of the ClusterExtension reconciler.
 pub const CONTROLLER_EXTENSION: &str = "controller-operator-cluster-extension-controller";
@@ -42,37 +44,6 @@ const RECONCILE_BUCKETS: [f64; 36] = [
 
 /// Upper bounds of `olm_resolution_duration_seconds`.
 const RESOLUTION_BUCKETS: [f64; 9] = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0];
-
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// For machines: one JSON object a line.
-    Json,
-}
-
-/// Starts logging to stderr.
-///
-/// `directives` is a filter as the `tracing` ecosystem writes it, for example `info,kube=warn`;
-/// parts that do not parse are ignored. Colour is used only on a terminal and without `NO_COLOR`.
-pub fn init_logging(format: LogFormat, directives: &str) -> Result<(), TryInitError> {
-    use std::io::IsTerminal as _;
-    use tracing_subscriber::util::SubscriberInitExt as _;
-
-    let filter = EnvFilter::builder().parse_lossy(directives);
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => {
-            let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            builder.with_ansi(color).finish().try_init()
-        }
-        LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),
-    }
-}
 
 /// How one reconcile ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]

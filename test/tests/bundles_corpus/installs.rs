@@ -1,6 +1,8 @@
 //! Bundles that install: every object present and owned, drift repaired, nothing left at the end.
 
+use olm_api::keys;
 use olm_core::object::Object;
+use olm_test::extension::condition;
 use serde_json::json;
 
 use crate::drift;
@@ -28,6 +30,29 @@ async fn installs_for_another_namespace(package: &str, version: &str) {
     installs_on(stage, version).await;
 }
 
+/// The bundle declares to need what is not there, and installs when that is passed over.
+async fn installs_when_forced(package: &str, version: &str, needs: &str) {
+    let stage = Stage::set(package, &[version]).await;
+    let extension = stage.install(version, json!({})).await;
+    let shown = extension
+        .shows("Progressing", "True", "Retrying", needs)
+        .await;
+    let text = format!(
+        "validating bundle {:?}: {needs}",
+        stage.release(version).name
+    );
+    let message = condition(&shown, "Progressing").map(|found| found.message.as_str());
+    assert_eq!(message, Some(text.as_str()));
+    assert_eq!(stage.traces().await, Vec::<String>::new());
+    let forced = async {
+        stage.annotate(keys::policy::FORCE, "constraints");
+        extension
+    };
+    let extension = stage.rolls_out(version, 1, forced).await;
+    let objects = stage.rendered(version);
+    stage.removed(&extension, &objects).await;
+}
+
 async fn installs_on(stage: Stage, version: &str) {
     let creation = stage.install(version, json!({}));
     let extension = stage.rolls_out(version, 1, creation).await;
@@ -53,9 +78,18 @@ fn has_webhook(object: &Object, namespace: &str) -> bool {
 // A ClusterServiceVersion that replaces, one that only skips, one that replaces again; each with
 // a skipRange.
 #[tokio::test(flavor = "multi_thread")]
-async fn gitlab_runner_operator_goes_through_its_chain() {
-    let versions = ["1.48.2", "1.48.3", "1.49.0"];
-    let stage = Stage::set("gitlab-runner-operator", &versions).await;
+async fn gitlab_runner_operator() {
+    goes_through_its_chain("gitlab-runner-operator", ["1.48.2", "1.48.3", "1.49.0"]).await;
+}
+
+// A webhook on one of two Deployments; a fork in the graph, bridged by a skipRange.
+#[tokio::test(flavor = "multi_thread")]
+async fn node_healthcheck_operator() {
+    goes_through_its_chain("node-healthcheck-operator", ["0.10.3", "0.11.0", "0.12.0"]).await;
+}
+
+async fn goes_through_its_chain(package: &str, versions: [&str; 3]) {
+    let stage = Stage::set(package, &versions).await;
     let creation = stage.install(versions[0], json!({}));
     let extension = stage.rolls_out(versions[0], 1, creation).await;
     for (version, number) in [(versions[1], 2), (versions[2], 3)] {
@@ -180,10 +214,27 @@ async fn kubernetes_imagepuller_operator() {
     installs_is_repaired_and_leaves_nothing("kubernetes-imagepuller-operator", "1.1.2").await;
 }
 
-// Thirteen webhooks; a Service name so long that upstream's certificate is refused.
+// Thirteen webhooks; a Service name so long that upstream's certificate is refused. What it declares
+// to need is not there, which the administrator takes upon himself.
 #[tokio::test(flavor = "multi_thread")]
 async fn rabbitmq_messaging_topology_operator() {
-    installs_is_repaired_and_leaves_nothing("rabbitmq-messaging-topology-operator", "1.19.3").await;
+    let needs = "unmet constraints: requires package \"rabbitmq-cluster-operator\" in version range \
+                 \">2.0.0\" (no installed ClusterExtension provides it); requires API \
+                 \"rabbitmq.com/v1beta1, Kind=RabbitmqCluster\" (not served by the cluster)";
+    installs_when_forced("rabbitmq-messaging-topology-operator", "1.19.3", needs).await;
+}
+
+// Five conversion webhooks; a constraint in `metadata/properties.yaml`.
+#[tokio::test(flavor = "multi_thread")]
+async fn dbaas_operator() {
+    let needs = "unmet constraints: Service Binding Operator is required: any of (Package \
+                 rh-service-binding-operator is needed: requires package \
+                 \"rh-service-binding-operator\" in version range \">=1.0.0\" (no installed \
+                 ClusterExtension provides it) or Package service-binding-operator is needed: \
+                 requires package \"service-binding-operator\" in version range \">=1.0.0\" (no \
+                 installed ClusterExtension provides it)); requires package \"ack-rds-controller\" \
+                 in version range \">=0.0.27 <=0.1.3\" (no installed ClusterExtension provides it)";
+    installs_when_forced("dbaas-operator", "0.5.0", needs).await;
 }
 
 // Webhooks that are confined to one namespace.
@@ -202,4 +253,60 @@ async fn cert_manager() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dynatrace_operator() {
     installs_is_repaired_and_leaves_nothing("dynatrace-operator", "1.0.0").await;
+}
+
+// All three types of webhook on one of two Deployments; rendering.md R2: its own Service of the
+// generated name.
+#[tokio::test(flavor = "multi_thread")]
+async fn opentelemetry_operator() {
+    installs_is_repaired_and_leaves_nothing("opentelemetry-operator", "0.158.0").await;
+}
+
+// rendering.md E10: an init container mounts the injected volume.
+#[tokio::test(flavor = "multi_thread")]
+async fn flink_kubernetes_operator() {
+    installs_is_repaired_and_leaves_nothing("flink-kubernetes-operator", "1.2.0").await;
+}
+
+// 86 ClusterRoles, more than a phase of a revision may hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn edp_keycloak_operator() {
+    installs_is_repaired_and_leaves_nothing("edp-keycloak-operator", "1.35.0").await;
+}
+
+// The largest of all: 6.8 MB, 32 CRDs.
+#[tokio::test(flavor = "multi_thread")]
+async fn sn_operator() {
+    installs_is_repaired_and_leaves_nothing("sn-operator", "0.19.7").await;
+}
+
+// A ServiceAccount that is generated and in a manifest; an empty Secret.
+#[tokio::test(flavor = "multi_thread")]
+async fn tagger() {
+    installs_is_repaired_and_leaves_nothing("tagger", "2.1.17").await;
+}
+
+// Twelve Deployments, webhooks on three of them. Its pods are of a PriorityClass that it does not
+// bring: the Deployments fail until somebody makes it.
+#[tokio::test(flavor = "multi_thread")]
+async fn community_kubevirt_hyperconverged() {
+    let (package, version) = ("community-kubevirt-hyperconverged", "1.18.1");
+    let stage = Stage::set(package, &[version]).await;
+    let extension = stage.install(version, json!({})).await;
+    let missing = "no PriorityClass with name kubevirt-cluster-critical was found";
+    extension
+        .shows("Progressing", "True", "RollingOut", missing)
+        .await;
+    let provided = async {
+        let class = json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": "kubevirt-cluster-critical"}, "value": 1_000_000_000,
+        });
+        let plane = stage.cluster.plane;
+        plane.kubectl_with_input(&["create", "--filename", "-"], &class.to_string());
+        extension
+    };
+    let extension = stage.rolls_out(version, 1, provided).await;
+    let objects = stage.rendered(version);
+    stage.removed(&extension, &objects).await;
 }

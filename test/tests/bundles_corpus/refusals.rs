@@ -1,5 +1,6 @@
 //! Bundles that cannot be installed: a clear text, and nothing half-applied that is not said.
 
+use olm_api::keys;
 use olm_core::object::Object;
 use olm_core::revision::phase_of;
 use olm_test::extension::{Extension, condition};
@@ -62,6 +63,59 @@ async fn cockroachdb_has_a_crd_of_a_version_nobody_serves() {
          apiVersion \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves",
     )
     .await;
+}
+
+// rendering.md R6
+#[tokio::test(flavor = "multi_thread")]
+async fn oadp_operator_has_crds_of_a_version_nobody_serves() {
+    unsupported(
+        "oadp-operator",
+        "0.2.6",
+        "unsupported bundle: custom resource definition \"backups.velero.io\" has apiVersion \
+         \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves",
+    )
+    .await;
+}
+
+// rendering.md R6
+#[tokio::test(flavor = "multi_thread")]
+async fn group_sync_operator_has_a_crd_of_a_version_nobody_serves() {
+    unsupported(
+        "group-sync-operator",
+        "0.0.11",
+        "unsupported bundle: custom resource definition \"groupsyncs.redhatcop.redhat.io\" has \
+         apiVersion \"apiextensions.k8s.io/v1beta1\", which no supported cluster serves",
+    )
+    .await;
+}
+
+// rendering.md R7
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_service_operator_has_a_service_without_api_version() {
+    unsupported(
+        "azure-service-operator",
+        "1.0.27207",
+        "error parsing objects in \"manifests/azureoperator-webhook-service.yaml\": Object \
+         'apiVersion' is missing in Service \"azureoperator-webhook-service\"",
+    )
+    .await;
+}
+
+// It asks for an API that nobody serves; where that is passed over, rendering.md R7 follows.
+#[tokio::test(flavor = "multi_thread")]
+async fn cluster_aas_operator_has_cluster_roles_without_api_version() {
+    let (package, version) = ("cluster-aas-operator", "0.1.5");
+    let stage = with_account(package, package, version).await;
+    let extension = stage.install(version, json!({})).await;
+    let needs = "unmet constraints: requires API \"argoproj.io/v1alpha1, Kind=Application\" (not \
+                 served by the cluster)";
+    extension
+        .shows("Progressing", "True", "Retrying", needs)
+        .await;
+    stage.annotate(keys::policy::FORCE, "constraints");
+    let why = "error parsing objects in \"manifests/argo_cd_cluster_role.yaml\": Object 'apiVersion' \
+               is missing in ClusterRole \"claas-argocd-cluster-role\"";
+    refused(&stage, &extension, version, ["True", "Retrying"], why).await;
 }
 
 // api.md row 27

@@ -139,6 +139,13 @@ impl Stage {
         Extension::create_with_spec(&self.cluster.client, &self.name, whole).await
     }
 
+    /// Annotates the extension.
+    pub(crate) fn annotate(&self, key: &str, value: &str) {
+        let change = format!("{key}={value}");
+        let plane = self.cluster.plane;
+        plane.kubectl(&["annotate", "clusterextension", &self.name, &change]);
+    }
+
     /// Does `change`, which leads to `version` in revision `number`, waits until it is installed
     /// and available with every object present and owned, and prints the row of its figures.
     pub(crate) async fn rolls_out<F>(&self, version: &str, number: i64, change: F) -> Extension
