@@ -47,7 +47,7 @@ pub(crate) struct Description {
     accounts: BTreeMap<String, Rights>,
     /// Properties as a catalog has them.
     constraints: Vec<Value>,
-    kinds: BTreeSet<Kind>,
+    kinds: BTreeSet<RequiredKind>,
 }
 
 /// Whether `watchNamespace` can be configured.
@@ -73,7 +73,7 @@ struct Rights {
 /// A kind that the cluster has to serve.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Kind {
+struct RequiredKind {
     kind: String,
     api_version: String,
     /// Whether its objects may wait until it is served.
@@ -176,7 +176,7 @@ fn rights_line((account, rights): (&String, &Rights)) -> String {
     line
 }
 
-fn kind_line(kind: &Kind) -> String {
+fn kind_line(kind: &RequiredKind) -> String {
     let optional = if kind.optional { ", optional" } else { "" };
     format!("{} of {}{optional}", kind.kind, kind.api_version)
 }
@@ -258,7 +258,7 @@ fn strong(rule: &PolicyRule, everywhere: bool) -> Vec<&'static str> {
     found
 }
 
-fn kinds(bundle: &Bundle) -> BTreeSet<Kind> {
+fn kinds(bundle: &Bundle) -> BTreeSet<RequiredKind> {
     let own: BTreeSet<(&str, &str)> = bundle
         .crds
         .iter()
@@ -273,7 +273,7 @@ fn kinds(bundle: &Bundle) -> BTreeSet<Kind> {
     };
     let others = bundle.others.iter().filter(foreign);
     others
-        .map(|object| Kind {
+        .map(|object| RequiredKind {
             kind: object.kind().to_owned(),
             api_version: object.api_version().to_owned(),
             optional: is_optional_group(object.group()),

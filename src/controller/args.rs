@@ -133,7 +133,7 @@ pub struct Args {
     pub missing_optional_kinds: MissingKinds,
 
     /// Who issues the certificates of webhook servers; without it auto, or what the feature gates
-    /// WebhookProviderCertManager and WebhookProviderOpenshiftServiceCA say if one is given.
+    /// `WebhookProviderCertManager` and `WebhookProviderOpenshiftServiceCA` say if one is given.
     #[arg(long, value_enum)]
     pub webhook_certificates: Option<WebhookCertificates>,
 

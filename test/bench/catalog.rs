@@ -74,12 +74,8 @@ impl Package {
 
     /// Returns the path and the content of the package's file in a catalog image.
     pub fn file(&self) -> (String, String) {
-        let lines: String = self
-            .lines()
-            .iter()
-            .map(|line| format!("{line}\n"))
-            .collect();
-        (format!("configs/{}/catalog.json", self.name), lines)
+        let content = self.lines().join("\n") + "\n";
+        (format!("configs/{}/catalog.json", self.name), content)
     }
 
     fn bundle_name(&self, number: usize) -> String {

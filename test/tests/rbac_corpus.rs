@@ -225,6 +225,7 @@ fn every_bundle_we_render_gets_its_rights() {
             inline: None,
             features: Features::default(),
             role_placement: RolePlacement::default(),
+            certificates: None,
         };
         let Ok(bundle) = Bundle::from_files(&files) else {
             continue;

@@ -219,7 +219,7 @@ fn community_goldens_are_equal_or_named() {
             Ok(bundle) => {
                 failures.extend(properties(&file, bundle, text("properties")));
                 let options = RenderOptions {
-                    certificates: provider(text("certProvider")),
+                    certificates: Some(provider(text("certProvider"))),
                     ..options(bundle, text("installNamespace"), text("watchNamespace"))
                 };
                 render(bundle, &options)
@@ -290,10 +290,10 @@ fn properties(file: &str, bundle: &Bundle, theirs: &str) -> Option<String> {
 }
 
 /// The certificate source of a golden.
-fn provider(name: &str) -> Option<CertificateProvider> {
+fn provider(name: &str) -> CertificateProvider {
     match name {
-        "cert-manager" => Some(CertificateProvider::CertManager),
-        "service-ca" => Some(CertificateProvider::ServiceCa),
+        "cert-manager" => CertificateProvider::CertManager,
+        "service-ca" => CertificateProvider::ServiceCa,
         other => panic!("unknown certificate source {other}"),
     }
 }

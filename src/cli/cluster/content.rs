@@ -100,15 +100,14 @@ impl Road {
     }
 
     async fn get(&self, url: Url) -> anyhow::Result<(StatusCode, String)> {
-        match Service::of(&url).filter(|_| self.instead.is_none()) {
-            Some(service) => self.through_api_server(&service).await,
-            None => {
-                let response = self.http.get(url).send().await;
-                let response = response.context("error performing request")?;
-                let status = response.status();
-                let text = response.text().await.context("error performing request")?;
-                Ok((status, text))
-            }
+        if let Some(service) = Service::of(&url).filter(|_| self.instead.is_none()) {
+            self.through_api_server(&service).await
+        } else {
+            let response = self.http.get(url).send().await;
+            let response = response.context("error performing request")?;
+            let status = response.status();
+            let text = response.text().await.context("error performing request")?;
+            Ok((status, text))
         }
     }
 

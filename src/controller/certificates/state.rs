@@ -174,8 +174,8 @@ impl Authority {
         if self.previous.is_none() && self.trusted.is_empty() {
             return None;
         }
-        let of_newest = |leaf: &Option<&Leaf>| leaf.is_some_and(|leaf| leaf.ca == self.newest.pem);
-        if !leaves.iter().all(of_newest) {
+        let of_newest = |leaf: Option<&Leaf>| leaf.is_some_and(|leaf| leaf.ca == self.newest.pem);
+        if !leaves.iter().copied().all(of_newest) {
             return None;
         }
         settled(leaves.iter().flatten().map(|leaf| leaf.validity))

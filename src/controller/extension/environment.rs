@@ -39,7 +39,7 @@ const AFTER_CHANGE: [Duration; 4] = [
 ];
 /// When to read it although nothing seems to have changed: a cluster is updated, too.
 const REGULARLY: Duration = Duration::from_mins(10);
-/// Where the ClusterServiceVersions of OLM Classic are; as the API server remembers them.
+/// Where the `ClusterServiceVersions` of OLM Classic are; as the API server remembers them.
 const CSVS: &str = "/apis/operators.coreos.com/v1alpha1/clusterserviceversions?resourceVersion=0";
 /// How often extensions look at what OLM Classic has installed, where that counts.
 const CLASSIC: Duration = Duration::from_mins(1);

@@ -100,7 +100,7 @@ pub enum ExtensionError {
     },
     /// The certificates of webhooks cannot be removed.
     #[error("removing certificates of webhooks")]
-    Certificates(#[source] CertificateError),
+    Certificates(#[source] Box<CertificateError>),
     /// The status cannot be written.
     #[error("error updating status")]
     Status(#[source] kube::Error),
@@ -126,7 +126,13 @@ pub enum ContentError {
     Write(#[from] WriteError),
     /// The certificates of its webhooks cannot be had.
     #[error(transparent)]
-    Certificates(#[from] CertificateError),
+    Certificates(Box<CertificateError>),
+}
+
+impl From<CertificateError> for ContentError {
+    fn from(error: CertificateError) -> Self {
+        Self::Certificates(Box::new(error))
+    }
 }
 
 impl From<PullError> for ContentError {

@@ -349,15 +349,14 @@ async fn content(
     let namespace = spec.map(|spec| spec.namespace.clone()).unwrap_or_default();
     let place = (resolved.digest().clone(), namespace);
     let mut loaded = None;
-    let needs = match ctx.rendered.needs(&place) {
-        Some(needs) => needs,
-        None => {
-            let bundle = bundle(extension, resolved, ctx).await?;
-            let needs = Arc::new(certificate_needs(&bundle, &place.1));
-            ctx.rendered.put_needs(place, Arc::clone(&needs));
-            loaded = Some(bundle);
-            needs
-        }
+    let needs = if let Some(needs) = ctx.rendered.needs(&place) {
+        needs
+    } else {
+        let bundle = bundle(extension, resolved, ctx).await?;
+        let needs = Arc::new(certificate_needs(&bundle, &place.1));
+        ctx.rendered.put_needs(place, Arc::clone(&needs));
+        loaded = Some(bundle);
+        needs
     };
     let owner = owner(extension);
     let certificates = Certificates::choose(ctx, &owner, account, &needs, revisions).await?;

@@ -105,7 +105,7 @@ async fn remove_certificates(
     let account = named.or_else(|| ctx.settings.default_account.clone());
     let account = account.as_ref().filter(|_| !orphans);
     let removed = ctx.issuer.remove(&owner(extension), account).await;
-    removed.map_err(ExtensionError::Certificates)
+    removed.map_err(|error| ExtensionError::Certificates(Box::new(error)))
 }
 
 /// Removes the unpacked bundles of an extension; that it fails costs some disk, nothing else.

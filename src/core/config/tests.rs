@@ -172,7 +172,7 @@ proptest! {
 }
 
 /// What the configuration `{"deploymentConfig": config}` is answered with.
-fn changed(config: Value) -> String {
+fn changed(config: &Value) -> String {
     answer("A", Some(&json!({"deploymentConfig": config})), on())
 }
 
@@ -224,7 +224,7 @@ fn invalid(details: &[&str]) -> String {
     r#"required field "deploymentConfig.volumes.0.name" is missing"#,
     r#"unknown field "zeta""#])]
 fn a_wrong_deployment_config_is_told_with_its_path(#[case] config: Value, #[case] want: &[&str]) {
-    assert_eq!(changed(config), invalid(want));
+    assert_eq!(changed(&config), invalid(want));
 }
 
 // rendering.md 3.2: the keys that nested types require
@@ -274,7 +274,7 @@ fn a_nested_key_is_required(#[case] path: &[&str]) {
         "required field \"deploymentConfig.{}.{key}\" is missing",
         parents.join(".")
     );
-    let text = changed(config);
+    let text = changed(&config);
     assert!(text.contains(&detail), "{text}");
 }
 

@@ -7,9 +7,9 @@ use super::webhook_tests::{CONVERSION, NS, VALIDATING, bundle_of, crd, find, obj
 use super::*;
 use crate::bundle::fixture::{csv, load, with};
 
-fn self_signed(ca_bundle: &str) -> Option<CertificateProvider> {
+fn self_signed(ca_bundle: &str) -> CertificateProvider {
     let ca_bundle = ca_bundle.to_owned();
-    Some(CertificateProvider::SelfSigned { ca_bundle })
+    CertificateProvider::SelfSigned { ca_bundle }
 }
 
 // rendering.md W7
@@ -78,7 +78,7 @@ fn a_common_name_has_at_most_64_bytes(#[case] bytes: usize, #[case] kept: bool) 
 #[rstest]
 #[case::service_ca(Some(CertificateProvider::ServiceCa),
     json!({"other": "kept", "service.beta.openshift.io/inject-cabundle": "true"}))]
-#[case::self_signed(self_signed("PEM"), json!({"other": "kept"}))]
+#[case::self_signed(Some(self_signed("PEM")), json!({"other": "kept"}))]
 fn stale_annotations_of_other_sources_go(
     #[case] provider: Option<CertificateProvider>,
     #[case] want: Value,
@@ -157,8 +157,8 @@ fn the_controller_as_source_writes_ca_bundles_and_asks_for_one_certificate_a_dep
         deploymentName: pot}, {type: MutatingAdmissionWebhook, generateName: m, \
         deploymentName: lid}]";
     let bundle = bundle_of(&["pot", "lid"], webhooks, &[]);
-    let rendered = render(&bundle, &options(self_signed("PEM"))).unwrap();
-    let again = render(&bundle, &options(self_signed("PEM"))).unwrap();
+    let rendered = render(&bundle, &options(Some(self_signed("PEM")))).unwrap();
+    let again = render(&bundle, &options(Some(self_signed("PEM")))).unwrap();
     assert_eq!(rendered, again, "the same CA gives the same objects");
     for (kind, pointer) in [
         (

@@ -14,7 +14,7 @@ fn config(value: &Value) -> DeploymentConfig {
 }
 
 /// Applies a configuration to a Deployment whose pod has this spec, and returns the pod's spec.
-fn pod(spec: Value, change: &Value) -> Value {
+fn pod(spec: &Value, change: &Value) -> Value {
     let deployment = json!({"spec": {"template": {"spec": spec}}});
     let mut deployment = Object::from_value(deployment).unwrap();
     apply(&mut deployment, &config(change));
@@ -25,7 +25,7 @@ fn pod(spec: Value, change: &Value) -> Value {
 fn container(container: &Value, change: &Value) -> Value {
     let containers = json!({"containers": [container, {"name": "side-car"}],
         "initContainers": [container]});
-    let pod = pod(containers, change);
+    let pod = pod(&containers, change);
     assert_eq!(pod["initContainers"][0], *container);
     pod["containers"][0].clone()
 }
@@ -79,7 +79,7 @@ fn containers_change(#[case] bundle: Value, #[case] change: Value, #[case] want:
 fn every_container_changes() {
     let change = json!({"env": [{"name": "a"}], "resources": {}});
     let pod = pod(
-        json!({"containers": [{"name": "main"}, {"name": "side-car"}]}),
+        &json!({"containers": [{"name": "main"}, {"name": "side-car"}]}),
         &change,
     );
     for container in pod["containers"].as_array().unwrap() {
@@ -106,7 +106,7 @@ fn every_container_changes() {
 #[case::selector_kept(json!({"nodeSelector": {"a": "1"}}), json!({}),
     json!({"nodeSelector": {"a": "1"}}))]
 fn pods_change(#[case] bundle: Value, #[case] change: Value, #[case] want: Value) {
-    assert_eq!(pod(bundle, &change), want);
+    assert_eq!(pod(&bundle, &change), want);
 }
 
 fn nodes(value: &str) -> Value {
@@ -147,7 +147,7 @@ fn affinities_merge(#[case] bundle: Value, #[case] change: Value, #[case] want: 
         Value::Null => json!({}),
         affinity => json!({"affinity": affinity}),
     };
-    assert_eq!(pod(spec, &change), want);
+    assert_eq!(pod(&spec, &change), want);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn preferred_terms_count_as_terms() {
     let preferred = json!({"preferredDuringSchedulingIgnoredDuringExecution":
         [{"weight": 1, "preference": {}}]});
     let change = json!({"affinity": {"nodeAffinity": preferred}});
-    assert_eq!(pod(json!({}), &change), change);
+    assert_eq!(pod(&json!({}), &change), change);
 }
 
 // rendering.md E17

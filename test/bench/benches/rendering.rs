@@ -127,8 +127,9 @@ fn summarize(bundles: &[(String, Files)], yaml_bytes: u64) -> String {
     }
     if let Some(time) = median("yaml", "read") {
         #[expect(clippy::cast_precision_loss, reason = "megabytes")]
-        let speed = yaml_bytes as f64 / 1e6 / time.as_secs_f64();
-        let what = format!("YAML read ({:.1} MB)", yaml_bytes as f64 / 1e6);
+        let megabytes = yaml_bytes as f64 / 1e6;
+        let speed = megabytes / time.as_secs_f64();
+        let what = format!("YAML read ({megabytes:.1} MB)");
         results.note(what, format!("{speed:.1} MB/s"));
     }
     results.to_text(&format!("LOAD AND RENDER ONE OF {} BUNDLES", bundles.len()))

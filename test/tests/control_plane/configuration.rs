@@ -3,7 +3,6 @@
 use std::slice;
 use std::time::Duration;
 
-use kube::ResourceExt as _;
 use olm_test::cluster;
 use olm_test::extension::{Extension, condition, is};
 use olm_test::package::{Bundle, chain};
@@ -53,7 +52,7 @@ async fn template(scene: &Scene, extension: &Extension, number: usize) -> Value 
     let what = format!("revision {number} owns the Deployment");
     wait::until(&what, SETTLE, || async {
         let revisions = extension.revisions().await;
-        let newest = revisions.last().map(|revision| revision.name_any());
+        let newest = revisions.last().map(kube::ResourceExt::name_any);
         let deployment = scene
             .get("deployment", &scene.package.deployment())
             .unwrap_or_default();

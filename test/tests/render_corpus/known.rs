@@ -17,19 +17,19 @@ pub(crate) enum Kind {
     Differs(&'static [&'static str]),
 }
 
-const fn refused(rule: &'static str, text: &'static str) -> Option<Known> {
+const fn refused(rule: &'static str, text: &'static str) -> Known {
     let kind = Kind::Refused(text);
-    Some(Known { rule, kind })
+    Known { rule, kind }
 }
 
-const fn differs(rule: &'static str, texts: &'static [&'static str]) -> Option<Known> {
+const fn differs(rule: &'static str, texts: &'static [&'static str]) -> Known {
     let kind = Kind::Differs(texts);
-    Some(Known { rule, kind })
+    Known { rule, kind }
 }
 
 /// The bundles that render differently, and the rule that says so (section 8, 4.8, 6.2).
 pub(crate) fn known(directory: &str, source: &str) -> Option<Known> {
-    match directory {
+    let known = match directory {
         "azure-service-operator/1.0.27207" | "cluster-aas-operator/0.1.5" => {
             refused("R7", "error parsing objects in ")
         }
@@ -76,8 +76,9 @@ pub(crate) fn known(directory: &str, source: &str) -> Option<Known> {
             "R5",
             &["annotations.cert-manager.io/inject-ca-from: ours null, upstream"],
         ),
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(known)
 }
 
 /// The renders that differ as a rule says.

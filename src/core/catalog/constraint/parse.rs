@@ -112,16 +112,14 @@ fn constraint(json: &str, depth: usize) -> Result<Constraint> {
         let name = text(&mut members, "packageName")?;
         demands.push(self::package(name, text(&mut members, "versionRange")?)?);
     }
-    let compounds: [(&str, fn(Vec<Constraint>) -> Demand); 3] = [
-        ("all", Demand::All),
-        ("any", Demand::Any),
-        ("not", Demand::Not),
-    ];
-    for (name, compound) in compounds {
-        if let Some(children) = members.remove(name) {
-            demands.push(compound(self::children(children.get(), depth + 1)?));
-        }
-    }
+    let mut compound = |name: &str| {
+        let children = members.remove(name);
+        let children = children.map(|children| self::children(children.get(), depth + 1));
+        children.transpose()
+    };
+    demands.extend(compound("all")?.map(Demand::All));
+    demands.extend(compound("any")?.map(Demand::Any));
+    demands.extend(compound("not")?.map(Demand::Not));
     if let Some(cel) = members.remove("cel") {
         let mut members = self::members(cel.get(), &["rule"])?;
         demands.push(Demand::Cel(Rule::compile(&text(&mut members, "rule")?)?));

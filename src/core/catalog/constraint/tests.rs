@@ -2,27 +2,29 @@
 
 use proptest::prelude::*;
 use rstest::rstest;
+use std::fmt::Display;
+
 use serde_json::{Value, json};
 
 use super::*;
 
-fn property(kind: &str, value: impl ToString) -> Property {
+fn property(kind: &str, value: impl Display) -> Property {
     Property {
         kind: kind.to_owned(),
         value: value.to_string(),
     }
 }
 
-fn declared(kind: &str, value: impl ToString) -> Result<Constraint, ConstraintError> {
+fn declared(kind: &str, value: impl Display) -> Result<Constraint, ConstraintError> {
     let mut all = Declared::of(&[property(kind, value)]);
     all.remove(0).constraint
 }
 
-fn constraint(value: impl ToString) -> Result<Constraint, ConstraintError> {
+fn constraint(value: impl Display) -> Result<Constraint, ConstraintError> {
     declared("olm.constraint", value)
 }
 
-fn error(value: impl ToString) -> String {
+fn error(value: impl Display) -> String {
     constraint(value).unwrap_err().to_string()
 }
 
@@ -263,11 +265,11 @@ fn rules_that_are_none(#[case] rule: &str, #[case] want: &str) {
 #[case::nested_loops(format!("{}true{}", "properties.all(x,".repeat(90), ")".repeat(90)))]
 #[case::loops_over_a_literal({
     let list = format!("[{}]", vec!["0"; 1_000].join(","));
-    format!("{0}.all(a,{0}.all(b,{0}.all(c,true)))", list)
+    format!("{list}.all(a,{list}.all(b,{list}.all(c,true)))")
 })]
 #[case::doubled_lists(format!("size([0]{}) == 1", ".map(x,[x,x])".repeat(40)))]
 #[case::doubled_texts(format!("['x']{}.exists(x, x == 'y')", ".map(x,x+x)".repeat(60)))]
-#[case::patterns("properties.exists(p, properties.exists(q, ''.matches('((a{99}){99}){99}'))) ".repeat(1))]
+#[case::patterns("properties.exists(p, properties.exists(q, ''.matches('((a{99}){99}){99}'))) ".to_string())]
 #[case::too_long(format!("true{}", " ".repeat(65_536)))]
 fn rules_beyond_a_limit_match_nothing(#[case] rule: String) {
     let many = (0..200).map(|it| property("number", it));

@@ -1,6 +1,7 @@
 //! Constraints against a cluster: K of the conformance cases.
 
 use std::collections::BTreeSet;
+use std::slice;
 
 use proptest::prelude::*;
 use rstest::rstest;
@@ -169,7 +170,7 @@ fn trees(#[case] kind: &str, #[case] leaves: &[&str], #[case] want: bool) {
     let leaf = |leaf: &&str| gvk(if *leaf == "met" { "v1" } else { "v2" });
     let tree = compound(kind, &leaves.iter().map(leaf).collect::<Vec<_>>());
     let environment = cluster(Vec::new(), &["v1"]);
-    let nested = compound("all", &[compound("any", &[tree.clone()])]);
+    let nested = compound("all", &[compound("any", slice::from_ref(&tree))]);
     for tree in [tree, nested] {
         let answer = ask_one(tree, &environment);
         assert_eq!(answer == "kettle.v1.0.0", want, "{answer}");
@@ -223,7 +224,7 @@ fn what_must_not_be_there_is_not_the_bundle_itself() {
     let itself = json!({"package": {"packageName": "kettle", "versionRange": ">=0.0.0"}});
     let empty = cluster(Vec::new(), &[]);
     assert_eq!(
-        ask_one(compound("not", &[itself.clone()]), &empty),
+        ask_one(compound("not", slice::from_ref(&itself)), &empty),
         "kettle.v1.0.0"
     );
     assert_eq!(ask_one(itself, &empty), "kettle.v1.0.0");

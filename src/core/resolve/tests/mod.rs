@@ -152,6 +152,10 @@ pub(super) const ANY: Options = Options {
 };
 
 /// Resolves with nothing told of the cluster.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the function this stands for takes a reference"
+)]
 fn resolve<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::{Hooked, put};
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_hours(24);
 
@@ -65,7 +65,7 @@ fn now() -> Duration {
 /// Sets a validity: so long before and after now.
 fn valid(params: &mut CertificateParams, before: Duration, after: Duration) {
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
-    params.not_before = epoch + (now() - before);
+    params.not_before = epoch + now().checked_sub(before).unwrap();
     params.not_after = epoch + (now() + after);
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Hooked, delete, put};
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 impl Hooked {
     /// Waits until the server has another certificate than `old`, of the CA that is there and that

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Hooked;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 const INJECT_SERVICE_CA: &str = "service.beta.openshift.io/inject-cabundle";
 const INJECT_CERT_MANAGER: &str = "cert-manager.io/inject-ca-from";
 

@@ -319,11 +319,11 @@ fn warnings_come_with_the_chosen_bundle() {
 }
 
 /// Returns what leads to a version, in words.
-fn ways(request: &Request, fixture: &Fixture, options: &Options, version: &str) -> Vec<String> {
+fn ways(request: &Request, fixture: &Fixture, options: Options, version: &str) -> Vec<String> {
     let content = fixture.content();
     let catalogs = [catalog("a", 0, &content)];
     let environment = Environment::default();
-    let report = explain_target(request, &catalogs, &environment, options, Some(version));
+    let report = explain_target(request, &catalogs, &environment, &options, Some(version));
     let target = report.target.unwrap();
     target
         .ways
@@ -335,7 +335,7 @@ fn ways(request: &Request, fixture: &Fixture, options: &Options, version: &str) 
 #[test]
 fn what_leads_to_a_version_is_told() {
     let chain = Fixture::chain(&["1.0.0", "1.0.1", "1.0.2", "2.0.0"]);
-    let to = |version| ways(&installed("1.0.0").version("1.0.0"), &chain, &ANY, version);
+    let to = |version| ways(&installed("1.0.0").version("1.0.0"), &chain, ANY, version);
     assert_eq!(to("1.0.1"), ["1: version \"1.0.1\""]);
     assert_eq!(
         to("1.0.2"),
@@ -347,7 +347,7 @@ fn what_leads_to_a_version_is_told() {
     assert_eq!(to("kettle.v1.0.1"), ["1: version \"1.0.1\""]);
     let fixture = Fixture::bundles(&["1.0.0"]).channel("a", json!([{"name": "kettle.v1.0.0"}]));
     assert_eq!(
-        ways(&request().channels(&["b"]), &fixture, &ANY, "1.0.0"),
+        ways(&request().channels(&["b"]), &fixture, ANY, "1.0.0"),
         ["1: version \"1.0.0\", channels [b, a]"]
     );
 }

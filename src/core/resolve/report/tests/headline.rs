@@ -13,10 +13,10 @@ fn told(report: &Report<'_>) -> String {
     )
 }
 
-fn tell(request: &Request, fixture: &Fixture, options: &Options) -> String {
+fn tell(request: &Request, fixture: &Fixture, options: Options) -> String {
     let content = fixture.content();
     let catalogs = [catalog("a", 0, &content)];
-    told(&report(request, &catalogs, options))
+    told(&report(request, &catalogs, &options))
 }
 
 #[test]
@@ -47,43 +47,43 @@ fn each_ending_has_its_sentence() {
     let mut other = request();
     other.filter.package_name = "kettel".to_owned();
     let lines = [
-        ("all is well", tell(&request(), &chain, &ANY)),
-        ("nothing newer", tell(&installed("1.0.2"), &chain, &ANY)),
+        ("all is well", tell(&request(), &chain, ANY)),
+        ("nothing newer", tell(&installed("1.0.2"), &chain, ANY)),
         (
             "two steps away",
-            tell(&installed("1.0.0").version("1.0.2"), &chain, &ANY),
+            tell(&installed("1.0.0").version("1.0.2"), &chain, ANY),
         ),
         (
             "no path",
-            tell(&installed("1.0.0").version("2.0.0"), &loose, &ANY),
+            tell(&installed("1.0.0").version("2.0.0"), &loose, ANY),
         ),
         (
             "no such version",
-            tell(&request().version("3.x"), &loose, &ANY),
+            tell(&request().version("3.x"), &loose, ANY),
         ),
         (
             "no such successor",
-            tell(&installed("1.0.0").version("1.0.7"), &chain, &ANY),
+            tell(&installed("1.0.0").version("1.0.7"), &chain, ANY),
         ),
-        ("prerelease", tell(&request().version("1.x"), &early, &ANY)),
+        ("prerelease", tell(&request().version("1.x"), &early, ANY)),
         (
             "no such channel",
-            tell(&request().channels(&["stabel"]), &chain, &ANY),
+            tell(&request().channels(&["stabel"]), &chain, ANY),
         ),
         (
             "other channel",
             tell(
                 &installed("1.0.0").version("1.1.0").channels(&["stable"]),
                 &channels,
-                &ANY,
+                ANY,
             ),
         ),
-        ("no such package", tell(&other, &chain, &ANY)),
-        ("next major", tell(&installed("1.0.0"), &majors, &ours)),
-        ("step down", tell(&installed("1.1.0"), &down_edge, &ours)),
+        ("no such package", tell(&other, &chain, ANY)),
+        ("next major", tell(&installed("1.0.0"), &majors, ours)),
+        ("step down", tell(&installed("1.1.0"), &down_edge, ours)),
         (
             "wrong range",
-            tell(&request().version("latest"), &chain, &ANY),
+            tell(&request().version("latest"), &chain, ANY),
         ),
     ];
     let lines = lines.map(|(situation, told)| format!("{situation}\n    {told}\n"));

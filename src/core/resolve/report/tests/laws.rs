@@ -18,8 +18,8 @@ fn any_options() -> impl Strategy<Value = Options> {
         Just(Unavailability::BestEffort)
     ];
     (updates, unavailability).prop_map(|(updates, unavailability)| Options {
-        updates,
         unavailability,
+        updates,
         ..ANY
     })
 }
@@ -78,7 +78,7 @@ proptest! {
         let resolution = resolve(&request, &catalogs, &environment, &options);
         let report = report(&request, &catalogs, &options);
         for bundle in &report.bundles {
-            let excluded = bundle.reasons.iter().any(|it| it.excludes());
+            let excluded = bundle.reasons.iter().any(super::super::finding::Reason::excludes);
             prop_assert_eq!(excluded, bundle.verdict == Verdict::Excluded);
             let chosen = is_chosen(&resolution, bundle);
             prop_assert_eq!(chosen, bundle.verdict == Verdict::Selected);
