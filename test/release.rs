@@ -121,7 +121,13 @@ fn properties(files: &Files, csv: &Value, package: &str, version: &str) -> Vec<V
             Some("olm.gvk") => keys::property::GVK_REQUIRED,
             other => other.unwrap_or_default(),
         };
-        json!({"type": kind, "value": dependency["value"]})
+        let mut value = dependency["value"].clone();
+        // Catalogs have another name for it.
+        if kind == keys::property::PACKAGE_REQUIRED {
+            value["versionRange"] = value["version"].take();
+            value.as_object_mut().map(|it| it.remove("version"));
+        }
+        json!({"type": kind, "value": value})
     });
     std::iter::once(own)
         .chain(list(&annotated.unwrap_or_default()).cloned())
@@ -213,7 +219,7 @@ mod tests {
                         "value": {"packageName": "kettle", "version": "2.0.0"}},
                     max,
                     {"type": "olm.package.required",
-                        "value": {"packageName": "tea", "version": ">1"}},
+                        "value": {"packageName": "tea", "versionRange": ">1"}},
                 ]}),
             ]
         );

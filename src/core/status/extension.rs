@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use olm_api::conditions::{reasons, types};
+use olm_api::conditions::{reasons, status, types};
 use olm_api::{BundleMetadata, ClusterExtensionStatus, InstallStatus, RevisionStatus};
 
 use super::deprecation::{self, Deprecations};
@@ -112,8 +112,11 @@ pub fn summarize(
             deprecations(conditions, revisions, pass, now);
         }
     }
-    let deferred = pass.revisions.as_ref().ok().and_then(deferred);
-    let notes: Vec<Note> = pass.notes.iter().cloned().chain(deferred).collect();
+    let read = pass.revisions.as_ref().ok();
+    let waits = read.filter(|_| pass.outcome == Outcome::Settled);
+    let notes = waits.and_then(waited_for).into_iter();
+    let notes = notes.chain(pass.notes.iter().cloned());
+    let notes: Vec<Note> = notes.chain(read.and_then(deferred)).collect();
     extension_ready(conditions, pass.generation, &notes).put(conditions, pass.generation, now);
     status
 }
@@ -121,6 +124,16 @@ pub fn summarize(
 /// `Paused`, while the annotation says so.
 pub fn paused() -> Statement {
     Statement::yes(types::PAUSED, reasons::PAUSED, text::paused())
+}
+
+/// Which object the roll-out waits for, as the newest revision says it.
+fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
+    let newest = revisions.rolling.last()?;
+    let found = find(newest.conditions, types::AVAILABLE)?;
+    (found.status == status::FALSE).then(|| Note {
+        reason: reasons::ROLLING_OUT,
+        message: found.message.clone(),
+    })
 }
 
 /// What the newest revision leaves out because the cluster does not serve its kind (README

@@ -287,15 +287,15 @@ async fn tagger() {
 }
 
 // Twelve Deployments, webhooks on three of them. Its pods are of a PriorityClass that it does not
-// bring: the Deployments fail until somebody makes it.
+// bring: the roll-out waits, and says for which Deployment, until somebody makes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn community_kubevirt_hyperconverged() {
     let (package, version) = ("community-kubevirt-hyperconverged", "1.18.1");
     let stage = Stage::set(package, &[version]).await;
     let extension = stage.install(version, json!({})).await;
-    let missing = "no PriorityClass with name kubevirt-cluster-critical was found";
+    let missing = "Object Deployment.apps/v1 community-kubevirt-hyperconverged/";
     extension
-        .shows("Progressing", "True", "RollingOut", missing)
+        .shows("Ready", "False", "RollingOut", missing)
         .await;
     let provided = async {
         let class = json!({

@@ -63,6 +63,9 @@ fn package_required(json: &str) -> Result<Demand> {
 }
 
 fn package(package: String, text: String) -> Result<Demand> {
+    if text.is_empty() {
+        return Err(wrong("versionRange is missing"));
+    }
     let range: SkipRange = text.parse().map_err(|error| wrong(Chain(&error)))?;
     Ok(Demand::Package {
         package,

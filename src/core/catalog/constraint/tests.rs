@@ -52,7 +52,7 @@ fn error(value: impl Display) -> String {
 #[case::no_object(json!([]), "not a JSON object")]
 #[case::message_is_no_text(json!({"failureMessage": 1, "gvk": {}}), "field \"failureMessage\" is not a string")]
 #[case::children_are_no_list(json!({"all": {"constraints": {}}}), "field \"constraints\" is not a list")]
-#[case::no_range(json!({"package": {"packageName": "blue"}}), "Last element in range is '||'")]
+#[case::no_range(json!({"package": {"packageName": "blue"}}), "versionRange is missing")]
 #[case::not_bool(json!({"cel": {"rule": "size(properties)"}}), "cel expressions must have type Bool")]
 fn malformed_constraints(#[case] value: Value, #[case] want: &str) {
     assert_eq!(error(value), want);

@@ -214,6 +214,26 @@ fn active_revisions_begin_with_the_installed_one() {
     assert_eq!(status.install.unwrap().bundle.version, "1.0.0");
 }
 
+// Upstream's text says only that it goes on; README decision 24.
+#[test]
+fn ready_names_the_object_a_roll_out_waits_for() {
+    let line = "Object Deployment.apps/v1 lamps/lamp: not available".to_owned();
+    let upgrade = conditions([
+        object_set::rolling_out("2.0.0"),
+        object_set::probe_failure(&[line]),
+    ]);
+    let revisions = Revisions {
+        installed: None,
+        rolling: vec![rolling(&upgrade)],
+    };
+    let status = summarize(None, &pass(revisions, Outcome::Settled), now());
+    assert_eq!(
+        one(&status, types::READY),
+        "False/RollingOut Revision 2.0.0 is rolling out.\n\
+         Object Deployment.apps/v1 lamps/lamp: not available"
+    );
+}
+
 // api.md T18
 #[test]
 fn the_same_pass_again_changes_nothing() {
