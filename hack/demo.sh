@@ -206,7 +206,9 @@ until_true "the request is refused" 30 refused
 run kubectl get clusterextension lamp -o "jsonpath={.status.conditions[?(@.type=='Progressing')].message}{'\n'}"
 settled_message=$(field "{.status.install.bundle.version}")
 [[ $settled_message == 1.1.0 ]]
-note "1.1.0 stays installed."
+note "1.1.0 stays installed. Why, and what would help:"
+run kubectl olm why lamp 1.2.0 --catalog-ca "$state/cluster/controller/ca.crt" | tee "$state/why.txt"
+grep -q "NotSuccessor" "$state/why.txt"
 
 step "Forced: with SelfCertified the administrator vouches for the step"
 run kubectl patch clusterextension lamp --type merge \
