@@ -130,7 +130,7 @@ fn reports(#[case] letters: &str, #[case] inline: Value, #[case] want: &str) {
     assert_eq!(answer(letters, Some(&inline), on()), want);
 }
 
-// rendering.md C19, C20
+// rendering.md C19, C20, R19 (upstream forgets `watchNamespace` and still takes it)
 #[rstest]
 #[case("AO", json!({"watchNamespace": "ops"}), UNKNOWN)]
 #[case("A", json!({"deploymentConfig": {}}),
