@@ -80,7 +80,9 @@ pub fn to_json(text: &str) -> Result<Vec<Value>, YamlError> {
 pub(super) fn careful(text: &str) -> Result<Vec<Value>, YamlError> {
     let nodes: Vec<Node> = serde_saphyr::from_multiple_with_options(text, options(text.len()))
         .map_err(|error| YamlError::from_reader(&error))?;
-    Ok(nodes.into_iter().map(|node| node.0).collect())
+    let documents = nodes.into_iter().map(|node| node.0);
+    // A tag with nothing behind it is a document to the reader.
+    Ok(documents.filter(|value| !value.is_null()).collect())
 }
 
 /// A value whose numbers still know how their author spelled them.
@@ -104,7 +106,10 @@ pub fn to_json_with_sources(text: &str) -> Result<Vec<SourcedValue>, YamlError> 
     let nodes: Vec<SpannedNode> =
         serde_saphyr::from_multiple_with_options(text, options(text.len()))
             .map_err(|error| YamlError::from_reader(&error))?;
-    Ok(nodes.into_iter().map(|node| node.source(text)).collect())
+    let documents = nodes.into_iter().map(|node| node.source(text));
+    Ok(documents
+        .filter(|value| *value != SourcedValue::Scalar(Value::Null))
+        .collect())
 }
 
 /// Returns the text Go puts into a string field for a scalar, or nothing for lists, maps and null.

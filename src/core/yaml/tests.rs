@@ -47,6 +47,7 @@ fn reads_as_go(#[case] text: &str, #[case] want: Value) {
 #[rstest]
 #[case::empty("", 0)]
 #[case::comments("# a\n# b\n", 0)]
+#[case::tag_alone("!f", 0)]
 #[case::separators("---\n---\n# x\n---\nnull\n---\n~\n", 0)]
 #[case::two("a: 1\n---\nb: 2\n...\n", 2)]
 #[case::two_json("{\"a\": 1}\n{\"b\": 2}", 2)]
