@@ -30,10 +30,11 @@ pub(crate) struct ResolveArgs {
     /// Name of the package
     #[arg(long, value_name = "NAME", required_unless_present = "requests")]
     package: Option<String>,
-    /// A catalog: a directory or file of blobs, or the URL of a served catalog; may be repeated
+    /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
+    /// may be repeated
     #[arg(
         long = "catalog",
-        value_name = "[NAME=]PATH|URL[,priority=N]",
+        value_name = "[NAME=]PATH|IMAGE|URL[,priority=N]",
         required_unless_present = "requests"
     )]
     catalogs: Vec<CatalogFlag>,

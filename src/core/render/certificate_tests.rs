@@ -254,10 +254,7 @@ fn certificates_replace_what_is_mounted_in_their_place() {
             {"name": "car"},
         ],
     });
-    let Value::Object(map) = &mut pod else {
-        unreachable!()
-    };
-    volume::mount(map, "pot-service-cert");
+    volume::mount(pod.as_object_mut().unwrap(), "pot-service-cert");
     let mounts = json!([
         {"name": "webhook-cert", "mountPath": "/tmp/k8s-webhook-server/serving-certs"},
         {"name": "apiservice-cert", "mountPath": "/apiserver.local.config/certificates"},
