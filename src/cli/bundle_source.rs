@@ -17,7 +17,7 @@ use olm_image::pull::{PullConfig, Puller};
 use olm_image::reference::ImageRef;
 use olm_image::registries::RegistriesPaths;
 
-use crate::catalogs::{CatalogFlag, Catalogs};
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::output::{UsageError, notice};
 
 /// A bundle by itself, or one that a catalog offers.
@@ -47,7 +47,7 @@ pub(crate) struct CatalogArgs {
     #[arg(
         id = "catalogs",
         long = "catalog",
-        value_name = "[NAME=]PATH|IMAGE|URL[,priority=N]"
+        value_name = CATALOG_SYNTAX
     )]
     catalogs: Vec<CatalogFlag>,
     /// CA certificates of catalog servers, as a PEM file; no others are trusted then

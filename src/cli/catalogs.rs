@@ -22,14 +22,17 @@ const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Path of the whole content below the base URL of a catalog.
 const ALL: &str = "/api/v1/all";
 
-/// The value of `--catalog`: `[NAME=]PATH|URL[,priority=N]`.
+/// How the value of `--catalog` is written.
+pub(crate) const CATALOG_SYNTAX: &str = "[NAME=]PATH|IMAGE|URL[,priority=N]";
+
+/// The value of `--catalog`, written as [`CATALOG_SYNTAX`] says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CatalogFlag {
     /// Name of the catalog; by default the last part of its place.
     pub(crate) name: String,
     /// Its priority, 0 by default.
     pub(crate) priority: i32,
-    /// Path or URL.
+    /// Path, image reference or URL.
     pub(crate) place: String,
 }
 
@@ -54,7 +57,7 @@ impl FromStr for CatalogFlag {
             None => (default_name(text), text),
         };
         if name.is_empty() || place.is_empty() {
-            return Err("must be [NAME=]PATH|URL[,priority=N]".to_owned());
+            return Err(format!("must be {CATALOG_SYNTAX}"));
         }
         Ok(Self {
             name,

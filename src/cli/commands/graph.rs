@@ -14,7 +14,7 @@ use olm_core::resolve::{
 
 use super::resolve::Installed;
 use crate::args::Global;
-use crate::catalogs::{CatalogFlag, Catalogs};
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::output::{self, Outcome};
 
@@ -24,8 +24,9 @@ pub(crate) struct GraphArgs {
     /// Name of the package; without `--catalog`, name of a ClusterExtension of the cluster
     #[arg(value_name = "PACKAGE|EXTENSION")]
     name: String,
-    /// A catalog: a directory or file of blobs, or the URL of a served catalog; may be repeated
-    #[arg(long = "catalog", value_name = "[NAME=]PATH|URL[,priority=N]")]
+    /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
+    /// may be repeated
+    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
     catalogs: Vec<CatalogFlag>,
     /// How catalogs are reached.
     #[command(flatten)]

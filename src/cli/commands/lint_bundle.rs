@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use olm_core::bundle::{self, Bundle, Csv, Files, mode};
 use olm_core::config::Features;
 use olm_core::error::{Chain, quote};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::bundle_source::load_files;
 use crate::describe::{Description, missing_accounts};
-use crate::output::{Outcome, Sheet, write_json, write_yaml};
+use crate::output::{Format, Outcome, Sheet, write_json, write_yaml};
 
 /// Namespaces that stand for those of an installation; findings do not depend on them.
 const INSTALL_NAMESPACE: &str = "install-namespace";
@@ -29,19 +29,7 @@ pub(crate) struct LintBundleArgs {
     bundle: String,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
-}
-
-/// How the report is printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    #[default]
-    Text,
-    /// One JSON document
-    Json,
-    /// One YAML document
-    Yaml,
+    output: Format,
 }
 
 /// What is wrong with a bundle.
@@ -60,9 +48,9 @@ pub(crate) async fn run(args: LintBundleArgs, out: &mut dyn Write) -> anyhow::Re
     let files = load_files(&args.bundle).await?;
     let report = tokio::task::spawn_blocking(move || Report::of(&files)).await?;
     match args.output {
-        Output::Text => report.write(out)?,
-        Output::Json => write_json(out, &report.as_json()?)?,
-        Output::Yaml => write_yaml(out, &report.as_json()?)?,
+        Format::Table => report.write(out)?,
+        Format::Json => write_json(out, &report.as_json()?)?,
+        Format::Yaml => write_yaml(out, &report.as_json()?)?,
     }
     Ok(if report.findings.is_empty() {
         Outcome::Done

@@ -19,7 +19,7 @@ use olm_core::resolve::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::catalogs::{CatalogFlag, Catalogs};
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::environment::{EnvironmentFlags, resolving};
 use crate::output::{self, Format, Outcome, Table, UsageError};
 use crate::requests::answer_lines;
@@ -34,7 +34,7 @@ pub(crate) struct ResolveArgs {
     /// may be repeated
     #[arg(
         long = "catalog",
-        value_name = "[NAME=]PATH|IMAGE|URL[,priority=N]",
+        value_name = CATALOG_SYNTAX,
         required_unless_present = "requests"
     )]
     catalogs: Vec<CatalogFlag>,

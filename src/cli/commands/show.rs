@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use olm_core::bundle::{Bundle, constraints};
 use olm_core::config::{Features, example, schema};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::args::Global;
 use crate::bundle_source::{CatalogArgs, load_files};
 use crate::describe::Description;
-use crate::output::{Outcome, Sheet, Table, write_json, write_yaml};
+use crate::output::{Format, Outcome, Sheet, Table, write_json, write_yaml};
 
 /// Flags of `show`.
 #[derive(Debug, Args)]
@@ -28,19 +28,7 @@ pub(crate) struct ShowArgs {
     schema: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
-}
-
-/// How the answer is printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    #[default]
-    Text,
-    /// One JSON document, the schema in it
-    Json,
-    /// One YAML document, the schema in it
-    Yaml,
+    output: Format,
 }
 
 /// Shows one bundle.
@@ -71,9 +59,9 @@ pub(crate) async fn run(
         Ok(whole)
     };
     match args.output {
-        Output::Text => write(&description, &schema, &example, out)?,
-        Output::Json => write_json(out, &whole()?)?,
-        Output::Yaml => write_yaml(out, &whole()?)?,
+        Format::Table => write(&description, &schema, &example, out)?,
+        Format::Json => write_json(out, &whole()?)?,
+        Format::Yaml => write_yaml(out, &whole()?)?,
     }
     Ok(Outcome::Done)
 }

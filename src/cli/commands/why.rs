@@ -21,7 +21,7 @@ use olm_core::resolve::{
 use olm_core::yaml;
 
 use crate::args::Global;
-use crate::catalogs::{CatalogFlag, Catalogs};
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::commands::resolve::Policy;
 use crate::environment::{EnvironmentFlags, resolving};
@@ -43,8 +43,9 @@ pub(crate) struct WhyArgs {
     /// Manifest of a ClusterExtension, instead of one on the cluster
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// A catalog: a directory or file of blobs, or the URL of a served catalog; may be repeated
-    #[arg(long = "catalog", value_name = "[NAME=]PATH|URL[,priority=N]")]
+    /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
+    /// may be repeated
+    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
     catalogs: Vec<CatalogFlag>,
     /// Ask for this version range instead
     #[arg(long = "version", value_name = "RANGE")]
