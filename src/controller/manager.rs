@@ -219,6 +219,7 @@ impl Manager {
             self.args.counts_classic(),
         );
         let (issuer, touched) = Issuer::new(client.clone(), self.args.namespace());
+        let (ended, pulled) = extension::ended();
         let ctx = extension::Context {
             surroundings,
             told: extension::Told::default(),
@@ -227,6 +228,8 @@ impl Manager {
             catalogs,
             puller: Arc::clone(&self.puller),
             bundles,
+            digests: extension::Pulls::new(ended.clone()),
+            images: extension::Pulls::new(ended),
             recorder: Recorder::new(client.clone(), reporter),
             metrics: Arc::new(self.metrics.clone()),
             rendered: extension::Rendered::default(),
@@ -237,6 +240,7 @@ impl Manager {
             refilled: refills,
             surroundings: changes,
             certificates: touched,
+            pulled,
         };
         let run = extension::run(Arc::new(ctx), news, self.shutdown.clone());
         self.spawn("ClusterExtension controller", run);

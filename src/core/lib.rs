@@ -8,6 +8,7 @@ pub mod gate;
 pub mod go_json;
 pub mod graph;
 pub mod object;
+pub mod policy;
 pub mod preflight;
 pub mod render;
 pub mod resolve;

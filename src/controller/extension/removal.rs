@@ -9,12 +9,14 @@ use kube::runtime::events::EventType;
 use olm_api::conditions::{reasons, types};
 use olm_api::{ClusterExtension, keys};
 use olm_core::error::Chain;
+use olm_core::policy::removal_hold;
 use olm_core::revision::named_account;
-use olm_core::status::{find, uninstalling};
+use olm_core::status::{find, removal_held, uninstalling};
 
 use super::certificates::owner;
 use super::error::ExtensionError;
 use super::{Context, set_finalizers, write_status};
+use crate::backoff::resync;
 use crate::objectset::{Teardown, teardown_extension};
 
 /// The finalizers that hold an extension until it is removed; the second is upstream's.
@@ -37,6 +39,10 @@ pub(super) async fn remove(
     {
         // What is left is somebody else's.
         return Ok(Action::await_change());
+    }
+    if let Some(what) = removal_hold(&extension.name_any(), extension.annotations()) {
+        hold(extension, ctx, what).await?;
+        return Ok(Action::requeue(resync()));
     }
     let failed = |cause| ExtensionError::Finalizer {
         finalizer: keys::finalizer::CLEANUP_UNPACK_CACHE,
@@ -88,6 +94,21 @@ async fn report(
         extension.metadata.generation,
         Timestamp::now(),
     );
+    write_status(ctx, extension, status).await
+}
+
+/// Says in `Ready` and an Event why nothing is removed.
+async fn hold(
+    extension: &ClusterExtension,
+    ctx: &Context,
+    what: String,
+) -> Result<(), ExtensionError> {
+    let mut status = extension.status.clone().unwrap_or_default();
+    let generation = extension.metadata.generation;
+    if removal_held(&what).put(&mut status.conditions, generation, Timestamp::now()) {
+        ctx.tell(extension, EventType::Warning, "RemovalHeld", what)
+            .await;
+    }
     write_status(ctx, extension, status).await
 }
 

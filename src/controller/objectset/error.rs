@@ -7,6 +7,17 @@ use olm_core::revision::IdentityError;
 use crate::account::AccountError;
 use crate::apply::{Answer, ApplyError};
 
+/// Why content in a Secret cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RefError {
+    /// It is not there, or is not what a revision stores: asking again changes nothing.
+    #[error("{0}")]
+    Lost(String),
+    /// The Secret could not be read; it may well be there.
+    #[error("{0}")]
+    Unread(String),
+}
+
 /// Why a pass over a ClusterObjectSet ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectSetError {
@@ -19,13 +30,13 @@ pub enum ObjectSetError {
     /// Applying or removing its objects failed.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// A referenced Secret cannot be read.
+    /// Content in a referenced Secret cannot be had.
     #[error("resolving ref in phase {phase:?}: {cause}")]
     Ref {
         /// Name of the phase.
         phase: String,
         /// What is wrong.
-        cause: String,
+        cause: RefError,
     },
     /// Referenced Secrets can be changed, or were.
     #[error("{0}")]
