@@ -22,6 +22,7 @@ const WAITING: usize = 64;
 
 /// Requests to registries, at most one an extension.
 pub struct Pulls<T> {
+    patience: Duration,
     under_way: Mutex<HashMap<String, UnderWay<T>>>,
     registries: Mutex<HashMap<String, Arc<Semaphore>>>,
     ended: mpsc::Sender<String>,
@@ -52,6 +53,7 @@ impl<T: Send + 'static> Pulls<T> {
     /// `ended` is told of the extensions whose pull has ended after their pass did.
     pub fn new(ended: mpsc::Sender<String>) -> Self {
         Self {
+            patience: PATIENCE,
             under_way: Mutex::default(),
             registries: Mutex::default(),
             ended,
@@ -71,7 +73,7 @@ impl<T: Send + 'static> Pulls<T> {
             Some(pull) => (pull, true),
             None => (self.begin(image, registry, work), false),
         };
-        match tokio::time::timeout(PATIENCE, &mut pull.end).await {
+        match tokio::time::timeout(self.patience, &mut pull.end).await {
             Ok(Ok(answer)) => return Some(answer),
             Ok(Err(error)) => return Some(Err(PullError::Store(std::io::Error::other(error)))),
             Err(_) => {}
@@ -152,22 +154,29 @@ mod tests {
 
     use super::*;
 
+    fn pulls(ended: mpsc::Sender<String>) -> Pulls<u8> {
+        Pulls {
+            patience: Duration::from_millis(50),
+            ..Pulls::new(ended)
+        }
+    }
+
     async fn never() -> Answer<u8> {
         std::future::pending().await
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_short_pull_ends_in_its_pass() {
         let (ended, _) = super::ended();
-        let pulls = Pulls::new(ended);
+        let pulls = pulls(ended);
         let got = pulls.wait("e", "i", "r", async { Ok(1) }).await;
         assert_eq!(got.unwrap().unwrap(), 1);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_long_pull_goes_on_and_calls_at_its_end() {
         let (ended, mut called) = super::ended();
-        let pulls = Pulls::new(ended);
+        let pulls = pulls(ended);
         let (finish, finished) = oneshot::channel();
         let work = async { Ok(finished.await.unwrap()) };
         assert!(pulls.wait("e", "i", "r", work).await.is_none());
@@ -178,10 +187,10 @@ mod tests {
         assert_eq!(got.unwrap().unwrap(), 2);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn another_image_ends_the_pull_of_the_first() {
         let (ended, _) = super::ended();
-        let pulls = Pulls::new(ended);
+        let pulls = pulls(ended);
         let (held, dropped) = oneshot::channel::<()>();
         let work = async move {
             let _held = held;
@@ -193,10 +202,10 @@ mod tests {
         assert!(dropped.await.is_err());
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_registry_that_stalls_holds_up_its_own_images_only() {
         let (ended, _) = super::ended();
-        let pulls = Pulls::new(ended);
+        let pulls = pulls(ended);
         for extension in ["a", "b", "c", "d"] {
             assert!(pulls.wait(extension, "i", "slow", never()).await.is_none());
         }

@@ -7,6 +7,8 @@ mod catalog;
 mod configuration;
 mod constraints;
 mod crash;
+mod data;
+mod dead_ends;
 mod gate;
 mod halves;
 mod identity;
