@@ -14,6 +14,7 @@ mod install;
 mod objectset;
 mod optional;
 mod plugin;
+mod proxy;
 mod registry;
 mod render;
 mod silence;
