@@ -10,6 +10,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 
 use crate::paths;
+use crate::proxy::Proxy;
 
 const START: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
@@ -248,6 +249,21 @@ pub struct Controller {
 impl Controller {
     /// Starts the controller on `plane` and waits until it is ready.
     pub fn start(plane: &ControlPlane, options: ControllerOptions) -> Self {
+        let server = Server::of(plane);
+        Self::start_at(plane, &server, options)
+    }
+
+    /// The same, but the controller reaches the API server through `proxy` only, also after a
+    /// restart.
+    pub fn start_through(plane: &ControlPlane, proxy: &Proxy, options: ControllerOptions) -> Self {
+        let server = Server {
+            url: proxy.url(),
+            ca_file: None,
+        };
+        Self::start_at(plane, &server, options)
+    }
+
+    fn start_at(plane: &ControlPlane, server: &Server, options: ControllerOptions) -> Self {
         let name = if options.name.is_empty() {
             "controller"
         } else {
@@ -255,7 +271,7 @@ impl Controller {
         };
         let dir = plane.addresses.dir.join(format!("{name}-state"));
         std::fs::create_dir_all(&dir).expect("a folder for the controller");
-        let kubeconfig = controller_kubeconfig(plane, &dir);
+        let kubeconfig = controller_kubeconfig(plane, server, &dir);
         let process = Self::spawn(plane, &dir, &kubeconfig, &options);
         let mut controller = Self {
             process,
@@ -416,9 +432,34 @@ impl Drop for Controller {
     }
 }
 
+/// Where an API server is reached.
+struct Server {
+    url: String,
+    ca_file: Option<PathBuf>,
+}
+
+impl Server {
+    fn of(plane: &ControlPlane) -> Self {
+        Self {
+            url: plane.addresses.api_server.clone(),
+            ca_file: Some(plane.addresses.ca_file.clone()),
+        }
+    }
+}
+
+/// Returns a client that acts as the controller's account, through `proxy`.
+pub async fn client_through(plane: &ControlPlane, proxy: &Proxy) -> kube::Client {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Server {
+        url: proxy.url(),
+        ca_file: None,
+    };
+    client_from(&controller_kubeconfig(plane, &server, dir.path())).await
+}
+
 /// Writes a kubeconfig with a token of the controller's own account, so that it runs with the
 /// rights of `config/rbac` and never as the administrator.
-fn controller_kubeconfig(plane: &ControlPlane, dir: &Path) -> PathBuf {
+fn controller_kubeconfig(plane: &ControlPlane, server: &Server, dir: &Path) -> PathBuf {
     let token = plane.kubectl(&[
         "create",
         "token",
@@ -433,8 +474,8 @@ fn controller_kubeconfig(plane: &ControlPlane, dir: &Path) -> PathBuf {
         "current-context": "controller",
         "contexts": [{"name": "controller", "context": {"cluster": "local", "user": "controller"}}],
         "clusters": [{"name": "local", "cluster": {
-            "server": plane.addresses.api_server,
-            "certificate-authority": plane.addresses.ca_file,
+            "server": server.url,
+            "certificate-authority": server.ca_file,
         }}],
         "users": [{"name": "controller", "user": {"token": token.trim()}}],
     });

@@ -16,6 +16,7 @@ mod install;
 mod objectset;
 mod optional;
 mod plugin;
+mod proxy;
 mod registry;
 mod render;
 mod silence;

@@ -1,0 +1,401 @@
+//! An HTTP proxy before the real API server that does to chosen requests what a network, a load
+//! balancer or an overloaded server does.
+//!
+//! It speaks plain HTTP on a loopback address to the client and TLS to the API server, and passes
+//! on whatever the client sends, its token and impersonation included. [`Rule`]s, which come and go
+//! while it runs, say which requests are struck. No two requests share a connection to the API server
+//! at a time, so that one that is held back holds no other.
+//!
+//! ```text
+//! let proxy = Proxy::start(plane);
+//! let controller = Controller::start_through(plane, &proxy, options);
+//! let rule = proxy.fail(Rule::get("secrets").named("x-1-*").status(500).times(1));
+//! // ...
+//! assert_eq!(proxy.strikes(rule), 1);
+//! ```
+
+mod rule;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _, stream};
+use http::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderMap, RETRY_AFTER, TRANSFER_ENCODING};
+use http::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use self::rule::Fault;
+pub use self::rule::{Asked, Rule};
+use crate::cluster::ControlPlane;
+
+/// Largest request that is passed on.
+const LARGEST: usize = 16 << 20;
+/// How soon a taken away rule lets go what it holds back.
+const TICK: Duration = Duration::from_millis(10);
+/// What a watch may report while its events are held back.
+const HELD_CHUNKS: usize = 4096;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// What becomes of a request; `Err` ends the connection without an answer.
+type Answer = Result<Response<Body>, Failure>;
+
+/// The proxy; it ends, and cuts all connections, when it is dropped.
+pub struct Proxy {
+    address: SocketAddr,
+    rules: Arc<Rules>,
+    /// Its own, so that a test that blocks its threads does not hold the proxy.
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+/// Names a rule that was given to [`Proxy::fail`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RuleId(usize);
+
+impl Proxy {
+    /// Starts a proxy before the API server of `plane`.
+    pub fn start(plane: &ControlPlane) -> Self {
+        // Several may install it; the first wins.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let ca = std::fs::read(&plane.addresses.ca_file).expect("the cluster has a CA");
+        let certificates = reqwest::Certificate::from_pem_bundle(&ca).expect("a PEM file");
+        let client = reqwest::Client::builder()
+            .tls_certs_only(certificates)
+            .http1_only()
+            .no_gzip()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .expect("a client");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.set_nonblocking(true).expect("a socket of ours");
+        let rules = Arc::new(Rules::default());
+        let handler = Handler {
+            client,
+            server: plane.addresses.api_server.clone(),
+            rules: Arc::clone(&rules),
+        };
+        let address = listener.local_addr().expect("it is bound");
+        runtime.spawn(serve(listener, Arc::new(handler)));
+        Self {
+            address,
+            rules,
+            runtime: Some(runtime),
+        }
+    }
+
+    /// Returns the URL of the API server behind the proxy.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Adds a rule. Of several that are about a request the first that strikes counts.
+    pub fn fail(&self, rule: Rule) -> RuleId {
+        let mut rules = self.rules.lock();
+        rules.last += 1;
+        let id = RuleId(rules.last);
+        rules.installed.insert(id, rule);
+        id
+    }
+
+    /// Takes a rule away; what it holds back goes on.
+    pub fn stop(&self, rule: RuleId) {
+        self.rules.lock().installed.remove(&rule);
+    }
+
+    /// Takes all rules away.
+    pub fn clear(&self) {
+        self.rules.lock().installed.clear();
+    }
+
+    /// Returns how often a rule has struck, also one that was taken away.
+    pub fn strikes(&self, rule: RuleId) -> u64 {
+        self.rules.lock().strikes.get(&rule).copied().unwrap_or(0)
+    }
+
+    /// Returns how many faults were injected, by kind.
+    pub fn injected(&self) -> BTreeMap<String, u64> {
+        self.rules.lock().injected.clone()
+    }
+
+    /// Returns which requests were struck, and by what, in order.
+    pub fn log(&self) -> Vec<String> {
+        self.rules.lock().log.clone()
+    }
+
+    /// Returns how many requests came.
+    pub fn requests(&self) -> u64 {
+        self.rules.lock().requests
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[derive(Default)]
+struct Rules(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    last: usize,
+    installed: BTreeMap<RuleId, Rule>,
+    strikes: BTreeMap<RuleId, u64>,
+    injected: BTreeMap<String, u64>,
+    log: Vec<String>,
+    requests: u64,
+}
+
+impl Rules {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what happens to a request.
+    fn decide(&self, asked: &Asked) -> Option<Fault> {
+        let mut state = self.lock();
+        state.requests += 1;
+        let struck = state.installed.iter_mut().find_map(|(id, rule)| {
+            let whole = !matches!(rule.fault(), Fault::LateEvents(_));
+            (whole && rule.is_about(asked) && rule.strikes()).then(|| (*id, rule.fault()))
+        });
+        let (id, fault) = struck?;
+        state.count(id, fault, asked);
+        Some(fault)
+    }
+
+    /// Returns the rule that holds back what a watch reports, and for how long.
+    fn delay(&self, asked: &Asked) -> Option<(RuleId, Duration)> {
+        let state = self.lock();
+        let mut installed = state.installed.iter();
+        installed.find_map(|(id, rule)| match rule.fault() {
+            Fault::LateEvents(time) if rule.is_about(asked) => Some((*id, time)),
+            _ => None,
+        })
+    }
+}
+
+impl State {
+    fn count(&mut self, id: RuleId, fault: Fault, asked: &Asked) {
+        *self.strikes.entry(id).or_default() += 1;
+        *self.injected.entry(fault.kind()).or_default() += 1;
+        self.log.push(format!("{}: {asked}", fault.kind()));
+    }
+}
+
+async fn serve(listener: TcpListener, handler: Arc<Handler>) {
+    let listener = tokio::net::TcpListener::from_std(listener).expect("a socket of ours");
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(TICK).await;
+            continue;
+        };
+        let handler = Arc::clone(&handler);
+        tokio::spawn(async move {
+            let service = tower::service_fn(move |request: Request<_>| {
+                Arc::clone(&handler).handle(request.map(Body::new))
+            });
+            let service = TowerToHyperService::new(service);
+            let server = Builder::new(TokioExecutor::new()).http1_only();
+            // A client that breaks off, or whom we cut off, is as it should be.
+            drop(server.serve_connection(TokioIo::new(stream), service).await);
+        });
+    }
+}
+
+struct Handler {
+    client: reqwest::Client,
+    server: String,
+    rules: Arc<Rules>,
+}
+
+impl Handler {
+    fn handle(
+        self: Arc<Self>,
+        request: Request<Body>,
+    ) -> BoxFuture<'static, io::Result<Response<Body>>> {
+        async move { self.answer(request).await.map_err(io::Error::other) }.boxed()
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Answer {
+        let user = request.headers().get("impersonate-user");
+        let user = user.and_then(|user| user.to_str().ok()).unwrap_or_default();
+        let asked = Asked::new(request.method(), request.uri(), user);
+        let fault = self.rules.decide(&asked);
+        match fault {
+            Some(Fault::Status(code, retry_after)) => return Ok(status(code, retry_after, &asked)),
+            Some(Fault::Silence(time)) => {
+                tokio::time::sleep(time).await;
+                return Err("silence".into());
+            }
+            _ => {}
+        }
+        let answer = self.forward(request).await?;
+        match fault {
+            Some(Fault::Unanswered(time)) => {
+                // Its end is its being carried out.
+                let _ = answer.bytes().await;
+                tokio::time::sleep(time).await;
+                Err("silence".into())
+            }
+            Some(Fault::Cut) => Ok(cut(answer, asked.verb == "watch").await?),
+            Some(Fault::Late(time)) => {
+                tokio::time::sleep(time).await;
+                Ok(passed_on(answer))
+            }
+            _ if asked.verb == "watch" => Ok(self.watched(answer, asked)),
+            _ => Ok(passed_on(answer)),
+        }
+    }
+
+    async fn forward(&self, request: Request<Body>) -> Result<reqwest::Response, Failure> {
+        let (head, body) = request.into_parts();
+        let body = axum::body::to_bytes(body, LARGEST).await?;
+        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut headers = head.headers;
+        headers.remove(HOST);
+        without_hops(&mut headers);
+        let request = self
+            .client
+            .request(head.method, format!("{}{path}", self.server))
+            .headers(headers)
+            .body(body);
+        Ok(request.send().await?)
+    }
+
+    /// Passes a watch on, chunk by chunk, each as late as the rules of its time say.
+    fn watched(&self, answer: reqwest::Response, asked: Asked) -> Response<Body> {
+        let (head, body) = parts(answer);
+        let (chunks, held) = mpsc::channel(HELD_CHUNKS);
+        tokio::spawn(async move {
+            let mut body = body;
+            loop {
+                let chunk = tokio::select! {
+                    chunk = body.next() => chunk,
+                    () = chunks.closed() => return,
+                };
+                let Some(chunk) = chunk else { return };
+                if chunks.send((Instant::now(), chunk)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let rules = Arc::clone(&self.rules);
+        let late = stream::unfold((held, rules, asked), |(mut held, rules, asked)| async {
+            let (came, chunk) = held.recv().await?;
+            wait_for(came, &rules, &asked).await;
+            Some((chunk, (held, rules, asked)))
+        });
+        Response::from_parts(head, Body::from_stream(late))
+    }
+}
+
+/// Waits as long as a rule holds back what came at `came`.
+async fn wait_for(came: Instant, rules: &Rules, asked: &Asked) {
+    let mut counted = false;
+    while let Some((id, time)) = rules.delay(asked) {
+        if !std::mem::replace(&mut counted, true) {
+            rules.lock().count(id, Fault::LateEvents(time), asked);
+        }
+        if came.elapsed() >= time {
+            return;
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+type Chunks = std::pin::Pin<Box<dyn futures::Stream<Item = reqwest::Result<Bytes>> + Send>>;
+
+fn parts(answer: reqwest::Response) -> (http::response::Parts, Chunks) {
+    let mut response = Response::new(());
+    *response.status_mut() = answer.status();
+    *response.headers_mut() = answer.headers().clone();
+    without_hops(response.headers_mut());
+    let (head, ()) = response.into_parts();
+    (head, answer.bytes_stream().boxed())
+}
+
+fn passed_on(answer: reqwest::Response) -> Response<Body> {
+    let (head, body) = parts(answer);
+    Response::from_parts(head, Body::from_stream(body))
+}
+
+/// Cuts an answer in the middle: a watch within its first chunk, everything else at half its length.
+async fn cut(answer: reqwest::Response, watches: bool) -> Answer {
+    let (head, mut body) = parts(answer);
+    let whole = if watches {
+        body.next().await.transpose()?.unwrap_or_default()
+    } else {
+        let mut whole = Vec::new();
+        while let Some(chunk) = body.next().await {
+            whole.extend_from_slice(&chunk?);
+        }
+        whole.into()
+    };
+    let half = whole.slice(..whole.len() / 2);
+    let first = stream::once(async move { Ok(half) });
+    let then = stream::once(async {
+        // The half is on its way before the end is.
+        tokio::time::sleep(TICK).await;
+        Err(io::Error::other("cut"))
+    });
+    Ok(Response::from_parts(
+        head,
+        Body::from_stream(first.chain(then)),
+    ))
+}
+
+/// Removes what is said between two neighbours only.
+fn without_hops(headers: &mut HeaderMap) {
+    for hop in [CONNECTION, TRANSFER_ENCODING] {
+        headers.remove(hop);
+    }
+}
+
+/// Answers as the API server does when it refuses.
+fn status(code: u16, retry_after: Option<u32>, asked: &Asked) -> Response<Body> {
+    let reason = match code {
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "Conflict",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "InternalError",
+    };
+    let details = retry_after.map(|seconds| json!({"retryAfterSeconds": seconds}));
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": format!("injected: {asked}"), "reason": reason, "details": details,
+        "code": code,
+    })
+    .to_string();
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(code).expect("a status");
+    let headers = response.headers_mut();
+    headers.insert(
+        CONTENT_TYPE,
+        http::HeaderValue::from_static("application/json"),
+    );
+    if let Some(seconds) = retry_after {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}

@@ -1,0 +1,427 @@
+//! What a client asks of the API server, which of it a rule strikes, and what happens to it then.
+
+use std::time::Duration;
+
+use http::Method;
+
+use crate::random::Random;
+
+/// A request in Kubernetes' words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    pub verb: &'static str,
+    /// Plural of the kind; empty for discovery and the like.
+    pub resource: String,
+    /// Namespace in the path.
+    pub namespace: String,
+    /// Name in the path.
+    pub name: String,
+    /// Subresource.
+    pub subresource: String,
+    /// The path.
+    pub path: String,
+    /// The query, as it is sent.
+    pub query: String,
+    /// `Impersonate-User`; empty for the controller itself.
+    pub user: String,
+}
+
+impl Asked {
+    pub(super) fn new(method: &Method, uri: &http::Uri, user: &str) -> Self {
+        let (path, query) = (uri.path(), uri.query().unwrap_or_default());
+        let words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
+        let mut words = match words[..] {
+            ["api", _, ref rest @ ..] | ["apis", _, _, ref rest @ ..] => rest.to_vec(),
+            _ => Vec::new(),
+        };
+        let about_namespace = matches!(words[..], ["namespaces", _, "status" | "finalize"]);
+        let mut namespace = "";
+        if words.len() > 2 && words[0] == "namespaces" && !about_namespace {
+            namespace = words[1];
+            words.drain(..2);
+        }
+        let word = |index: usize| words.get(index).copied().unwrap_or_default().to_owned();
+        let (resource, name) = (word(0), word(1));
+        let watches = query
+            .split('&')
+            .any(|pair| matches!(pair, "watch=true" | "watch=1"));
+        let verb = match (method.as_str(), name.is_empty()) {
+            ("GET", _) if watches => "watch",
+            ("GET", true) if !resource.is_empty() => "list",
+            ("GET" | "HEAD", _) => "get",
+            ("POST", _) => "create",
+            ("PUT", _) => "update",
+            ("PATCH", _) => "patch",
+            ("DELETE", true) => "deletecollection",
+            ("DELETE", false) => "delete",
+            _ => "other",
+        };
+        Self {
+            verb,
+            resource,
+            namespace: namespace.to_owned(),
+            name,
+            subresource: word(2),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            user: user.to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Asked {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "{} {}", self.verb, self.path)?;
+        if !self.user.is_empty() {
+            write!(to, " as {}", self.user)?;
+        }
+        Ok(())
+    }
+}
+
+/// What happens to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It never reaches the API server; this is the answer.
+    Status(u16, Option<u32>),
+    /// It is carried out; its answer ends in the middle.
+    Cut,
+    /// It never reaches the API server; after a while the connection ends.
+    Silence(Duration),
+    /// It is carried out, and nobody hears of it; after a while the connection ends.
+    Unanswered(Duration),
+    /// It is carried out; its answer comes late.
+    Late(Duration),
+    /// Everything that a watch reports comes late.
+    LateEvents(Duration),
+}
+
+impl Fault {
+    pub(super) fn kind(self) -> String {
+        match self {
+            Self::Status(code, _) => return code.to_string(),
+            Self::Cut => "cut",
+            Self::Silence(_) => "silence",
+            Self::Unanswered(_) => "unanswered",
+            Self::Late(_) => "late answer",
+            Self::LateEvents(_) => "late events",
+        }
+        .to_owned()
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Scope {
+    Always,
+    Next(u64),
+    Share(u64, Random),
+}
+
+/// Which requests are struck, by what, and how often. Without more, all of them are answered 500.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    verbs: &'static [&'static str],
+    resource: String,
+    namespace: Option<String>,
+    name: Option<String>,
+    subresource: Option<String>,
+    path: Option<String>,
+    query: Option<String>,
+    user: Option<String>,
+    fault: Fault,
+    scope: Scope,
+}
+
+/// Makes a constructor for one verb.
+macro_rules! verbs {
+    ($($verb:ident $text:literal,)*) => { $(
+        #[doc = concat!("Strikes requests to `", $text, "` this resource.")]
+        pub fn $verb(resource: &str) -> Self {
+            Self::on(&[$text], resource)
+        }
+    )* };
+}
+
+impl Rule {
+    verbs! {
+        get "get", list "list", watch "watch", create "create", update "update", patch "patch",
+        delete "delete",
+    }
+
+    /// Strikes every request.
+    pub fn any() -> Self {
+        Self::on(&[], "")
+    }
+
+    /// Strikes whatever changes something.
+    pub fn writes() -> Self {
+        Self::on(
+            &["create", "update", "patch", "delete", "deletecollection"],
+            "",
+        )
+    }
+
+    /// Strikes requests of these verbs (of any, if there are none) about this resource (any, if it is
+    /// empty).
+    pub fn on(verbs: &'static [&'static str], resource: &str) -> Self {
+        Self {
+            verbs,
+            resource: resource.to_owned(),
+            namespace: None,
+            name: None,
+            subresource: None,
+            path: None,
+            query: None,
+            user: None,
+            fault: Fault::Status(500, None),
+            scope: Scope::Always,
+        }
+    }
+
+    /// Only about objects in this namespace.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Only about the object of this name; an ending `*` stands for the rest of a name.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Only about this subresource; `""` is the object itself.
+    #[must_use]
+    pub fn subresource(mut self, subresource: &str) -> Self {
+        self.subresource = Some(subresource.to_owned());
+        self
+    }
+
+    /// Only below this path.
+    #[must_use]
+    pub fn path(mut self, path: &str) -> Self {
+        self.path = Some(path.to_owned());
+        self
+    }
+
+    /// Only with this text in the query, as it is sent (`labelSelector=a%3Db`).
+    #[must_use]
+    pub fn query(mut self, text: &str) -> Self {
+        self.query = Some(text.to_owned());
+        self
+    }
+
+    /// Only requests that impersonate this user; `""` are the controller's own.
+    #[must_use]
+    pub fn user(mut self, user: &str) -> Self {
+        self.user = Some(user.to_owned());
+        self
+    }
+
+    /// Answers with this status, without asking the API server.
+    #[must_use]
+    pub fn status(mut self, code: u16) -> Self {
+        self.fault = Fault::Status(code, (code == 429).then_some(1));
+        self
+    }
+
+    /// Answers 429 and asks to come back after so many seconds.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.fault = Fault::Status(429, Some(seconds));
+        self
+    }
+
+    /// Lets the API server carry the request out, and cuts the answer in the middle: of a watch, its
+    /// first event.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        self.fault = Fault::Cut;
+        self
+    }
+
+    /// Says nothing for so long and ends the connection; the API server does not see the request.
+    #[must_use]
+    pub fn silent(mut self, time: Duration) -> Self {
+        self.fault = Fault::Silence(time);
+        self
+    }
+
+    /// The same, but the API server carries the request out.
+    #[must_use]
+    pub fn unanswered(mut self, time: Duration) -> Self {
+        self.fault = Fault::Unanswered(time);
+        self
+    }
+
+    /// Holds the answer back for so long.
+    #[must_use]
+    pub fn late(mut self, time: Duration) -> Self {
+        self.fault = Fault::Late(time);
+        self
+    }
+
+    /// Holds back for so long whatever a watch reports, also one that is open already, until the rule
+    /// is taken away. The order stays.
+    #[must_use]
+    pub fn late_events(mut self, time: Duration) -> Self {
+        self.fault = Fault::LateEvents(time);
+        self
+    }
+
+    /// Only the next so many requests.
+    #[must_use]
+    pub fn times(mut self, count: u64) -> Self {
+        self.scope = Scope::Next(count);
+        self
+    }
+
+    /// Only so many of a thousand requests, chosen from `seed`.
+    #[must_use]
+    pub fn per_mille(mut self, share: u64, seed: u64) -> Self {
+        self.scope = Scope::Share(share, Random::new(seed));
+        self
+    }
+
+    pub(super) fn fault(&self) -> Fault {
+        self.fault
+    }
+
+    pub(super) fn is_about(&self, asked: &Asked) -> bool {
+        let is = |wanted: &Option<String>, found: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == found)
+        };
+        let is_named = match self
+            .name
+            .as_deref()
+            .map(|name| (name, name.strip_suffix('*')))
+        {
+            None => true,
+            Some((_, Some(start))) => asked.name.starts_with(start),
+            Some((name, None)) => asked.name == name,
+        };
+        (self.verbs.is_empty() || self.verbs.contains(&asked.verb))
+            && (self.resource.is_empty() || self.resource == asked.resource)
+            && is(&self.namespace, &asked.namespace)
+            && is_named
+            && is(&self.subresource, &asked.subresource)
+            && is(&self.user, &asked.user)
+            && self
+                .path
+                .as_ref()
+                .is_none_or(|path| asked.path.starts_with(path))
+            && self
+                .query
+                .as_ref()
+                .is_none_or(|text| asked.query.contains(text))
+    }
+
+    /// Says whether the rule strikes a request it is about; counts down or draws.
+    pub(super) fn strikes(&mut self) -> bool {
+        match &mut self.scope {
+            Scope::Always => true,
+            Scope::Next(0) => false,
+            Scope::Next(left) => {
+                *left -= 1;
+                true
+            }
+            Scope::Share(share, random) => random.per_mille(*share),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(method: &str, uri: &str) -> Asked {
+        let method = method.parse().expect("a method");
+        Asked::new(&method, &uri.parse().expect("a URI"), "someone")
+    }
+
+    #[test]
+    fn requests_are_named_as_kubernetes_names_them() {
+        let cases = [
+            ("GET", "/api/v1/namespaces/n/secrets/s", "get secrets n s "),
+            ("GET", "/api/v1/secrets?limit=5", "list secrets   "),
+            ("GET", "/api/v1/secrets?a=b&watch=true", "watch secrets   "),
+            ("POST", "/api/v1/namespaces/n/secrets", "create secrets n  "),
+            (
+                "PUT",
+                "/apis/g/v1/things/t/status",
+                "update things  t status",
+            ),
+            (
+                "PATCH",
+                "/apis/g/v1/namespaces/n/things/t",
+                "patch things n t ",
+            ),
+            ("DELETE", "/apis/g/v1/things/t", "delete things  t "),
+            ("DELETE", "/apis/g/v1/things", "deletecollection things   "),
+            ("GET", "/api/v1/namespaces/n", "get namespaces  n "),
+            (
+                "PUT",
+                "/api/v1/namespaces/n/finalize",
+                "update namespaces  n finalize",
+            ),
+            ("GET", "/apis", "get    "),
+            ("GET", "/version", "get    "),
+        ];
+        for (method, uri, words) in cases {
+            let found = asked(method, uri);
+            let Asked {
+                verb,
+                resource,
+                namespace,
+                name,
+                subresource,
+                ..
+            } = &found;
+            let found = format!("{verb} {resource} {namespace} {name} {subresource}");
+            assert_eq!(found, words, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn a_rule_is_about_what_it_names_and_nothing_else() {
+        let secret = asked(
+            "GET",
+            "/api/v1/namespaces/n/secrets/x-1-a?resourceVersion=0",
+        );
+        let rules = [
+            (Rule::any(), true),
+            (Rule::get("secrets"), true),
+            (Rule::get("configmaps"), false),
+            (Rule::list("secrets"), false),
+            (Rule::writes(), false),
+            (Rule::get("secrets").in_namespace("n").named("x-1-a"), true),
+            (Rule::get("secrets").in_namespace("m"), false),
+            (Rule::get("secrets").named("x-1-*"), true),
+            (Rule::get("secrets").named("x-2-*"), false),
+            (Rule::get("secrets").named("x-1"), false),
+            (Rule::any().subresource(""), true),
+            (Rule::any().subresource("status"), false),
+            (Rule::any().path("/api/v1"), true),
+            (Rule::any().path("/apis"), false),
+            (Rule::any().query("resourceVersion=0"), true),
+            (Rule::any().query("watch"), false),
+            (Rule::any().user("someone"), true),
+            (Rule::any().user(""), false),
+        ];
+        for (rule, expected) in rules {
+            assert_eq!(rule.is_about(&secret), expected, "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn a_rule_strikes_as_often_as_it_says() {
+        let strikes = |mut rule: Rule| (0..1000).filter(|_| rule.strikes()).count();
+        assert_eq!(strikes(Rule::any()), 1000);
+        assert_eq!(strikes(Rule::any().times(3)), 3);
+        let share = strikes(Rule::any().per_mille(50, 7));
+        assert!((20..100).contains(&share), "{share}");
+    }
+}

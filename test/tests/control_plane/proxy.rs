@@ -1,0 +1,176 @@
+//! The fault-injecting proxy itself: a rule strikes what it names, and only that.
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
+use olm_test::cluster::{self, CONTROLLER_ACCOUNT, SYSTEM_NAMESPACE};
+use olm_test::proxy::{Proxy, Rule};
+use olm_test::wait;
+use serde_json::json;
+
+const SOON: Duration = Duration::from_secs(10);
+const SHORT: Duration = Duration::from_millis(300);
+
+struct Stage {
+    proxy: Proxy,
+    client: kube::Client,
+    /// The administrator's, past the proxy.
+    direct: kube::Client,
+}
+
+impl Stage {
+    async fn set() -> Self {
+        let cluster = cluster::shared().await;
+        let plane = cluster.plane;
+        let proxy = Proxy::start(plane);
+        let client = cluster::client_through(plane, &proxy).await;
+        Self {
+            proxy,
+            client,
+            direct: cluster.client,
+        }
+    }
+
+    fn secrets(client: &kube::Client) -> Api<Secret> {
+        Api::namespaced(client.clone(), SYSTEM_NAMESPACE)
+    }
+
+    /// Reads a Secret that is not there; returns the code of the answer.
+    async fn read(&self, name: &str) -> u16 {
+        match Self::secrets(&self.client).get(name).await {
+            Err(kube::Error::Api(status)) => status.code,
+            other => panic!("not an answer of an API server: {other:?}"),
+        }
+    }
+}
+
+fn secret(name: &str) -> Secret {
+    serde_json::from_value(json!({"metadata": {"name": name}})).expect("a Secret")
+}
+
+async fn delete(secrets: &Api<Secret>, name: &str) {
+    let deleted = secrets.delete(name, &DeleteParams::default()).await;
+    drop(deleted.expect("it is deleted"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_strikes_the_request_it_is_about_and_no_other() {
+    let stage = Stage::set().await;
+    let once = stage
+        .proxy
+        .fail(Rule::get("secrets").named("struck").status(500).times(1));
+    let busy = stage
+        .proxy
+        .fail(Rule::get("secrets").named("busy").retry_after(7));
+    assert_eq!(stage.read("other").await, 404);
+    assert_eq!(stage.read("struck").await, 500);
+    assert_eq!(stage.read("struck").await, 404);
+    assert_eq!(stage.read("busy").await, 429);
+    stage.proxy.stop(busy);
+    assert_eq!(stage.read("busy").await, 404);
+    assert_eq!(
+        (stage.proxy.strikes(once), stage.proxy.strikes(busy)),
+        (1, 1)
+    );
+    let injected = stage.proxy.injected();
+    assert_eq!(json!(injected), json!({"500": 1, "429": 1}));
+    assert_eq!(stage.proxy.requests(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_sees_who_asks() {
+    let stage = Stage::set().await;
+    let review = SelfSubjectReview::default();
+    let found = Api::<SelfSubjectReview>::all(stage.client.clone())
+        .create(&PostParams::default(), &review)
+        .await
+        .expect("anybody may ask who they are");
+    let user = found.status.and_then(|status| status.user_info);
+    assert_eq!(
+        user.and_then(|user| user.username),
+        Some(format!(
+            "system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}"
+        ))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_answer_ends_in_the_middle() {
+    let stage = Stage::set().await;
+    let secrets = Stage::secrets(&stage.client);
+    let cut = stage.proxy.fail(Rule::list("secrets").cut().times(1));
+    let listed = secrets.list(&ListParams::default()).await;
+    assert!(
+        !matches!(listed, Ok(_) | Err(kube::Error::Api(_))),
+        "{listed:?}"
+    );
+    assert_eq!(stage.proxy.strikes(cut), 1);
+    secrets.list(&ListParams::default()).await.expect("whole");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_ends_without_an_answer_and_the_request_is_carried_out_or_not() {
+    let stage = Stage::set().await;
+    let (asked, direct) = (Stage::secrets(&stage.client), Stage::secrets(&stage.direct));
+    for (name, rule, exists) in [
+        (
+            "proxy-silence",
+            Rule::create("secrets").silent(SHORT),
+            false,
+        ),
+        (
+            "proxy-unanswered",
+            Rule::create("secrets").unanswered(SHORT),
+            true,
+        ),
+    ] {
+        let rule = stage.proxy.fail(rule.times(1));
+        let started = Instant::now();
+        let created = asked.create(&PostParams::default(), &secret(name)).await;
+        assert!(
+            !matches!(created, Ok(_) | Err(kube::Error::Api(_))),
+            "{created:?}"
+        );
+        assert!(started.elapsed() >= SHORT);
+        assert_eq!(stage.proxy.strikes(rule), 1);
+        let found = direct.get_opt(name).await.expect("an answer");
+        assert_eq!(found.is_some(), exists, "{name}");
+        if exists {
+            delete(&direct, name).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_open_watch_reports_is_held_back_until_the_rule_goes() {
+    const NAME: &str = "proxy-watched";
+    let stage = Stage::set().await;
+    let direct = Stage::secrets(&stage.direct);
+    let only = WatchParams::default()
+        .fields(&format!("metadata.name={NAME}"))
+        .disable_bookmarks();
+    let secrets = Stage::secrets(&stage.client);
+    let watch = secrets.watch(&only, "0").await.expect("a watch");
+    let mut watch = std::pin::pin!(watch);
+    let hold = stage
+        .proxy
+        .fail(Rule::watch("secrets").late_events(Duration::from_hours(1)));
+    let created = direct.create(&PostParams::default(), &secret(NAME)).await;
+    created.expect("it is created");
+    wait::until("the event is held", SOON, || async {
+        let strikes = stage.proxy.strikes(hold);
+        (strikes == 1).then_some(()).ok_or(strikes)
+    })
+    .await;
+    let early = tokio::time::timeout(SHORT, watch.next()).await;
+    assert!(early.is_err(), "{early:?}");
+    stage.proxy.stop(hold);
+    let event = tokio::time::timeout(SOON, watch.next()).await;
+    let event = event.expect("it comes now");
+    assert!(matches!(event, Some(Ok(WatchEvent::Added(_)))), "{event:?}");
+    delete(&direct, NAME).await;
+}
