@@ -11,6 +11,8 @@ use super::*;
 use crate::auth::{Credential, SecretString};
 use crate::push::{BuiltImage, Compression, ImageBuilder, tar_of};
 
+mod redirects;
+
 struct Request {
     path: String,
     headers: BTreeMap<String, String>,
