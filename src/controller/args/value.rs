@@ -141,6 +141,15 @@ pub struct AccountName {
     pub name: String,
 }
 
+/// A Lease, written `<namespace>/<name>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseName {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
 /// A feature gate of upstream and whether it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeatureGate {
@@ -169,17 +178,29 @@ impl FromStr for AccountName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('/') {
-            Some((namespace, name))
-                if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
-            {
-                Ok(Self {
-                    namespace: namespace.to_owned(),
-                    name: name.to_owned(),
-                })
-            }
-            _ => Err("expected <namespace>/<name>".to_owned()),
+        let (namespace, name) = namespaced(text)?;
+        Ok(Self { namespace, name })
+    }
+}
+
+impl FromStr for LeaseName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (namespace, name) = namespaced(text)?;
+        Ok(Self { namespace, name })
+    }
+}
+
+/// Splits `<namespace>/<name>`.
+fn namespaced(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((namespace, name))
+            if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+        {
+            Ok((namespace.to_owned(), name.to_owned()))
         }
+        _ => Err("expected <namespace>/<name>".to_owned()),
     }
 }
 
