@@ -12,7 +12,7 @@ use crate::repository;
 const READ: [&str; 3] = ["get", "list", "watch"];
 
 /// Everything the controller may do cluster-wide beyond reading: group, resource, verb.
-const WRITES: [(&str, &str, &[&str]); 13] = [
+const WRITES: [(&str, &str, &[&str]); 14] = [
     (OLM, "clusterextensions", &["update", "patch"]),
     (OLM, "clusterextensions/status", &["update", "patch"]),
     (OLM, "clusterextensions/finalizers", &["update"]),
@@ -29,6 +29,7 @@ const WRITES: [(&str, &str, &[&str]); 13] = [
     // The right that the work is done with: as an account, never as itself.
     ("", "serviceaccounts", &["impersonate"]),
     ("authorization.k8s.io", "subjectaccessreviews", &["create"]),
+    ("authentication.k8s.io", "selfsubjectreviews", &["create"]),
     ("authentication.k8s.io", "tokenreviews", &["create"]),
     ("config.openshift.io", "clusteroperators", &["create"]),
 ];

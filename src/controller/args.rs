@@ -91,6 +91,16 @@ pub struct Args {
     #[arg(long)]
     pub default_service_account: Option<AccountName>,
 
+    /// What happens while the admission policies are not in force that ask whoever names an account
+    /// whether they may use it.
+    #[arg(long, value_enum, default_value_t = AccountPolicyChoice::Warn)]
+    pub account_policy: AccountPolicyChoice,
+
+    /// Accounts that nothing is installed with, as NAMESPACE/NAME or NAMESPACE/*, joined by commas;
+    /// by default those of kube-system and of the system namespace, but for the default account.
+    #[arg(long)]
+    pub forbidden_service_accounts: Option<AccountPatterns>,
+
     /// Whether the account an extension names is used.
     #[arg(long, value_enum, default_value_t = NamedAccount::Use)]
     pub named_service_account: NamedAccount,

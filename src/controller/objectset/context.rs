@@ -13,7 +13,7 @@ use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::revision::{Account, named_account};
 use tokio::time::Instant;
 
-use crate::account::Accounts;
+use crate::account::{Accounts, Guard};
 use crate::apply::{Kinds, Memo, Mode, Watches};
 use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
 use crate::telemetry::Metrics;
@@ -24,6 +24,8 @@ use super::missing::Missing;
 /// What flags decide about ClusterObjectSets.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Says which accounts may be acted as.
+    pub guard: Arc<Guard>,
     /// Namespace of the controller, where content Secrets are.
     pub system_namespace: String,
     /// `--default-service-account`.

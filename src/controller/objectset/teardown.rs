@@ -17,7 +17,7 @@ use olm_core::revision::{
 use olm_core::status::find;
 use tokio::time::Instant;
 
-use crate::account::AccountError;
+use crate::account::{AccountError, GuardError};
 use crate::apply::{Removed, Remover};
 use crate::backoff::resync;
 
@@ -165,7 +165,7 @@ async fn attempt(
     extension: &ExtensionState,
     orphans: bool,
 ) -> Result<Option<String>, ObjectSetError> {
-    let account = ctx.identity(set, extension)?;
+    let account = ctx.identity(set, extension).await?;
     ctx.accounts.require(&account).await?;
     let phases = content(ctx, set, &account).await?;
     if orphans {
@@ -324,13 +324,16 @@ async fn predecessor(
 
 fn is_identity_failure(err: &ObjectSetError) -> bool {
     match err {
-        ObjectSetError::Identity(_) => true,
+        ObjectSetError::Identity(_) | ObjectSetError::Guard(GuardError::Reserved(_)) => true,
         ObjectSetError::Account(err) => match err {
             AccountError::NotFound(_) | AccountError::Name(_) => true,
             AccountError::Lookup(_) => false,
         },
         ObjectSetError::Apply(err) => err.is_forbidden(),
-        ObjectSetError::Ref { .. } | ObjectSetError::Blocked(_) | ObjectSetError::Own(..) => false,
+        ObjectSetError::Guard(_)
+        | ObjectSetError::Ref { .. }
+        | ObjectSetError::Blocked(_)
+        | ObjectSetError::Own(..) => false,
     }
 }
 

@@ -7,7 +7,7 @@ use olm_test::scene::{ACCOUNT, Scene};
 use serde_json::json;
 
 /// What the controller writes with its own rights (applying.md 4.3).
-const ITS_OWN: [&str; 9] = [
+const ITS_OWN: [&str; 10] = [
     "clusterextensions",
     "clustercatalogs",
     "clusterobjectsets",
@@ -15,6 +15,7 @@ const ITS_OWN: [&str; 9] = [
     "events",
     "leases",
     "secrets",
+    "selfsubjectreviews",
     "subjectaccessreviews",
     "tokenreviews",
 ];
