@@ -295,6 +295,23 @@ mod tests {
         assert_eq!(Args::try_parse_from(args).unwrap().certificates(), want);
     }
 
+    // deploying.md 6.2
+    #[rstest]
+    #[case("kube-system/*,flux-system/boss", Some(2))]
+    #[case("kube-system/*, flux-system/boss", Some(2))]
+    #[case("", Some(0))]
+    #[case("kube-*/x", None)]
+    #[case("kube-system", None)]
+    fn forbidden_accounts_are_patterns_joined_by_commas(
+        #[case] text: &str,
+        #[case] count: Option<usize>,
+    ) {
+        let flag = format!("--forbidden-service-accounts={text}");
+        let args = Args::try_parse_from(["olm-controller", &flag]).ok();
+        let patterns = args.and_then(|args| args.forbidden_service_accounts);
+        assert_eq!(patterns.map(|patterns| patterns.0.len()), count);
+    }
+
     // applying.md k4
     #[test]
     fn certificate_without_key_is_refused() {
