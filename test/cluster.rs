@@ -144,6 +144,13 @@ impl ControlPlane {
             "crd",
             "--all",
         ]);
+        self.apply_policies();
+    }
+
+    /// Puts the policies of `config/policy` into force: who may name an account.
+    pub fn apply_policies(&self) {
+        let folder = path(&paths::repository().join("config/policy"));
+        self.kubectl(&["apply", "--server-side", "-k", &folder]);
     }
 
     /// Runs kubectl as the administrator and returns what it prints; panics when it fails.

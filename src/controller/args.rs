@@ -103,6 +103,16 @@ pub struct Args {
     #[arg(long)]
     pub default_service_account: Option<AccountName>,
 
+    /// What happens while the admission policies are not in force that ask whoever names an account
+    /// whether they may use it.
+    #[arg(long, value_enum, default_value_t = AccountPolicyChoice::Warn)]
+    pub account_policy: AccountPolicyChoice,
+
+    /// Accounts that nothing is installed with, as NAMESPACE/NAME or NAMESPACE/*, joined by commas;
+    /// by default those of kube-system and of the system namespace, but for the default account.
+    #[arg(long)]
+    pub forbidden_service_accounts: Option<AccountPatterns>,
+
     /// Whether the account an extension names is used.
     #[arg(long, value_enum, default_value_t = NamedAccount::Use)]
     pub named_service_account: NamedAccount,
@@ -356,6 +366,23 @@ mod tests {
     ) {
         let args = [&["olm-controller"], flags].concat();
         assert_eq!(Args::try_parse_from(args).unwrap().certificates(), want);
+    }
+
+    // deploying.md 6.2
+    #[rstest]
+    #[case("kube-system/*,flux-system/boss", Some(2))]
+    #[case("kube-system/*, flux-system/boss", Some(2))]
+    #[case("", Some(0))]
+    #[case("kube-*/x", None)]
+    #[case("kube-system", None)]
+    fn forbidden_accounts_are_patterns_joined_by_commas(
+        #[case] text: &str,
+        #[case] count: Option<usize>,
+    ) {
+        let flag = format!("--forbidden-service-accounts={text}");
+        let args = Args::try_parse_from(["olm-controller", &flag]).ok();
+        let patterns = args.and_then(|args| args.forbidden_service_accounts);
+        assert_eq!(patterns.map(|patterns| patterns.0.len()), count);
     }
 
     // applying.md k4

@@ -22,6 +22,7 @@ use kube::runtime::events::{Recorder, Reporter};
 use olm_api::keys;
 use olm_core::config::Features;
 use olm_core::error::Chain;
+use olm_core::guard::{AccountPattern, AccountPolicy, Reserved};
 use olm_core::render::CertificateSource;
 use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
@@ -32,9 +33,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::account::Guard;
 use crate::args::{
-    AccountAuth, Args, CatalogPolicy, Component, Listen, ManageClusterOperator, MissingKinds,
-    NamedAccount, UninstallFallback, UpgradePolicy, WebhookCertificates,
+    AccountAuth, AccountPolicyChoice, Args, CatalogPolicy, Component, Listen,
+    ManageClusterOperator, MissingKinds, NamedAccount, UninstallFallback, UpgradePolicy,
+    WebhookCertificates,
 };
 use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
 use crate::catalog::store::{Compression, Store};
@@ -325,7 +328,9 @@ impl Manager {
         );
         let (issuer, touched) = Issuer::new(client.clone(), self.args.namespace());
         let (ended, pulled) = extension::ended();
+        let guard = self.start_guard();
         let ctx = extension::Context {
+            guard: Arc::clone(&guard),
             surroundings,
             told: extension::Told::default(),
             settings: self.extension_settings(),
@@ -351,7 +356,7 @@ impl Manager {
         self.act("ClusterExtension controller", half, run);
         let (ctx, woken) = objectset::Context::new(
             client.clone(),
-            self.object_set_settings(),
+            self.object_set_settings(guard),
             Arc::new(self.metrics.clone()),
         );
         let run = objectset::run(Arc::new(ctx), woken, self.shutdown.clone());
@@ -397,9 +402,37 @@ impl Manager {
         }
     }
 
-    fn object_set_settings(&self) -> objectset::Settings {
+    /// Starts watching the policies on who may name an account.
+    fn start_guard(&mut self) -> Arc<Guard> {
+        let args = &self.args;
+        let reserved = Reserved {
+            patterns: match &args.forbidden_service_accounts {
+                Some(given) => given.0.clone(),
+                None => vec![
+                    AccountPattern::all_of("kube-system"),
+                    AccountPattern::all_of(args.namespace()),
+                ],
+            },
+            default: self.default_account(),
+        };
+        let decided = match args.account_policy {
+            AccountPolicyChoice::Require => AccountPolicy::Require,
+            AccountPolicyChoice::Warn => AccountPolicy::Warn,
+            AccountPolicyChoice::Off => AccountPolicy::Off,
+        };
+        let guard = Guard::new(self.client.clone(), reserved, decided, &self.metrics);
+        let guard = Arc::new(guard);
+        let (watched, shutdown) = (Arc::clone(&guard), self.shutdown.clone());
+        self.spawn("account policies", async move {
+            watched.run(shutdown).await;
+        });
+        guard
+    }
+
+    fn object_set_settings(&self, guard: Arc<Guard>) -> objectset::Settings {
         let args = &self.args;
         objectset::Settings {
+            guard,
             system_namespace: args.namespace(),
             default_account: self.default_account(),
             ignore_named_account: args.named_service_account == NamedAccount::Ignore,

@@ -7,6 +7,7 @@ pub mod error;
 pub mod gate;
 pub mod go_json;
 pub mod graph;
+pub mod guard;
 pub mod object;
 pub mod policy;
 pub mod preflight;

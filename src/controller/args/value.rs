@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use olm_core::guard::AccountPattern;
 
 /// A part of the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -24,6 +25,17 @@ pub enum AccountAuth {
     Impersonate,
     /// Tokens requested for the account.
     Token,
+}
+
+/// What happens while the policies on who may name an account are not in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AccountPolicyChoice {
+    /// Nothing new is installed.
+    Require,
+    /// The log and a metric say so.
+    Warn,
+    /// Nobody looks.
+    Off,
 }
 
 /// Whether `spec.serviceAccount` is used.
@@ -150,6 +162,10 @@ pub struct LeaseName {
     pub name: String,
 }
 
+/// Patterns of service accounts, joined by commas; none at all is empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountPatterns(pub Vec<AccountPattern>);
+
 /// A feature gate of upstream and whether it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeatureGate {
@@ -201,6 +217,16 @@ fn namespaced(text: &str) -> Result<(String, String), String> {
             Ok((namespace.to_owned(), name.to_owned()))
         }
         _ => Err("expected <namespace>/<name>".to_owned()),
+    }
+}
+
+impl FromStr for AccountPatterns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split(',').map(str::trim);
+        let patterns = parts.filter(|part| !part.is_empty()).map(str::parse);
+        Ok(Self(patterns.collect::<Result<_, _>>()?))
     }
 }
 

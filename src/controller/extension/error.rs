@@ -13,6 +13,7 @@ use olm_core::status::extension::text;
 use olm_image::PullError;
 
 use super::policy::PolicyError;
+use crate::account::GuardError;
 use crate::certificates::CertificateError;
 use crate::objectset::WriteError;
 
@@ -50,6 +51,9 @@ pub enum ExtensionError {
         /// Whether at least its namespace exists.
         namespace_exists: bool,
     },
+    /// The account is not acted as.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     /// The account cannot be looked up.
     #[error("{}", text::validation(&[text::account_error(&_0.to_string())]))]
     Account(kube::Error),
@@ -174,6 +178,7 @@ impl Classify for ExtensionError {
                 account: _,
             } => Disposition::Wait(Duration::from_secs(10)),
             Self::AccountMissing { .. } | Self::Account(_) => Disposition::RetryWithin(REPAIRABLE),
+            Self::Guard(error) => error.disposition(),
             Self::Bundle { cause, .. } => cause.disposition(),
             Self::Certificates(error) => error.disposition(),
             Self::Revisions(_)

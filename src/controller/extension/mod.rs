@@ -46,6 +46,7 @@ pub use pulls::{Pulls, ended};
 pub use telling::Told;
 pub use watch::{News, refills, run};
 
+use crate::account::Guard;
 use crate::backoff::{self, Backoff};
 use crate::certificates::Issuer;
 use crate::fetch::Catalogs;
@@ -86,6 +87,8 @@ pub struct Settings {
 pub struct Context {
     /// A client with the controller's own rights.
     pub client: Client,
+    /// Says which accounts may be acted as.
+    pub guard: Arc<Guard>,
     /// What the administrator decided.
     pub settings: Settings,
     /// The catalogs, as far as they could be read.

@@ -138,13 +138,7 @@ impl Pass {
         self.revisions = Some(revisions.clone());
 
         let filter = validated(extension, &revisions)?;
-        let account = observe::account(
-            &ctx.client,
-            extension,
-            ctx.settings.named_accounts,
-            ctx.settings.default_account.as_ref(),
-        )
-        .await?;
+        let account = observe::account(ctx, extension, &revisions).await?;
         let result = self
             .pursue(extension, filter, &account, &revisions, ctx)
             .await;

@@ -16,6 +16,7 @@ use olm_core::status::{find, removal_held, uninstalling};
 use super::certificates::owner;
 use super::error::ExtensionError;
 use super::{Context, set_finalizers, write_status};
+use crate::account::GuardError;
 use crate::backoff::resync;
 use crate::objectset::{Teardown, teardown_extension};
 
@@ -124,7 +125,16 @@ async fn remove_certificates(
         .any(|found| found == keys::finalizer::ORPHAN);
     let named = named_account(extension).filter(|_| ctx.settings.named_accounts);
     let account = named.or_else(|| ctx.settings.default_account.clone());
-    let account = account.as_ref().filter(|_| !orphans);
+    let account = match account.filter(|_| !orphans) {
+        Some(account) => match ctx.guard.permit(&account).await {
+            Ok(()) => Some(account),
+            // It never was acted as, or is not any more.
+            Err(GuardError::Reserved(_)) => None,
+            Err(error) => return Err(error.into()),
+        },
+        None => None,
+    };
+    let account = account.as_ref();
     let removed = ctx.issuer.remove(&owner(extension), account).await;
     removed.map_err(|error| ExtensionError::Certificates(Box::new(error)))
 }

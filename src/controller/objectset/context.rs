@@ -13,7 +13,7 @@ use olm_core::policy;
 use olm_core::revision::{Account, extension_reference, named_account};
 use tokio::time::Instant;
 
-use crate::account::Accounts;
+use crate::account::{Accounts, Guard};
 use crate::apply::{Kinds, Memo, Mode, Watches};
 use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
 use crate::telemetry::Metrics;
@@ -25,6 +25,8 @@ use super::own::{has_orphan_finalizer, owner_name};
 /// What flags decide about ClusterObjectSets.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Says which accounts may be acted as.
+    pub guard: Arc<Guard>,
     /// Namespace of the controller, where content Secrets are.
     pub system_namespace: String,
     /// `--default-service-account`.

@@ -4,7 +4,7 @@ use olm_api::conditions::reasons;
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::IdentityError;
 
-use crate::account::AccountError;
+use crate::account::{AccountError, GuardError};
 use crate::apply::{Answer, ApplyError};
 
 /// Why content in a Secret cannot be had.
@@ -24,6 +24,9 @@ pub enum ObjectSetError {
     /// It does not say as whom it is applied.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// Its account is not acted as.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     /// Nothing can be done as its account.
     #[error(transparent)]
     Account(#[from] AccountError),
@@ -63,6 +66,7 @@ impl Classify for ObjectSetError {
         match self {
             // An account appears only with a change of the revision, its extension or a flag.
             Self::Identity(_) => Disposition::Terminal(reasons::RETRYING),
+            Self::Guard(err) => err.disposition(),
             Self::Account(err) => err.disposition(),
             Self::Apply(err) => err.disposition(),
             Self::Ref { .. } | Self::Own(..) => Disposition::Retry,

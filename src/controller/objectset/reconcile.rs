@@ -17,12 +17,14 @@ use kube::{Api, Client, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState, ObservedPhase};
 use olm_core::error::{Chain, Classify as _, Disposition};
+use olm_core::guard::Policy;
 use olm_core::object::Identity;
 use olm_core::revision::{
     Account, Mark, Outcome, Sibling, account, changed, deadline, has_succeeded,
 };
 use tracing::Instrument as _;
 
+use crate::account::GuardError;
 use crate::apply::{Applier, ApplyError, ResolvedPhase, Revision, Target};
 use crate::backoff::{RESYNC, jittered, resync};
 use crate::client;
@@ -289,6 +291,7 @@ fn failure(err: &ObjectSetError) -> Outcome {
     let text = Chain(err).to_string();
     match err {
         ObjectSetError::Blocked(_) => Outcome::Blocked(text),
+        ObjectSetError::Guard(GuardError::Reserved(_)) => Outcome::Invalid(text),
         _ => Outcome::Failed(text),
     }
 }
@@ -306,7 +309,7 @@ async fn converge(ctx: &Context, pass: &mut Pass) -> Result<Settled, ObjectSetEr
         }
         ExtensionState::None | ExtensionState::Alive(_) => {}
     }
-    let account = ctx.identity(&pass.set, &extension)?;
+    let account = ctx.identity(&pass.set, &extension).await?;
     if pass.set.spec.lifecycle_state == LifecycleState::Archived {
         pass.deferred = Some(Vec::new());
         return teardown::archive(ctx, pass, &account, &extension).await;
@@ -315,6 +318,8 @@ async fn converge(ctx: &Context, pass: &mut Pass) -> Result<Settled, ObjectSetEr
     if is_paused(&pass.set) || extension.is_paused() {
         return Ok(Settled::at_rest(None));
     }
+    let guard = &ctx.settings.guard;
+    guard.admit(Policy::ObjectSet, was_read(&pass.set)).await?;
     ctx.accounts.require(&account).await?;
     let client = ctx.accounts.client(&account)?;
     let content = read(ctx, pass, &client).await?;
@@ -402,15 +407,17 @@ async fn roll_out(
 }
 
 impl Context {
-    /// Returns the account that applies a revision.
-    pub(super) fn identity(
+    /// Returns the account that applies a revision, and may do so.
+    pub(super) async fn identity(
         &self,
         set: &ClusterObjectSet,
         extension: &ExtensionState,
     ) -> Result<Account, ObjectSetError> {
         let named = self.account_of_state(extension);
         let default = self.settings.default_account.clone();
-        Ok(account(set, named, default)?)
+        let account = account(set, named, default)?;
+        self.settings.guard.permit(&account).await?;
+        Ok(account)
     }
 
     /// Lists the other revisions of the same extension that are in use. One that is being deleted
@@ -500,6 +507,13 @@ fn until_deadline(set: &ClusterObjectSet) -> Option<Duration> {
     // A second more, so that the deadline has passed for certain when we look.
     let left = Duration::try_from(left).ok()?;
     Some(left + Duration::from_secs(1))
+}
+
+/// Says whether the content of a revision was read for its account before. Only the controller
+/// writes the status, so that nobody can claim it.
+fn was_read(set: &ClusterObjectSet) -> bool {
+    let status = set.status.as_ref();
+    has_succeeded(set) || status.is_some_and(|status| !status.observed_phases.is_empty())
 }
 
 fn mark(set: &ClusterObjectSet) -> Mark {

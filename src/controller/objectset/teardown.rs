@@ -16,7 +16,7 @@ use olm_core::revision::{
 use olm_core::status::find;
 use tokio::time::Instant;
 
-use crate::account::AccountError;
+use crate::account::{AccountError, GuardError};
 use crate::apply::{Crds, Removed, Remover};
 
 use super::content::{read_secrets, resolve, salvage};
@@ -180,7 +180,7 @@ async fn hand_over(
             LOOK_AGAIN,
         ));
     }
-    let account = ctx.identity(&pass.set, extension)?;
+    let account = ctx.identity(&pass.set, extension).await?;
     let settled = archive(ctx, pass, &account, extension).await?;
     Ok(settled.reporting(Outcome::Archiving))
 }
@@ -215,7 +215,7 @@ async fn release_all(
     set: &ClusterObjectSet,
     extension: &ExtensionState,
 ) -> Result<(), ObjectSetError> {
-    let account = ctx.identity(set, extension)?;
+    let account = ctx.identity(set, extension).await?;
     ctx.accounts.require(&account).await?;
     let namespace = &ctx.settings.system_namespace;
     let secrets = read_secrets(&ctx.client, &ctx.accounts.client(&account)?, set, namespace).await;
@@ -236,7 +236,7 @@ async fn attempt(
     set: &ClusterObjectSet,
     extension: &ExtensionState,
 ) -> Result<Option<String>, ObjectSetError> {
-    let account = ctx.identity(set, extension)?;
+    let account = ctx.identity(set, extension).await?;
     ctx.accounts.require(&account).await?;
     take_down(ctx, set, &account, Purpose::Uninstall).await
 }
@@ -427,13 +427,16 @@ async fn predecessor(
 
 fn is_identity_failure(err: &ObjectSetError) -> bool {
     match err {
-        ObjectSetError::Identity(_) => true,
+        ObjectSetError::Identity(_) | ObjectSetError::Guard(GuardError::Reserved(_)) => true,
         ObjectSetError::Account(err) => match err {
             AccountError::NotFound(_) | AccountError::Name(_) => true,
             AccountError::Lookup(_) => false,
         },
         ObjectSetError::Apply(err) => err.is_forbidden(),
-        ObjectSetError::Ref { .. } | ObjectSetError::Blocked(_) | ObjectSetError::Own(..) => false,
+        ObjectSetError::Guard(_)
+        | ObjectSetError::Ref { .. }
+        | ObjectSetError::Blocked(_)
+        | ObjectSetError::Own(..) => false,
     }
 }
 

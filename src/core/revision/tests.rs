@@ -781,6 +781,7 @@ fn rolling_with_deadline() -> ClusterObjectSet {
 #[case::failed_late(Outcome::Failed("e".into()), 700, &[
     "Progressing False ProgressDeadlineExceeded Revision has not rolled out for 10 minute(s). Last status: e"])]
 #[case::blocked(Outcome::Blocked("e".into()), 700, &["Progressing False Blocked e"])]
+#[case::invalid(Outcome::Invalid("e".into()), 700, &["Progressing False InvalidConfiguration e"])]
 #[case::archived(Outcome::Archived, 700, &[
     "Progressing False Archived revision is archived",
     "Available Unknown Archived revision is archived"])]

@@ -9,7 +9,7 @@ use olm_test::scene::{ACCOUNT, Scene};
 use serde_json::json;
 
 /// What the controller writes with its own rights (applying.md 4.3).
-const ITS_OWN: [&str; 8] = [
+const ITS_OWN: [&str; 9] = [
     "clusterextensions",
     "clustercatalogs",
     "clusterobjectsets",
@@ -19,6 +19,7 @@ const ITS_OWN: [&str; 8] = [
     "secrets",
     // It asks about itself.
     "selfsubjectaccessreviews",
+    "selfsubjectreviews",
 ];
 
 // applying.md f1

@@ -1,6 +1,7 @@
 //! Tests on a real kube-apiserver, etcd and image registry, with the controller as a local
 //! process that has the rights of `config/rbac` and nothing more.
 
+mod accounts;
 mod admission;
 mod bad_input;
 mod catalog;
