@@ -149,9 +149,9 @@ async fn who_approves_and_who_uses_the_account_may_be_two() {
     let approve = json!({"metadata": {"annotations": {APPROVE: "1.0.0"}}});
     let denied = "may not approve versions of ClusterExtension \"p51\": grant verb \"approve\"";
     assert_refused(&user.merges(CE, &made.name, &approve), denied);
-    let mut approved = extension("p51-new", "default", "mine");
-    approved["metadata"]["annotations"] = json!({APPROVE: "1.0.0"});
-    assert_refused(&user.asks(&approved), "may not approve");
+    let mut second = extension("p51-new", "default", "mine");
+    second["metadata"]["annotations"] = json!({APPROVE: "1.0.0"});
+    assert_refused(&user.asks(&second), "may not approve");
     olm_test::wait::until("the approver may approve", super::STEP, || async {
         approver.merges(CE, &made.name, &approve)
     })
