@@ -269,18 +269,11 @@ impl Pass {
 
     /// Says that a check is not made that the extension asks for.
     fn say_what_is_unchecked(&mut self, extension: &ClusterExtension) {
-        if !asks_for_crd_safety(extension) {
-            return;
-        }
-        let note = Note {
-            reason: reasons::CRD_UPGRADE_SAFETY_UNCHECKED,
-            message: text::CRD_UPGRADE_SAFETY_UNCHECKED.to_owned(),
-        };
-        // Events are told of a pass that came to ask the catalogs.
-        if self.told.is_some() {
-            self.note(note);
-        } else {
-            self.notes.push(note);
+        if asks_for_crd_safety(extension) {
+            self.note(Note {
+                reason: reasons::CRD_UPGRADE_SAFETY_UNCHECKED,
+                message: text::CRD_UPGRADE_SAFETY_UNCHECKED.to_owned(),
+            });
         }
     }
 

@@ -68,6 +68,8 @@ pub(super) struct Settled {
     next: Duration,
     /// Whether our finalizer comes off after the report.
     finished: bool,
+    /// Whether Kubernetes keeps the content Secrets, which nobody needs once the finalizer is off.
+    leaves_content: bool,
     /// Earlier revisions that are archived after the report: until this one's success stands on
     /// the cluster, theirs is what is installed.
     replaced: Vec<ClusterObjectSet>,
@@ -85,6 +87,7 @@ impl Settled {
             outcome,
             next,
             finished: false,
+            leaves_content: false,
             replaced: Vec::new(),
         }
     }
@@ -93,6 +96,14 @@ impl Settled {
     pub(super) fn finished(self) -> Self {
         Self {
             finished: true,
+            ..self
+        }
+    }
+
+    /// The content Secrets go after the finalizer; until then the next attempt needs them.
+    pub(super) fn leaving_content(self) -> Self {
+        Self {
+            leaves_content: true,
             ..self
         }
     }
@@ -281,6 +292,13 @@ async fn conclude(
     }
     if settled.finished {
         remove_finalizer(ctx, &pass.set).await?;
+        if settled.leaves_content {
+            let namespace = &ctx.settings.system_namespace;
+            if let Err(err) = remove_content(&ctx.client, namespace, &pass.set).await {
+                // The hourly clean-up finds them.
+                note_failure("removing content Secrets", &err);
+            }
+        }
         ctx.forget(&pass.set);
     }
     ctx.backoff.forget(&pass.set.name_any());

@@ -23,8 +23,7 @@ use super::content::{read_secrets, resolve, salvage};
 use super::list::{list_abandoned, list_revisions, list_siblings};
 use super::own::{delete_revision, has_finalizer, has_orphan_finalizer, note_failure, owner_name};
 use super::reconcile::{Pass, Settled};
-use super::secrets::remove_content;
-use super::{Context, ExtensionState, ObjectSetError};
+use super::{Context, ExtensionState, ObjectSetError, RefError};
 
 /// How often remaining objects are looked at when no watch reports their end.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -225,9 +224,7 @@ async fn release_all(
     for group in archive_groups(&phases) {
         remover.orphan(&uid, owner_name(set), &group).await?;
     }
-    remove_content(&ctx.client, namespace, set)
-        .await
-        .map_err(|err| ObjectSetError::own("removing content Secrets", err))
+    Ok(())
 }
 
 /// Returns what is waited for, or `None` when nothing is left.

@@ -10,6 +10,7 @@ mod constraints;
 mod crash;
 mod data;
 mod dead_ends;
+mod faults;
 mod flags;
 mod gate;
 mod halves;

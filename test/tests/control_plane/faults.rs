@@ -1,0 +1,182 @@
+//! An API server that fails while things are removed: nothing is lost, and the order holds.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use olm_test::cluster::{self, Cluster, Controller, ControllerOptions};
+use olm_test::extension::{Extension, condition};
+use olm_test::package::{Bundle, chain};
+use olm_test::proxy::{Proxy, Rule};
+use olm_test::scene::Scene;
+use olm_test::wait;
+use serde_json::{Value, json};
+
+const STEP: Duration = Duration::from_secs(60);
+const FINALIZER: &str = "example.com/served-by-the-operator";
+
+/// A control plane with one controller that reaches it through a proxy.
+struct Stage {
+    cluster: Cluster,
+    proxy: Proxy,
+    _controller: Controller,
+}
+
+/// The stage that all tests here share.
+async fn stage() -> &'static Stage {
+    static STAGE: OnceLock<Stage> = OnceLock::new();
+    if let Some(stage) = STAGE.get() {
+        return stage;
+    }
+    let cluster = cluster::own().await;
+    tokio::task::spawn_blocking(move || {
+        STAGE.get_or_init(|| {
+            let plane = cluster.plane;
+            let proxy = Proxy::start(plane);
+            let controller = Controller::start_through(plane, &proxy, ControllerOptions::default());
+            Stage {
+                cluster,
+                proxy,
+                _controller: controller,
+            }
+        })
+    })
+    .await
+    .expect("the controller starts")
+}
+
+async fn installed(stage: &Stage, suffix: &str, finalizers: &[&str]) -> (Scene, Extension) {
+    let cluster = Cluster {
+        client: stage.cluster.plane.client().await,
+        ..stage.cluster.clone()
+    };
+    let scene = Scene::set(cluster, suffix, &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    let instance = json!({"apiVersion": format!("{suffix}.example.com/v1"), "kind": "Buoy",
+        "metadata": {"name": "one", "namespace": scene.name, "finalizers": finalizers}});
+    let args = ["apply", "--server-side", "-f", "-"];
+    let plane = scene.cluster.plane;
+    plane.kubectl_with_input(&args, &instance.to_string());
+    (scene, extension)
+}
+
+fn delete(scene: &Scene, how: &str) {
+    let cascade = format!("--cascade={how}");
+    let args = [
+        "delete",
+        "clusterextension",
+        &scene.name,
+        &cascade,
+        "--wait=false",
+    ];
+    scene.cluster.plane.kubectl(&args);
+}
+
+fn is_going(scene: &Scene, kind: &str, name: &str) -> bool {
+    let found = scene.get(kind, name);
+    found.is_none_or(|found| found["metadata"]["deletionTimestamp"].is_string())
+}
+
+// findings 3
+#[tokio::test(flavor = "multi_thread")]
+async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstall_alone() {
+    let stage = stage().await;
+    for (suffix, rule) in [
+        ("broken", Rule::get("secrets").status(500)),
+        ("busy", Rule::get("secrets").retry_after(1)),
+        ("denied", Rule::get("secrets").status(403)),
+        (
+            "silent",
+            Rule::get("secrets").silent(Duration::from_secs(3)),
+        ),
+    ] {
+        let suffix = format!("fault{suffix}");
+        let (scene, extension) = installed(stage, &suffix, &[FINALIZER]).await;
+        let rule = rule
+            .in_namespace("olmv1-system")
+            .named(&format!("{}-1-*", scene.name));
+        let rule = stage.proxy.fail(rule.times(3));
+        delete(&scene, "background");
+        wait::until("the fault strikes", STEP, || async {
+            match stage.proxy.strikes(rule) {
+                3 => Ok(()),
+                struck => Err(struck),
+            }
+        })
+        .await;
+        let crd = scene.package.crd();
+        wait::until("the instance is going", STEP, || async {
+            if is_going(&scene, &crd, "one") {
+                Ok(())
+            } else {
+                Err(())
+            }
+        })
+        .await;
+        assert!(
+            scene.get(&crd, "one").is_some(),
+            "{suffix}: its finalizer holds it"
+        );
+        // Its operator still runs, and goes on to do so until the instance is gone.
+        extension
+            .eventually("the instance is waited for", STEP, |extension| {
+                condition(extension, "Ready").is_some_and(|ready| ready.message.contains(FINALIZER))
+            })
+            .await;
+        assert!(
+            !is_going(&scene, "deployment", &scene.package.deployment()),
+            "{suffix}"
+        );
+        let none = r#"{"metadata":{"finalizers":null}}"#;
+        let args = [
+            "patch",
+            &crd,
+            "one",
+            "-n",
+            &scene.name,
+            "--type=merge",
+            "-p",
+            none,
+        ];
+        scene.cluster.plane.kubectl(&args);
+        extension.gone().await;
+    }
+}
+
+// findings 2b, 2c
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orphaning_deletion_keeps_everything_whatever_the_api_server_answers() {
+    let stage = stage().await;
+    let late = Rule::on(&["watch"], "clusterobjectsets").late_events(Duration::from_millis(800));
+    for (suffix, rule) in [
+        ("late", late),
+        ("broken", Rule::get("secrets").status(500).times(5)),
+        ("denied", Rule::get("secrets").status(403).times(5)),
+    ] {
+        let (scene, extension) = installed(stage, &format!("orphan{suffix}"), &[]).await;
+        let rule = stage.proxy.fail(rule);
+        delete(&scene, "orphan");
+        extension.gone().await;
+        assert!(stage.proxy.strikes(rule) > 0, "{suffix}: the fault struck");
+        stage.proxy.stop(rule);
+        for (kind, name) in [
+            ("customresourcedefinition", scene.package.crd()),
+            (&*scene.package.crd(), "one".to_owned()),
+            ("deployment", scene.package.deployment()),
+            ("configmap", scene.package.config_map()),
+        ] {
+            let found = scene.get(kind, &name);
+            let found = found.unwrap_or_else(|| panic!("{suffix}: {kind} {name} is gone"));
+            assert_eq!(
+                found["metadata"]["deletionTimestamp"],
+                Value::Null,
+                "{suffix}: {name}"
+            );
+            assert_eq!(
+                found["metadata"]["ownerReferences"],
+                Value::Null,
+                "{suffix}: {name}"
+            );
+        }
+    }
+}
