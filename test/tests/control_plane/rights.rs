@@ -112,9 +112,7 @@ async fn the_controllers_rights_are_enough_and_no_more() {
     let mut controller = start(plane, "rights", &args).await;
     let webhook = Package::new("rights").validating_webhook();
     let bundles = [
-        Bundle::new("1.0.0")
-            .with_webhook(webhook.clone())
-            .with_filler(1_200_000),
+        Bundle::new("1.0.0").with_webhook(webhook.clone()),
         Bundle::new("1.1.0").with_webhook(webhook),
     ];
     let mut scene = Scene::set(cluster, "rights", &bundles, &chain(&["1.0.0"])).await;
