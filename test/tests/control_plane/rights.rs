@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::flags::{clear_leases, start};
 use crate::gate::set_cluster_version;
 
-/// The two halves, each with a ClusterRole and a Role.
+/// The two halves, each with a `ClusterRole` and a `Role`.
 const ROLES: [&str; 2] = ["operator-controller-manager-role", "catalogd-manager-role"];
 /// Watches are logged when they end.
 const LOGGED: Duration = Duration::from_secs(20);
