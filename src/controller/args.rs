@@ -235,7 +235,7 @@ impl Args {
         };
         match self.webhook_certificates {
             Some(chosen) => Some(chosen),
-            None if gates.iter().any(|(name, _)| is_given(*name)) => {
+            None if gates.iter().any(|(name, _)| is_given(name)) => {
                 chosen(&|name| self.gate(name, false)).or_else(|| chosen(&|name| !is_given(name)))
             }
             None => Some(WebhookCertificates::Auto),

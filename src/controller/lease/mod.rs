@@ -193,17 +193,13 @@ impl Elector {
             ..PostParams::default()
         };
         let name = &self.candidacy.name;
-        match &self.known {
-            Some(known) => {
-                let mut lease = known.clone();
-                lease.spec = spec;
-                self.within(self.api.replace(name, &params, &lease)).await
-            }
-            None => {
-                let lease = Lease::new(name, spec);
-                self.within(self.api.create(&params, &lease)).await
-            }
+        if let Some(known) = &self.known {
+            let mut lease = known.clone();
+            lease.spec = spec;
+            return self.within(self.api.replace(name, &params, &lease)).await;
         }
+        let lease = Lease::new(name, spec);
+        self.within(self.api.create(&params, &lease)).await
     }
 
     /// Limits a request, further still when the term ends before.
@@ -299,11 +295,13 @@ fn random_uuid() -> String {
     }
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = |range: std::ops::Range<usize>| {
-        bytes[range]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<String>()
-    };
-    [hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)].join("-")
+    let hex = format!("{:032x}", u128::from_be_bytes(bytes));
+    let parts = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ];
+    parts.join("-")
 }
