@@ -45,20 +45,23 @@ demo: local-cluster programs ## The main job from nothing, on a local control pl
 YOURS := $(if $(KUBECONFIG),KUBECONFIG="$(KUBECONFIG)")
 
 .PHONY: install
-install: ## Install the kinds and the controller's rights
+install: ## Install the kinds, the controller's rights and the policies on who may name an account
 	$(YOURS) kubectl apply --server-side -k config/crd
 	$(YOURS) kubectl apply --server-side -k config/rbac
+	$(YOURS) kubectl apply --server-side -k config/policy
 
 .PHONY: uninstall
 uninstall: ## Remove the kinds, and with them everything installed through them
 	$(YOURS) kubectl delete --ignore-not-found -k config/crd
+	$(YOURS) kubectl delete --ignore-not-found -k config/policy
 
 .PHONY: run
-run: prerequisites ## Run the controller here against your cluster; state in target/run
+# Your kubeconfig is an administrator's, whose rights the program refuses to act with otherwise.
+run: prerequisites ## Run the controller here against your cluster, as you; state in target/run
 	mkdir -p target/run
 	$(YOURS) $(CARGO) run --locked --release --package olm-controller -- \
 	  --catalogs-server-addr 127.0.0.1:0 --health-probe-bind-address 127.0.0.1:0 \
-	  --listen-info target/run/listen.json \
+	  --listen-info target/run/listen.json --allow-excessive-rights \
 	  --cache-dir target/run/catalogs --cache-path target/run/bundles
 
 ##@ Test

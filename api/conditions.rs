@@ -98,6 +98,10 @@ pub mod reasons {
     /// `Ready`, ours: the catalog offers the installed bundle with other content
     /// (README decision 29).
     pub const CONTENT_CHANGED: &str = "ContentChanged";
+    /// `Ready`, ours: the image of the installed bundle cannot be had, so changes wait.
+    pub const BUNDLE_UNAVAILABLE: &str = "BundleUnavailable";
+    /// `Ready`, ours: the extension asks for a check of CRDs that is not made.
+    pub const CRD_UPGRADE_SAFETY_UNCHECKED: &str = "CRDUpgradeSafetyUnchecked";
     /// `Ready`, ours: a newer bundle is of the next major version (README decision 22).
     pub const NEXT_MAJOR_HELD: &str = "NextMajorHeld";
     /// `Ready`, ours: the successor has a lower version (README decision 22).

@@ -179,6 +179,19 @@ pub mod property {
     pub const DEPRECATED: &str = "olm.deprecated";
 }
 
+/// Names of the admission policies on who may name an account, and of their bindings
+/// (deploying.md 6).
+pub mod admission {
+    /// In a ClusterExtension.
+    pub const EXTENSION_ACCOUNT: &str = "clusterextension-serviceaccount-use";
+    /// In a ClusterObjectSet.
+    pub const OBJECT_SET_ACCOUNT: &str = "clusterobjectset-serviceaccount-use";
+    /// Who may write a ClusterExtension that names none, where there is a default account.
+    pub const DEFAULT_ACCOUNT: &str = "clusterextension-default-account";
+    /// Who may approve a version.
+    pub const APPROVE: &str = "clusterextension-approve";
+}
+
 /// Fixed names.
 pub mod name {
     /// Phase of a ClusterServiceVersion of OLM Classic that is installed.

@@ -120,9 +120,10 @@ ln -sf "$programs/kubectl-olm" "$state/bin/kubectl-olm"
 export PATH="$state/bin:$PATH"
 run kubectl get nodes
 
-step "Install the CRDs, and the controller with its own few rights"
+step "Install the CRDs, the controller's own few rights, and who may name an account"
 run kubectl apply --server-side -k config/crd
 run kubectl apply --server-side -k config/rbac
+run kubectl apply --server-side -k config/policy
 note "(CRDs of our own stand in for OpenShift's ClusterVersion and ClusterOperator)"
 run kubectl apply --server-side -f hack/demo/crds
 kubectl wait --for=condition=Established --timeout=30s crd --all >/dev/null

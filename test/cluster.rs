@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::paths;
 use crate::proxy::Proxy;
@@ -143,6 +144,13 @@ impl ControlPlane {
             "crd",
             "--all",
         ]);
+        self.apply_policies();
+    }
+
+    /// Puts the policies of `config/policy` into force: who may name an account.
+    pub fn apply_policies(&self) {
+        let folder = path(&paths::repository().join("config/policy"));
+        self.kubectl(&["apply", "--server-side", "-k", &folder]);
     }
 
     /// Runs kubectl as the administrator and returns what it prints; panics when it fails.
@@ -380,6 +388,23 @@ impl Controller {
         text.trim().parse().expect("the shell wrote a number")
     }
 
+    /// Sends a signal, for example `TERM`, `STOP` or `CONT`.
+    pub fn signal(&self, signal: &str) {
+        let sent = Command::new("kill")
+            .args(["-s", signal, &self.pid().to_string()])
+            .status();
+        assert!(
+            sent.is_ok_and(|status| status.success()),
+            "kill -s {signal}"
+        );
+    }
+
+    /// Returns the exit code of the process, if it has ended.
+    pub fn exit_code(&mut self) -> Option<i32> {
+        let ended = self.process.try_wait().expect("the process can be asked");
+        ended.map(|status| status.code().unwrap_or(-1))
+    }
+
     /// Kills the process without warning (SIGKILL) and waits until it is gone.
     pub fn kill(&mut self) {
         drop(self.process.stdin.take());
@@ -415,6 +440,16 @@ impl Controller {
         let answer = client.get(format!("https://{address}/metrics")).send();
         let answer = answer.await.expect("metrics are served");
         answer.text().await.expect("metrics are text")
+    }
+
+    /// Asks a health endpoint, `healthz` or `readyz`, and returns the status code.
+    pub async fn health(&self, endpoint: &str) -> u16 {
+        let address = self.listening()["health"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let answer = reqwest::get(format!("http://{address}/{endpoint}")).await;
+        answer.expect("health is served").status().as_u16()
     }
 
     /// Returns the addresses the controller listens on, by name (`catalogs`, `metrics`,
@@ -512,6 +547,18 @@ pub struct Cluster {
     pub registry: String,
     /// Folder with everything of this cluster.
     pub dir: PathBuf,
+}
+
+/// Returns a control plane for tests that start controllers of their own, one test after the other:
+/// the returned guard is held as long as the test runs.
+pub async fn alone() -> (Cluster, MutexGuard<'static, ()>) {
+    static PLANE: OnceLock<ControlPlane> = OnceLock::new();
+    static TURN: Mutex<()> = Mutex::const_new(());
+    let turn = TURN.lock().await;
+    let plane = tokio::task::spawn_blocking(|| PLANE.get_or_init(ControlPlane::start))
+        .await
+        .expect("the control plane starts");
+    (Cluster::of(plane).await, turn)
 }
 
 /// Returns the control plane all tests of this program share, without a controller on it.

@@ -22,11 +22,14 @@ import (
 
 	"local-cluster/internal/cluster"
 	"local-cluster/internal/component"
+	"local-cluster/internal/elector"
 )
 
 const usage = `usage: local-cluster up [--dir DIR] [--timeout DURATION] [--until-stdin-closes]
        local-cluster start|stop|restart|kill|pause|resume COMPONENT --dir DIR
        local-cluster down --dir DIR
+       local-cluster elect --kubeconfig FILE --namespace NAMESPACE --name LEASE [--identity NAME]
+             [--lease DURATION] [--renew DURATION] [--retry DURATION]
        local-cluster COMPONENT|kubectl [ARGUMENT...]
 
 components: etcd registry kube-apiserver kube-controller-manager kube-scheduler kwok
@@ -48,6 +51,8 @@ func main() {
 	switch {
 	case name == "up":
 		err = up(args)
+	case name == "elect":
+		err = elect(args)
 	case slices.Contains(cluster.Actions, name):
 		err = request(name, args)
 	case name == "help" || name == "--help" || name == "-h":
@@ -90,6 +95,30 @@ func up(args []string) error {
 	return cluster.Up(ctx, cluster.Options{
 		Dir: directory, Timeout: *timeout, Out: os.Stdout, Log: os.Stderr,
 	})
+}
+
+// elect takes part in a leader election until standard input ends or a signal comes.
+func elect(args []string) error {
+	flags := flag.NewFlagSet("elect", flag.ContinueOnError)
+	options := elector.Options{Out: os.Stdout}
+	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "whose rights are used")
+	flags.StringVar(&options.Namespace, "namespace", "", "namespace of the Lease")
+	flags.StringVar(&options.Name, "name", "", "name of the Lease")
+	flags.StringVar(&options.Identity, "identity", "elector", "name of this candidate")
+	flags.DurationVar(&options.LeaseDuration, "lease", 137*time.Second, "how long the Lease counts unless it is renewed")
+	flags.DurationVar(&options.RenewDeadline, "renew", 107*time.Second, "when a leader that cannot renew gives up")
+	flags.DurationVar(&options.RetryPeriod, "retry", 26*time.Second, "time between two tries")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	return elector.Run(ctx, options)
 }
 
 // absolute returns the cluster's directory, a new one when none is named.

@@ -9,12 +9,24 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use olm_api::keys;
 
 pub use value::*;
 use value::{duration, listen_address};
 
 /// The namespace used when neither a flag nor a mounted pod namespace names one.
 const FALLBACK_NAMESPACE: &str = "olmv1-system";
+const CERT_MANAGER_GATE: &str = "WebhookProviderCertManager";
+const SERVICE_CA_GATE: &str = "WebhookProviderOpenshiftServiceCA";
+/// Gates of upstream that switch on what does not exist here.
+const GATES_WITHOUT_EFFECT: [(&str, &str); 3] = [
+    ("GraphQLCatalogQueries", "there is no GraphQL endpoint"),
+    ("HelmChartSupport", "bundles are not Helm charts"),
+    (
+        "PreflightPermissions",
+        "missing rights are reported as they are met; see `kubectl olm rbac`",
+    ),
+];
 const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Installs and upgrades ClusterExtensions, serves ClusterCatalogs, keeps the OpenShift gate.
@@ -91,6 +103,16 @@ pub struct Args {
     #[arg(long)]
     pub default_service_account: Option<AccountName>,
 
+    /// What happens while the admission policies are not in force that ask whoever names an account
+    /// whether they may use it.
+    #[arg(long, value_enum, default_value_t = AccountPolicyChoice::Warn)]
+    pub account_policy: AccountPolicyChoice,
+
+    /// Accounts that nothing is installed with, as NAMESPACE/NAME or NAMESPACE/*, joined by commas;
+    /// by default those of kube-system and of the system namespace, but for the default account.
+    #[arg(long)]
+    pub forbidden_service_accounts: Option<AccountPatterns>,
+
     /// Whether the account an extension names is used.
     #[arg(long, value_enum, default_value_t = NamedAccount::Use)]
     pub named_service_account: NamedAccount,
@@ -141,9 +163,25 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = ManageClusterOperator::Auto)]
     pub manage_clusteroperator: ManageClusterOperator,
 
-    /// Accepted for manifests of upstream; electing a leader is not built yet.
+    /// Acts only while it holds the leases of its parts, so that several processes never act at
+    /// once, upstream's own included.
     #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value = "false", require_equals = true)]
     pub leader_elect: bool,
+
+    /// Lease of extensions and the gate, as NAMESPACE/NAME; by default
+    /// 9c4404e7.operatorframework.io in the system namespace.
+    #[arg(long)]
+    pub extension_lease: Option<LeaseName>,
+
+    /// Lease of catalogs, as NAMESPACE/NAME; by default catalogd-operator-lock in the system
+    /// namespace.
+    #[arg(long)]
+    pub catalog_lease: Option<LeaseName>,
+
+    /// Acts although its own account may do everything. For labs: elsewhere it waits until the
+    /// binding is removed.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", default_value = "false", require_equals = true)]
+    pub allow_excessive_rights: bool,
 
     /// Accepted for manifests of upstream; there is no pprof here.
     #[arg(long)]
@@ -182,28 +220,67 @@ impl Args {
 
     /// Says who issues the certificates of webhook servers: `None` refuses bundles with webhooks.
     ///
-    /// The flag decides, else the two gates of upstream if one of them is given, of which
-    /// cert-manager's wins and neither means that webhooks are switched off (rendering.md 2).
+    /// The flag decides, else the two gates of upstream if one of them is given: the one that is
+    /// switched on, cert-manager's if both are, else the one that was not mentioned. Both off means
+    /// that webhooks are off (rendering.md 2).
     pub fn certificates(&self) -> Option<WebhookCertificates> {
         let gates = [
-            (
-                "WebhookProviderCertManager",
-                WebhookCertificates::CertManager,
-            ),
-            (
-                "WebhookProviderOpenshiftServiceCA",
-                WebhookCertificates::ServiceCa,
-            ),
+            (CERT_MANAGER_GATE, WebhookCertificates::CertManager),
+            (SERVICE_CA_GATE, WebhookCertificates::ServiceCa),
         ];
-        let is_given = |name| self.feature_gates.iter().any(|gate| gate.name == name);
+        let is_given = |name: &str| self.feature_gates.iter().any(|gate| gate.name == name);
+        let chosen = |on: &dyn Fn(&str) -> bool| {
+            let found = gates.into_iter().find(|(name, _)| on(name));
+            found.map(|(_, certificates)| certificates)
+        };
         match self.webhook_certificates {
             Some(chosen) => Some(chosen),
-            None if gates.iter().any(|(name, _)| is_given(*name)) => gates
-                .into_iter()
-                .find(|(name, _)| self.gate(name, true))
-                .map(|(_, certificates)| certificates),
+            None if gates.iter().any(|(name, _)| is_given(*name)) => {
+                chosen(&|name| self.gate(name, false)).or_else(|| chosen(&|name| !is_given(name)))
+            }
             None => Some(WebhookCertificates::Auto),
         }
+    }
+
+    /// Returns the lease of a part: that of catalogs is apart, because the halves may run apart.
+    pub fn lease(&self, component: Component) -> LeaseName {
+        let (flag, name) = match component {
+            Component::Catalogs => (&self.catalog_lease, keys::name::LEASE_CATALOGD),
+            Component::Extensions | Component::Gate => {
+                (&self.extension_lease, keys::name::LEASE_OPERATOR_CONTROLLER)
+            }
+        };
+        flag.clone().unwrap_or_else(|| LeaseName {
+            namespace: self.namespace(),
+            name: name.to_owned(),
+        })
+    }
+
+    /// Returns what was said on the command line and changes nothing, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (name, reason) in GATES_WITHOUT_EFFECT {
+            if self.gate(name, false) {
+                warnings.push(format!(
+                    "feature gate {name} is accepted and ignored: {reason}"
+                ));
+            }
+        }
+        let pprof = self.pprof_bind_address.as_deref();
+        if pprof.is_some_and(|address| !matches!(address, "" | "0")) {
+            warnings.push("--pprof-bind-address is accepted and ignored".to_owned());
+        }
+        let leases = [
+            ("--extension-lease", &self.extension_lease),
+            ("--catalog-lease", &self.catalog_lease),
+        ];
+        for (flag, _) in leases
+            .into_iter()
+            .filter(|(_, lease)| lease.is_some() && !self.leader_elect)
+        {
+            warnings.push(format!("{flag} does nothing without --leader-elect"));
+        }
+        warnings
     }
 
     /// Says whether what OLM Classic installed meets declared dependencies.
@@ -272,7 +349,13 @@ mod tests {
     #[case(&["--feature-gates=WebhookProviderCertManager=false"],
         Some(WebhookCertificates::ServiceCa))]
     #[case(&["--feature-gates=WebhookProviderOpenshiftServiceCA=true"],
+        Some(WebhookCertificates::ServiceCa))]
+    #[case(&["--feature-gates=WebhookProviderOpenshiftServiceCA=false"],
         Some(WebhookCertificates::CertManager))]
+    #[case(&["--feature-gates=WebhookProviderCertManager=true,\
+        WebhookProviderOpenshiftServiceCA=true"], Some(WebhookCertificates::CertManager))]
+    #[case(&["--feature-gates=WebhookProviderCertManager=true,\
+        WebhookProviderOpenshiftServiceCA=false"], Some(WebhookCertificates::CertManager))]
     #[case(&["--feature-gates=WebhookProviderCertManager=false,\
         WebhookProviderOpenshiftServiceCA=false"], None)]
     #[case(&["--feature-gates=WebhookProviderCertManager=false", "--webhook-certificates=auto"],
@@ -283,6 +366,23 @@ mod tests {
     ) {
         let args = [&["olm-controller"], flags].concat();
         assert_eq!(Args::try_parse_from(args).unwrap().certificates(), want);
+    }
+
+    // deploying.md 6.2
+    #[rstest]
+    #[case("kube-system/*,flux-system/boss", Some(2))]
+    #[case("kube-system/*, flux-system/boss", Some(2))]
+    #[case("", Some(0))]
+    #[case("kube-*/x", None)]
+    #[case("kube-system", None)]
+    fn forbidden_accounts_are_patterns_joined_by_commas(
+        #[case] text: &str,
+        #[case] count: Option<usize>,
+    ) {
+        let flag = format!("--forbidden-service-accounts={text}");
+        let args = Args::try_parse_from(["olm-controller", &flag]).ok();
+        let patterns = args.and_then(|args| args.forbidden_service_accounts);
+        assert_eq!(patterns.map(|patterns| patterns.0.len()), count);
     }
 
     // applying.md k4
@@ -309,5 +409,58 @@ mod tests {
     fn unknown_gates_and_the_helm_runtime_are_refused() {
         assert!("Nonsense=true".parse::<FeatureGate>().is_err());
         assert!("BoxcutterRuntime=false".parse::<FeatureGate>().is_err());
+    }
+
+    // What OpenShift passes; a gate that does nothing is never silent.
+    #[test]
+    fn what_does_nothing_is_said() {
+        let warnings = |flags: &[&str]| {
+            let args = [&["olm-controller"], flags].concat();
+            Args::try_parse_from(args).unwrap().warnings()
+        };
+        let silent: [&str; 4] = [
+            "--leader-elect",
+            "--extension-lease=n/l",
+            "--pprof-bind-address=0",
+            "--feature-gates=PreflightPermissions=false,BoxcutterRuntime=true",
+        ];
+        assert_eq!(warnings(&silent), [""; 0]);
+        let told = warnings(&[
+            "--feature-gates=PreflightPermissions=true,HelmChartSupport=true",
+            "--feature-gates=GraphQLCatalogQueries=true",
+            "--pprof-bind-address=:6060",
+            "--catalog-lease=n/l",
+        ]);
+        let subjects = [
+            "GraphQLCatalogQueries",
+            "HelmChartSupport",
+            "PreflightPermissions",
+            "--pprof-bind-address",
+            "--catalog-lease",
+        ];
+        assert_eq!(told.len(), subjects.len(), "{told:#?}");
+        for (warning, subject) in told.iter().zip(subjects) {
+            assert!(warning.contains(subject), "{warning}");
+        }
+    }
+
+    #[test]
+    fn leases_have_upstreams_names_unless_told_otherwise() {
+        let lease = |flags: &[&str], component| {
+            let args = [&["olm-controller", "--system-namespace=system"], flags].concat();
+            let lease = Args::try_parse_from(args).unwrap().lease(component);
+            format!("{}/{}", lease.namespace, lease.name)
+        };
+        let upstream = "system/9c4404e7.operatorframework.io";
+        assert_eq!(lease(&[], Component::Extensions), upstream);
+        assert_eq!(lease(&[], Component::Gate), upstream);
+        assert_eq!(
+            lease(&[], Component::Catalogs),
+            "system/catalogd-operator-lock"
+        );
+        let moved = ["--catalog-lease=a/b", "--extension-lease=c/d"];
+        assert_eq!(lease(&moved, Component::Catalogs), "a/b");
+        assert_eq!(lease(&moved, Component::Gate), "c/d");
+        assert!("a".parse::<LeaseName>().is_err());
     }
 }

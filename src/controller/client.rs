@@ -1,13 +1,16 @@
-//! How the API server is talked to: every request ends, and every watch comes back by itself.
+//! How the API server is talked to: every request ends, nothing is written by who does not lead,
+//! and every watch comes back by itself.
 //!
-//! In goes a client as kube makes it, out comes one whose requests have a limit; and streams of
-//! changes whose failures stay their own.
+//! In goes a client as kube makes it, out comes one whose requests have a limit and whose writes
+//! ask the [`Term`] of this process first; and streams of changes whose failures stay their own.
 
-use std::future::ready;
+use std::future::{poll_fn, ready};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use http::{Request, Response, Uri};
+use http::{Method, Request, Response, Uri};
 use kube::client::Body;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::utils::Backoff;
@@ -16,10 +19,14 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::backoff::WatchDelays;
+use crate::lease::{NotLeading, Term};
 
 /// Longest a request may take, its whole answer included; the API server itself gives up after the
 /// same time. Of a watch only the beginning is limited.
 const REQUEST_LIMIT: Duration = Duration::from_mins(1);
+/// Longest a write may take: one that begins in the last moment of a term ends before anybody else
+/// can take the lease (deploying.md 4.1).
+const WRITE_LIMIT: Duration = Duration::from_secs(25);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -28,22 +35,66 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[error("no answer from the API server within {} seconds", .0.as_secs())]
 struct Unanswered(Duration);
 
-/// Returns a client whose every request ends: kube's own has no limit on reading, and one answer
-/// that never comes would hold a pass for ever.
-pub fn bounded(client: Client) -> Client {
-    limited(client, REQUEST_LIMIT)
+/// Longest times of reads and of writes.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    read: Duration,
+    write: Duration,
 }
 
-fn limited(client: Client, limit: Duration) -> Client {
+/// Returns a client whose every request ends and whose writes fail outside of `term`.
+///
+/// kube's own has no limit on reading, and one answer that never comes would hold a pass for ever.
+pub fn bounded(client: Client, term: Term) -> Client {
+    let limits = Limits {
+        read: REQUEST_LIMIT,
+        write: WRITE_LIMIT,
+    };
+    limited(client, limits, term)
+}
+
+fn limited(client: Client, limits: Limits, term: Term) -> Client {
     let namespace = client.default_namespace().to_owned();
-    let service = tower::service_fn(move |request| {
-        let client = client.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, term) = (client.clone(), term.clone());
         async move {
-            let answer = tokio::time::timeout(limit, answer(client, request)).await;
-            answer.unwrap_or_else(|_| Err(Unanswered(limit).into()))
+            if is_write(request.method()) {
+                return within(limits.write, led(&term, answer(client, request))).await;
+            }
+            within(limits.read, answer(client, request)).await
         }
     });
     Client::new(service, namespace)
+}
+
+async fn within(
+    limit: Duration,
+    request: impl Future<Output = Result<Response<Body>, Failure>>,
+) -> Result<Response<Body>, Failure> {
+    let answer = tokio::time::timeout(limit, request).await;
+    answer.unwrap_or_else(|_| Err(Unanswered(limit).into()))
+}
+
+/// Sends a write as long as this process leads. It is asked again before each step of the request,
+/// because the process may have been stopped in between.
+async fn led(
+    term: &Term,
+    request: impl Future<Output = Result<Response<Body>, Failure>>,
+) -> Result<Response<Body>, Failure> {
+    let write = term.begin()?;
+    let mut request = pin!(request);
+    poll_fn(|context| {
+        if write.is_allowed() {
+            request.as_mut().poll(context)
+        } else {
+            Poll::Ready(Err(NotLeading.into()))
+        }
+    })
+    .await
+}
+
+fn is_write(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
 async fn answer(client: Client, request: Request<Body>) -> Result<Response<Body>, Failure> {
@@ -92,23 +143,29 @@ fn settled<T: Send>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
     use std::time::Instant;
 
     use futures::stream;
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::api::{ListParams, WatchParams};
+    use kube::api::{DeleteParams, ListParams, PostParams, WatchParams};
     use rstest::rstest;
 
     use super::*;
 
     const LIMIT: Duration = Duration::from_millis(50);
+    const LIMITS: Limits = Limits {
+        read: LIMIT,
+        write: LIMIT,
+    };
     const SOON: Duration = Duration::from_secs(10);
 
     fn silent() -> Client {
         let service = tower::service_fn(|_: Request<Body>| {
             std::future::pending::<Result<Response<Body>, Failure>>()
         });
-        limited(Client::new(service, "default"), LIMIT)
+        limited(Client::new(service, "default"), LIMITS, Term::unlimited())
     }
 
     /// Answers with a head at once, and with a body that never comes.
@@ -117,7 +174,7 @@ mod tests {
             let body = axum::body::Body::from_stream(stream::pending::<Result<Vec<u8>, Failure>>());
             ready(Ok::<_, Failure>(Response::new(body)))
         });
-        limited(Client::new(service, "default"), LIMIT)
+        limited(Client::new(service, "default"), LIMITS, Term::unlimited())
     }
 
     #[rstest]
@@ -129,6 +186,60 @@ mod tests {
         let listed = api.list(&ListParams::default()).await;
         let text = listed.expect_err("nothing answers").to_string();
         assert!(text.contains("no answer from the API server"), "{text}");
+    }
+
+    // deploying.md 4.1: a write without an answer ends before another process can lead.
+    #[tokio::test]
+    async fn a_write_has_a_limit_of_its_own() {
+        let service = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, Failure>>()
+        });
+        let limits = Limits {
+            read: Duration::from_hours(1),
+            write: LIMIT,
+        };
+        let client = limited(Client::new(service, "default"), limits, Term::unlimited());
+        let api = Api::<ConfigMap>::default_namespaced(client);
+        let started = Instant::now();
+        assert!(api.delete("x", &DeleteParams::default()).await.is_err());
+        assert!(started.elapsed() < SOON);
+        let asked = tokio::time::timeout(LIMIT * 4, api.get("x")).await;
+        assert!(asked.is_err(), "{asked:?}");
+    }
+
+    // deploying.md 4.1 and P29
+    #[tokio::test]
+    async fn nothing_is_written_outside_of_a_term() {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let clock = Arc::new(AtomicU64::new(10));
+        let term = Term::with_clock({
+            let clock = Arc::clone(&clock);
+            move || Duration::from_secs(clock.load(Ordering::SeqCst))
+        });
+        let service = tower::service_fn({
+            let sent = Arc::clone(&sent);
+            move |_: Request<Body>| {
+                sent.fetch_add(1, Ordering::SeqCst);
+                let found = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}"#;
+                let body = Body::from(found.as_bytes().to_vec());
+                ready(Ok::<_, Failure>(Response::new(body)))
+            }
+        });
+        let client = limited(Client::new(service, "default"), LIMITS, term.clone());
+        let api = Api::<ConfigMap>::default_namespaced(client);
+        let write = || async {
+            let (params, object) = (PostParams::default(), ConfigMap::default());
+            let made = api.create(&params, &object).await;
+            made.map(drop).map_err(|error| error.to_string())
+        };
+        let refused = write().await.expect_err("it does not lead yet");
+        assert!(refused.contains("does not lead"), "{refused}");
+        assert!(api.get("x").await.is_ok());
+        term.extend(Duration::from_secs(117));
+        write().await.expect("it leads");
+        clock.store(117, Ordering::SeqCst);
+        write().await.expect_err("its term is over");
+        assert_eq!(sent.load(Ordering::SeqCst), 2);
     }
 
     #[tokio::test]

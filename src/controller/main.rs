@@ -2,11 +2,16 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Parser as _;
 use olm_controller::args::{Args, LogFormat};
 use olm_controller::{manager, telemetry};
+
+/// Work on files that is under way when everything else has ended may take so long; every step of
+/// it can be repeated.
+const LAST_FILES: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let program = std::env::args_os().next().unwrap_or_default();
@@ -36,7 +41,9 @@ fn start(args: Args, program: &str) -> anyhow::Result<()> {
     telemetry::init_logging(format, level).context("starting the log")?;
     // It fails only when there is one already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    tokio::runtime::Runtime::new()
-        .context("starting the runtime")?
-        .block_on(manager::run(args, program))
+    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+    let ended = runtime.block_on(manager::run(args, program));
+    // A runtime that is dropped waits without a limit.
+    runtime.shutdown_timeout(LAST_FILES);
+    ended
 }

@@ -1,7 +1,9 @@
 //! Starts the parts in order, and stops them in order.
 //!
 //! Addresses are bound and folders opened before any controller starts, so that what is wrong with
-//! the configuration is said at once. A part that ends by itself ends the process.
+//! the configuration is said at once. What serves runs at once; what acts begins in its turn: when
+//! the rights of this process are limited and, with leader election, its lease is held. A part that
+//! ends by itself, or a lease that is lost, ends the process.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -17,29 +19,37 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::events::{Recorder, Reporter};
+use olm_api::keys;
 use olm_core::config::Features;
 use olm_core::error::Chain;
+use olm_core::guard::{AccountPattern, AccountPolicy, Reserved};
 use olm_core::render::CertificateSource;
 use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
 use olm_image::trust::CertificateDirs;
 use olm_image::{BundleCache, PullConfig, Puller, RegistriesPaths};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
+use crate::account::Guard;
 use crate::args::{
-    AccountAuth, Args, CatalogPolicy, Component, Listen, ManageClusterOperator, MissingKinds,
-    NamedAccount, UninstallFallback, UpgradePolicy, WebhookCertificates,
+    AccountAuth, AccountPolicyChoice, Args, CatalogPolicy, Component, Listen,
+    ManageClusterOperator, MissingKinds, NamedAccount, UninstallFallback, UpgradePolicy,
+    WebhookCertificates,
 };
 use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
 use crate::catalog::store::{Compression, Store};
 use crate::certificates::Issuer;
 use crate::client::bounded;
 use crate::fetch::Catalogs;
+use crate::lease::{Candidacy, Elector, Loss, Term};
+use crate::parts::Parts;
 use crate::server::health::Health;
 use crate::server::tls::Certificates;
 use crate::telemetry::Metrics;
-use crate::{catalog, extension, gate, objectset, server};
+use crate::{catalog, excess, extension, gate, lease, objectset, server};
 
 /// How often Secrets of revisions that were never made are looked for.
 const ORPHAN_INTERVAL: Duration = Duration::from_hours(1);
@@ -50,19 +60,36 @@ const REGISTRIES_CONF: &str = "CONTAINERS_REGISTRIES_CONF";
 /// Environment variable with the version of the OpenShift release this program is part of.
 const PAYLOAD_VERSION: &str = "OPERATOR_IMAGE_VERSION";
 
-type Shutdown = Shared<BoxFuture<'static, ()>>;
+/// Something that happens once and is waited for by many.
+type Signal = Shared<BoxFuture<'static, ()>>;
 
 /// The parts that run in this process, and what they share.
 struct Manager {
     args: Args,
+    /// The controller's own rights, for what is done without leading.
     client: Client,
     metrics: Metrics,
     health: Arc<Health>,
     certificates: Option<Certificates>,
     puller: Arc<Puller>,
-    shutdown: Shutdown,
-    parts: JoinSet<&'static str>,
+    shutdown: Signal,
+    /// Resolves when the rights of this process are limited.
+    limited: Signal,
+    parts: Parts,
+    /// The leases that are held or waited for.
+    elections: JoinSet<Result<(), (String, Loss)>>,
+    /// Set when leases are to be given up.
+    release: watch::Sender<bool>,
+    terms: Vec<Term>,
     listening: BTreeMap<&'static str, SocketAddr>,
+}
+
+/// What acts under one lease, or without one.
+struct Half {
+    /// Writes in its term only.
+    client: Client,
+    /// Resolves when the half may act.
+    turn: Signal,
 }
 
 /// Runs everything the flags ask for until a signal ends it.
@@ -70,13 +97,8 @@ pub async fn run(args: Args, program: &str) -> anyhow::Result<()> {
     if args.service_account_auth == AccountAuth::Token {
         bail!("--service-account-auth=token is not built yet; use impersonate");
     }
-    if args.leader_elect {
-        tracing::warn!(
-            "--leader-elect is accepted, but leaders are not elected yet: run one replica"
-        );
-    }
-    if args.pprof_bind_address.is_some() {
-        tracing::warn!("--pprof-bind-address is accepted and ignored");
+    for warning in args.warnings() {
+        tracing::warn!("{warning}");
     }
     let components: Vec<Component> = [Component::Catalogs, Component::Extensions, Component::Gate]
         .into_iter()
@@ -103,14 +125,23 @@ impl Manager {
             },
             ..PullConfig::default()
         });
+        let limited = if args.allow_excessive_rights {
+            std::future::ready(()).boxed().shared()
+        } else {
+            excess::gone(client.clone()).boxed().shared()
+        };
         Ok(Self {
             client,
+            limited,
             certificates,
             puller: Arc::new(puller),
             metrics: Metrics::default(),
             health: Arc::new(Health::new(&["started"])),
             shutdown: termination()?.boxed().shared(),
-            parts: JoinSet::new(),
+            parts: Parts::default(),
+            elections: JoinSet::new(),
+            release: watch::Sender::new(false),
+            terms: Vec::new(),
             listening: BTreeMap::new(),
             args,
         })
@@ -123,19 +154,26 @@ impl Manager {
         } else {
             None
         };
-        if runs(Component::Extensions) {
-            self.start_extensions(store)?;
-        }
-        if runs(Component::Gate) {
-            self.start_gate();
+        if runs(Component::Extensions) || runs(Component::Gate) {
+            let half = self.half(Component::Extensions);
+            if runs(Component::Extensions) {
+                self.start_extensions(&half, store)?;
+            }
+            if runs(Component::Gate) {
+                self.start_gate(&half);
+            }
         }
         self.start_endpoints(runs(Component::Catalogs))?;
         if let Some(certificates) = self.certificates.clone() {
             let metrics = self.metrics.clone();
-            self.spawn("certificate reload", certificates.keep_current(metrics));
+            self.parts
+                .keep("certificate reload", certificates.keep_current(metrics));
+        }
+        if self.args.named_service_account == NamedAccount::Use {
+            tokio::spawn(excess::warn_of_leftovers(self.client.clone()));
         }
         let health = Arc::clone(&self.health);
-        self.spawn("heartbeat", async move {
+        self.parts.keep("heartbeat", async move {
             loop {
                 health.tick();
                 tokio::time::sleep(TICK).await;
@@ -150,6 +188,75 @@ impl Manager {
         Ok(())
     }
 
+    /// Returns how a half acts: under its lease if leaders are elected, else at once. In either
+    /// case not before the rights of this process are limited.
+    fn half(&mut self, component: Component) -> Half {
+        let limited = self.limited.clone();
+        if !self.args.leader_elect {
+            let term = Term::unlimited();
+            self.terms.push(term.clone());
+            let client = bounded(self.client.clone(), term);
+            return Half {
+                client,
+                turn: limited,
+            };
+        }
+        let term = Term::pending();
+        self.terms.push(term.clone());
+        let name = self.args.lease(component);
+        let candidacy = Candidacy {
+            namespace: name.namespace,
+            name: name.name.clone(),
+            identity: lease::identity(),
+            manager: match component {
+                Component::Catalogs => keys::manager::CATALOGD,
+                Component::Extensions | Component::Gate => keys::manager::OPERATOR_CONTROLLER,
+            },
+        };
+        let (leading, mut led) = watch::channel(false);
+        let metrics = self.metrics.clone();
+        let elector = Elector::new(self.client.clone(), candidacy, term.clone(), metrics);
+        let mut release = self.release.subscribe();
+        self.elections.spawn(async move {
+            // It fails when the sender is gone, and with it everything else.
+            let stop = async move { drop(release.wait_for(|stop| *stop).await) };
+            let mut stop = std::pin::pin!(stop);
+            tokio::select! {
+                () = limited => {}
+                () = &mut stop => return Ok(()),
+            }
+            let ended = elector.run(leading, stop).await;
+            ended.map_err(|loss| (name.name, loss))
+        });
+        let turn = async move {
+            // Without a sender there is nobody left who could lead.
+            if led.wait_for(|leads| *leads).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        Half {
+            client: bounded(self.client.clone(), term),
+            turn: turn.boxed().shared(),
+        }
+    }
+
+    /// Starts what writes, in its turn; it never starts when the process is to stop before.
+    fn act(
+        &mut self,
+        name: &'static str,
+        half: &Half,
+        part: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let (turn, shutdown) = (half.turn.clone(), self.shutdown.clone());
+        self.parts.act(name, async move {
+            tokio::select! {
+                biased;
+                () = shutdown => {}
+                () = turn => part.await,
+            }
+        });
+    }
+
     fn start_catalogs(&mut self) -> anyhow::Result<Arc<Store>> {
         let store = Store::open(&self.args.cache_dir, Compression::Made)
             .with_context(|| format!("opening --cache-dir {}", self.args.cache_dir.display()))?;
@@ -162,7 +269,7 @@ impl Manager {
         let routes = server::catalogs::routes(server::catalogs::Catalogs {
             store: Arc::clone(&store),
             metrics: self.metrics.clone(),
-            metas: true,
+            metas: self.args.gate("APIV1MetasHandler", true),
         });
         self.serve(
             "catalog server",
@@ -170,15 +277,16 @@ impl Manager {
             self.certificates.clone(),
             routes,
         );
+        let half = self.half(Component::Catalogs);
         let ctx = Arc::new(catalog::Context::new(
-            self.client.clone(),
+            half.client.clone(),
             Arc::clone(&store),
             Arc::clone(&self.puller),
             self.base(bound),
             self.metrics.clone(),
         ));
         let run = catalog::run(ctx, self.args.gc_interval, self.shutdown.clone());
-        self.spawn("ClusterCatalog controller", run);
+        self.act("ClusterCatalog controller", &half, run);
         Ok(store)
     }
 
@@ -197,7 +305,7 @@ impl Manager {
         format!("{scheme}://{host}")
     }
 
-    fn start_extensions(&mut self, store: Option<Arc<Store>>) -> anyhow::Result<()> {
+    fn start_extensions(&mut self, half: &Half, store: Option<Arc<Store>>) -> anyhow::Result<()> {
         let bundles = BundleCache::open(self.args.cache_path.join("bundles"))
             .with_context(|| format!("opening --cache-path {}", self.args.cache_path.display()))?;
         let (mut refilled, refills) = extension::refills();
@@ -211,7 +319,7 @@ impl Manager {
         };
         // A full channel already says all there is to say.
         tokio::spawn(catalogs.clone().tell(move || drop(refilled.try_send(()))));
-        let client = self.client.clone();
+        let client = half.client.clone();
         let reporter = Reporter::from("olm-controller");
         let (surroundings, changes) = extension::Surroundings::new(
             client.clone(),
@@ -219,7 +327,10 @@ impl Manager {
             self.args.counts_classic(),
         );
         let (issuer, touched) = Issuer::new(client.clone(), self.args.namespace());
+        let (ended, pulled) = extension::ended();
+        let guard = self.start_guard();
         let ctx = extension::Context {
+            guard: Arc::clone(&guard),
             surroundings,
             told: extension::Told::default(),
             settings: self.extension_settings(),
@@ -227,6 +338,8 @@ impl Manager {
             catalogs,
             puller: Arc::clone(&self.puller),
             bundles,
+            digests: extension::Pulls::new(ended.clone()),
+            images: extension::Pulls::new(ended),
             recorder: Recorder::new(client.clone(), reporter),
             metrics: Arc::new(self.metrics.clone()),
             rendered: extension::Rendered::default(),
@@ -237,20 +350,19 @@ impl Manager {
             refilled: refills,
             surroundings: changes,
             certificates: touched,
+            pulled,
         };
         let run = extension::run(Arc::new(ctx), news, self.shutdown.clone());
-        self.spawn("ClusterExtension controller", run);
+        self.act("ClusterExtension controller", half, run);
         let (ctx, woken) = objectset::Context::new(
             client.clone(),
-            self.object_set_settings(),
+            self.object_set_settings(guard),
             Arc::new(self.metrics.clone()),
         );
         let run = objectset::run(Arc::new(ctx), woken, self.shutdown.clone());
-        self.spawn("ClusterObjectSet controller", run);
-        self.spawn(
-            "clean-up of Secrets",
-            collect_secrets(client, self.args.namespace()),
-        );
+        self.act("ClusterObjectSet controller", half, run);
+        let run = collect_secrets(client, self.args.namespace(), self.shutdown.clone());
+        self.act("clean-up of Secrets", half, run);
         Ok(())
     }
 
@@ -290,9 +402,37 @@ impl Manager {
         }
     }
 
-    fn object_set_settings(&self) -> objectset::Settings {
+    /// Starts watching the policies on who may name an account.
+    fn start_guard(&mut self) -> Arc<Guard> {
+        let args = &self.args;
+        let reserved = Reserved {
+            patterns: match &args.forbidden_service_accounts {
+                Some(given) => given.0.clone(),
+                None => vec![
+                    AccountPattern::all_of("kube-system"),
+                    AccountPattern::all_of(args.namespace()),
+                ],
+            },
+            default: self.default_account(),
+        };
+        let decided = match args.account_policy {
+            AccountPolicyChoice::Require => AccountPolicy::Require,
+            AccountPolicyChoice::Warn => AccountPolicy::Warn,
+            AccountPolicyChoice::Off => AccountPolicy::Off,
+        };
+        let guard = Guard::new(self.client.clone(), reserved, decided, &self.metrics);
+        let guard = Arc::new(guard);
+        let (watched, shutdown) = (Arc::clone(&guard), self.shutdown.clone());
+        self.spawn("account policies", async move {
+            watched.run(shutdown).await;
+        });
+        guard
+    }
+
+    fn object_set_settings(&self, guard: Arc<Guard>) -> objectset::Settings {
         let args = &self.args;
         objectset::Settings {
+            guard,
             system_namespace: args.namespace(),
             default_account: self.default_account(),
             ignore_named_account: args.named_service_account == NamedAccount::Ignore,
@@ -312,9 +452,9 @@ impl Manager {
         })
     }
 
-    fn start_gate(&mut self) {
+    fn start_gate(&mut self, half: &Half) {
         let gate = gate::Gate {
-            client: self.client.clone(),
+            client: half.client.clone(),
             payload: std::env::var(PAYLOAD_VERSION).ok(),
             manage: match self.args.manage_clusteroperator {
                 ManageClusterOperator::Auto => gate::Manage::Auto,
@@ -323,7 +463,7 @@ impl Manager {
             },
         };
         let run = gate.run(self.shutdown.clone());
-        self.spawn("gate", run);
+        self.act("gate", half, run);
     }
 
     fn start_endpoints(&mut self, catalogs: bool) -> anyhow::Result<()> {
@@ -369,7 +509,7 @@ impl Manager {
         routes: Router,
     ) {
         let shutdown = self.shutdown.clone();
-        self.spawn(name, async move {
+        self.parts.serve(name, async move {
             let served = server::serve(listener, certificates.as_ref(), routes, shutdown).await;
             if let Err(error) = served {
                 tracing::error!(name, %error, "server failed");
@@ -377,41 +517,49 @@ impl Manager {
         });
     }
 
-    fn spawn(&mut self, name: &'static str, part: impl Future<Output = ()> + Send + 'static) {
-        self.parts.spawn(async move {
-            part.await;
-            name
-        });
-    }
-
-    /// Waits for the signal, then for controllers and servers to end.
+    /// Waits for the signal, then for passes, leases and servers to end.
     async fn wait(mut self) -> anyhow::Result<()> {
-        let ended = tokio::select! {
-            () = self.shutdown.clone() => None,
-            ended = self.parts.join_next() => ended,
-        };
-        match ended {
-            None => {
-                tracing::info!("stopping");
-                self.drain().await;
-                Ok(())
-            }
-            Some(Ok(name)) => bail!("{name} ended"),
-            Some(Err(error)) => bail!("a part of the controller failed: {error}"),
+        tokio::select! {
+            () = self.shutdown.clone() => {}
+            ended = self.parts.ended() => match ended {
+                Ok(name) => bail!("{name} ended"),
+                Err(error) => bail!("a part of the controller failed: {error}"),
+            },
+            Some(ended) = self.elections.join_next() => return lost(ended),
+        }
+        tracing::info!("stopping");
+        let again = termination()?;
+        tokio::select! {
+            ended = self.stop() => ended,
+            () = again => bail!("stopped by a second signal"),
         }
     }
 
-    /// Lets passes under way end; what never ends by itself is dropped.
-    async fn drain(&mut self) {
-        let endless = ["certificate reload", "heartbeat", "clean-up of Secrets"];
-        while self.parts.len() > endless.len() {
-            let limit = Duration::from_secs(30);
-            match tokio::time::timeout(limit, self.parts.join_next()).await {
-                Ok(Some(Ok(name))) => tracing::debug!(name, "ended"),
-                Ok(Some(Err(error))) => tracing::warn!(%error, "a part failed while stopping"),
-                Ok(None) | Err(_) => break,
+    async fn stop(&mut self) -> anyhow::Result<()> {
+        let started = Instant::now();
+        let idle = tokio::select! {
+            idle = self.parts.stop_acting(&self.terms) => idle,
+            Some(ended) = self.elections.join_next() => return lost(ended),
+        };
+        if idle {
+            self.release.send_replace(true);
+            while let Some(ended) = self.elections.join_next().await {
+                lost(ended)?;
             }
+        } else {
+            tracing::warn!("leases are left to expire, because a write is still under way");
         }
+        self.parts.stop_serving(started).await;
+        Ok(())
+    }
+}
+
+/// Turns the end of an election into that of the process.
+fn lost(ended: Result<Result<(), (String, Loss)>, tokio::task::JoinError>) -> anyhow::Result<()> {
+    match ended {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err((name, loss))) => bail!("lease {name} is lost: {loss}"),
+        Err(error) => bail!("an election failed: {error}"),
     }
 }
 
@@ -444,17 +592,20 @@ async fn client(args: &Args) -> anyhow::Result<Client> {
     };
     config.default_retry = false;
     let client = Client::try_from(config).context("making a client")?;
-    Ok(bounded(client))
+    Ok(bounded(client, Term::unlimited()))
 }
 
-/// Removes Secrets of revisions that were never made, at start and every hour. Never returns.
-async fn collect_secrets(client: Client, namespace: String) {
+/// Removes Secrets of revisions that were never made, at start and every hour, until `shutdown`.
+async fn collect_secrets(client: Client, namespace: String, shutdown: Signal) {
     loop {
         match objectset::collect_orphaned_secrets(&client, &namespace, Timestamp::now()).await {
             Ok(0) => {}
             Ok(count) => tracing::info!(count, "orphaned Secrets removed"),
             Err(error) => tracing::warn!(error = %Chain(&error), "orphaned Secrets not removed"),
         }
-        tokio::time::sleep(ORPHAN_INTERVAL).await;
+        tokio::select! {
+            () = shutdown.clone() => return,
+            () = tokio::time::sleep(ORPHAN_INTERVAL) => {}
+        }
     }
 }

@@ -7,6 +7,7 @@
 //! Source: stack.md section 7.
 
 mod quick;
+mod quoted;
 mod read;
 mod write;
 

@@ -14,7 +14,7 @@ use olm_core::error::quote;
 use crate::digest::{Digest, DigestError};
 
 /// Longest repository name, registry included, in bytes.
-const MAX_NAME_BYTES: usize = 255;
+pub(crate) const MAX_NAME_BYTES: usize = 255;
 /// Longest tag, in bytes.
 const MAX_TAG_BYTES: usize = 128;
 
@@ -193,7 +193,7 @@ fn parse(text: &str) -> Result<ImageRef, Malformed> {
 }
 
 /// Splits `name:tag`; a colon before the last slash belongs to a port.
-fn split_tag(named: &str) -> (&str, Option<&str>) {
+pub(crate) fn split_tag(named: &str) -> (&str, Option<&str>) {
     let slash = named.rfind('/').map_or(0, |at| at + 1);
     match named[slash..].find(':') {
         Some(colon) => (&named[..slash + colon], Some(&named[slash + colon + 1..])),
@@ -227,9 +227,14 @@ fn is_registry(registry: &str) -> bool {
         let port_is_fine = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
         return address.parse::<std::net::Ipv6Addr>().is_ok() && port_is_fine;
     }
-    let (host, port) = match registry.split_once(':') {
+    is_domain(registry)
+}
+
+/// Says whether a text is a host by name or IPv4 address, with or without a port.
+pub(crate) fn is_domain(text: &str) -> bool {
+    let (host, port) = match text.split_once(':') {
         Some((host, port)) => (host, Some(port)),
-        None => (registry, None),
+        None => (text, None),
     };
     port.is_none_or(is_port) && host.split('.').all(is_host_label)
 }
@@ -244,7 +249,7 @@ fn is_host_label(label: &str) -> bool {
 }
 
 /// Path component: alphanumeric runs joined by `.`, `_`, `__` or dashes.
-fn is_component(component: &str) -> bool {
+pub(crate) fn is_component(component: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = component.as_bytes();
     let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else {

@@ -11,9 +11,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use olm_core::error::quote;
-use serde::Deserialize;
 
 use crate::reference::{ImageRef, ReferenceError};
+
+mod alias;
+mod file;
+mod table;
 
 /// The system's configuration file.
 pub const SYSTEM_FILE: &str = "/etc/containers/registries.conf";
@@ -68,25 +71,28 @@ pub enum RegistriesError {
         #[source]
         source: io::Error,
     },
-    /// A file is no TOML of the expected shape.
-    #[error("parsing registries configuration {}: {message}", quote(&path.display().to_string()))]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// Reason without the file's content.
-        message: String,
-    },
-    /// A file holds a table that means nothing sensible.
-    #[error("invalid registries configuration {}: {message}", quote(&path.display().to_string()))]
+    /// A file says something that no tool may take for its meaning.
+    #[error("invalid registries configuration {}, line {line}: {message}", quote(&path.display().to_string()))]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong there.
         message: String,
     },
     /// A mirror's location and the rest of the reference make no reference.
-    #[error("rewriting reference {} to {}", quote(reference), quote(rewritten))]
+    #[error(
+        "rewriting reference {} to {} for registries configuration {}, line {line}",
+        quote(reference),
+        quote(rewritten),
+        quote(&path.display().to_string())
+    )]
     Rewrite {
+        /// The file.
+        path: PathBuf,
+        /// The line in which the registry begins.
+        line: usize,
         /// The reference that was asked for.
         reference: String,
         /// What the configuration turns it into.
@@ -115,41 +121,34 @@ pub struct Registries {
     entries: BTreeMap<String, Registry>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
+/// A `[[registry]]`, with nothing left to check.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Registry {
+    /// The file it is from, and the line it begins in.
+    path: PathBuf,
+    line: usize,
+    /// Never matches when it is empty.
     prefix: String,
+    /// Empty with a wildcard for a prefix: the place the reference names.
     location: String,
     blocked: bool,
     insecure: bool,
     mirror_by_digest_only: bool,
-    #[serde(rename = "mirror")]
     mirrors: Vec<Mirror>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Mirror {
     location: String,
     insecure: bool,
-    #[serde(rename = "pull-from-mirror")]
-    pull: Option<PullFromMirror>,
+    pull: PullFromMirror,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PullFromMirror {
     All,
     DigestOnly,
     TagOnly,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct File {
-    registry: Vec<Registry>,
-    /// The table of version 1, which had no mirrors and another meaning.
-    registries: Option<toml::Table>,
 }
 
 impl Registries {
@@ -161,32 +160,28 @@ impl Registries {
             Err(err) if err.kind() == io::ErrorKind::NotFound && !paths.required => {}
             Err(source) => return Err(read_error(&paths.file, source)),
         }
-        for path in paths
-            .drop_ins
-            .as_deref()
-            .map_or(Ok(vec![]), drop_in_files)?
-        {
-            let text = std::fs::read_to_string(&path).map_err(|err| read_error(&path, err))?;
-            merged.add(&path, &text)?;
+        let drop_ins = paths.drop_ins.as_deref().map(drop_in_files);
+        for path in drop_ins.transpose()?.unwrap_or_default() {
+            match std::fs::read_to_string(&path) {
+                Ok(text) => merged.add(&path, &text)?,
+                // It was removed since the directory was read.
+                Err(err) if err.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(read_error(&path, source)),
+            }
         }
         Ok(merged)
     }
 
-    /// Merges one file's text; `path` is only named in errors.
-    pub fn add(&mut self, path: &Path, text: &str) -> Result<(), RegistriesError> {
-        let file: File = toml::from_str(text).map_err(|err| RegistriesError::Parse {
+    /// Merges one file's text: its entries replace those of earlier files with the same prefix.
+    /// Nothing of a file with a fault is used.
+    fn add(&mut self, path: &Path, text: &str) -> Result<(), RegistriesError> {
+        let registries = file::parse(text).map_err(|fault| RegistriesError::Invalid {
             path: path.to_owned(),
-            message: err.message().to_owned(),
+            line: fault.line,
+            message: fault.message,
         })?;
-        let invalid = |message: String| RegistriesError::Invalid {
-            path: path.to_owned(),
-            message,
-        };
-        if file.registries.is_some() {
-            return Err(invalid("version 1 tables are not supported".into()));
-        }
-        for registry in file.registry {
-            let registry = registry.checked().map_err(invalid)?;
+        for mut registry in registries {
+            path.clone_into(&mut registry.path);
             self.entries.insert(registry.prefix.clone(), registry);
         }
         Ok(())
@@ -195,115 +190,101 @@ impl Registries {
     /// Returns the endpoints for `image` in the order to try them; the last one is the place
     /// the reference itself names (or is relocated to).
     pub fn endpoints(&self, image: &ImageRef) -> Result<Vec<Endpoint>, RegistriesError> {
-        let text = image.to_string();
-        let found = self
-            .entries
-            .values()
-            .filter_map(|registry| Some((registry, match_len(&text, &registry.prefix)?)))
-            .max_by_key(|(registry, _)| registry.prefix.len());
-        let Some((registry, matched)) = found else {
+        let Some((registry, matched)) = self.find(image) else {
             return Ok(vec![Endpoint {
                 image: image.clone(),
                 insecure: false,
                 blocked: None,
             }]);
         };
-        let rest = &text[matched..];
         let mut endpoints = Vec::new();
         for mirror in &registry.mirrors {
             if registry.uses(mirror, image) {
+                let image = registry.rewrite(image, &mirror.location, matched)?;
                 endpoints.push(Endpoint {
-                    image: rewrite(&text, &mirror.location, rest)?,
+                    blocked: self.blocks(&image),
                     insecure: mirror.insecure,
-                    blocked: None,
+                    image,
                 });
             }
         }
         let itself = if registry.location.is_empty() {
             image.clone()
         } else {
-            rewrite(&text, &registry.location, rest)?
+            registry.rewrite(image, &registry.location, matched)?
         };
+        let blocked = registry.blocked.then(|| registry.prefix.clone());
         endpoints.push(Endpoint {
-            image: itself,
+            blocked: blocked.or_else(|| self.blocks(&itself)),
             insecure: registry.insecure,
-            blocked: registry.blocked.then(|| registry.prefix.clone()),
+            image: itself,
         });
         Ok(endpoints)
+    }
+
+    /// Returns the entry with the longest prefix of an image's name, and how much of the name that
+    /// covers. Of two equally long ones the smaller decides.
+    fn find(&self, image: &ImageRef) -> Option<(&Registry, usize)> {
+        let name = image.name();
+        let matching = self.entries.values().rev();
+        matching
+            .filter_map(|registry| Some((registry, match_len(&name, &registry.prefix)?)))
+            .max_by_key(|(registry, _)| registry.prefix.len())
+    }
+
+    /// Returns the prefix of the entry that forbids to contact the place an image is at, whoever
+    /// led there: a mirror may lie in a registry that is blocked.
+    fn blocks(&self, image: &ImageRef) -> Option<String> {
+        let (registry, _) = self.find(image)?;
+        registry.blocked.then(|| registry.prefix.clone())
     }
 }
 
 impl Registry {
-    /// Normalizes the entry, or says what is wrong with it.
-    fn checked(mut self) -> Result<Self, String> {
-        self.location = location(&self.location)?;
-        self.prefix = self.prefix.trim_end_matches('/').to_owned();
-        if self.prefix.is_empty() {
-            if self.location.is_empty() {
-                return Err("a registry has neither prefix nor location".into());
-            }
-            self.prefix.clone_from(&self.location);
+    /// What its settings are about; several prefixes may lead to one place.
+    fn place(&self) -> &str {
+        if self.location.is_empty() {
+            &self.prefix
+        } else {
+            &self.location
         }
-        let wildcard = self.prefix.starts_with("*.");
-        if self.location.is_empty() && !wildcard {
-            return Err(format!(
-                "registry {} has no location and its prefix is not of the form *.example.com",
-                quote(&self.prefix)
-            ));
-        }
-        if self.prefix.contains('*') && (!wildcard || self.prefix[1..].contains(['*', '/'])) {
-            return Err(format!("prefix {} is invalid", quote(&self.prefix)));
-        }
-        for mirror in &mut self.mirrors {
-            mirror.location = location(&mirror.location)?;
-            if mirror.location.is_empty() {
-                return Err(format!(
-                    "a mirror of {} has no location",
-                    quote(&self.prefix)
-                ));
-            }
-            if self.mirror_by_digest_only && mirror.pull.is_some() {
-                return Err(format!(
-                    "mirror-by-digest-only and pull-from-mirror are both set for {}",
-                    quote(&self.prefix)
-                ));
-            }
-        }
-        Ok(self)
     }
 
     fn uses(&self, mirror: &Mirror, image: &ImageRef) -> bool {
         let by_digest = image.digest().is_some();
-        match mirror.pull {
-            None => by_digest || !self.mirror_by_digest_only,
-            Some(PullFromMirror::All) => true,
-            Some(PullFromMirror::DigestOnly) => by_digest,
-            Some(PullFromMirror::TagOnly) => !by_digest,
-        }
+        let allowed = match mirror.pull {
+            PullFromMirror::All => true,
+            PullFromMirror::DigestOnly => by_digest,
+            PullFromMirror::TagOnly => !by_digest,
+        };
+        allowed && (by_digest || !self.mirror_by_digest_only)
+    }
+
+    /// Puts `location` in the place of the first `matched` bytes of a reference.
+    fn rewrite(
+        &self,
+        image: &ImageRef,
+        location: &str,
+        matched: usize,
+    ) -> Result<ImageRef, RegistriesError> {
+        let reference = image.to_string();
+        let rewritten = format!("{location}{}", &reference[matched..]);
+        rewritten
+            .parse()
+            .map_err(|source| RegistriesError::Rewrite {
+                path: self.path.clone(),
+                line: self.line,
+                reference,
+                rewritten,
+                source,
+            })
     }
 }
 
-fn location(text: &str) -> Result<String, String> {
-    if text.contains("://") {
-        return Err(format!("location {} must not have a scheme", quote(text)));
-    }
-    Ok(text.trim_end_matches('/').to_owned())
-}
-
-fn rewrite(reference: &str, location: &str, rest: &str) -> Result<ImageRef, RegistriesError> {
-    let rewritten = format!("{location}{rest}");
-    rewritten
-        .parse()
-        .map_err(|source| RegistriesError::Rewrite {
-            reference: reference.to_owned(),
-            rewritten,
-            source,
-        })
-}
-
-/// Returns how many bytes of `reference` the prefix covers, if it ends on a component boundary.
+/// Returns how many bytes of a name the prefix covers, if it ends on a component boundary.
 fn match_len(reference: &str, prefix: &str) -> Option<usize> {
-    let end = match prefix.strip_prefix('*') {
+    let wildcard = prefix.strip_prefix('*').filter(|it| it.starts_with('.'));
+    let end = match wildcard {
         Some(domain) => {
             let host = reference.find(['/', ':'])?;
             reference[..host].ends_with(domain).then_some(host)?
@@ -325,12 +306,12 @@ fn drop_in_files(directory: &Path) -> Result<Vec<PathBuf>, RegistriesError> {
     };
     let mut files = Vec::new();
     for entry in entries {
-        let path = entry.map_err(|err| read_error(directory, err))?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "conf")
-        {
-            files.push(path);
+        let entry = entry.map_err(|err| read_error(directory, err))?;
+        let kind = entry
+            .file_type()
+            .map_err(|err| read_error(&entry.path(), err))?;
+        if !kind.is_dir() && entry.file_name().as_encoded_bytes().ends_with(b".conf") {
+            files.push(entry.path());
         }
     }
     files.sort();

@@ -22,9 +22,11 @@ use crate::limits::MAX_MANIFEST_BYTES;
 use crate::manifest::{self, Descriptor};
 use crate::registries::Endpoint;
 
+mod redirect;
 mod request;
 mod token;
 
+use redirect::{Redirects, is_same_host};
 pub use request::RequestError;
 use request::{answer, body, send, transport, url};
 
@@ -92,7 +94,8 @@ impl Session {
     ) -> Result<RawManifest, RequestError> {
         let path = format!("manifests/{version}");
         let accept = manifest::ACCEPT.join(", ");
-        let response = self.get(&path, &[(ACCEPT, accept)]).await?;
+        let headers = [(ACCEPT, accept)];
+        let response = self.get(&path, &headers, Redirects::SameHost).await?;
         let header = |name: &str| {
             let value = response.headers().get(name)?;
             value.to_str().ok().map(str::to_owned)
@@ -126,7 +129,8 @@ impl Session {
         if blob.size > MAX_MANIFEST_BYTES {
             return Err(RequestError::TooLarge(MAX_MANIFEST_BYTES));
         }
-        let response = self.get(&format!("blobs/{}", blob.digest), &[]).await?;
+        let path = format!("blobs/{}", blob.digest);
+        let response = self.get(&path, &[], Redirects::AnyHost).await?;
         let bytes = body(response, blob.size).await?;
         check(
             blob,
@@ -153,7 +157,7 @@ impl Session {
             } else {
                 &[(RANGE, range)]
             };
-            let response = self.get(&path, headers).await?;
+            let response = self.get(&path, headers, Redirects::AnyHost).await?;
             if received > 0 && !continues(&response, received) {
                 return Err(RequestError::Range);
             }
@@ -203,18 +207,21 @@ impl Session {
         &self,
         path: &str,
         headers: &[(HeaderName, String)],
+        allowed: Redirects,
     ) -> Result<Response, RequestError> {
         let url = url(&format!("{}/v2/{}/{path}", self.base, self.repository))?;
         let mut scope = None;
         loop {
             let token = self.authorization(scope.as_deref()).await?;
-            let response = send(&self.http, &url, headers, token.as_ref()).await?;
+            let response = send(&self.http, &url, headers, token.as_ref(), allowed).await?;
             if response.status().is_success() {
                 return Ok(response);
             }
             // The token may have expired, or the registry wants a wider one; once is enough.
+            // Where its blobs are kept nobody has a say in that.
             if response.status() == StatusCode::UNAUTHORIZED
                 && scope.is_none()
+                && is_same_host(&url, response.url())
                 && let Challenge::Bearer { scope: wanted, .. } = Challenge::read(response.headers())
             {
                 self.token.lock().await.take();
@@ -250,7 +257,7 @@ pub(crate) fn check(blob: &Descriptor, size: u64, digest: &Digest) -> Result<(),
 /// Says whether a registry is there, and what it asks for.
 async fn ping(http: &Client, base: &str) -> Result<Challenge, RequestError> {
     let url = url(&format!("{base}/v2/"))?;
-    let response = send(http, &url, &[], None).await?;
+    let response = send(http, &url, &[], None, Redirects::SameHost).await?;
     match response.status() {
         StatusCode::OK | StatusCode::UNAUTHORIZED => Ok(Challenge::read(response.headers())),
         _ => Err(answer(response).await),

@@ -6,10 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use olm_core::error::quote;
-use reqwest::redirect::{Attempt, Policy};
+use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Identity};
 
-use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT, MAX_REDIRECTS};
+use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
 
 /// Directories with certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,8 +66,8 @@ pub enum TrustError {
     Client(#[source] reqwest::Error),
 }
 
-/// Makes a client for `host`. Redirects are followed ten times at most and never from `https` to
-/// `http`; bodies arrive as they were sent, so that their digests are those of the registry.
+/// Makes a client for `host`. It follows no redirect: which one may be followed depends on what is
+/// asked for. Bodies arrive as they were sent, so that their digests are those of the registry.
 pub(crate) fn client(
     dirs: &CertificateDirs,
     host: &str,
@@ -78,7 +78,7 @@ pub(crate) fn client(
         .no_gzip()
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(IDLE_TIMEOUT)
-        .redirect(Policy::custom(redirect))
+        .redirect(Policy::none())
         .danger_accept_invalid_certs(insecure);
     let places = match &dirs.only {
         Some(only) => vec![only.clone()],
@@ -92,20 +92,6 @@ pub(crate) fn client(
         }
     }
     builder.build().map_err(TrustError::Client)
-}
-
-fn redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
-    let from_https = attempt
-        .previous()
-        .last()
-        .is_some_and(|url| url.scheme() == "https");
-    if attempt.previous().len() > MAX_REDIRECTS {
-        attempt.error("stopped after 10 redirects")
-    } else if from_https && attempt.url().scheme() != "https" {
-        attempt.error("redirect from https to http refused")
-    } else {
-        attempt.follow()
-    }
 }
 
 #[derive(Default)]

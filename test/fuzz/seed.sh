@@ -28,6 +28,18 @@ cp "$out"/catalog/* "$out/yaml/"
 for file in "$root"/src/core/testdata/bundle/*/*/* "$root"/hack/demo/bundles/*/*/*/*; do
   cp "$file" "$out/yaml/$(basename "$file")"
 done
+number=0
+while IFS= read -r line; do
+  number=$((number + 1))
+  printf '%b' "$line" >"$out/yaml/quoted-$number"
+done <<'QUOTED'
+a:\n  b: 'c\nd'\n  e: "f\n\n g"\n
+- 'a''b  \n\tc'\n- "d\\\n\\ e"\n- x\n
+a: [b, 'c\nd', {"e": "f\ng"}]\nh: "i\nj"\n
+a: |\n  "b\nc: d\n  'e\nf: >2\n    'g\nh: "i\nj" # "k\n
+? "a\nb"\n: &c !d "e\nf"\ng: *c\n
+%YAML 1.2\n---\na: "b\\'c\nd"\r\n...\n--- 'e\n\nf'\n
+QUOTED
 
 number=0
 while IFS= read -r line; do

@@ -10,7 +10,9 @@ use anyhow::Context as _;
 use clap::Args;
 use olm_core::error::quote;
 use olm_core::object::Object;
-use olm_core::preflight::permission::{Account, BundleObjects, FinalizersRule, Options, manifests};
+use olm_core::preflight::permission::{
+    Account, BundleObjects, FinalizersRule, Options, Subject, manifests, use_manifests,
+};
 
 use crate::args::Global;
 use crate::bundle_source::load_bundle_source;
@@ -27,6 +29,12 @@ pub(crate) struct RbacArgs {
     /// Name of the service account
     #[arg(long, value_name = "NAME")]
     service_account: String,
+    /// Also let this user name the account in a ClusterExtension; repeatable
+    #[arg(long, value_name = "NAME")]
+    for_user: Vec<String>,
+    /// Also let the users of this group name the account in a ClusterExtension; repeatable
+    #[arg(long, value_name = "NAME")]
+    for_group: Vec<String>,
     /// Add `list` and `watch` on whole resources: one watch a kind instead of one an object
     #[arg(long)]
     with_watch: bool,
@@ -75,6 +83,7 @@ pub(crate) async fn run(
         let text = "a service account is required: --service-account NAME";
         return Err(UsageError(text.to_owned()).into());
     }
+    let people = people(&args)?;
     let mut rendered = Vec::with_capacity(args.bundles.len());
     for source in &args.bundles {
         let bundle = load(source, &args, &account.namespace).await;
@@ -88,7 +97,8 @@ pub(crate) async fn run(
             objects: &bundle.objects,
         })
         .collect();
-    let (objects, warnings) = manifests(&bundles, &account, &options(&args))?;
+    let (mut objects, warnings) = manifests(&bundles, &account, &options(&args))?;
+    objects.extend(use_manifests(&account, &people));
     for warning in warnings {
         notice(&format!("warning: {warning}"));
     }
@@ -106,6 +116,22 @@ async fn load(source: &str, args: &RbacArgs, namespace: &str) -> anyhow::Result<
         objects: args.rendering.installed(&bundle, namespace)?,
         name: bundle.csv.name,
     })
+}
+
+/// Returns who may name the account besides those who may anyway.
+fn people(args: &RbacArgs) -> Result<Vec<Subject>, UsageError> {
+    let users = args.for_user.iter().cloned().map(Subject::User);
+    let groups = args.for_group.iter().cloned().map(Subject::Group);
+    if args
+        .for_user
+        .iter()
+        .chain(&args.for_group)
+        .any(String::is_empty)
+    {
+        let text = "--for-user and --for-group take a name";
+        return Err(UsageError(text.to_owned()));
+    }
+    Ok(users.chain(groups).collect())
 }
 
 fn options(args: &RbacArgs) -> Options {

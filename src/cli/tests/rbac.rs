@@ -40,6 +40,20 @@ fn rights_for_a_chain_are_printed_as_yaml() {
     insta::assert_snapshot!(stdout(&[&[ONE, TWO][..], &account].concat()));
 }
 
+// deploying.md 6.1
+#[test]
+fn people_who_may_use_the_account_come_last() {
+    let account = ["-n", "lamps", "--service-account", "installer"];
+    let alone = stdout(&[&[ONE][..], &account].concat());
+    let people = ["--for-user", "dana", "--for-group", "oidc:ops/lamps"];
+    let both = stdout(&[&[ONE][..], &account, &people].concat());
+    let rest = both.strip_prefix(&alone).unwrap();
+    insta::assert_snapshot!(rest);
+    let (code, text) = failure(&[&[ONE, "--for-user", ""][..], &account].concat());
+    assert_eq!(code, Some(2));
+    assert_eq!(text, "error: --for-user and --for-group take a name\n");
+}
+
 #[test]
 fn order_of_bundles_does_not_matter() {
     let account = ["-n", "lamps", "--service-account", "installer"];

@@ -5,6 +5,8 @@
 //! sent: the API server then adds the three groups of a service account itself, and the controller
 //! needs no right to impersonate groups.
 
+mod guard;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -16,6 +18,8 @@ use olm_core::error::{Classify, Disposition};
 use olm_core::revision::Account;
 
 use crate::apply::{Answer, MAX_RIGHTS_DELAY};
+
+pub use guard::{Guard, GuardError};
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 

@@ -27,9 +27,9 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// `namespace` is ignored for cluster-scoped kinds.
+    /// `namespace` is ignored for cluster-scoped kinds; empty, for lists, means all of them.
     pub(super) fn new(client: Client, kind: &Kind, namespace: &str) -> Self {
-        let namespace = kind.namespaced.then_some(namespace);
+        let namespace = Some(namespace).filter(|name| kind.namespaced && !name.is_empty());
         let path = DynamicObject::url_path(&kind.resource, namespace);
         Self {
             client,
@@ -133,7 +133,12 @@ impl Endpoint {
 
     /// Lists at most `limit` objects.
     pub(super) async fn list(&self, limit: u32) -> Result<Vec<Object>, kube::Error> {
-        let request = self.request.list(&ListParams::default().limit(limit));
+        self.list_with(&ListParams::default().limit(limit)).await
+    }
+
+    /// Lists the objects with a label. Kind and version stand in the list only.
+    pub(super) async fn list_with(&self, params: &ListParams) -> Result<Vec<Object>, kube::Error> {
+        let request = self.request.list(params);
         let request = request.map_err(kube::Error::BuildRequest)?;
         let mut list: Value = self.client.request(request).await?;
         let items = match list.get_mut("items").map(Value::take) {

@@ -120,7 +120,7 @@ pub fn message(err: &kube::Error) -> String {
 }
 
 /// Returns the HTTP status of an answer, 0 when there was none.
-pub(super) fn code(err: &kube::Error) -> u16 {
+pub(crate) fn code(err: &kube::Error) -> u16 {
     match err {
         kube::Error::Api(status) => status.code,
         _ => 0,

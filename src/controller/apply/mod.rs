@@ -14,12 +14,13 @@ mod phase;
 mod remove;
 mod watch;
 
+pub(crate) use error::code;
 pub use error::{Answer, ApplyError, MAX_RIGHTS_DELAY, message};
 pub use kinds::{Kind, Kinds};
 pub use memo::Memo;
 pub(crate) use phase::check_content;
 pub use phase::{Applier, PhaseReport, ResolvedObject, ResolvedPhase, Revision};
-pub use remove::{Removed, Remover};
+pub use remove::{Crds, Removed, Remover};
 pub use watch::{Mode, Target, Watches};
 
 /// Objects of one phase that are read or written at the same time, so that one extension cannot

@@ -36,6 +36,7 @@ impl Revision {
             uid: self.mark.uid.clone(),
             revision: self.mark.revision,
             protection,
+            owner_name: self.mark.owner_name.clone(),
         }
     }
 }

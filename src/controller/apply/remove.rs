@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use olm_api::keys::annotation;
+use kube::api::ListParams;
+use olm_api::keys::{annotation, label};
 use olm_core::object::Object;
-use olm_core::revision::{Removal, orphaned, released, removal};
-use serde_json::{Value, json};
+use olm_core::revision::{
+    Removal, controller, orphaned, released, removal, removal_kinds, retained,
+};
+use serde_json::{Map, Value, json};
 
 use super::at_once;
 use super::endpoint::Endpoint;
@@ -22,6 +25,7 @@ const STUCK_AFTER: SignedDuration = SignedDuration::from_secs(3);
 const TOUCH_EVERY: SignedDuration = SignedDuration::from_secs(5);
 /// Instances of a CRD that a message names.
 const MAX_NAMED: u32 = 10;
+const CRD: &str = "CustomResourceDefinition";
 
 /// Removes objects as one account.
 pub struct Remover {
@@ -29,6 +33,18 @@ pub struct Remover {
     pub client: Client,
     /// Kinds the cluster serves.
     pub kinds: Arc<Kinds>,
+    /// What becomes of CRDs.
+    pub crds: Crds,
+}
+
+/// What becomes of the CRDs of a revision that goes away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Crds {
+    /// They are removed, and with them their instances.
+    Removed,
+    /// One that has instances, or may have some, is let go of and stays, for a later revision of
+    /// the extension named here.
+    KeptWithInstances(Option<String>),
 }
 
 /// What is left of a group of objects.
@@ -36,6 +52,15 @@ pub struct Remover {
 pub struct Removed {
     /// Objects that are on their way out, as they are now.
     pub remaining: Vec<Object>,
+    /// Names of the CRDs that were let go of because of their instances.
+    pub kept: Vec<String>,
+}
+
+/// What became of one object.
+enum End {
+    Gone,
+    Remains(Object),
+    Kept(String),
 }
 
 impl Removed {
@@ -55,7 +80,9 @@ impl Remover {
         let mut errors = Vec::new();
         for answer in answers {
             match answer {
-                Ok(remaining) => removed.remaining.extend(remaining),
+                Ok(End::Gone) => {}
+                Ok(End::Remains(object)) => removed.remaining.push(object),
+                Ok(End::Kept(crd)) => removed.kept.push(crd),
                 Err(err) => errors.push(err),
             }
         }
@@ -65,12 +92,52 @@ impl Remover {
         Err(ApplyError::from_answers(&errors))
     }
 
-    /// Takes our marks and owner reference off the objects and leaves them.
-    pub async fn orphan(&self, uid: &str, group: &[&Object]) -> Result<(), ApplyError> {
+    /// Takes our marks and owner reference off the objects and leaves them. `owner` is the
+    /// `owner-name` label of the revision: an object that nobody controls any more is known by it.
+    pub async fn orphan(
+        &self,
+        uid: &str,
+        owner: Option<&str>,
+        group: &[&Object],
+    ) -> Result<(), ApplyError> {
         for content in group {
-            self.orphan_one(uid, content).await?;
+            self.orphan_one(uid, owner, content).await?;
         }
         Ok(())
+    }
+
+    /// Lists what carries the label of an extension, in the order of an uninstall, as far as the
+    /// account may list it.
+    pub async fn labelled(&self, owner: &str) -> Result<Vec<Vec<Object>>, ApplyError> {
+        let params = ListParams::default().labels(&format!("{}={owner}", label::OWNER_NAME));
+        let mut groups = Vec::new();
+        for kinds in removal_kinds() {
+            let mut group = Vec::new();
+            for (api_group, kind) in kinds {
+                let api_version = match *api_group {
+                    "" => "v1".to_owned(),
+                    api_group => format!("{api_group}/v1"),
+                };
+                let sample = json!({"apiVersion": api_version, "kind": kind});
+                let Some(sample) = Object::from_value(sample.clone()) else {
+                    continue;
+                };
+                let Some(endpoint) = self.endpoint(&sample).await? else {
+                    continue;
+                };
+                match endpoint.list_with(&params).await {
+                    Ok(found) => group.extend(found.into_iter().map(|mut one| {
+                        one.0.insert("apiVersion".to_owned(), json!(api_version));
+                        one.0.insert("kind".to_owned(), json!(kind));
+                        one
+                    })),
+                    Err(err) if code(&err) == 403 => {}
+                    Err(err) => return Err(err.into()),
+                }
+            }
+            groups.push(group);
+        }
+        Ok(groups)
     }
 
     async fn endpoint(&self, content: &Object) -> Result<Option<Endpoint>, kube::Error> {
@@ -78,18 +145,27 @@ impl Remover {
         Ok(kind.map(|kind| Endpoint::new(self.client.clone(), &kind, content.namespace())))
     }
 
-    /// Returns the object if it is still there and ours.
-    async fn remove_one(&self, uid: &str, content: &Object) -> Result<Option<Object>, kube::Error> {
+    /// Removes one object, if it is still there and ours.
+    async fn remove_one(&self, uid: &str, content: &Object) -> Result<End, kube::Error> {
         // A kind that is not served has no objects.
         let Some(endpoint) = self.endpoint(content).await? else {
-            return Ok(None);
+            return Ok(End::Gone);
         };
         let mut live = endpoint.get(content.name()).await?;
         for _ in 0..MAX_ATTEMPTS {
             let answer = match (removal(live.as_ref(), uid), &live) {
-                (Removal::Gone, _) | (_, None) => return Ok(None),
-                (Removal::Wait, Some(_)) => return Ok(live),
-                (Removal::Delete, Some(found)) => endpoint.delete(found).await,
+                (Removal::Gone, _) | (_, None) => return Ok(End::Gone),
+                (Removal::Wait, Some(found)) => return Ok(End::Remains(found.clone())),
+                (Removal::Delete, Some(found)) => match self.reason_to_keep(found).await? {
+                    Some(owner) => {
+                        let metadata = retained(found, uid, owner);
+                        match endpoint.replace_metadata(found, &let_go(&metadata)).await {
+                            Ok(_) => return Ok(End::Kept(found.name().to_owned())),
+                            Err(err) => Err(err),
+                        }
+                    }
+                    None => endpoint.delete(found).await,
+                },
                 (Removal::Release, Some(found)) => {
                     let parts = [("ownerReferences", released(found, uid).into())];
                     endpoint.replace_metadata(found, &parts).await.map(|_| ())
@@ -102,10 +178,39 @@ impl Remover {
             }
             live = endpoint.get(content.name()).await?;
         }
-        Ok(live)
+        Ok(live.map_or(End::Gone, End::Remains))
     }
 
-    async fn orphan_one(&self, uid: &str, content: &Object) -> Result<(), kube::Error> {
+    /// Returns for whom a CRD is kept that is about to be deleted: somebody's data is in it, or
+    /// nobody can say that there is none.
+    async fn reason_to_keep(&self, found: &Object) -> Result<Option<Option<&str>>, kube::Error> {
+        let Crds::KeptWithInstances(owner) = &self.crds else {
+            return Ok(None);
+        };
+        if found.kind() != CRD {
+            return Ok(None);
+        }
+        let keep = Ok(Some(owner.as_deref()));
+        let Some(instance) = instance_of(found) else {
+            return keep;
+        };
+        let Some(endpoint) = self.endpoint(&instance).await? else {
+            return keep;
+        };
+        match endpoint.list(1).await {
+            Ok(found) if found.is_empty() => Ok(None),
+            Ok(_) => keep,
+            Err(err) if matches!(code(&err), 403 | 404) => keep,
+            Err(err) => Err(err),
+        }
+    }
+
+    async fn orphan_one(
+        &self,
+        uid: &str,
+        owner: Option<&str>,
+        content: &Object,
+    ) -> Result<(), kube::Error> {
         let Some(endpoint) = self.endpoint(content).await? else {
             return Ok(());
         };
@@ -114,15 +219,12 @@ impl Remover {
             let Some(live) = endpoint.get(content.name()).await? else {
                 return Ok(());
             };
-            if matches!(removal(Some(&live), uid), Removal::Gone) && !is_marked(&live) {
+            let ours = !matches!(removal(Some(&live), uid), Removal::Gone);
+            if !ours && !is_left_by(&live, owner) {
                 return Ok(());
             }
             let metadata = orphaned(&live, uid);
-            let parts: Vec<(&str, Value)> = ["ownerReferences", "labels", "annotations"]
-                .into_iter()
-                .map(|key| (key, metadata.get(key).cloned().unwrap_or_default()))
-                .collect();
-            match endpoint.replace_metadata(&live, &parts).await {
+            match endpoint.replace_metadata(&live, &let_go(&metadata)).await {
                 Ok(_) => return Ok(()),
                 Err(err) if code(&err) == 409 && attempt < MAX_ATTEMPTS => attempt += 1,
                 Err(err) if code(&err) == 404 => return Ok(()),
@@ -182,8 +284,19 @@ impl Remover {
     }
 }
 
-fn is_marked(live: &Object) -> bool {
-    live.annotation(annotation::REVISION).is_some()
+/// Says whether an object that nobody controls carries the marks of an extension.
+fn is_left_by(live: &Object, owner: Option<&str>) -> bool {
+    let label = live.pointer("/metadata/labels").and_then(Value::as_object);
+    let label = label.and_then(|labels| labels.get(label::OWNER_NAME));
+    controller(live).is_none()
+        && live.annotation(annotation::REVISION).is_some()
+        && label.and_then(Value::as_str) == owner
+}
+
+/// The parts of the metadata that say whose an object is.
+fn let_go(metadata: &Map<String, Value>) -> [(&'static str, Value); 3] {
+    ["ownerReferences", "labels", "annotations"]
+        .map(|key| (key, metadata.get(key).cloned().unwrap_or_default()))
 }
 
 fn is_stuck(crd: &Object, now: Timestamp) -> bool {

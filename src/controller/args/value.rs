@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use olm_core::guard::AccountPattern;
 
 /// A part of the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -24,6 +25,17 @@ pub enum AccountAuth {
     Impersonate,
     /// Tokens requested for the account.
     Token,
+}
+
+/// What happens while the policies on who may name an account are not in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AccountPolicyChoice {
+    /// Nothing new is installed.
+    Require,
+    /// The log and a metric say so.
+    Warn,
+    /// Nobody looks.
+    Off,
 }
 
 /// Whether `spec.serviceAccount` is used.
@@ -141,6 +153,19 @@ pub struct AccountName {
     pub name: String,
 }
 
+/// A Lease, written `<namespace>/<name>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseName {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Patterns of service accounts, joined by commas; none at all is empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountPatterns(pub Vec<AccountPattern>);
+
 /// A feature gate of upstream and whether it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeatureGate {
@@ -169,17 +194,39 @@ impl FromStr for AccountName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('/') {
-            Some((namespace, name))
-                if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
-            {
-                Ok(Self {
-                    namespace: namespace.to_owned(),
-                    name: name.to_owned(),
-                })
-            }
-            _ => Err("expected <namespace>/<name>".to_owned()),
+        let (namespace, name) = namespaced(text)?;
+        Ok(Self { namespace, name })
+    }
+}
+
+impl FromStr for LeaseName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (namespace, name) = namespaced(text)?;
+        Ok(Self { namespace, name })
+    }
+}
+
+/// Splits `<namespace>/<name>`.
+fn namespaced(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((namespace, name))
+            if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+        {
+            Ok((namespace.to_owned(), name.to_owned()))
         }
+        _ => Err("expected <namespace>/<name>".to_owned()),
+    }
+}
+
+impl FromStr for AccountPatterns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split(',').map(str::trim);
+        let patterns = parts.filter(|part| !part.is_empty()).map(str::parse);
+        Ok(Self(patterns.collect::<Result<_, _>>()?))
     }
 }
 

@@ -36,7 +36,7 @@ use olm_core::revision::{Account, Extension};
 use crate::account::{AccountError, Accounts};
 use crate::apply::{Answer, Kind, MAX_RIGHTS_DELAY, Target, Watches};
 use leaf::{Leaf, Verdict, Why, judge};
-use secret::{LeafSecret, authority_name, delete, own, store_authority};
+use secret::{LeafSecret, authority_name, delete, is_authority_of, is_owned, own, store_authority};
 use state::{Authority, is_same_secret};
 
 /// Delay after a name turned out to be taken.
@@ -63,10 +63,12 @@ pub enum CertificateError {
     },
     /// The name of a Secret is taken.
     #[error(
-        "Secret {namespace}/{name} exists and is not of this extension, but has the name of the \
-         certificate of one of its webhooks: delete or rename it"
+        "Secret {namespace}/{name} exists and is not of this extension, but has the name of \
+         {what}: delete or rename it"
     )]
     Foreign {
+        /// What the name is for.
+        what: &'static str,
         /// Namespace of the Secret.
         namespace: String,
         /// Its name.
@@ -135,6 +137,13 @@ pub struct Prepared {
     said: Vec<Said>,
 }
 
+/// What has the name of an extension's CA.
+enum Found {
+    Nothing,
+    Ours(Box<Secret>),
+    Foreign(CertificateError),
+}
+
 /// A certificate that is asked for, and what is there.
 struct Live {
     request: CertificateRequest,
@@ -176,12 +185,42 @@ impl Issuer {
         Api::namespaced(self.client.clone(), &self.system_namespace)
     }
 
+    /// Reads the CA of an extension, or what has its name.
+    async fn found(&self, owner: &Extension) -> Result<Found, CertificateError> {
+        let name = authority_name(&owner.name);
+        let secret = self.authorities().get_opt(&name).await;
+        let secret = secret.map_err(own("getting the CA of webhooks"))?;
+        Ok(match secret {
+            None => Found::Nothing,
+            Some(secret) if is_authority_of(&secret, owner) => Found::Ours(Box::new(secret)),
+            Some(_) => Found::Foreign(CertificateError::Foreign {
+                what: "the CA of its webhooks",
+                namespace: self.system_namespace.clone(),
+                name,
+            }),
+        })
+    }
+
+    /// Reads the CA of an extension. Whose its Secret is comes before what is in it: one of
+    /// somebody else is an error and stays as it is.
     async fn stored(&self, owner: &Extension) -> Result<Option<Secret>, CertificateError> {
-        let found = self
-            .authorities()
-            .get_opt(&authority_name(&owner.name))
-            .await;
-        found.map_err(own("getting the CA of webhooks"))
+        match self.found(owner).await? {
+            Found::Nothing => Ok(None),
+            Found::Ours(secret) => Ok(Some(*secret)),
+            Found::Foreign(error) => Err(error),
+        }
+    }
+
+    /// Reads the CA of an extension in order to remove it; a Secret of somebody else is none of it.
+    async fn removable(&self, owner: &Extension) -> Result<Option<Secret>, CertificateError> {
+        match self.found(owner).await? {
+            Found::Nothing => Ok(None),
+            Found::Ours(secret) => Ok(Some(*secret)),
+            Found::Foreign(error) => {
+                tracing::info!(error = %Chain(&error), "left alone");
+                Ok(None)
+            }
+        }
     }
 
     /// Reads what an extension has, and makes in memory what it lacks. Nothing is written, so that
@@ -216,6 +255,9 @@ impl Issuer {
         };
         let found: Vec<_> = leaves.iter().map(|live| live.leaf.as_ref().ok()).collect();
         changed |= authority.advance(&found, now)?;
+        // One that lost its owner, or has one of the same name that is gone, is taken over before
+        // the garbage collector comes.
+        changed |= stored.as_ref().is_some_and(|it| !is_owned(it, owner));
         Ok(Prepared {
             authority,
             stored,
@@ -316,7 +358,7 @@ impl Issuer {
         account: &Account,
         wanted: &[CertificateRequest],
     ) -> Result<(), CertificateError> {
-        let Some(stored) = self.stored(owner).await? else {
+        let Some(stored) = self.removable(owner).await? else {
             self.watches.release(&owner.name);
             return Ok(());
         };
@@ -381,7 +423,7 @@ impl Issuer {
             }
         }
         self.watches.release(&owner.name);
-        match self.stored(owner).await? {
+        match self.removable(owner).await? {
             Some(stored) => self.remove_authority(&stored).await,
             None => Ok(()),
         }

@@ -60,6 +60,31 @@ fn params(field_manager: &str) -> PostParams {
     }
 }
 
+/// Says whether an owner reference of the Secret names the extension itself, not one that had its
+/// name before.
+pub(super) fn is_owned(secret: &Secret, owner: &Extension) -> bool {
+    let mut owners = secret.metadata.owner_references.iter().flatten();
+    owners.any(|reference| reference.uid == owner.uid)
+}
+
+/// Says whether a Secret is the CA of the extension, whatever it holds: it is owned by it, or has
+/// the type that is for nothing else and belongs to nobody else. So also one counts that lost its
+/// owner, or was restored from a backup together with the extension.
+pub(super) fn is_authority_of(secret: &Secret, owner: &Extension) -> bool {
+    if is_owned(secret, owner) {
+        return true;
+    }
+    let is_same = |reference: &OwnerReference| {
+        (reference.kind.as_str(), reference.name.as_str())
+            == (label::OWNER_KIND_EXTENSION, owner.name.as_str())
+    };
+    let mut owners = secret.metadata.owner_references.iter().flatten();
+    let labelled = secret.labels().get(label::OWNER_NAME);
+    secret.type_.as_deref() == Some(name::WEBHOOK_CA_SECRET_TYPE)
+        && labelled.is_none_or(|it| *it == owner.name)
+        && owners.all(is_same)
+}
+
 /// Writes the CA, in place of `old` if there is one and it was not changed since it was read.
 pub(super) async fn store_authority(
     api: &Api<Secret>,
@@ -144,6 +169,7 @@ impl LeafSecret<'_> {
         if let Some(old) = old {
             if !self.is_ours_to_change(old) {
                 return Err(CertificateError::Foreign {
+                    what: "the certificate of one of its webhooks",
                     namespace: self.request.namespace.clone(),
                     name: self.request.secret.clone(),
                 });
@@ -194,16 +220,11 @@ impl LeafSecret<'_> {
     /// purpose and stays.
     pub(super) async fn remove(&self) -> Result<(), CertificateError> {
         match self.read().await? {
-            Some(secret) if self.is_owned(&secret) => delete(&self.api(), &secret)
+            Some(secret) if is_owned(&secret, self.owner) => delete(&self.api(), &secret)
                 .await
                 .map_err(self.failed("deleting")),
             Some(_) | None => Ok(()),
         }
-    }
-
-    fn is_owned(&self, secret: &Secret) -> bool {
-        let owners = secret.metadata.owner_references.iter().flatten();
-        owners.into_iter().any(|owner| owner.uid == self.owner.uid)
     }
 
     /// A Secret is ours to change when it is the extension's, or was and lost its owner, or was
@@ -221,7 +242,7 @@ impl LeafSecret<'_> {
             .into_iter()
             .any(|owner| owner.controller == Some(true));
         let labelled = secret.labels().get(label::OWNER_NAME) == Some(&self.owner.name);
-        self.is_owned(secret) || by_other_source || (labelled && !is_controlled)
+        is_owned(secret, self.owner) || by_other_source || (labelled && !is_controlled)
     }
 }
 
@@ -235,5 +256,60 @@ pub(super) async fn delete(api: &Api<Secret>, secret: &Secret) -> Result<(), kub
     match api.delete(&secret.name_any(), &params).await {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         answer => answer.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const CA_TYPE: &str = name::WEBHOOK_CA_SECRET_TYPE;
+    const NOBODY: Option<(&str, &str, &str)> = None;
+
+    fn extension(uid: &str) -> Extension {
+        Extension {
+            name: "teapot".to_owned(),
+            uid: uid.to_owned(),
+        }
+    }
+
+    // What the controller writes has all three marks: type, label and owner.
+    #[rstest]
+    #[case::as_written(CA_TYPE, Some("teapot"), Some(("ClusterExtension", "teapot", "1")), true)]
+    #[case::lost_its_owner(CA_TYPE, Some("teapot"), NOBODY, true)]
+    #[case::of_an_extension_that_is_gone(CA_TYPE, Some("teapot"), Some(("ClusterExtension", "teapot", "0")), true)]
+    #[case::type_alone(CA_TYPE, None, NOBODY, true)]
+    #[case::other_type_but_owned("Opaque", None, Some(("ClusterExtension", "teapot", "1")), true)]
+    #[case::other_label(CA_TYPE, Some("kettle"), NOBODY, false)]
+    #[case::other_extension(CA_TYPE, Some("teapot"), Some(("ClusterExtension", "kettle", "2")), false)]
+    #[case::other_kind(CA_TYPE, Some("teapot"), Some(("Deployment", "teapot", "2")), false)]
+    #[case::label_alone("Opaque", Some("teapot"), NOBODY, false)]
+    #[case::owner_of_before_and_other_type("Opaque", Some("teapot"), Some(("ClusterExtension", "teapot", "0")), false)]
+    #[case::nothing("Opaque", None, NOBODY, false)]
+    fn whose_a_ca_is(
+        #[case] type_: &str,
+        #[case] labelled: Option<&str>,
+        #[case] owned: Option<(&str, &str, &str)>,
+        #[case] ours: bool,
+    ) {
+        let owners = owned.map(|(kind, name, uid)| OwnerReference {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            ..reference(&extension(uid))
+        });
+        let labels = labelled.map(|it| (label::OWNER_NAME.to_owned(), it.to_owned()));
+        let secret = Secret {
+            metadata: ObjectMeta {
+                labels: Some(labels.into_iter().collect()),
+                owner_references: Some(owners.into_iter().collect()),
+                ..ObjectMeta::default()
+            },
+            type_: Some(type_.to_owned()),
+            ..Secret::default()
+        };
+        assert_eq!(is_authority_of(&secret, &extension("1")), ours);
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use olm_api::conditions::reasons;
 use olm_core::bundle::BundleError;
 use olm_core::error::{Classify, Disposition, quote};
+use olm_core::policy::UnsupportedKey;
 use olm_core::render::RenderError;
 use olm_core::resolve::ResolveError;
 use olm_core::revision::{Account, RevisionError};
@@ -12,12 +13,16 @@ use olm_core::status::extension::text;
 use olm_image::PullError;
 
 use super::policy::PolicyError;
+use crate::account::GuardError;
 use crate::certificates::CertificateError;
 use crate::objectset::WriteError;
 
 /// Failures that a person repairs are looked at again at least this often, should the watch on
 /// what repairs them have missed it (README decision 7).
 const REPAIRABLE: Duration = Duration::from_mins(2);
+
+/// How often an extension whose pull goes on is looked at, should its end go unnoticed.
+const PULLING: Duration = Duration::from_mins(1);
 
 /// What to do about an extension that names no account (api.md 1.4).
 const NO_ACCOUNT: &str = "spec.serviceAccount.name is not set and no default service account is \
@@ -46,9 +51,15 @@ pub enum ExtensionError {
         /// Whether at least its namespace exists.
         namespace_exists: bool,
     },
+    /// The account is not acted as.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     /// The account cannot be looked up.
     #[error("{}", text::validation(&[text::account_error(&_0.to_string())]))]
     Account(kube::Error),
+    /// An annotation asks for what is not known, or not done.
+    #[error("{_0}: remove it, nothing is changed until then")]
+    PolicyKey(UnsupportedKey),
     /// An annotation holds a policy nobody knows.
     #[error("annotation {annotation} is invalid")]
     Policy {
@@ -58,9 +69,9 @@ pub enum ExtensionError {
         #[source]
         cause: PolicyError,
     },
-    /// The revisions cannot be told to pause, or to go on.
-    #[error("pausing or resuming revisions")]
-    Pause(#[source] kube::Error),
+    /// The pass did not end.
+    #[error("pass took longer than {} seconds", _0.as_secs())]
+    TooLong(Duration),
     /// The revisions of the extension cannot be named.
     #[error(transparent)]
     Name(RevisionError),
@@ -112,6 +123,9 @@ pub enum ContentError {
     /// Its image cannot be pulled.
     #[error(transparent)]
     Pull(Box<PullError>),
+    /// Its image is being pulled.
+    #[error("pulling image {} takes long and goes on", quote(_0))]
+    Pulling(String),
     /// Its files cannot be read.
     #[error(transparent)]
     Bundle(#[from] BundleError),
@@ -129,6 +143,13 @@ pub enum ContentError {
     Certificates(Box<CertificateError>),
 }
 
+impl ContentError {
+    /// Says whether a registry did not give what was asked for, which what runs does not need.
+    pub(super) fn is_of_registry(&self) -> bool {
+        matches!(self, Self::Pull(_) | Self::Pulling(_))
+    }
+}
+
 impl From<CertificateError> for ContentError {
     fn from(error: CertificateError) -> Self {
         Self::Certificates(Box::new(error))
@@ -144,9 +165,11 @@ impl From<PullError> for ContentError {
 impl Classify for ExtensionError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::SpecMissing | Self::NoAccount | Self::Policy { .. } | Self::Name(_) => {
-                Disposition::Terminal(reasons::INVALID_CONFIGURATION)
-            }
+            Self::SpecMissing
+            | Self::NoAccount
+            | Self::Policy { .. }
+            | Self::PolicyKey(_)
+            | Self::Name(_) => Disposition::Terminal(reasons::INVALID_CONFIGURATION),
             Self::Resolve(error) if error.is_invalid_request() => {
                 Disposition::Terminal(reasons::INVALID_CONFIGURATION)
             }
@@ -155,13 +178,14 @@ impl Classify for ExtensionError {
                 account: _,
             } => Disposition::Wait(Duration::from_secs(10)),
             Self::AccountMissing { .. } | Self::Account(_) => Disposition::RetryWithin(REPAIRABLE),
+            Self::Guard(error) => error.disposition(),
             Self::Bundle { cause, .. } => cause.disposition(),
             Self::Certificates(error) => error.disposition(),
             Self::Revisions(_)
             | Self::Catalogs(_)
             | Self::Resolve(_)
             | Self::NoContent
-            | Self::Pause(_)
+            | Self::TooLong(_)
             | Self::Finalizer { .. }
             | Self::Status(_) => Disposition::Retry,
         }
@@ -175,6 +199,8 @@ impl Classify for ContentError {
             Self::Pull(error) => error
                 .retry_after()
                 .map_or(Disposition::Retry, Disposition::Wait),
+            // The end of the pull calls.
+            Self::Pulling(_) => Disposition::Wait(PULLING),
             // As upstream: the catalog may offer another bundle tomorrow (README decision 20).
             Self::Bundle(_) => Disposition::Retry,
             Self::Render(error) => error.disposition(),

@@ -12,6 +12,7 @@ mod explain;
 mod observe;
 mod pass;
 mod policy;
+mod pulls;
 mod removal;
 mod report;
 mod resolve;
@@ -35,15 +36,17 @@ use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::render::CertificateSource;
 use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
-use olm_image::{BundleCache, Puller};
+use olm_image::{BundleCache, BundleImage, Puller, Resolved};
 use serde_json::json;
 
 pub use content::Rendered;
 pub use environment::Surroundings;
 pub use error::ExtensionError;
+pub use pulls::{Pulls, ended};
 pub use telling::Told;
 pub use watch::{News, refills, run};
 
+use crate::account::Guard;
 use crate::backoff::{self, Backoff};
 use crate::certificates::Issuer;
 use crate::fetch::Catalogs;
@@ -51,8 +54,9 @@ use crate::telemetry::{CONTROLLER_EXTENSION, Metrics, ReconcileResult};
 use pass::Pass;
 use telling::Telling;
 
-/// Longest time one pass may take; a pull has its own, shorter limit.
-const PASS_LIMIT: Duration = Duration::from_mins(10);
+/// Longest time one pass may take before it is reported as failed. Pulls do not count: they go on
+/// without it.
+const PASS_LIMIT: Duration = Duration::from_mins(5);
 
 /// What the administrator of the controller decided about extensions.
 #[derive(Debug, Clone)]
@@ -83,6 +87,8 @@ pub struct Settings {
 pub struct Context {
     /// A client with the controller's own rights.
     pub client: Client,
+    /// Says which accounts may be acted as.
+    pub guard: Arc<Guard>,
     /// What the administrator decided.
     pub settings: Settings,
     /// The catalogs, as far as they could be read.
@@ -91,6 +97,10 @@ pub struct Context {
     pub puller: Arc<Puller>,
     /// Bundles on disk.
     pub bundles: BundleCache,
+    /// Tags that are being resolved.
+    pub digests: Pulls<Resolved>,
+    /// Bundles that are being pulled.
+    pub images: Pulls<BundleImage>,
     /// The rest of the cluster.
     pub surroundings: Surroundings,
     /// Writes Events.
@@ -116,6 +126,8 @@ impl Context {
         self.surroundings.note(&name, false);
         self.surroundings.changed();
         self.metrics.update_offered(&name, None);
+        self.digests.forget(&name);
+        self.images.forget(&name);
     }
 
     /// Tells what is the case, as far as it was not told before.
@@ -167,12 +179,7 @@ async fn reconcile(
         return Ok(Action::await_change());
     };
     let started = Instant::now();
-    let result = if let Ok(result) = tokio::time::timeout(PASS_LIMIT, work(extension, &ctx)).await {
-        result
-    } else {
-        tracing::warn!(limit = ?PASS_LIMIT, "the pass took too long and is tried again");
-        Ok(Action::requeue(Duration::from_secs(10)))
-    };
+    let result = work(extension, &ctx).await;
     let counted = match &result {
         Ok(_) => ReconcileResult::Success,
         Err(error) if matches!(error.disposition(), Disposition::Wait(_)) => {
@@ -192,14 +199,14 @@ async fn reconcile(
 /// Reads, decides, writes; the status is written on every path.
 async fn work(extension: &ClusterExtension, ctx: &Context) -> Result<Action, ExtensionError> {
     if extension.metadata.deletion_timestamp.is_some() {
-        return removal::remove(extension, ctx).await;
+        return within(removal::remove(extension, ctx)).await;
     }
     if add_finalizer(extension, ctx).await? {
         // The change of the object brings the next pass.
         return Ok(Action::await_change());
     }
     let mut pass = Pass::default();
-    let result = pass.run(extension, ctx).await;
+    let result = within(pass.run(extension, ctx)).await;
     let status = report::status(extension, &pass, result.as_ref().err(), Timestamp::now());
     if let Some(told) = pass.told.take() {
         ctx.tell_news(extension, told).await;
@@ -211,6 +218,14 @@ async fn work(extension: &ClusterExtension, ctx: &Context) -> Result<Action, Ext
     write_status(ctx, extension, status).await?;
     result?;
     Ok(Action::requeue(pass.next_look()))
+}
+
+/// Fails when what a pass does takes too long.
+async fn within<T>(
+    part: impl Future<Output = Result<T, ExtensionError>>,
+) -> Result<T, ExtensionError> {
+    let ended = tokio::time::timeout(PASS_LIMIT, part).await;
+    ended.unwrap_or(Err(ExtensionError::TooLong(PASS_LIMIT)))
 }
 
 /// What is done after a pass failed.

@@ -4,9 +4,11 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::core::DeserializeGuard;
-use olm_api::{ClusterCatalog, ClusterExtension};
-use olm_core::revision::{Account, named_account};
+use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_core::guard::Policy;
+use olm_core::revision::{Account, named_account, recorded_account};
 
+use super::Context;
 use super::error::ExtensionError;
 
 /// Returns all catalogs.
@@ -24,17 +26,27 @@ pub(super) async fn catalogs(client: &Client) -> Result<Vec<ClusterCatalog>, Ext
 }
 
 /// Returns the account an extension is installed with: the one it names, unless names are ignored,
-/// else the default. It exists when this returns.
+/// else the default. It may be acted as, and exists, when this returns.
 pub(super) async fn account(
-    client: &Client,
+    ctx: &Context,
     extension: &ClusterExtension,
-    names_count: bool,
-    default: Option<&Account>,
+    revisions: &[ClusterObjectSet],
 ) -> Result<Account, ExtensionError> {
-    let account = named_account(extension)
-        .filter(|_| names_count)
-        .or_else(|| default.cloned())
+    let client = &ctx.client;
+    let named = named_account(extension).filter(|_| ctx.settings.named_accounts);
+    let policy = match &named {
+        Some(_) => Policy::Extension,
+        None => Policy::DefaultAccount,
+    };
+    let account = named
+        .or_else(|| ctx.settings.default_account.clone())
         .ok_or(ExtensionError::NoAccount)?;
+    ctx.guard.permit(&account).await?;
+    // What is installed with an account was admitted when it was named.
+    let before = revisions.last().and_then(recorded_account);
+    ctx.guard
+        .admit(policy, before.as_ref() == Some(&account))
+        .await?;
     let found = Api::<ServiceAccount>::namespaced(client.clone(), &account.namespace)
         .get_metadata_opt(&account.name)
         .await

@@ -8,9 +8,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::events::EventType;
+use olm_api::conditions::reasons;
 use olm_api::keys::{annotation, policy};
 use olm_api::{
-    CatalogFilter, ClusterExtension, ClusterObjectSet, CollisionProtection, UpdateStatus,
+    CatalogFilter, ClusterExtension, ClusterObjectSet, CollisionProtection,
+    CrdUpgradeSafetyEnforcement, UpdateStatus,
 };
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
@@ -20,6 +22,7 @@ use olm_core::render::{
 use olm_core::revision::{self, Account, Change, Desired};
 use olm_core::status::Note;
 use olm_core::status::deprecation::Deprecations;
+use olm_core::status::extension::text;
 use olm_image::{Digest, ImageRef, PullError, Resolved, pull_bundle};
 
 use super::certificates::{Certificates, is_rolled_out, owner, recorded};
@@ -32,11 +35,13 @@ use super::target::{Course, Target, course};
 use super::telling::Telling;
 use super::{Context, observe};
 use crate::backoff::{jittered, resync};
-use crate::objectset::{Written, list_revisions, pause, plan_revision, write_revision};
+use crate::objectset::{Written, list_revisions, newest, plan_revision, write_revision};
 
 /// How often a roll-out is looked at although its revision tells how it goes on: news that never
 /// came costs no more than this.
 const LOOK_AT_ROLL_OUT: Duration = Duration::from_mins(1);
+/// How often an image is asked for that what runs does not need.
+const WITHOUT_IMAGE: Duration = Duration::from_mins(2);
 
 /// What a pass found and did, for its report.
 #[derive(Debug, Default)]
@@ -116,20 +121,24 @@ impl Pass {
         extension: &ClusterExtension,
         ctx: &Context,
     ) -> Result<(), ExtensionError> {
+        let result = self.run_to_end(extension, ctx).await;
+        self.say_what_is_unchecked(extension);
+        result
+    }
+
+    async fn run_to_end(
+        &mut self,
+        extension: &ClusterExtension,
+        ctx: &Context,
+    ) -> Result<(), ExtensionError> {
         // The state comes first, so that `Installed` is truthful whatever else fails.
-        let revisions = list_revisions(&ctx.client, &extension.name_any())
+        let revisions = list_revisions(&ctx.client, extension)
             .await
             .map_err(ExtensionError::Revisions)?;
         self.revisions = Some(revisions.clone());
 
         let filter = validated(extension, &revisions)?;
-        let account = observe::account(
-            &ctx.client,
-            extension,
-            ctx.settings.named_accounts,
-            ctx.settings.default_account.as_ref(),
-        )
-        .await?;
+        let account = observe::account(ctx, extension, &revisions).await?;
         let result = self
             .pursue(extension, filter, &account, &revisions, ctx)
             .await;
@@ -150,9 +159,6 @@ impl Pass {
     ) -> Result<(), ExtensionError> {
         let policy = Policy::of(extension, ctx.settings.updates)?;
         self.paused = policy.paused;
-        pause(&ctx.client, revisions, policy.paused)
-            .await
-            .map_err(ExtensionError::Pause)?;
         let mut question = Question {
             extension,
             filter,
@@ -209,14 +215,12 @@ impl Pass {
             version: target.version.clone(),
             cause: Box::new(cause),
         };
-        let newest = revisions
-            .last()
-            .filter(|newest| Target::of(newest).is_same_bundle(target));
-        let resolved = match resolved(target, ctx).await {
+        let newest = newest(revisions).filter(|newest| Target::of(newest).is_same_bundle(target));
+        let resolved = match resolved(extension, target, ctx).await {
             Ok(resolved) => resolved,
             // What runs does not need its image: the newest revision holds its content.
-            Err(ContentError::Pull(error)) if newest.is_some() => {
-                tracing::info!(error = %Chain(&*error), "bundle unavailable, the revision is kept");
+            Err(error) if newest.is_some() && error.is_of_registry() => {
+                self.keep_without_image(&error);
                 return Ok(());
             }
             Err(error) => return Err(failed(error)),
@@ -227,8 +231,8 @@ impl Pass {
         let asked = content(extension, account, target, &resolved, revisions, ctx);
         let (content, certificates) = match asked.await {
             Ok(both) => both,
-            Err(ContentError::Pull(error)) if newest.is_some() => {
-                tracing::info!(error = %Chain(&*error), "bundle unavailable, the revision is kept");
+            Err(error) if newest.is_some() && error.is_of_registry() => {
+                self.keep_without_image(&error);
                 return Ok(());
             }
             Err(error) => return Err(failed(error)),
@@ -243,12 +247,41 @@ impl Pass {
         if written.change != Change::Unchanged {
             self.announce(extension, goal, &written.name, revisions, ctx)
                 .await;
-            let revisions = list_revisions(&ctx.client, &extension.name_any())
+            let revisions = list_revisions(&ctx.client, extension)
                 .await
                 .map_err(ExtensionError::Revisions)?;
             self.revisions = Some(revisions);
         }
         Ok(())
+    }
+
+    /// Says that what runs is kept as it is, because its image cannot be had, and has it tried
+    /// again.
+    fn keep_without_image(&mut self, error: &ContentError) {
+        let cause = Chain(error).to_string();
+        tracing::info!(error = cause, "bundle unavailable, the revision is kept");
+        self.look_again = Some(jittered(WITHOUT_IMAGE));
+        self.note(Note {
+            reason: reasons::BUNDLE_UNAVAILABLE,
+            message: format!("what is installed stays as it is, changes of the spec wait: {cause}"),
+        });
+    }
+
+    /// Says that a check is not made that the extension asks for.
+    fn say_what_is_unchecked(&mut self, extension: &ClusterExtension) {
+        if !asks_for_crd_safety(extension) {
+            return;
+        }
+        let note = Note {
+            reason: reasons::CRD_UPGRADE_SAFETY_UNCHECKED,
+            message: text::CRD_UPGRADE_SAFETY_UNCHECKED.to_owned(),
+        };
+        // Events are told of a pass that came to ask the catalogs.
+        if self.told.is_some() {
+            self.note(note);
+        } else {
+            self.notes.push(note);
+        }
     }
 
     /// Writes a revision, its certificates before it, and removes certificates that it does not
@@ -329,10 +362,32 @@ fn validated<'a>(
         .ok_or(ExtensionError::SpecMissing)
 }
 
+/// Says whether an extension asks that upgrades of CRDs are checked.
+fn asks_for_crd_safety(extension: &ClusterExtension) -> bool {
+    let install = extension
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.install.as_ref());
+    let preflight = install.and_then(|install| install.preflight.as_ref());
+    let enforcement = preflight.map(|preflight| preflight.crd_upgrade_safety.enforcement);
+    enforcement == Some(CrdUpgradeSafetyEnforcement::Strict)
+}
+
 /// Resolves the image of a bundle to its digest.
-async fn resolved(target: &Target, ctx: &Context) -> Result<Resolved, ContentError> {
+async fn resolved(
+    extension: &ClusterExtension,
+    target: &Target,
+    ctx: &Context,
+) -> Result<Resolved, ContentError> {
     let image: ImageRef = target.image.parse().map_err(PullError::from)?;
-    Ok(ctx.puller.resolve(&image).await?)
+    let (puller, registry) = (Arc::clone(&ctx.puller), image.registry().to_owned());
+    let work = async move { puller.resolve(&image).await };
+    let name = extension.name_any();
+    let answer = ctx
+        .digests
+        .wait(&name, &target.image, &registry, work)
+        .await;
+    Ok(answer.ok_or_else(|| ContentError::Pulling(target.image.clone()))??)
 }
 
 /// Pulls and renders a bundle, or finds what was rendered before; and says where the certificates
@@ -390,9 +445,12 @@ async fn bundle(
     resolved: &Resolved,
     ctx: &Context,
 ) -> Result<Bundle, ContentError> {
-    let name = extension.name_any();
-    let cache = Some((&ctx.bundles, name.as_str()));
-    let pulled = pull_bundle(&ctx.puller, resolved.image(), cache).await?;
+    let (name, image) = (extension.name_any(), resolved.image().clone());
+    let (text, registry) = (image.to_string(), image.registry().to_owned());
+    let (puller, cache, owner) = (Arc::clone(&ctx.puller), ctx.bundles.clone(), name.clone());
+    let work = async move { pull_bundle(&puller, &image, Some((&cache, &owner))).await };
+    let answer = ctx.images.wait(&name, &text, &registry, work).await;
+    let pulled = answer.ok_or(ContentError::Pulling(text))??;
     let read = tokio::task::spawn_blocking(move || Bundle::from_files(&pulled.files)).await;
     Ok(read.map_err(|error| PullError::Store(std::io::Error::other(error)))??)
 }

@@ -6,6 +6,7 @@ use kube::ResourceExt as _;
 use olm_api::ClusterExtension;
 use olm_api::keys::policy;
 use olm_core::error::quote;
+use olm_core::policy::check_keys;
 use olm_core::resolve::{UnknownUpdatePolicy, UpdatePolicy};
 use olm_core::version::{VersionRelease, VersionReleaseError};
 
@@ -58,6 +59,7 @@ impl Policy {
         extension: &ClusterExtension,
         updates: UpdatePolicy,
     ) -> Result<Self, ExtensionError> {
+        check_keys(extension.annotations()).map_err(ExtensionError::PolicyKey)?;
         Ok(Self {
             updates: read(extension, policy::UPGRADE, |text| Ok(text.parse()?))?.unwrap_or(updates),
             approved: read(extension, policy::APPROVE, version)?,

@@ -9,12 +9,15 @@ use kube::runtime::events::EventType;
 use olm_api::conditions::{reasons, types};
 use olm_api::{ClusterExtension, keys};
 use olm_core::error::Chain;
+use olm_core::policy::removal_hold;
 use olm_core::revision::named_account;
-use olm_core::status::{find, uninstalling};
+use olm_core::status::{find, removal_held, uninstalling};
 
 use super::certificates::owner;
 use super::error::ExtensionError;
 use super::{Context, set_finalizers, write_status};
+use crate::account::GuardError;
+use crate::backoff::resync;
 use crate::objectset::{Teardown, teardown_extension};
 
 /// The finalizers that hold an extension until it is removed; the second is upstream's.
@@ -37,6 +40,10 @@ pub(super) async fn remove(
     {
         // What is left is somebody else's.
         return Ok(Action::await_change());
+    }
+    if let Some(what) = removal_hold(&extension.name_any(), extension.annotations()) {
+        hold(extension, ctx, what).await?;
+        return Ok(Action::requeue(resync()));
     }
     let failed = |cause| ExtensionError::Finalizer {
         finalizer: keys::finalizer::CLEANUP_UNPACK_CACHE,
@@ -91,6 +98,21 @@ async fn report(
     write_status(ctx, extension, status).await
 }
 
+/// Says in `Ready` and an Event why nothing is removed.
+async fn hold(
+    extension: &ClusterExtension,
+    ctx: &Context,
+    what: String,
+) -> Result<(), ExtensionError> {
+    let mut status = extension.status.clone().unwrap_or_default();
+    let generation = extension.metadata.generation;
+    if removal_held(&what).put(&mut status.conditions, generation, Timestamp::now()) {
+        ctx.tell(extension, EventType::Warning, "RemovalHeld", what)
+            .await;
+    }
+    write_status(ctx, extension, status).await
+}
+
 /// Removes the certificates of the extension's webhooks, unless what it installed is to be kept;
 /// then only the CA goes, which is the controller's own.
 async fn remove_certificates(
@@ -103,7 +125,16 @@ async fn remove_certificates(
         .any(|found| found == keys::finalizer::ORPHAN);
     let named = named_account(extension).filter(|_| ctx.settings.named_accounts);
     let account = named.or_else(|| ctx.settings.default_account.clone());
-    let account = account.as_ref().filter(|_| !orphans);
+    let account = match account.filter(|_| !orphans) {
+        Some(account) => match ctx.guard.permit(&account).await {
+            Ok(()) => Some(account),
+            // It never was acted as, or is not any more.
+            Err(GuardError::Reserved(_)) => None,
+            Err(error) => return Err(error.into()),
+        },
+        None => None,
+    };
+    let account = account.as_ref();
     let removed = ctx.issuer.remove(&owner(extension), account).await;
     removed.map_err(|error| ExtensionError::Certificates(Box::new(error)))
 }

@@ -39,6 +39,8 @@ pub struct News {
     pub surroundings: mpsc::Receiver<()>,
     /// Certificates of webhooks were touched: the extension of this name.
     pub certificates: mpsc::Receiver<String>,
+    /// A pull has ended that its pass did not wait for: the extension of this name.
+    pub pulled: mpsc::Receiver<String>,
 }
 
 /// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
@@ -75,7 +77,8 @@ pub async fn run(
             names.iter().map(|name| Reference::new(name)).collect()
         }
     });
-    let touched = news.certificates.map(|name| vec![Reference::new(&name)]);
+    let touched = futures::stream::select(news.certificates, news.pulled);
+    let touched = touched.map(|name| vec![Reference::new(&name)]);
     let concerned = futures::stream::select(concerned, touched);
     let woken = futures::stream::select(contents, concerned).flat_map(futures::stream::iter);
     let kept = {

@@ -82,18 +82,29 @@ struct Revisions {
 }
 
 impl Gate {
-    /// Runs until `shutdown` resolves.
+    /// Runs until `shutdown` resolves; a verdict that is being written is written to its end.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let mut shutdown = std::pin::pin!(shutdown);
         tokio::select! {
-            () = self.watch() => {}
-            () = shutdown => {}
+            () = self.detect() => {}
+            () = &mut shutdown => return,
+        }
+        let mut changes = self.changes();
+        let mut failing: Option<Instant> = None;
+        loop {
+            let pause = self.look(&mut failing).await;
+            tokio::select! {
+                () = rest(&mut changes, pause) => {}
+                () = &mut shutdown => return,
+            }
         }
     }
 
-    async fn watch(&self) {
+    /// Waits until the cluster is an OpenShift cluster.
+    async fn detect(&self) {
         loop {
             match self.is_openshift().await {
-                Ok(true) => break,
+                Ok(true) => return,
                 Ok(false) => {
                     tracing::info!("config.openshift.io is not served, the gate rests");
                     tokio::time::sleep(DETECT).await;
@@ -104,37 +115,30 @@ impl Gate {
                 }
             }
         }
-        let mut changes = self.changes();
-        let mut failing: Option<Instant> = None;
-        loop {
-            let lasting = failing
-                .as_ref()
-                .is_some_and(|since| since.elapsed() >= INERTIA);
-            let pause = match self.judge(lasting).await {
-                Ok(well) => {
-                    failing = if well {
-                        None
-                    } else {
-                        failing.or(Some(Instant::now()))
-                    };
-                    RESYNC
-                }
-                Err(error) => {
-                    failing = failing.or(Some(Instant::now()));
-                    tracing::warn!(error = %Chain(&error), "the gate could not decide");
-                    RETRY
-                }
-            };
-            let pause = if failing.is_some() {
-                pause.min(INERTIA)
-            } else {
-                pause
-            };
-            // Either something changes or the pause ends; both call for a look.
-            if tokio::time::timeout(pause, changes.next()).await.is_ok() {
-                tokio::time::sleep(DEBOUNCE).await;
-                while futures::poll!(changes.next()).is_ready() {}
+    }
+
+    /// Judges once, and says when to judge again although nothing changed.
+    async fn look(&self, failing: &mut Option<Instant>) -> Duration {
+        let lasting = failing.is_some_and(|since| since.elapsed() >= INERTIA);
+        let pause = match self.judge(lasting).await {
+            Ok(true) => {
+                *failing = None;
+                RESYNC
             }
+            Ok(false) => {
+                failing.get_or_insert_with(Instant::now);
+                RESYNC
+            }
+            Err(error) => {
+                failing.get_or_insert_with(Instant::now);
+                tracing::warn!(error = %Chain(&error), "the gate could not decide");
+                RETRY
+            }
+        };
+        if failing.is_some() {
+            pause.min(INERTIA)
+        } else {
+            pause
         }
     }
 
@@ -275,6 +279,14 @@ fn bundle<'a>(extension: &'a str, revision: &'a ObjectMeta) -> Bundle<'a> {
         extension,
         name: annotation(keys::annotation::BUNDLE_NAME).unwrap_or_default(),
         properties: annotation(keys::annotation::PROPERTIES),
+    }
+}
+
+/// Waits until something changes or the pause ends; both call for a look.
+async fn rest(changes: &mut stream::BoxStream<'static, ()>, pause: Duration) {
+    if tokio::time::timeout(pause, changes.next()).await.is_ok() {
+        tokio::time::sleep(DEBOUNCE).await;
+        while futures::poll!(changes.next()).is_ready() {}
     }
 }
 

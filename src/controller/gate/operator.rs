@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ManagedFieldsEntry};
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, Patch, PatchParams};
 use kube::core::DynamicObject;
 use olm_api::conditions::clusteroperator;
 use olm_api::keys;
-use olm_core::gate;
+use olm_core::gate::{elsewhere, operator_conditions};
 use olm_core::status::Statement;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub enum Manage {
 const OTHER_NAMESPACE: &str = "openshift-cluster-olm-operator";
 const OTHER_DEPLOYMENT: &str = "cluster-olm-operator";
 
-/// Writes the conditions, if they differ from what is there.
+/// Writes the verdict where it belongs, and takes it off where it stood before.
 pub(super) async fn write(
     gate: &Gate,
     verdict: Statement,
@@ -40,14 +40,33 @@ pub(super) async fn write(
         Manage::Always => keys::name::CLUSTER_OPERATOR,
         Manage::Auto => managed_name(gate, &api).await?,
     };
+    put(gate, &api, name, verdict, degraded).await?;
+    let other = keys::name::CLUSTER_OPERATOR_OURS;
+    if name == other {
+        return Ok(());
+    }
+    // It cannot be deleted, and what it says would stop updates although nobody keeps it up.
+    let stale = api.get_metadata_opt(other).await;
+    if stale.map_err(READ)?.is_some() {
+        put(gate, &api, other, elsewhere(), None).await?;
+    }
+    Ok(())
+}
+
+const READ: fn(kube::Error) -> GateError = |error| GateError::Read("the ClusterOperator", error);
+
+/// Writes the conditions, if they differ from what is there.
+async fn put(
+    gate: &Gate,
+    api: &Api<DynamicObject>,
+    name: &str,
+    verdict: Statement,
+    degraded: Option<(&'static str, &str)>,
+) -> Result<(), GateError> {
     let failed = |error| GateError::Write(name.to_owned(), error);
-    let found = api
-        .get_opt(name)
-        .await
-        .map_err(|error| GateError::Read("the ClusterOperator", error))?;
-    let found = match found {
+    let found = match api.get_opt(name).await.map_err(READ)? {
         Some(found) => found,
-        None => create(&api, name).await.map_err(failed)?,
+        None => create(api, name).await.map_err(failed)?,
     };
     let before = found.data.get("status").cloned().unwrap_or_default();
     let mut conditions: Vec<Condition> =
@@ -56,7 +75,7 @@ pub(super) async fn write(
     let version = gate.payload.as_deref().unwrap_or_default();
     let now = Timestamp::now();
     let mut changed = false;
-    for statement in gate::operator_conditions(verdict, version, true, degraded) {
+    for statement in operator_conditions(verdict, version, true, degraded) {
         changed |= statement.put(&mut conditions, None, now);
     }
     if !changed {
@@ -88,17 +107,14 @@ pub(super) async fn write(
         .map_err(failed)
 }
 
+/// Creates the object by an apply, because the right to create can be bound to a name only then.
 async fn create(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, kube::Error> {
-    let operator = serde_json::from_value(json!({
+    let operator = json!({
         "apiVersion": format!("{GROUP}/{VERSION}"), "kind": "ClusterOperator",
         "metadata": {"name": name}, "spec": {},
-    }))
-    .map_err(kube::Error::SerdeError)?;
-    let params = PostParams {
-        field_manager: Some(keys::manager::UPGRADE_GATE.to_owned()),
-        ..PostParams::default()
-    };
-    api.create(&params, &operator).await
+    });
+    let params = PatchParams::apply(keys::manager::UPGRADE_GATE);
+    api.patch(name, &params, &Patch::Apply(operator)).await
 }
 
 /// Keeps the four conditions that are ours.
@@ -126,10 +142,8 @@ async fn managed_name(gate: &Gate, api: &Api<DynamicObject>) -> Result<&'static 
     if other.is_some() {
         return Ok(keys::name::CLUSTER_OPERATOR_OURS);
     }
-    let operator = api
-        .get_metadata_opt(keys::name::CLUSTER_OPERATOR)
-        .await
-        .map_err(|error| GateError::Read("the ClusterOperator", error))?;
+    let operator = api.get_metadata_opt(keys::name::CLUSTER_OPERATOR).await;
+    let operator = operator.map_err(READ)?;
     let kept_by_another = operator
         .iter()
         .flat_map(|operator| operator.metadata.managed_fields.iter().flatten())

@@ -14,9 +14,10 @@ use olm_core::revision::{
 use olm_core::status::object_set::mutable_secrets;
 use serde_json::Value;
 
-use crate::apply::{ApplyError, ResolvedObject, ResolvedPhase, at_once, message};
+use crate::apply::{ApplyError, ResolvedObject, ResolvedPhase, at_once, code, message};
 
 use super::ObjectSetError;
+use super::error::RefError;
 
 /// The content of a revision.
 pub(super) struct Content {
@@ -136,6 +137,36 @@ pub(super) fn resolve(
     Ok(Content { phases, observed })
 }
 
+/// Puts together what is left of the content of a revision, without protection, and says whether
+/// that is all of it. Fails while it is not known what is left.
+pub(super) fn salvage(
+    set: &ClusterObjectSet,
+    secrets: &Secrets,
+    system_namespace: &str,
+) -> Result<(Vec<Phase>, bool), ObjectSetError> {
+    let mut left = set.clone();
+    let mut whole = true;
+    for phase in &mut left.spec.phases {
+        let name = phase.name.clone();
+        let mut kept = Vec::with_capacity(phase.objects.len());
+        for entry in std::mem::take(&mut phase.objects) {
+            let stored = entry.ref_.as_ref().filter(|_| entry.object.is_none());
+            match stored.map(|stored| stored_object(secrets, stored, system_namespace)) {
+                None | Some(Ok(_)) => kept.push(entry),
+                Some(Err(RefError::Lost(cause))) => {
+                    tracing::warn!(phase = name, cause, "content is gone");
+                    whole = false;
+                }
+                Some(Err(cause @ RefError::Unread(_))) => {
+                    return Err(ObjectSetError::Ref { phase: name, cause });
+                }
+            }
+        }
+        phase.objects = kept;
+    }
+    Ok((resolve(&left, secrets, system_namespace)?.plain(), whole))
+}
+
 /// Returns the kinds that the CRDs of a revision define, in the versions they serve.
 pub async fn defined_kinds(
     client: &Client,
@@ -151,15 +182,27 @@ fn stored_object(
     secrets: &Secrets,
     stored: &ObjectSourceRef,
     system_namespace: &str,
-) -> Result<Object, String> {
+) -> Result<Object, RefError> {
     let namespace = namespace_of(stored, system_namespace);
     let place = format!("{namespace}/{}", stored.name);
     let secret = match secrets.get(&(namespace, stored.name.clone())) {
         Some(Ok(secret)) => secret,
-        Some(Err(err)) => return Err(format!("getting Secret {place}: {}", message(err))),
-        None => return Err(format!("getting Secret {place}: not read")),
+        Some(Err(err)) => {
+            let text = format!("getting Secret {place}: {}", message(err));
+            return Err(match code(err) {
+                404 => RefError::Lost(text),
+                _ => RefError::Unread(text),
+            });
+        }
+        None => {
+            return Err(RefError::Unread(format!(
+                "getting Secret {place}: not read"
+            )));
+        }
     };
     let data = secret.data.as_ref().and_then(|data| data.get(&stored.key));
-    let bytes = data.ok_or_else(|| format!("key {:?} not found in Secret {place}", stored.key))?;
-    unpack(&place, &stored.key, &bytes.0).map_err(|err| err.to_string())
+    let bytes = data.ok_or_else(|| {
+        RefError::Lost(format!("key {:?} not found in Secret {place}", stored.key))
+    })?;
+    unpack(&place, &stored.key, &bytes.0).map_err(|err| RefError::Lost(err.to_string()))
 }

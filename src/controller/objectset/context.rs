@@ -7,23 +7,26 @@ use std::time::Duration;
 use futures::channel::mpsc;
 use kube::core::DeserializeGuard;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::{Api, Client, Resource as _};
-use olm_api::keys::label;
+use kube::{Api, Client, Resource as _, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_core::revision::{Account, named_account};
+use olm_core::policy;
+use olm_core::revision::{Account, extension_reference, named_account};
 use tokio::time::Instant;
 
-use crate::account::Accounts;
+use crate::account::{Accounts, Guard};
 use crate::apply::{Kinds, Memo, Mode, Watches};
 use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
 use crate::telemetry::Metrics;
 
 use super::ObjectSetError;
 use super::missing::Missing;
+use super::own::{has_orphan_finalizer, owner_name};
 
 /// What flags decide about ClusterObjectSets.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Says which accounts may be acted as.
+    pub guard: Arc<Guard>,
     /// Namespace of the controller, where content Secrets are.
     pub system_namespace: String,
     /// `--default-service-account`.
@@ -68,14 +71,62 @@ pub struct Context {
 /// The ClusterExtension a revision belongs to, as it is now.
 #[derive(Debug, Clone)]
 pub enum ExtensionState {
-    /// The revision never had one.
+    /// The revision belongs to none.
     None,
     /// It is there.
     Alive(Box<ClusterExtension>),
     /// It is being deleted.
     Deleting(Box<ClusterExtension>),
+    /// It is being deleted, and what it installed is to stay.
+    Orphaning(Box<ClusterExtension>),
     /// It is gone, or another one has its name.
     Gone,
+}
+
+impl ExtensionState {
+    /// Returns the extension, if there is one.
+    fn extension(&self) -> Option<&ClusterExtension> {
+        match self {
+            Self::Alive(extension) | Self::Deleting(extension) | Self::Orphaning(extension) => {
+                Some(extension)
+            }
+            Self::None | Self::Gone => None,
+        }
+    }
+
+    /// Says whether what the extension installed is to stay.
+    pub(super) fn is_orphaning(&self) -> bool {
+        matches!(self, Self::Orphaning(_))
+    }
+
+    /// Returns what this means for a revision that was read after the extension: the garbage
+    /// collector takes the reference off a revision before it takes its finalizer off the
+    /// extension, so a reference that is missing now tells of that finalizer.
+    pub(super) fn seen_from(self, set: &ClusterObjectSet) -> Self {
+        match self {
+            Self::Deleting(extension) if extension_reference(&set.metadata).is_none() => {
+                Self::Orphaning(extension)
+            }
+            same => same,
+        }
+    }
+
+    /// Returns why nothing of the extension is removed, if its annotations ask for what cannot be
+    /// done.
+    pub(super) fn removal_hold(&self) -> Option<String> {
+        match self {
+            Self::Deleting(extension) | Self::Orphaning(extension) => {
+                policy::removal_hold(&extension.name_any(), extension.annotations())
+            }
+            Self::None | Self::Alive(_) | Self::Gone => None,
+        }
+    }
+
+    /// Says whether its annotations ask that nothing is applied.
+    pub(super) fn is_paused(&self) -> bool {
+        let extension = self.extension();
+        extension.is_some_and(|extension| policy::is_paused(extension.annotations()))
+    }
 }
 
 impl Context {
@@ -106,6 +157,11 @@ impl Context {
         (context, woken)
     }
 
+    /// Returns the account an extension asks for, if there is an extension.
+    pub(super) fn account_of_state(&self, state: &ExtensionState) -> Option<Account> {
+        state.extension().and_then(|found| self.account_of(found))
+    }
+
     /// Has revisions looked at soon, for example when rights of their account changed.
     pub fn wake(&self, revisions: impl IntoIterator<Item = String>) {
         self.watches.wake(revisions);
@@ -124,37 +180,56 @@ impl Context {
         named_account(extension)
     }
 
-    /// Looks up the extension of a revision: by owner reference, else by label.
+    /// Looks up the extension of a revision: by owner reference; by label only to find out that
+    /// the reference was taken off, because everybody can write a label.
     pub(super) async fn extension(
         &self,
         set: &ClusterObjectSet,
     ) -> Result<ExtensionState, ObjectSetError> {
-        let owner = extension_reference(set);
-        let labelled = set.metadata.labels.as_ref();
-        let label = labelled.and_then(|labels| labels.get(label::OWNER_NAME));
-        let Some(name) = owner.map(|owner| &owner.name).or(label) else {
+        let owner = extension_reference(&set.metadata);
+        let Some(name) = owner.map(|owner| owner.name.as_str()).or(owner_name(set)) else {
             return Ok(ExtensionState::None);
         };
+        let unowned = owner.is_none();
         let api = Api::<DeserializeGuard<ClusterExtension>>::all(self.client.clone());
         let found = api
             .get_opt(name)
             .await
             .map_err(|err| ObjectSetError::own("getting ClusterExtension", err))?;
         let Some(DeserializeGuard(read)) = found else {
-            return Ok(ExtensionState::Gone);
+            return Ok(if unowned {
+                ExtensionState::None
+            } else {
+                ExtensionState::Gone
+            });
         };
         // It lives, whatever is wrong with it: to take it for gone would remove what it installed.
         let extension = read.map_err(|err| {
             ObjectSetError::own("reading ClusterExtension", kube::Error::Service(err.into()))
         })?;
-        let uid = extension.metadata.uid.as_ref();
-        if owner.is_some_and(|owner| Some(&owner.uid) != uid) {
+        if owner.is_some_and(|owner| Some(&owner.uid) != extension.metadata.uid.as_ref()) {
             return Ok(ExtensionState::Gone);
         }
-        Ok(match extension.metadata.deletion_timestamp {
-            Some(_) => ExtensionState::Deleting(Box::new(extension)),
-            None => ExtensionState::Alive(Box::new(extension)),
+        let deleting = extension.metadata.deletion_timestamp.is_some();
+        let orphaning = unowned || has_orphan_finalizer(&extension.metadata);
+        Ok(match (deleting, orphaning) {
+            (true, true) => ExtensionState::Orphaning(Box::new(extension)),
+            (true, false) => ExtensionState::Deleting(Box::new(extension)),
+            (false, _) if unowned => ExtensionState::None,
+            (false, _) => ExtensionState::Alive(Box::new(extension)),
         })
+    }
+
+    /// Reads a revision anew; `None` when it is gone.
+    pub(super) async fn read_again(
+        &self,
+        set: &ClusterObjectSet,
+    ) -> Result<Option<ClusterObjectSet>, ObjectSetError> {
+        let found = Api::<ClusterObjectSet>::all(self.client.clone())
+            .get_opt(&set.name_any())
+            .await
+            .map_err(|err| ObjectSetError::own("getting ClusterObjectSet", err))?;
+        Ok(found.filter(|found| found.metadata.uid == set.metadata.uid))
     }
 
     /// Records an Event on the extension of a revision, or on the revision itself.
@@ -164,11 +239,9 @@ impl Context {
         extension: &ExtensionState,
         event: (EventType, &str, String),
     ) {
-        let reference = match extension {
-            ExtensionState::Alive(extension) | ExtensionState::Deleting(extension) => {
-                extension.object_ref(&())
-            }
-            ExtensionState::None | ExtensionState::Gone => set.object_ref(&()),
+        let reference = match extension.extension() {
+            Some(extension) => extension.object_ref(&()),
+            None => set.object_ref(&()),
         };
         let (type_, reason, note) = event;
         let event = Event {
@@ -182,15 +255,4 @@ impl Context {
             tracing::debug!(error = %err, "event not recorded");
         }
     }
-}
-
-/// Returns the owner reference of a revision to its extension.
-pub(super) fn extension_reference(
-    set: &ClusterObjectSet,
-) -> Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference> {
-    set.metadata
-        .owner_references
-        .iter()
-        .flatten()
-        .find(|reference| reference.kind == label::OWNER_KIND_EXTENSION)
 }

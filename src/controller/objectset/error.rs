@@ -4,8 +4,19 @@ use olm_api::conditions::reasons;
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::IdentityError;
 
-use crate::account::AccountError;
+use crate::account::{AccountError, GuardError};
 use crate::apply::{Answer, ApplyError};
+
+/// Why content in a Secret cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RefError {
+    /// It is not there, or is not what a revision stores: asking again changes nothing.
+    #[error("{0}")]
+    Lost(String),
+    /// The Secret could not be read; it may well be there.
+    #[error("{0}")]
+    Unread(String),
+}
 
 /// Why a pass over a ClusterObjectSet ended early.
 #[derive(Debug, thiserror::Error)]
@@ -13,19 +24,22 @@ pub enum ObjectSetError {
     /// It does not say as whom it is applied.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// Its account is not acted as.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     /// Nothing can be done as its account.
     #[error(transparent)]
     Account(#[from] AccountError),
     /// Applying or removing its objects failed.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// A referenced Secret cannot be read.
+    /// Content in a referenced Secret cannot be had.
     #[error("resolving ref in phase {phase:?}: {cause}")]
     Ref {
         /// Name of the phase.
         phase: String,
         /// What is wrong.
-        cause: String,
+        cause: RefError,
     },
     /// Referenced Secrets can be changed, or were.
     #[error("{0}")]
@@ -52,6 +66,7 @@ impl Classify for ObjectSetError {
         match self {
             // An account appears only with a change of the revision, its extension or a flag.
             Self::Identity(_) => Disposition::Terminal(reasons::RETRYING),
+            Self::Guard(err) => err.disposition(),
             Self::Account(err) => err.disposition(),
             Self::Apply(err) => err.disposition(),
             Self::Ref { .. } | Self::Own(..) => Disposition::Retry,

@@ -7,6 +7,7 @@
 mod content;
 mod context;
 mod error;
+mod list;
 mod missing;
 mod own;
 mod reconcile;
@@ -17,9 +18,9 @@ mod write;
 
 pub use content::defined_kinds;
 pub use context::{Context, ExtensionState, Settings};
-pub use error::ObjectSetError;
-pub use own::pause;
+pub use error::{ObjectSetError, RefError};
+pub use list::list_revisions;
 pub use reconcile::{error_policy, reconcile, run};
 pub use secrets::collect_orphaned_secrets;
 pub use teardown::{Teardown, teardown_extension};
-pub use write::{WriteError, Written, list_revisions, plan_revision, write_revision};
+pub use write::{WriteError, Written, newest, plan_revision, write_revision};

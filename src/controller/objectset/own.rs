@@ -1,11 +1,12 @@
 //! Writing ClusterObjectSets themselves, as the controller: finalizers, status, archiving.
 
 use jiff::Timestamp;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::conditions::types;
-use olm_api::keys::{finalizer, manager, policy};
-use olm_api::{ClusterObjectSet, ClusterObjectSetStatus, LifecycleState};
+use olm_api::keys::{finalizer, label, manager};
+use olm_api::{ClusterObjectSet, ClusterObjectSetStatus};
+use olm_core::policy;
 use olm_core::revision::{Outcome, statements};
 use olm_core::status::{object_set, remove_condition};
 use serde_json::json;
@@ -38,31 +39,13 @@ pub(super) async fn archive_sibling(
 
 /// Says whether nothing of a revision is applied until its annotation goes (applying.md 10).
 pub(super) fn is_paused(set: &ClusterObjectSet) -> bool {
-    set.annotations().get(policy::PAUSED).map(String::as_str) == Some("true")
+    policy::is_paused(set.annotations())
 }
 
-/// Makes the revisions that are not archived pause, or go on.
-pub async fn pause(
-    client: &Client,
-    revisions: &[ClusterObjectSet],
-    paused: bool,
-) -> Result<(), kube::Error> {
-    let active = revisions
-        .iter()
-        .filter(|set| set.spec.lifecycle_state == LifecycleState::Active);
-    for set in active.filter(|set| is_paused(set) != paused) {
-        let value = paused.then_some("true");
-        let patch = json!({"metadata": {"annotations": {policy::PAUSED: value}}});
-        Api::<ClusterObjectSet>::all(client.clone())
-            .patch_metadata(&set.name_any(), &own_params(), &Patch::Merge(patch))
-            .await?;
-        tracing::info!(
-            revision = set.name_any(),
-            paused,
-            "revision paused or resumed"
-        );
-    }
-    Ok(())
+/// Returns the `owner-name` label of a revision.
+pub(super) fn owner_name(set: &ClusterObjectSet) -> Option<&str> {
+    let labels = set.metadata.labels.as_ref()?;
+    labels.get(label::OWNER_NAME).map(String::as_str)
 }
 
 /// Parameters of patches the controller makes to its own objects.
@@ -109,6 +92,12 @@ pub(super) fn has_finalizer(set: &ClusterObjectSet) -> bool {
     finalizers
         .into_iter()
         .any(|name| name == finalizer::TEARDOWN)
+}
+
+/// Says whether Kubernetes was asked to keep the dependents of an object that is being deleted.
+pub(super) fn has_orphan_finalizer(metadata: &ObjectMeta) -> bool {
+    let mut finalizers = metadata.finalizers.iter().flatten();
+    finalizers.any(|name| name == finalizer::ORPHAN)
 }
 
 async fn patch_finalizers(
@@ -180,12 +169,18 @@ async fn write_status(
     }
 }
 
-/// Deletes a revision if nobody replaced it meanwhile. Absent is success.
+/// Deletes a revision if nobody replaced it meanwhile. Absent is success. With `orphans` Kubernetes
+/// keeps what the revision owns, whatever becomes of its finalizer.
 pub(super) async fn delete_revision(
     client: &Client,
     set: &ClusterObjectSet,
+    orphans: bool,
 ) -> Result<(), kube::Error> {
-    let mut params = DeleteParams::background();
+    let mut params = if orphans {
+        DeleteParams::orphan()
+    } else {
+        DeleteParams::background()
+    };
     params.preconditions = Some(kube::api::Preconditions {
         uid: set.uid(),
         resource_version: None,

@@ -1,6 +1,6 @@
 //! One pass over a ClusterObjectSet.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::channel::mpsc;
@@ -15,22 +15,25 @@ use kube::runtime::{
 };
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::keys::label;
-use olm_api::{ClusterObjectSet, LifecycleState, ObservedPhase};
+use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState, ObservedPhase};
 use olm_core::error::{Chain, Classify as _, Disposition};
+use olm_core::guard::Policy;
 use olm_core::object::Identity;
 use olm_core::revision::{
     Account, Mark, Outcome, Sibling, account, changed, deadline, has_succeeded,
 };
 use tracing::Instrument as _;
 
+use crate::account::GuardError;
 use crate::apply::{Applier, ApplyError, ResolvedPhase, Revision, Target};
 use crate::backoff::{RESYNC, jittered, resync};
 use crate::client;
 use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
 
 use super::content::{Content, read_secrets, require_immutable, resolve};
+use super::list::list_siblings;
 use super::missing::follow_crds;
-use super::own::{add_finalizer, archive_sibling, is_paused, remove_finalizer, report};
+use super::own::{add_finalizer, archive_sibling, is_paused, owner_name, remove_finalizer, report};
 use super::{Context, ExtensionState, ObjectSetError, rights, teardown};
 
 /// How often objects that fail their probes are looked at where they cannot be watched.
@@ -60,11 +63,47 @@ pub(super) struct Pass {
 /// How a pass ended well.
 pub(super) struct Settled {
     /// What to report; `None` leaves the status as it is.
-    pub(super) outcome: Option<Outcome>,
+    outcome: Option<Outcome>,
     /// When to look again.
-    pub(super) next: Duration,
+    next: Duration,
     /// Whether our finalizer comes off after the report.
-    pub(super) finished: bool,
+    finished: bool,
+    /// Earlier revisions that are archived after the report: until this one's success stands on
+    /// the cluster, theirs is what is installed.
+    replaced: Vec<ClusterObjectSet>,
+}
+
+impl Settled {
+    /// Nothing is left to do until something changes.
+    pub(super) fn at_rest(outcome: Option<Outcome>) -> Self {
+        Self::again(outcome, resync())
+    }
+
+    /// Something is left to do, at the latest after `next`.
+    pub(super) fn again(outcome: Option<Outcome>, next: Duration) -> Self {
+        Self {
+            outcome,
+            next,
+            finished: false,
+            replaced: Vec::new(),
+        }
+    }
+
+    /// Our finalizer comes off.
+    pub(super) fn finished(self) -> Self {
+        Self {
+            finished: true,
+            ..self
+        }
+    }
+
+    /// Reports something else.
+    pub(super) fn reporting(self, outcome: Outcome) -> Self {
+        Self {
+            outcome: Some(outcome),
+            ..self
+        }
+    }
 }
 
 /// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
@@ -97,8 +136,20 @@ pub async fn run(
     );
     let of_revisions = watcher::Config::default().labels(label::REVISION_NAME);
     let secrets = client::changes(secrets, of_revisions).touched_objects();
+    // Its account, its annotations and its deletion count for every revision of an extension.
+    let all = Api::<PartialObjectMeta<ClusterExtension>>::all(ctx.client.clone());
+    let relevant = predicates::generation
+        .combine(predicates::finalizers)
+        .combine(predicates::annotations);
+    let extensions = client::changes(all, watcher::Config::default())
+        .touched_objects()
+        .predicate_filter(relevant, PredicateConfig::default());
+    let revisions = reader.clone();
     let results = Controller::for_stream(sets, reader)
         .with_config(config)
+        .watches_stream(extensions, move |extension| {
+            labelled(&revisions, &extension.name_any())
+        })
         .watches_stream(secrets, |secret| {
             let revision = secret.labels().get(label::REVISION_NAME);
             revision.map(|name| ObjectRef::<Guarded>::new(name))
@@ -110,6 +161,19 @@ pub async fn run(
         () = drain(results) => {}
         () = follow_crds(&ctx) => {}
     }
+}
+
+/// Returns the revisions with the label of an extension.
+fn labelled(revisions: &reflector::Store<Guarded>, extension: &str) -> Vec<ObjectRef<Guarded>> {
+    let of_it = |guarded: &&Arc<Guarded>| {
+        let owner = guarded.labels().get(label::OWNER_NAME);
+        owner.is_some_and(|owner| owner == extension)
+    };
+    let revisions = revisions.state();
+    let found = revisions.iter().filter(of_it);
+    found
+        .map(|guarded| ObjectRef::from_obj(&**guarded))
+        .collect()
 }
 
 async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>>) {
@@ -212,6 +276,9 @@ async fn conclude(
         report(ctx, &mut pass, &outcome).await?;
     }
     let settled = answer?;
+    for replaced in &settled.replaced {
+        archive_sibling(ctx, replaced).await?;
+    }
     if settled.finished {
         remove_finalizer(ctx, &pass.set).await?;
         ctx.forget(&pass.set);
@@ -224,6 +291,7 @@ fn failure(err: &ObjectSetError) -> Outcome {
     let text = Chain(err).to_string();
     match err {
         ObjectSetError::Blocked(_) => Outcome::Blocked(text),
+        ObjectSetError::Guard(GuardError::Reserved(_)) => Outcome::Invalid(text),
         _ => Outcome::Failed(text),
     }
 }
@@ -231,29 +299,27 @@ fn failure(err: &ObjectSetError) -> Outcome {
 async fn converge(ctx: &Context, pass: &mut Pass) -> Result<Settled, ObjectSetError> {
     let extension = ctx.extension(&pass.set).await?;
     if pass.set.metadata.deletion_timestamp.is_some() {
-        return teardown::delete(ctx, pass, &extension).await;
+        return teardown::delete(ctx, pass, extension).await;
     }
-    let waits = Settled {
-        outcome: None,
-        next: jittered(LOOK_AGAIN),
-        finished: false,
-    };
+    let waits = Settled::again(None, jittered(LOOK_AGAIN));
     match &extension {
         // Its revisions are being deleted, by its reconciler or the garbage collector.
-        ExtensionState::Deleting(_) => return Ok(waits),
-        ExtensionState::Gone if super::context::extension_reference(&pass.set).is_some() => {
+        ExtensionState::Deleting(_) | ExtensionState::Orphaning(_) | ExtensionState::Gone => {
             return Ok(waits);
         }
-        ExtensionState::None | ExtensionState::Alive(_) | ExtensionState::Gone => {}
+        ExtensionState::None | ExtensionState::Alive(_) => {}
     }
-    let account = ctx.identity(&pass.set, &extension)?;
+    let account = ctx.identity(&pass.set, &extension).await?;
     if pass.set.spec.lifecycle_state == LifecycleState::Archived {
         pass.deferred = Some(Vec::new());
-        return teardown::archive(ctx, pass, &account).await;
+        return teardown::archive(ctx, pass, &account, &extension).await;
     }
-    if is_paused(&pass.set) {
-        return Ok(waits);
+    // The annotation of the extension wakes the revision when it goes.
+    if is_paused(&pass.set) || extension.is_paused() {
+        return Ok(Settled::at_rest(None));
     }
+    let guard = &ctx.settings.guard;
+    guard.admit(Policy::ObjectSet, was_read(&pass.set)).await?;
     ctx.accounts.require(&account).await?;
     let client = ctx.accounts.client(&account)?;
     let content = read(ctx, pass, &client).await?;
@@ -312,11 +378,8 @@ async fn roll_out(
         overtaken |= report.overtaken;
         if !report.complete {
             let next = ctx.next_look(&pass.set, POLL_FAILING, LOOK_AGAIN);
-            return Ok(Settled {
-                outcome: Some(Outcome::RollingOut(report.failing)),
-                next,
-                finished: false,
-            });
+            let outcome = Outcome::RollingOut(report.failing);
+            return Ok(Settled::again(Some(outcome), next));
         }
     }
     ctx.defer(&pass.set, extension, &deferred).await;
@@ -329,63 +392,48 @@ async fn roll_out(
     pass.deferred = Some(deferred);
     // What a newer revision made ready is not this one's success: it must never pass for installed.
     if overtaken && !has_succeeded(&pass.set) {
-        return Ok(Settled {
-            outcome: Some(Outcome::RollingOut(None)),
-            next: ctx.next_look(&pass.set, POLL_FAILING, LOOK_AGAIN),
-            finished: false,
-        });
+        let next = ctx.next_look(&pass.set, POLL_FAILING, LOOK_AGAIN);
+        return Ok(Settled::again(Some(Outcome::RollingOut(None)), next));
     }
-    for sibling in siblings
-        .iter()
+    let replaced = siblings
+        .into_iter()
         .filter(|one| one.spec.revision < pass.set.spec.revision)
-    {
-        archive_sibling(ctx, sibling).await?;
-    }
+        .collect();
+    let next = ctx.next_look(&pass.set, ctx.settings.managed_resync, RESYNC);
     Ok(Settled {
-        outcome: Some(Outcome::Complete),
-        next: ctx
-            .next_look(&pass.set, ctx.settings.managed_resync, RESYNC)
-            .min(quiet),
-        finished: false,
+        replaced,
+        ..Settled::again(Some(Outcome::Complete), next.min(quiet))
     })
 }
 
 impl Context {
-    /// Returns the account that applies a revision.
-    pub(super) fn identity(
+    /// Returns the account that applies a revision, and may do so.
+    pub(super) async fn identity(
         &self,
         set: &ClusterObjectSet,
         extension: &ExtensionState,
     ) -> Result<Account, ObjectSetError> {
-        let named = match extension {
-            ExtensionState::Alive(extension) | ExtensionState::Deleting(extension) => {
-                self.account_of(extension)
-            }
-            ExtensionState::None | ExtensionState::Gone => None,
-        };
+        let named = self.account_of_state(extension);
         let default = self.settings.default_account.clone();
-        Ok(account(set, named, default)?)
+        let account = account(set, named, default)?;
+        self.settings.guard.permit(&account).await?;
+        Ok(account)
     }
 
-    /// Lists the other revisions of the same extension that are in use.
-    async fn siblings(
+    /// Lists the other revisions of the same extension that are in use. One that is being deleted
+    /// is among them: what it controls is there to be taken over.
+    pub(super) async fn siblings(
         &self,
         set: &ClusterObjectSet,
     ) -> Result<Vec<ClusterObjectSet>, ObjectSetError> {
-        let Some(owner) = owner_name(set) else {
-            return Ok(Vec::new());
-        };
-        let all = super::list_revisions(&self.client, owner)
+        let mut others = list_siblings(&self.client, set)
             .await
             .map_err(|err| ObjectSetError::own("listing revisions", err))?;
-        Ok(all
-            .into_iter()
-            .filter(|other| {
-                other.metadata.uid != set.metadata.uid
-                    && other.metadata.deletion_timestamp.is_none()
-                    && other.spec.lifecycle_state == LifecycleState::Active
-            })
-            .collect())
+        others.retain(|other| {
+            other.metadata.uid != set.metadata.uid
+                && other.spec.lifecycle_state == LifecycleState::Active
+        });
+        Ok(others)
     }
 
     async fn watch(
@@ -443,13 +491,14 @@ impl Context {
     pub(super) fn forget(&self, set: &ClusterObjectSet) {
         self.watches.release(&set.name_any());
         self.note_missing(&set.name_any(), &[]);
-        let uid = set.uid().unwrap_or_default();
-        self.memo.forget(&uid);
-        let mut failing = self
-            .failing
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        failing.remove(&uid);
+        self.memo.forget(&set.uid().unwrap_or_default());
+        self.forgive(set);
+    }
+
+    /// Forgets failures of the account that removes a revision.
+    pub(super) fn forgive(&self, set: &ClusterObjectSet) {
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        failing.remove(&set.uid().unwrap_or_default());
     }
 }
 
@@ -460,10 +509,11 @@ fn until_deadline(set: &ClusterObjectSet) -> Option<Duration> {
     Some(left + Duration::from_secs(1))
 }
 
-/// Returns the `owner-name` label of a revision.
-pub(super) fn owner_name(set: &ClusterObjectSet) -> Option<&str> {
-    let labels = set.metadata.labels.as_ref()?;
-    labels.get(label::OWNER_NAME).map(String::as_str)
+/// Says whether the content of a revision was read for its account before. Only the controller
+/// writes the status, so that nobody can claim it.
+fn was_read(set: &ClusterObjectSet) -> bool {
+    let status = set.status.as_ref();
+    has_succeeded(set) || status.is_some_and(|status| !status.observed_phases.is_empty())
 }
 
 fn mark(set: &ClusterObjectSet) -> Mark {
@@ -480,7 +530,10 @@ fn mark(set: &ClusterObjectSet) -> Mark {
 fn owners(siblings: &[ClusterObjectSet], extension: &ExtensionState) -> Vec<Sibling> {
     let extension = match extension {
         ExtensionState::Alive(extension) => extension.metadata.uid.clone(),
-        ExtensionState::None | ExtensionState::Deleting(_) | ExtensionState::Gone => None,
+        ExtensionState::None
+        | ExtensionState::Deleting(_)
+        | ExtensionState::Orphaning(_)
+        | ExtensionState::Gone => None,
     };
     let extension = extension.map(|uid| Sibling { uid, revision: 0 });
     siblings

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::ClusterObjectSet;
 use olm_api::keys::{label, name};
@@ -34,16 +35,39 @@ pub async fn collect_orphaned_secrets(
         if sets.get_metadata_opt(revision).await?.is_some() {
             continue;
         }
-        let mut params = DeleteParams::background();
-        params.preconditions = Some(Preconditions {
-            uid: secret.uid(),
-            resource_version: None,
-        });
-        match secrets.delete(&secret.name_any(), &params).await {
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-            Err(err) => return Err(err),
-            Ok(_) => collected += 1,
-        }
+        collected += usize::from(delete_secret(&secrets, &secret).await?);
     }
     Ok(collected)
+}
+
+/// Deletes the content of a revision whose owner references Kubernetes takes off.
+pub(super) async fn remove_content(
+    client: &Client,
+    system_namespace: &str,
+    set: &ClusterObjectSet,
+) -> Result<(), kube::Error> {
+    let secrets = Api::<Secret>::namespaced(client.clone(), system_namespace);
+    let wanted = ListParams::default()
+        .labels(&format!("{}={}", label::REVISION_NAME, set.name_any()))
+        .fields(&format!("type={}", name::OBJECT_DATA_SECRET_TYPE));
+    for secret in secrets.list_metadata(&wanted).await?.items {
+        delete_secret(&secrets, &secret).await?;
+    }
+    Ok(())
+}
+
+/// Deletes a Secret if nobody replaced it meanwhile, and says whether it was there.
+async fn delete_secret(
+    secrets: &Api<Secret>,
+    secret: &PartialObjectMeta<Secret>,
+) -> Result<bool, kube::Error> {
+    let mut params = DeleteParams::background();
+    params.preconditions = Some(Preconditions {
+        uid: secret.uid(),
+        resource_version: None,
+    });
+    match secrets.delete(&secret.name_any(), &params).await {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        answer => answer.map(|_| true),
+    }
 }

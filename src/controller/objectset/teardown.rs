@@ -7,25 +7,24 @@ use jiff::{SignedDuration, Timestamp};
 use kube::runtime::events::EventType;
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::types;
-use olm_api::keys::finalizer;
-use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Account, Outcome, Phase, archive_groups, object_text, removal_groups, states,
+    Account, Outcome, archive_groups, has_succeeded, object_text, removal_groups, states,
 };
 use olm_core::status::find;
 use tokio::time::Instant;
 
-use crate::account::AccountError;
-use crate::apply::{Removed, Remover};
-use crate::backoff::resync;
+use crate::account::{AccountError, GuardError};
+use crate::apply::{Crds, Removed, Remover};
 
-use super::content::{read_secrets, resolve};
-use super::context::extension_reference;
-use super::own::{delete_revision, has_finalizer, note_failure};
-use super::reconcile::{Pass, Settled, owner_name};
-use super::{Context, ExtensionState, ObjectSetError, list_revisions};
+use super::content::{read_secrets, resolve, salvage};
+use super::list::{list_abandoned, list_revisions, list_siblings};
+use super::own::{delete_revision, has_finalizer, has_orphan_finalizer, note_failure, owner_name};
+use super::reconcile::{Pass, Settled};
+use super::secrets::remove_content;
+use super::{Context, ExtensionState, ObjectSetError};
 
 /// How often remaining objects are looked at when no watch reports their end.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -39,6 +38,8 @@ const QUICK_LOOK: Duration = Duration::from_millis(200);
 const ATTEMPTS: u32 = 3;
 const ATTEMPTS_WITHIN: Duration = Duration::from_secs(55);
 const ATTEMPT_EVERY: Duration = Duration::from_secs(30);
+/// How often a removal is looked at that waits for a person; the extension's change wakes it.
+const HOLD: Duration = Duration::from_mins(5);
 /// Objects that a message names.
 const MAX_NAMED: usize = 10;
 
@@ -53,23 +54,25 @@ pub enum Teardown {
 
 /// Starts or continues the removal of everything an extension that is being deleted has installed.
 ///
-/// Deletes its revisions; their own reconciler takes them down in order. To be called on every
-/// pass over the extension until it returns [`Teardown::Done`].
+/// Deletes its revisions; their own reconciler takes them down in order. Where what they installed
+/// is to stay, they are deleted so that Kubernetes itself keeps it, whatever becomes of us. To be
+/// called on every pass over the extension until it returns [`Teardown::Done`].
 pub async fn teardown_extension(
     client: &Client,
     extension: &ClusterExtension,
 ) -> Result<Teardown, kube::Error> {
-    let mut revisions = list_revisions(client, &extension.name_any()).await?;
-    let uid = extension.metadata.uid.as_ref();
-    // A revision without reference lost it to an orphaning deletion; it must not live on.
-    revisions
-        .retain(|set| extension_reference(set).is_none_or(|reference| Some(&reference.uid) == uid));
+    let mut revisions = list_revisions(client, extension).await?;
+    let mut abandoned = list_abandoned(client, extension).await?;
+    // The garbage collector takes the reference off a revision whose extension is orphaned.
+    let orphans = has_orphan_finalizer(&extension.metadata) || !abandoned.is_empty();
+    // A revision without reference must not live on.
+    revisions.append(&mut abandoned);
     if revisions.is_empty() {
         return Ok(Teardown::Done);
     }
     for set in &revisions {
         if set.metadata.deletion_timestamp.is_none() {
-            delete_revision(client, set).await?;
+            delete_revision(client, set, orphans).await?;
         }
     }
     let waiting: Vec<String> = revisions
@@ -90,72 +93,141 @@ pub async fn teardown_extension(
 /// Removes what an archived revision still controls.
 pub(super) async fn archive(
     ctx: &Context,
-    pass: &mut Pass,
+    pass: &Pass,
     account: &Account,
+    extension: &ExtensionState,
 ) -> Result<Settled, ObjectSetError> {
-    let archived = Settled {
-        outcome: Some(Outcome::Archived),
-        next: resync(),
-        finished: true,
-    };
     // The finalizer is put on before anything is applied.
     if !has_finalizer(&pass.set) {
-        return Ok(archived);
+        return Ok(Settled::at_rest(Some(Outcome::Archived)).finished());
     }
     ctx.accounts.require(account).await?;
-    let phases = content(ctx, &pass.set, account).await?;
-    let groups = archive_groups(&phases);
-    if remove(ctx, &pass.set, account, &groups).await?.is_some() {
-        return Ok(Settled {
-            outcome: Some(Outcome::Archiving),
-            next: LOOK_AGAIN,
-            finished: false,
-        });
+    let remains = take_down(ctx, &pass.set, account, Purpose::Archive(extension)).await?;
+    if remains.is_some() {
+        return Ok(Settled::again(Some(Outcome::Archiving), LOOK_AGAIN));
     }
     tracing::info!("archived revision removed from the cluster");
-    Ok(archived)
+    Ok(Settled::at_rest(Some(Outcome::Archived)).finished())
 }
 
 /// Takes a revision down that is being deleted.
 pub(super) async fn delete(
     ctx: &Context,
     pass: &mut Pass,
-    extension: &ExtensionState,
+    extension: ExtensionState,
 ) -> Result<Settled, ObjectSetError> {
-    let settled = |outcome, next, finished| Settled {
-        outcome,
-        next,
-        finished,
+    // Nothing is removed by a copy that may be old: the extension was read before, so a reference
+    // that is still there now was not taken off to keep what the revision installed.
+    let Some(live) = ctx.read_again(&pass.set).await? else {
+        return Ok(Settled::at_rest(None));
     };
+    pass.set = live;
+    let extension = extension.seen_from(&pass.set);
     if !has_finalizer(&pass.set) {
-        return Ok(settled(None, resync(), false));
+        return Ok(Settled::at_rest(None));
     }
-    let orphans = is_orphaning(&pass.set, extension);
-    // Deleted by hand while its extension lives: that is no uninstall, another revision follows.
-    if matches!(extension, ExtensionState::Alive(_)) && !orphans {
-        return Ok(settled(None, resync(), true));
+    if let Some(text) = extension.removal_hold() {
+        return Ok(Settled::again(Some(Outcome::Removing(text)), HOLD));
+    }
+    if has_orphan_finalizer(&pass.set.metadata) || extension.is_orphaning() {
+        return Ok(release(ctx, &pass.set, &extension).await);
+    }
+    if matches!(extension, ExtensionState::Alive(_)) {
+        return hand_over(ctx, pass, &extension).await;
     }
     if let Some(before) = predecessor(ctx, &pass.set).await? {
         let text = format!("waiting for revision {before}");
-        return Ok(settled(Some(Outcome::Removing(text)), TURN, false));
+        return Ok(Settled::again(Some(Outcome::Removing(text)), TURN));
     }
-    match attempt(ctx, &pass.set, extension, orphans).await {
-        Ok(None) => Ok(settled(None, resync(), true)),
-        Ok(Some(text)) => Ok(settled(Some(Outcome::Removing(text)), LOOK_AGAIN, false)),
-        Err(ObjectSetError::Ref { phase, cause }) => {
-            // Without its content nothing can be ordered; owner references remove the objects.
-            tracing::warn!(
-                phase,
-                cause,
-                "content is gone, objects are left to the garbage collector"
-            );
-            Ok(settled(None, resync(), true))
-        }
+    match attempt(ctx, &pass.set, &extension).await {
         Err(err) if is_identity_failure(&err) => {
-            Ok(fall_back(ctx, &pass.set, extension, &err).await)
+            Ok(fall_back(ctx, &pass.set, &extension, &err).await)
         }
-        Err(err) => Err(err),
+        answer => {
+            ctx.forgive(&pass.set);
+            Ok(match answer? {
+                None => Settled::at_rest(None).finished(),
+                Some(text) => Settled::again(Some(Outcome::Removing(text)), LOOK_AGAIN),
+            })
+        }
     }
+}
+
+/// Lets a revision go that was deleted by hand while its extension lives.
+///
+/// That is no uninstall. What was never rolled out goes at once, as with upstream. What is
+/// installed stays until the revision that follows has taken it over: without owner the garbage
+/// collector would remove it, CRDs and their instances included.
+async fn hand_over(
+    ctx: &Context,
+    pass: &Pass,
+    extension: &ExtensionState,
+) -> Result<Settled, ObjectSetError> {
+    let active = pass.set.spec.lifecycle_state == LifecycleState::Active;
+    if !has_succeeded(&pass.set) || !active {
+        return Ok(Settled::at_rest(None).finished());
+    }
+    let siblings = ctx.siblings(&pass.set).await?;
+    let followed = siblings.iter().any(|one| {
+        one.spec.revision > pass.set.spec.revision
+            && one.metadata.deletion_timestamp.is_none()
+            && has_succeeded(one)
+    });
+    if !followed {
+        let text = "what is installed stays until another revision has taken it over";
+        return Ok(Settled::again(
+            Some(Outcome::Removing(text.to_owned())),
+            LOOK_AGAIN,
+        ));
+    }
+    let account = ctx.identity(&pass.set, extension).await?;
+    let settled = archive(ctx, pass, &account, extension).await?;
+    Ok(settled.reporting(Outcome::Archiving))
+}
+
+/// Takes a revision off the objects it installed, which stay.
+///
+/// The revision waits for that whatever fails: while one object still names it as owner, its end
+/// would be the object's end.
+async fn release(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionState) -> Settled {
+    match release_all(ctx, set, extension).await {
+        Ok(()) => {
+            tracing::info!("objects released, they stay");
+            Settled::at_rest(None).finished()
+        }
+        Err(err) => {
+            let cause = Chain(&err).to_string();
+            tracing::warn!(
+                error = cause,
+                "objects not released yet, nothing is removed"
+            );
+            let text = format!(
+                "what was installed stays, and has to be released first: {cause}; nothing is \
+                 removed meanwhile"
+            );
+            Settled::again(Some(Outcome::Removing(text)), ATTEMPT_EVERY)
+        }
+    }
+}
+
+async fn release_all(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    extension: &ExtensionState,
+) -> Result<(), ObjectSetError> {
+    let account = ctx.identity(set, extension).await?;
+    ctx.accounts.require(&account).await?;
+    let namespace = &ctx.settings.system_namespace;
+    let secrets = read_secrets(&ctx.client, &ctx.accounts.client(&account)?, set, namespace).await;
+    let phases = resolve(set, &secrets, namespace)?.plain();
+    let remover = remover(ctx, &account)?;
+    let uid = set.uid().unwrap_or_default();
+    for group in archive_groups(&phases) {
+        remover.orphan(&uid, owner_name(set), &group).await?;
+    }
+    remove_content(&ctx.client, namespace, set)
+        .await
+        .map_err(|err| ObjectSetError::own("removing content Secrets", err))
 }
 
 /// Returns what is waited for, or `None` when nothing is left.
@@ -163,38 +235,57 @@ async fn attempt(
     ctx: &Context,
     set: &ClusterObjectSet,
     extension: &ExtensionState,
-    orphans: bool,
 ) -> Result<Option<String>, ObjectSetError> {
-    let account = ctx.identity(set, extension)?;
+    let account = ctx.identity(set, extension).await?;
     ctx.accounts.require(&account).await?;
-    let phases = content(ctx, set, &account).await?;
-    if orphans {
-        let remover = remover(ctx, &account)?;
-        let uid = set.uid().unwrap_or_default();
-        for group in archive_groups(&phases) {
-            remover.orphan(&uid, &group).await?;
-        }
-        return Ok(None);
-    }
-    remove(ctx, set, &account, &removal_groups(&phases)).await
+    take_down(ctx, set, &account, Purpose::Uninstall).await
 }
 
-async fn content(
+/// Why objects of a revision are removed.
+#[derive(Clone, Copy)]
+enum Purpose<'a> {
+    /// A later revision has taken over what it needs; this extension is told what is kept.
+    Archive(&'a ExtensionState),
+    /// Everything goes.
+    Uninstall,
+}
+
+/// Removes what a revision controls. Returns what the first unfinished group waits for.
+///
+/// Where content is lost, what carries the label of the extension and names the revision is removed
+/// in the same order, as far as the account may list it; the garbage collector does the rest.
+///
+/// Source: applying.md 3.9.
+async fn take_down(
     ctx: &Context,
     set: &ClusterObjectSet,
     account: &Account,
-) -> Result<Vec<Phase>, ObjectSetError> {
+    purpose: Purpose<'_>,
+) -> Result<Option<String>, ObjectSetError> {
     let client = ctx.accounts.client(account)?;
     let namespace = &ctx.settings.system_namespace;
     // Secrets that changed do not stop a removal: only what we control is deleted.
     let secrets = read_secrets(&ctx.client, &client, set, namespace).await;
-    Ok(resolve(set, &secrets, namespace)?.plain())
+    let (phases, whole) = salvage(set, &secrets, namespace)?;
+    if let (false, Some(owner)) = (whole, owner_name(set)) {
+        let found = remover(ctx, account)?.labelled(owner).await?;
+        let groups: Vec<Vec<&Object>> = found.iter().map(|group| group.iter().collect()).collect();
+        if let Some(text) = remove(ctx, set, account, &groups, purpose).await? {
+            return Ok(Some(text));
+        }
+    }
+    let groups = match purpose {
+        Purpose::Archive(_) => archive_groups(&phases),
+        Purpose::Uninstall => removal_groups(&phases),
+    };
+    remove(ctx, set, account, &groups, purpose).await
 }
 
 fn remover(ctx: &Context, account: &Account) -> Result<Remover, ObjectSetError> {
     Ok(Remover {
         client: ctx.accounts.client(account)?,
         kinds: ctx.kinds.clone(),
+        crds: Crds::Removed,
     })
 }
 
@@ -204,11 +295,18 @@ async fn remove(
     set: &ClusterObjectSet,
     account: &Account,
     groups: &[Vec<&Object>],
+    purpose: Purpose<'_>,
 ) -> Result<Option<String>, ObjectSetError> {
-    let remover = remover(ctx, account)?;
+    let mut remover = remover(ctx, account)?;
+    if let Purpose::Archive(_) = purpose {
+        remover.crds = Crds::KeptWithInstances(owner_name(set).map(str::to_owned));
+    }
     let uid = set.uid().unwrap_or_default();
     for group in groups {
-        let remaining = remove_group(ctx, &remover, &uid, group).await?;
+        let Removed { remaining, kept } = remove_group(ctx, &remover, &uid, group).await?;
+        if let Purpose::Archive(extension) = purpose {
+            tell_kept(ctx, set, extension, &kept).await;
+        }
         if !remaining.is_empty() {
             return Ok(Some(describe(&remover, &remaining).await));
         }
@@ -216,12 +314,31 @@ async fn remove(
     Ok(None)
 }
 
+/// Tells which CRDs a new version no longer has and that stay for the data they hold.
+async fn tell_kept(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    extension: &ExtensionState,
+    kept: &[String],
+) {
+    for crd in kept {
+        tracing::warn!(crd, "kept although the new revision does not have it");
+        let note = format!(
+            "{crd} is not part of the new version; it is kept, because objects of it exist or \
+             cannot be counted, and nobody maintains it any more; kubectl delete crd {crd} removes \
+             it with its objects"
+        );
+        ctx.event(set, extension, (EventType::Warning, "CRDRetained", note))
+            .await;
+    }
+}
+
 async fn remove_group(
     ctx: &Context,
     by: &Remover,
     uid: &str,
     group: &[&Object],
-) -> Result<Vec<Object>, ObjectSetError> {
+) -> Result<Removed, ObjectSetError> {
     let mut removed = by.remove(uid, group).await?;
     for _ in 0..QUICK_LOOKS {
         let now = Timestamp::now();
@@ -237,11 +354,16 @@ async fn remove_group(
             }
         }
         tokio::time::sleep(QUICK_LOOK).await;
-        let Removed { remaining } = removed;
+        let Removed {
+            remaining,
+            mut kept,
+        } = removed;
         let left: Vec<&Object> = remaining.iter().collect();
         removed = by.remove(uid, &left).await?;
+        kept.append(&mut removed.kept);
+        removed.kept = kept;
     }
-    Ok(removed.remaining)
+    Ok(removed)
 }
 
 fn is_crd(object: &Object) -> bool {
@@ -278,32 +400,13 @@ async fn describe(remover: &Remover, remaining: &[Object]) -> String {
     texts.join("\n")
 }
 
-/// Says whether the objects are to be kept: the deletion of the revision or of its extension asks
-/// for that. Of an extension only a trace may be left, the reference the garbage collector took
-/// away.
-fn is_orphaning(set: &ClusterObjectSet, extension: &ExtensionState) -> bool {
-    let has = |finalizers: Option<&Vec<String>>| {
-        finalizers.is_some_and(|all| all.iter().any(|name| name == finalizer::ORPHAN))
-    };
-    let of_extension = match extension {
-        ExtensionState::Deleting(extension) => {
-            has(extension.metadata.finalizers.as_ref()) || extension_reference(set).is_none()
-        }
-        ExtensionState::None | ExtensionState::Alive(_) | ExtensionState::Gone => false,
-    };
-    has(set.metadata.finalizers.as_ref()) || of_extension
-}
-
 /// Returns the revision that has to be taken down before this one: those never installed first,
 /// newest first, the installed one last.
 async fn predecessor(
     ctx: &Context,
     set: &ClusterObjectSet,
 ) -> Result<Option<String>, ObjectSetError> {
-    let Some(owner) = owner_name(set) else {
-        return Ok(None);
-    };
-    let all = list_revisions(&ctx.client, owner)
+    let all = list_siblings(&ctx.client, set)
         .await
         .map_err(|err| ObjectSetError::own("listing revisions", err))?;
     let installed = states(&all)
@@ -324,13 +427,16 @@ async fn predecessor(
 
 fn is_identity_failure(err: &ObjectSetError) -> bool {
     match err {
-        ObjectSetError::Identity(_) => true,
+        ObjectSetError::Identity(_) | ObjectSetError::Guard(GuardError::Reserved(_)) => true,
         ObjectSetError::Account(err) => match err {
             AccountError::NotFound(_) | AccountError::Name(_) => true,
             AccountError::Lookup(_) => false,
         },
         ObjectSetError::Apply(err) => err.is_forbidden(),
-        ObjectSetError::Ref { .. } | ObjectSetError::Blocked(_) | ObjectSetError::Own(..) => false,
+        ObjectSetError::Guard(_)
+        | ObjectSetError::Ref { .. }
+        | ObjectSetError::Blocked(_)
+        | ObjectSetError::Own(..) => false,
     }
 }
 
@@ -356,11 +462,7 @@ async fn fall_back(
     let enough = attempts >= ATTEMPTS && first.elapsed() >= ATTEMPTS_WITHIN;
     if !(ctx.settings.fall_back_to_gc && enough) {
         tracing::warn!(attempts, error = text, "account cannot remove its objects");
-        return Settled {
-            outcome: Some(Outcome::Failed(text)),
-            next: ATTEMPT_EVERY,
-            finished: false,
-        };
+        return Settled::again(Some(Outcome::Failed(text)), ATTEMPT_EVERY);
     }
     tracing::warn!(error = text, "uninstall left to the garbage collector");
     let note = format!("objects are left to the garbage collector: {text}");
@@ -370,9 +472,5 @@ async fn fall_back(
         (EventType::Warning, "UninstallFallback", note),
     )
     .await;
-    Settled {
-        outcome: Some(Outcome::Failed(text)),
-        next: resync(),
-        finished: true,
-    }
+    Settled::at_rest(Some(Outcome::Failed(text))).finished()
 }

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::core::DeserializeGuard;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::keys::{label, manager, name};
 use olm_api::{API_VERSION, ClusterObjectSet};
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::{
     Change, ContentSecret, Desired, RevisionError, build, compare, needs_patch, next_number,
-    outdated, pack, rebuild, revision_name, sort,
+    outdated, pack, rebuild, revision_name,
 };
 use serde_json::json;
 
@@ -52,27 +51,15 @@ pub struct Written {
     pub number: i64,
 }
 
-/// Lists the revisions of an extension, sorted by number, straight from the API server.
-///
-/// A revision that cannot be read is an error: its number must not be used twice.
-pub async fn list_revisions(
-    client: &Client,
-    extension: &str,
-) -> Result<Vec<ClusterObjectSet>, kube::Error> {
-    let api = Api::<DeserializeGuard<ClusterObjectSet>>::all(client.clone());
-    let labels = ListParams::default().labels(&format!("{}={extension}", label::OWNER_NAME));
-    let list = api.list(&labels).await?;
-    let mut revisions = Vec::with_capacity(list.items.len());
-    for DeserializeGuard(read) in list.items {
-        revisions.push(read.map_err(|err| kube::Error::Service(err.into()))?);
-    }
-    sort(&mut revisions);
-    Ok(revisions)
+/// Returns the revision that counts as newest: one that is being deleted holds nothing any more.
+pub fn newest(revisions: &[ClusterObjectSet]) -> Option<&ClusterObjectSet> {
+    let mut newest = revisions.iter().rev();
+    newest.find(|set| set.metadata.deletion_timestamp.is_none())
 }
 
 /// Says what writing `desired` would do, so that checks can run before anything is written.
 ///
-/// `revisions` comes from [`list_revisions`]. Content that is stored but not yet observed is read;
+/// `revisions` comes from [`super::list_revisions`]. Content that is stored but not yet observed is read;
 /// if it cannot be, the references are compared instead.
 pub async fn plan_revision(
     client: &Client,
@@ -80,7 +67,7 @@ pub async fn plan_revision(
     desired: &Desired,
     revisions: &[ClusterObjectSet],
 ) -> Result<Change, WriteError> {
-    let Some(newest) = revisions.last() else {
+    let Some(newest) = newest(revisions) else {
         return Ok(Change::Install);
     };
     let status = newest.status.as_ref();
@@ -138,7 +125,7 @@ pub async fn write_revision(
     revisions: &[ClusterObjectSet],
     change: Change,
 ) -> Result<Written, WriteError> {
-    match (change, revisions.last()) {
+    match (change, newest(revisions)) {
         (Change::Unchanged, Some(newest)) => keep(client, system_namespace, desired, newest).await,
         (Change::Unchanged | Change::Install | Change::Upgrade, _) => {
             create(client, system_namespace, desired, revisions, change).await
@@ -157,7 +144,7 @@ async fn create(
     let name = revision_name(&desired.extension.name, number)?;
     let packed = pack(&name, &desired.phases)?;
     for old in outdated(revisions) {
-        delete_revision(client, old)
+        delete_revision(client, old, false)
             .await
             .map_err(|err| WriteError::Kube("deleting archived revision", Answer(err)))?;
         tracing::info!(revision = old.name_any(), "archived revision deleted");
@@ -307,7 +294,8 @@ async fn own_secret(
         "name": set.name_any(),
         "uid": set.metadata.uid,
         "controller": true,
-        "blockOwnerDeletion": true,
+        // A foreground deletion would take the content away before it is worked off.
+        "blockOwnerDeletion": false,
     }]}});
     api.patch(secret, &own_params(), &Patch::Merge(patch))
         .await

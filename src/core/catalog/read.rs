@@ -391,8 +391,9 @@ fn top_level<'v>(
     Ok(found)
 }
 
-/// Folds case the simple way, one character for one: `ſ` becomes `s`, the Kelvin sign `k`.
-fn fold(key: &str) -> String {
+/// Folds case the simple way, one character for one, as Go compares keys without case: `ſ` becomes
+/// `s`, the Kelvin sign `k`.
+pub fn fold(key: &str) -> String {
     fn single(mut mapped: impl Iterator<Item = char>, otherwise: char) -> char {
         match (mapped.next(), mapped.next()) {
             (Some(character), None) => character,

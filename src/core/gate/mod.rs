@@ -84,6 +84,15 @@ pub fn verdict(cluster: Cluster<'_>, bundles: &[Bundle<'_>]) -> Statement {
     decide(current, incompatible, errors)
 }
 
+/// Returns condition `Upgradeable` for a `ClusterOperator` that no longer holds the verdict.
+pub fn elsewhere() -> Statement {
+    Statement::yes(
+        operator::UPGRADEABLE,
+        operator::AS_EXPECTED,
+        "the verdict is that of another ClusterOperator",
+    )
+}
+
 fn error_line(bundle: &Bundle<'_>, error: &PropertyError) -> String {
     // Both spellings are the ones programs know.
     let subject = match error {

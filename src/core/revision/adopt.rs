@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use olm_api::CollisionProtection;
+use olm_api::keys::label;
 use serde_json::Value;
 
 use crate::object::Object;
@@ -15,6 +16,8 @@ pub struct Claim {
     pub revision: i64,
     /// Protection in force for this object: of the object, else its phase, else the revision.
     pub protection: CollisionProtection,
+    /// The `owner-name` label of the revision, if it has one.
+    pub owner_name: Option<String>,
 }
 
 /// Another owner of the same extension: an active revision, or the ClusterExtension itself.
@@ -67,7 +70,11 @@ pub fn controller(live: &Object) -> Option<OwnerReference> {
 /// carries the revision number on managed objects; it orders siblings and marks an object that was
 /// just orphaned, but is never proof of ownership.
 ///
-/// Source: applying.md 3.6, boxcutter `machinery/objects.go`.
+/// An object whose controller was a revision that somebody deleted still names the claimant, which
+/// keeps the garbage collector away from it: it goes back to the claimant. So does what an earlier
+/// revision of the same extension let go of because it holds data.
+///
+/// Source: applying.md 3.6 and 7.3, boxcutter `machinery/objects.go`.
 pub fn decide(
     live: Option<&Object>,
     claim: &Claim,
@@ -78,6 +85,9 @@ pub fn decide(
         return Decision::Create;
     };
     let Some(controller) = controller(live) else {
+        if names(live, &claim.uid) || is_retained_for(live, claim.owner_name.as_deref()) {
+            return Decision::Adopt;
+        }
         // The garbage collector may still be after an object whose owner just left.
         let orphaned = live.annotation(revision_key).is_some();
         return if orphaned || claim.protection == CollisionProtection::Prevent {
@@ -127,30 +137,43 @@ pub enum Removal {
 /// Decides what a revision with the given UID does about an object when it goes away.
 ///
 /// Only the controller reference is proof of ownership; the revision annotation is not, because
-/// two extensions can have the same number.
+/// two extensions can have the same number. An object without any controller that names the
+/// revision lost it to a revision that somebody deleted, and would be left behind by everybody.
 ///
 /// Source: applying.md 3.9.
 pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
     let Some(live) = live else {
         return Removal::Gone;
     };
-    if controller(live).is_some_and(|controller| controller.uid == uid) {
+    let named = names(live, uid);
+    let ours = match controller(live) {
+        Some(controller) => controller.uid == uid,
+        None => named,
+    };
+    if ours {
         return match live.pointer("/metadata/deletionTimestamp") {
             Some(_) => Removal::Wait,
             None => Removal::Delete,
         };
     }
-    let references = live.pointer("/metadata/ownerReferences");
-    let named = references
-        .and_then(Value::as_array)
-        .is_some_and(|references| {
-            references
-                .iter()
-                .any(|reference| reference.get("uid").and_then(Value::as_str) == Some(uid))
-        });
     if named {
         Removal::Release
     } else {
         Removal::Gone
     }
+}
+
+/// Says whether an owner reference of `live`, controller or not, has this UID.
+fn names(live: &Object, uid: &str) -> bool {
+    let references = live.pointer("/metadata/ownerReferences");
+    let mut references = references.and_then(Value::as_array).into_iter().flatten();
+    references.any(|reference| reference.get("uid").and_then(Value::as_str) == Some(uid))
+}
+
+/// Says whether an earlier revision of the extension `owner` let go of `live` to keep its data.
+fn is_retained_for(live: &Object, owner: Option<&str>) -> bool {
+    let labels = live.pointer("/metadata/labels").and_then(Value::as_object);
+    let retained = labels.and_then(|labels| labels.get(label::RETAINED_BY));
+    let retained = retained.and_then(Value::as_str);
+    retained.is_some() && retained == owner
 }

@@ -5,6 +5,9 @@ use std::fmt;
 use olm_api::keys::annotation;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 
+/// What the user name of a service account begins with; namespace, colon and name follow.
+const USER_PREFIX: &str = "system:serviceaccount:";
+
 /// A service account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Account {
@@ -12,6 +15,17 @@ pub struct Account {
     pub namespace: String,
     /// Name.
     pub name: String,
+}
+
+impl Account {
+    /// Returns the account behind a user name, if it is one of a service account.
+    pub fn of_user(name: &str) -> Option<Self> {
+        let (namespace, name) = name.strip_prefix(USER_PREFIX)?.split_once(':')?;
+        Some(Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
+    }
 }
 
 impl fmt::Display for Account {
@@ -65,20 +79,33 @@ pub fn account(
     extension: Option<Account>,
     default: Option<Account>,
 ) -> Result<Account, IdentityError> {
-    let annotations = revision.metadata.annotations.as_ref();
-    let text = |key: &str| {
-        let value = annotations.and_then(|annotations| annotations.get(key));
-        value.filter(|value| !value.is_empty()).cloned()
-    };
     let name = revision.metadata.name.clone().unwrap_or_default();
-    let recorded = (
-        text(annotation::SERVICE_ACCOUNT_NAMESPACE),
-        text(annotation::SERVICE_ACCOUNT_NAME),
-    );
-    match recorded {
+    match annotated(revision) {
         (Some(namespace), Some(name)) => Ok(Account { namespace, name }),
         (Some(_), None) => Err(IdentityError::MissingName { name }),
         (None, Some(_)) => Err(IdentityError::MissingNamespace { name }),
         (None, None) => extension.or(default).ok_or(IdentityError::Missing { name }),
     }
+}
+
+/// Returns the account that is recorded on a revision.
+pub fn recorded_account(revision: &ClusterObjectSet) -> Option<Account> {
+    let (namespace, name) = annotated(revision);
+    Some(Account {
+        namespace: namespace?,
+        name: name?,
+    })
+}
+
+/// Returns namespace and name as the annotations have them; what is empty counts as absent.
+fn annotated(revision: &ClusterObjectSet) -> (Option<String>, Option<String>) {
+    let annotations = revision.metadata.annotations.as_ref();
+    let text = |key: &str| {
+        let value = annotations.and_then(|annotations| annotations.get(key));
+        value.filter(|value| !value.is_empty()).cloned()
+    };
+    (
+        text(annotation::SERVICE_ACCOUNT_NAMESPACE),
+        text(annotation::SERVICE_ACCOUNT_NAME),
+    )
 }

@@ -171,6 +171,19 @@ pub fn orphaned(live: &Object, uid: &str) -> Map<String, Value> {
     metadata.clone()
 }
 
+/// Returns the metadata of `live` as it is left behind when its revision goes but the object stays
+/// for the data it holds: as [`orphaned`], and marked so that a later revision of the extension
+/// `owner` may take it again.
+///
+/// Source: applying.md 7.3.
+pub fn retained(live: &Object, uid: &str, owner: Option<&str>) -> Map<String, Value> {
+    let mut metadata = orphaned(live, uid);
+    if let Some(owner) = owner {
+        entries(&mut metadata, "labels").insert(label::RETAINED_BY.to_owned(), owner.into());
+    }
+    metadata
+}
+
 fn other_references(live: Option<&Object>, uid: &str) -> Vec<Value> {
     let mut others = live.map(|live| released(live, uid)).unwrap_or_default();
     for other in &mut others {

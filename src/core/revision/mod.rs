@@ -25,9 +25,10 @@ mod tests;
 pub use adopt::{Claim, Decision, Removal, Sibling, controller, decide, removal};
 pub use error::RevisionError;
 pub use fields::fold;
-pub use identity::{Account, IdentityError, account, named_account};
+pub use identity::{Account, IdentityError, account, named_account, recorded_account};
 pub use managed::{
     Mark, desired_object, fingerprint, forbidden_metadata, is_unchanged, orphaned, released,
+    retained,
 };
 pub use observed::changed;
 pub use optional::{OPTIONAL_GROUPS, is_optional_group};
@@ -37,12 +38,12 @@ pub use pack::{
 };
 pub use phase::{
     MAX_OBJECTS, MAX_PHASES, Phase, archive_groups, defined_kinds, object_text, phase_of, phases,
-    reject_duplicates, removal_groups,
+    reject_duplicates, removal_groups, removal_kinds,
 };
 pub use plan::{
-    Change, Desired, Extension, RETENTION, States, build, compare, has_succeeded, installed_bundle,
-    namespace_of, needs_patch, next_number, outdated, rebuild, referenced_secrets, revision_name,
-    sort, states,
+    Change, Desired, Extension, RETENTION, States, build, compare, extension_reference,
+    has_succeeded, installed_bundle, namespace_of, needs_patch, next_number, outdated, rebuild,
+    referenced_secrets, revision_name, sort, states,
 };
 pub use probe::{Readiness, built_in, evaluate};
 pub use provider::{

@@ -120,6 +120,18 @@ const REMOVAL: [&str; 13] = [
     "namespaces",
 ];
 
+/// Returns the kinds of the table, as (group, kind), in the order an uninstall removes them; all of
+/// them are served as `v1` where they are served at all.
+///
+/// It is what is left to go by when the content of a revision is lost (applying.md 3.9).
+pub fn removal_kinds() -> impl Iterator<Item = &'static [(&'static str, &'static str)]> {
+    REMOVAL.iter().filter_map(|phase| {
+        let mut rows = TABLE.iter();
+        rows.find(|(name, _)| name == phase)
+            .map(|(_, kinds)| *kinds)
+    })
+}
+
 /// Objects that are applied together and must all be ready before the next phase starts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {

@@ -68,6 +68,16 @@ pub struct States<'a> {
     pub rolling: Vec<&'a ClusterObjectSet>,
 }
 
+/// Returns the controller reference of a revision to its extension.
+pub fn extension_reference(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    let mut references = metadata.owner_references.iter().flatten();
+    references.find(|reference| {
+        reference.kind == label::OWNER_KIND_EXTENSION
+            && reference.controller == Some(true)
+            && reference.api_version.split('/').next() == API_VERSION.split('/').next()
+    })
+}
+
 /// Sorts revisions by number, ties by name.
 pub fn sort(revisions: &mut [ClusterObjectSet]) {
     revisions.sort_by(|a, b| {

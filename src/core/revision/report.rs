@@ -20,6 +20,8 @@ pub enum Outcome {
     Failed(String),
     /// Somebody has to change something.
     Blocked(String),
+    /// What it asks for is not done for anybody.
+    Invalid(String),
     /// It is archived, and objects of it remain.
     Archiving,
     /// It is being deleted, and objects of it remain; what is waited for.
@@ -95,6 +97,7 @@ pub fn statements(
             std::iter::once(progressing).chain(available).collect()
         }
         Outcome::Blocked(text) => vec![terminal(reasons::BLOCKED, text)],
+        Outcome::Invalid(text) => vec![terminal(reasons::INVALID_CONFIGURATION, text)],
         Outcome::Archiving => vec![texts::archiving()],
         Outcome::Removing(text) => vec![retrying(text)],
         Outcome::Archived => texts::archived().into(),

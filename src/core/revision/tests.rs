@@ -278,6 +278,20 @@ fn live(controller: Option<&str>, revision: Option<&str>) -> Object {
     object(value)
 }
 
+/// An object whose controller is gone: it names `uid`, and carries that revision's number.
+fn left_behind(uid: &str) -> Object {
+    let mut left = live(Some(uid), Some("3"));
+    left.0["metadata"]["ownerReferences"][0]["controller"] = json!(false);
+    left
+}
+
+fn retained_by(extension: &str) -> Object {
+    let kept = super::retained(&live(Some("one"), Some("1")), "one", Some(extension));
+    let mut left = live(None, None);
+    *left.metadata_mut() = kept;
+    left
+}
+
 fn outcome(decision: &Decision) -> &'static str {
     match decision {
         Decision::Create => "create",
@@ -301,6 +315,10 @@ fn outcome(decision: &Decision) -> &'static str {
 #[case::other_extension_same_number(live(Some("other"), Some("2")), ["collide", "collide", "adopt"])]
 #[case::uncontrolled(live(None, None), ["collide", "adopt", "adopt"])]
 #[case::orphaned(live(None, Some("1")), ["collide"; 3])]
+#[case::left_by_a_deleted_revision(left_behind("me"), ["adopt"; 3])]
+#[case::left_to_another(left_behind("one"), ["collide"; 3])]
+#[case::retained_for_us(retained_by("e"), ["adopt"; 3])]
+#[case::retained_for_another(retained_by("f"), ["collide", "adopt", "adopt"])]
 fn existing_object(#[case] live: Object, #[case] want: [&str; 3]) {
     let siblings = [("one", 1), ("three", 3), ("extension", 0)].map(|(uid, revision)| Sibling {
         uid: uid.to_owned(),
@@ -316,6 +334,7 @@ fn existing_object(#[case] live: Object, #[case] want: [&str; 3]) {
             uid: "me".to_owned(),
             revision: 2,
             protection,
+            owner_name: Some("e".to_owned()),
         };
         outcome(&decide(Some(&live), &claim, &siblings, KEY))
     });
@@ -328,6 +347,7 @@ fn absent_object_is_created() {
         uid: "me".into(),
         revision: 1,
         protection: CollisionProtection::Prevent,
+        owner_name: None,
     };
     assert_eq!(decide(None, &claim, &[], KEY), Decision::Create);
 }
@@ -337,6 +357,7 @@ fn absent_object_is_created() {
 #[case::absent(None, Removal::Gone)]
 #[case::own(Some(live(Some("me"), Some("2"))), Removal::Delete)]
 #[case::foreign_with_our_number(Some(live(Some("other"), Some("2"))), Removal::Gone)]
+#[case::left_by_a_deleted_revision(Some(left_behind("me")), Removal::Delete)]
 fn removal_needs_the_controller_reference(#[case] live: Option<Object>, #[case] want: Removal) {
     assert_eq!(super::removal(live.as_ref(), "me"), want);
 }
@@ -760,6 +781,7 @@ fn rolling_with_deadline() -> ClusterObjectSet {
 #[case::failed_late(Outcome::Failed("e".into()), 700, &[
     "Progressing False ProgressDeadlineExceeded Revision has not rolled out for 10 minute(s). Last status: e"])]
 #[case::blocked(Outcome::Blocked("e".into()), 700, &["Progressing False Blocked e"])]
+#[case::invalid(Outcome::Invalid("e".into()), 700, &["Progressing False InvalidConfiguration e"])]
 #[case::archived(Outcome::Archived, 700, &[
     "Progressing False Archived revision is archived",
     "Available Unknown Archived revision is archived"])]

@@ -125,3 +125,8 @@ fn known(reason: &str) -> &'static str {
 pub fn uninstalling(message: impl Into<String>) -> Statement {
     Statement::no(types::READY, reasons::UNINSTALLING, message)
 }
+
+/// Says that nothing of an object that is being deleted is removed until somebody corrects it.
+pub fn removal_held(message: impl Into<String>) -> Statement {
+    Statement::no(types::READY, reasons::INVALID_CONFIGURATION, message)
+}

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Options, Spanned};
 
-use super::quick;
+use super::{quick, quoted};
 
 /// Largest text that is read, in bytes; a larger one is refused before it is parsed.
 pub const MAX_INPUT_BYTES: usize = 256 * 1024 * 1024;
@@ -78,11 +78,27 @@ pub fn to_json(text: &str) -> Result<Vec<Value>, YamlError> {
 
 /// Reads whatever is YAML.
 pub(super) fn careful(text: &str) -> Result<Vec<Value>, YamlError> {
-    let nodes: Vec<Node> = serde_saphyr::from_multiple_with_options(text, options(text.len()))
-        .map_err(|error| YamlError::from_reader(&error))?;
-    let documents = nodes.into_iter().map(|node| node.0);
+    let mut documents = documents(text, |Node(value), _| value)?;
     // A tag with nothing behind it is a document to the reader.
-    Ok(documents.filter(|value| !value.is_null()).collect())
+    documents.retain(|value| !value.is_null());
+    Ok(documents)
+}
+
+/// Reads every document of a text; what is refused is tried again with its quoted scalars spelled
+/// so that only what Go refuses remains.
+fn documents<N: DeserializeOwned, V>(
+    text: &str,
+    value: fn(N, &str) -> V,
+) -> Result<Vec<V>, YamlError> {
+    let read = |text: &str| {
+        let nodes: Vec<N> = serde_saphyr::from_multiple_with_options(text, options(text.len()))
+            .map_err(|error| YamlError::from_reader(&error))?;
+        Ok(nodes.into_iter().map(|node| value(node, text)).collect())
+    };
+    read(text).or_else(|error| match quoted::respell(text) {
+        Some(respelled) => read(&respelled),
+        None => Err(error),
+    })
 }
 
 /// A value whose numbers still know how their author spelled them.
@@ -103,13 +119,9 @@ pub enum SourcedValue {
 /// Only `metadata/properties.yaml` needs it, where `4.20` must not become `4.2` (rendering.md R13).
 pub fn to_json_with_sources(text: &str) -> Result<Vec<SourcedValue>, YamlError> {
     let text = checked(text)?;
-    let nodes: Vec<SpannedNode> =
-        serde_saphyr::from_multiple_with_options(text, options(text.len()))
-            .map_err(|error| YamlError::from_reader(&error))?;
-    let documents = nodes.into_iter().map(|node| node.source(text));
-    Ok(documents
-        .filter(|value| *value != SourcedValue::Scalar(Value::Null))
-        .collect())
+    let mut documents = documents(text, SpannedNode::source)?;
+    documents.retain(|value| *value != SourcedValue::Scalar(Value::Null));
+    Ok(documents)
 }
 
 /// Returns the text Go puts into a string field for a scalar, or nothing for lists, maps and null.

@@ -11,6 +11,8 @@ use super::*;
 use crate::auth::{Credential, SecretString};
 use crate::push::{BuiltImage, Compression, ImageBuilder, tar_of};
 
+mod redirects;
+
 struct Request {
     path: String,
     headers: BTreeMap<String, String>,
@@ -468,4 +470,42 @@ async fn token_realm_must_be_https() {
         text.ends_with("token realm \"ftp://x/\" is not https"),
         "{text}"
     );
+}
+
+// catalogs.md 5.4: a configuration that cannot be meant stops a pull before anybody is asked; it
+// is never passed over, which would leave plain HTTP to chance.
+#[rstest]
+#[case::tag(false)]
+#[case::digest(true)]
+#[tokio::test]
+async fn a_broken_configuration_stops_a_pull_before_any_request(#[case] by_digest: bool) {
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let built = image();
+    let digest = built.digest();
+    let registry = serve(move |request| {
+        *count.lock().unwrap() += 1;
+        honest(&built, request)
+    });
+    let mut scene = scene(&registry);
+    if by_digest {
+        scene.image = scene.image.with_digest(digest);
+    }
+    let file = scene.puller.config.registries.file.clone();
+    let text = format!(
+        "[[registry]]\nlocation = \"{registry}\"\n\n\
+         [[registry]]\nlocation = \"{registry}\"\ninsecure = true\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let err = scene.pull().await.unwrap_err();
+    assert!(!err.is_terminal(), "an edit of the file mends it");
+    assert_eq!(
+        Chain(&err).to_string(),
+        format!(
+            "invalid registries configuration \"{}\", line 4: tables of registry \"{registry}\" \
+             in lines 1 and 4 differ in \"insecure\"",
+            file.display()
+        )
+    );
+    assert_eq!(*asked.lock().unwrap(), 0);
 }

@@ -1,5 +1,7 @@
+use olm_core::error::Chain;
 use proptest::prelude::*;
 use rstest::rstest;
+use serde::Deserialize;
 
 use super::*;
 
@@ -9,6 +11,105 @@ fn parse(text: &str) -> Result<Registries, RegistriesError> {
     let mut registries = Registries::default();
     registries.add(Path::new("registries.conf"), text)?;
     Ok(registries)
+}
+
+/// One case of `testdata/registries.toml`.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Case {
+    name: String,
+    file: String,
+    #[serde(default)]
+    drop_ins: Vec<String>,
+    #[serde(default)]
+    image: String,
+    #[serde(default)]
+    from: Vec<String>,
+    refused: Option<String>,
+    #[serde(rename = "in")]
+    place: Option<String>,
+    line: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct Cases {
+    case: Vec<Case>,
+}
+
+impl Case {
+    /// Loads the files, and says where the image is fetched from.
+    fn outcome(&self, directory: &Path) -> Result<Vec<String>, RegistriesError> {
+        let drop_ins = directory.join("d");
+        std::fs::create_dir(&drop_ins).unwrap();
+        let file = directory.join("conf");
+        std::fs::write(&file, &self.file).unwrap();
+        for (number, text) in (1..).zip(&self.drop_ins) {
+            std::fs::write(drop_ins.join(format!("{number}.conf")), text).unwrap();
+        }
+        let registries = Registries::load(&RegistriesPaths {
+            file,
+            drop_ins: Some(drop_ins),
+            required: true,
+        })?;
+        if self.image.is_empty() {
+            return Ok(vec![]);
+        }
+        let endpoints = registries.endpoints(&self.image.parse().unwrap())?;
+        Ok(endpoints.iter().map(shown).collect())
+    }
+}
+
+fn shown(endpoint: &Endpoint) -> String {
+    let insecure = if endpoint.insecure { "insecure " } else { "" };
+    let blocked = endpoint.blocked.as_ref().map_or("", |_| "blocked ");
+    format!("{insecure}{blocked}{}", endpoint.image)
+}
+
+// catalogs.md 5.4
+#[test]
+fn files_mean_what_they_mean_to_other_tools_or_are_refused_by_line() {
+    let cases: Cases = toml::from_str(include_str!("../testdata/registries.toml")).unwrap();
+    let mut wrong = Vec::new();
+    for case in cases.case {
+        let dir = tempfile::tempdir().unwrap();
+        let outcome = case.outcome(dir.path());
+        let name = &case.name;
+        match (outcome, &case.refused) {
+            (Ok(from), None) if from == case.from => {}
+            (Err(err), Some(refused)) => {
+                let place = match &case.place {
+                    Some(place) => dir.path().join("d").join(place),
+                    None => dir.path().join("conf"),
+                };
+                let head = format!(
+                    "invalid registries configuration \"{}\", line {}: ",
+                    place.display(),
+                    case.line.unwrap_or_default()
+                );
+                let text = Chain(&err).to_string();
+                if !text.starts_with(&head) || !text.ends_with(refused) {
+                    wrong.push(format!("{name}: {text}"));
+                }
+            }
+            (outcome, _) => wrong.push(format!("{name}: {outcome:?}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+// A location that makes no reference is found only when it is used, and then named.
+#[test]
+fn a_place_that_is_none_is_named_with_its_line() {
+    let text = "\n[[registry]]\nprefix = 'quay.io'\nlocation = 'oci://x'\n";
+    let registries = parse(text).unwrap();
+    let err = registries
+        .endpoints(&"quay.io/a:1".parse().unwrap())
+        .unwrap_err();
+    assert_eq!(
+        err.to_string(),
+        "rewriting reference \"quay.io/a:1\" to \"oci://x/a:1\" for registries configuration \
+         \"registries.conf\", line 2"
+    );
 }
 
 fn images(registries: &Registries, image: &str) -> Vec<String> {
@@ -115,21 +216,6 @@ fn mirror_by_digest_only_leaves_tags_alone() {
     assert_eq!(images(&registries, &format!("quay.io/a@{DIGEST}")).len(), 2);
 }
 
-#[rstest]
-#[case::version_1("[registries.search]\nregistries = ['a']")]
-#[case::scheme("[[registry]]\nlocation = 'http://a.io'")]
-#[case::nothing("[[registry]]\ninsecure = true")]
-#[case::prefix_only("[[registry]]\nprefix = 'a.io'")]
-#[case::inner_star("[[registry]]\nprefix = 'a.*.io'\nlocation = 'b.io'")]
-#[case::no_toml("[[registry")]
-#[case::both(
-    "[[registry]]\nlocation='a.io'\nmirror-by-digest-only=true\n[[registry.mirror]]\nlocation='b.io'\npull-from-mirror='all'"
-)]
-fn malformed_configuration_is_an_error_naming_the_file(#[case] text: &str) {
-    let err = parse(text).unwrap_err();
-    assert!(err.to_string().contains("registries.conf"), "{err}");
-}
-
 // catalogs.md O15
 #[test]
 fn drop_ins_replace_entries_in_name_order() {
@@ -141,6 +227,8 @@ fn drop_ins_replace_entries_in_name_order() {
     std::fs::write(drop_ins.join("20.conf"), entry("three.io")).unwrap();
     std::fs::write(drop_ins.join("10.conf"), entry("two.io")).unwrap();
     std::fs::write(drop_ins.join("30.txt"), "not read").unwrap();
+    std::fs::create_dir(drop_ins.join("40.conf")).unwrap();
+    std::os::unix::fs::symlink("gone", drop_ins.join("50.conf")).unwrap();
     let paths = RegistriesPaths {
         file: dir.path().join("registries.conf"),
         drop_ins: Some(drop_ins),

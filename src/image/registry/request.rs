@@ -7,8 +7,9 @@ use olm_core::error::quote;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, RETRY_AFTER};
 use reqwest::{Client, Method, Response, StatusCode, Url};
 
+use super::redirect::{self, Redirects, is_same_host};
 use crate::auth::SecretString;
-use crate::limits::MAX_ERROR_BODY_BYTES;
+use crate::limits::{MAX_ERROR_BODY_BYTES, MAX_REDIRECTS};
 use crate::shown::said;
 
 /// How often a request is sent while the registry answers 429.
@@ -49,6 +50,25 @@ pub enum RequestError {
     /// Credentials would have gone over plain HTTP.
     #[error("token realm {} is not https", quote(.0))]
     Realm(String),
+    /// A registry somewhere else names this machine as its token service.
+    #[error(
+        "token realm {} is on this machine or its link, and the registry is not",
+        quote(.0)
+    )]
+    LocalRealm(String),
+    /// An answer leads where this request must not go.
+    #[error("redirect from {} to {} refused: {why}", quote(from), quote(to))]
+    Redirect {
+        /// Scheme, host and port that were asked.
+        from: String,
+        /// Scheme, host and port that the answer names.
+        to: String,
+        /// The rule it breaks.
+        why: &'static str,
+    },
+    /// Answers that lead from one to the next.
+    #[error("stopped after {MAX_REDIRECTS} redirects")]
+    Redirects,
     /// An answer larger than its limit.
     #[error("answer is larger than {0} bytes")]
     TooLarge(u64),
@@ -77,6 +97,21 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    pub(super) fn redirect(from: &Url, to: &Url, why: &'static str) -> Self {
+        let host = |url: &Url| {
+            let mut url = url.clone();
+            url.set_path("");
+            url.set_query(None);
+            url.set_fragment(None);
+            said(url.as_str().trim_end_matches('/'))
+        };
+        Self::Redirect {
+            from: host(from),
+            to: host(to),
+            why,
+        }
+    }
+
     /// Returns how long the registry asked us to stay away.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -87,8 +122,33 @@ impl RequestError {
     }
 }
 
-/// Sends a GET request, again and again while that makes sense.
+/// Sends a GET request and follows redirects as `allowed`. Credentials go to the host of `url`
+/// alone; an answer that came from another one tells so by its URL.
 pub(super) async fn send(
+    http: &Client,
+    url: &Url,
+    headers: &[(HeaderName, String)],
+    mut authorization: Option<&SecretString>,
+    allowed: Redirects,
+) -> Result<Response, RequestError> {
+    let mut at = url.clone();
+    for _ in 0..=MAX_REDIRECTS {
+        let response = persist(http, &at, headers, authorization).await?;
+        let next = redirect::target(&at, response.status(), response.headers(), allowed)?;
+        let Some(next) = next else {
+            return Ok(response);
+        };
+        if !is_same_host(url, &next) {
+            // Not even if the other host leads back.
+            authorization = None;
+        }
+        at = next;
+    }
+    Err(RequestError::Redirects)
+}
+
+/// Sends a GET request, again and again while that makes sense.
+async fn persist(
     http: &Client,
     url: &Url,
     headers: &[(HeaderName, String)],
@@ -122,7 +182,7 @@ fn wait(result: &reqwest::Result<Response>, tries: u32) -> Option<Duration> {
             _ => return None,
         },
         // A connection that cannot be made is not made by trying at once again.
-        Err(err) if err.is_connect() || err.is_redirect() || err.is_timeout() => return None,
+        Err(err) if err.is_connect() || err.is_timeout() => return None,
         Err(_) => (MAX_FAILED_TRIES, Duration::from_secs(1)),
     };
     let asked = result

@@ -10,10 +10,12 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::Session;
+use super::redirect::{self, Redirects, is_local};
 use super::request::{RequestError, answer, body, send, transport, url};
 use crate::auth::{Credential, SecretString};
 use crate::challenge::Challenge;
 use crate::limits::MAX_TOKEN_BYTES;
+use crate::shown::said;
 
 /// Shortest life of a token, whatever its service says.
 const MIN_TOKEN_LIFE: Duration = Duration::from_mins(1);
@@ -75,7 +77,10 @@ impl Session {
         let mut realm = url(realm)?;
         let plain = realm.scheme() == "http" && self.insecure;
         if realm.scheme() != "https" && !plain {
-            return Err(RequestError::Realm(realm.to_string()));
+            return Err(RequestError::Realm(said(realm.as_str())));
+        }
+        if is_local(&realm) && !is_local(&url(&self.base)?) {
+            return Err(RequestError::LocalRealm(said(realm.as_str())));
         }
         let response = match &self.credential {
             Some(Credential::IdentityToken(token)) => {
@@ -100,7 +105,14 @@ impl Session {
                     }
                     _ => None,
                 };
-                send(&self.http, &realm, &[], secret.as_ref()).await?
+                send(
+                    &self.http,
+                    &realm,
+                    &[],
+                    secret.as_ref(),
+                    Redirects::SameHost,
+                )
+                .await?
             }
         };
         if !response.status().is_success() {
@@ -142,7 +154,15 @@ impl Session {
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(body);
         let response = request.send().await;
-        response.map_err(|err| transport("Post", realm, &err))
+        let response = response.map_err(|err| transport("Post", realm, &err))?;
+        let (status, headers) = (response.status(), response.headers());
+        match redirect::target(realm, status, headers, Redirects::SameHost)? {
+            Some(next) => {
+                let why = "a refresh token is sent only once";
+                Err(RequestError::redirect(realm, &next, why))
+            }
+            None => Ok(response),
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! YAML as Go reads it. Nothing panics or takes forever; what we write is read back the same, and
-//! both readers agree.
+//! YAML as Go reads it. Nothing panics or takes forever; what we write is read back the same, both
+//! readers agree, and the indentation of quoted scalars means nothing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,6 +8,9 @@ use serde_json::Value;
 
 /// Before this document only the general reader takes a text.
 const UNUSUAL: &str = "&a {}\n---\n";
+
+/// Before this document quoted scalars are spelled anew, as the general reader refuses this one.
+const UNINDENTED: &str = "a: 'b\nc'\n---\n";
 
 /// Turns integers beyond 64 bits with a sign into floats, as which Go keeps them: a float that is
 /// written without an exponent is read as an integer.
@@ -27,10 +30,40 @@ fn as_go(value: Value) -> Value {
     }
 }
 
+/// Checks that a text inside quotes reads the same whatever the indentation of its lines.
+fn check_indentation(text: &str) {
+    let lines = || {
+        text.split(['\n', '\r'])
+            .map(|line| line.trim_matches([' ', '\t']))
+    };
+    // At the beginning of a line these end the document.
+    if lines().any(|line| line.starts_with("---") || line.starts_with("...")) {
+        return;
+    }
+    let quoted = |indent: &str| {
+        let text = lines().collect::<Vec<_>>().join(&format!("\n{indent}"));
+        let (single, double) = (text.replace('\'', "''"), text.replace('"', "'"));
+        [
+            format!("a:\n- b: '{single}'\n  c: 1\n"),
+            format!("a:\n- b: \"{double}\"\n  c: 1\n"),
+        ]
+    };
+    let indented = quoted("    ").map(|text| to_json(&text));
+    for indent in ["", " ", "  ", "\t", " \t "] {
+        for (text, want) in quoted(indent).iter().zip(&indented) {
+            match (to_json(text), want) {
+                (Err(found), Err(want)) => assert_eq!(found.line, want.line, "{text}"),
+                (found, want) => assert_eq!(found, *want, "{text}"),
+            }
+        }
+    }
+}
+
 fuzz_target!(|input: &[u8]| {
     let Ok(text) = std::str::from_utf8(input) else {
         return;
     };
+    check_indentation(text);
     let _ = to_json_with_sources(text);
     let documents = match to_json(text) {
         Ok(documents) => documents,
@@ -47,8 +80,10 @@ fuzz_target!(|input: &[u8]| {
         || text.trim_start().starts_with('{')
         || text.lines().any(|line| line.starts_with('%'));
     if !alone {
-        let general = to_json(&format!("{UNUSUAL}{text}"));
-        let general = general.map(|mut all| all.split_off(1));
-        assert_eq!(general, Ok(documents), "{text}");
+        for before in [UNUSUAL, UNINDENTED] {
+            let general = to_json(&format!("{before}{text}"));
+            let general = general.map(|mut all| all.split_off(1));
+            assert_eq!(general.as_ref(), Ok(&documents), "{text}");
+        }
     }
 });

@@ -10,6 +10,8 @@ use olm_test::scene::Scene;
 use olm_test::wait;
 use serde_json::{Value, json};
 
+use crate::flags::start;
+
 const VERDICT: Duration = Duration::from_secs(30);
 
 fn api(client: &kube::Client, kind: &str) -> Api<DynamicObject> {
@@ -39,28 +41,36 @@ pub(crate) async fn set_cluster_version(client: &kube::Client, version: &str) {
 }
 
 async fn wait_for_verdict(client: &kube::Client, status: &str, text: &str) -> Value {
+    wait_for_verdict_of(client, "olm", status, text).await
+}
+
+async fn wait_for_verdict_of(client: &kube::Client, name: &str, status: &str, text: &str) -> Value {
     let operators = api(client, "ClusterOperator");
-    wait::until(&format!("Upgradeable={status}"), VERDICT, || async {
-        let operator = operators
-            .get("olm")
-            .await
-            .map_err(|error| error.to_string())?;
-        let conditions = operator.data["status"]["conditions"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        conditions
-            .iter()
-            .find(|condition| condition["type"] == "Upgradeable")
-            .filter(|condition| {
-                condition["status"] == status
-                    && condition["message"]
-                        .as_str()
-                        .is_some_and(|message| message.contains(text))
-            })
-            .cloned()
-            .ok_or(format!("{conditions:#?}"))
-    })
+    wait::until(
+        &format!("{name}: Upgradeable={status}"),
+        VERDICT,
+        || async {
+            let operator = operators
+                .get(name)
+                .await
+                .map_err(|error| error.to_string())?;
+            let conditions = operator.data["status"]["conditions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            conditions
+                .iter()
+                .find(|condition| condition["type"] == "Upgradeable")
+                .filter(|condition| {
+                    condition["status"] == status
+                        && condition["message"]
+                            .as_str()
+                            .is_some_and(|message| message.contains(text))
+                })
+                .cloned()
+                .ok_or(format!("{conditions:#?}"))
+        },
+    )
     .await
 }
 
@@ -95,4 +105,57 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     let open = wait_for_verdict(&client, "True", "").await;
     assert_eq!(open["reason"], "AsExpected");
     extension.delete().await;
+}
+
+// findings 21: `olm-clusterextensions` cannot be deleted, and nobody would ever change it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
+    let (cluster, _turn) = cluster::alone().await;
+    let (plane, client) = (cluster.plane, cluster.client.clone());
+    let other = "openshift-cluster-olm-operator";
+    plane.kubectl(&["create", "namespace", other]);
+    plane.kubectl(&[
+        "create",
+        "deployment",
+        "cluster-olm-operator",
+        "--image=none",
+        "--replicas=0",
+        "--namespace",
+        other,
+    ]);
+    set_cluster_version(&client, "4.19.5").await;
+    let properties = json!([{"type": "olm.maxOpenShiftVersion", "value": "4.19"}]);
+    let revision = json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {
+            "name": "moved-1",
+            "labels": {
+                "olm.operatorframework.io/owner-kind": "ClusterExtension",
+                "olm.operatorframework.io/owner-name": "moved",
+            },
+            "annotations": {
+                "olm.operatorframework.io/bundle-name": "moved.v1.0.0",
+                "olm.properties": properties.to_string(),
+            },
+        },
+        "spec": {
+            "revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent",
+            "phases": [{"name": "one", "objects": [{"object": {
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "moved", "namespace": other},
+            }}]}],
+        },
+    });
+    plane.kubectl_with_input(&["create", "-f", "-"], &revision.to_string());
+    let _controller = start(plane, "moved", &["--components=gate"]).await;
+    let ours = "olm-clusterextensions";
+    wait_for_verdict_of(&client, ours, "False", "moved.v1.0.0").await;
+
+    plane.kubectl(&["delete", "namespace", other]);
+    // The gate looks again when the version changes.
+    set_cluster_version(&client, "4.19.6").await;
+    wait_for_verdict(&client, "False", "moved.v1.0.0").await;
+    wait_for_verdict_of(&client, ours, "True", "another ClusterOperator").await;
+    plane.kubectl(&["delete", "clusterobjectset", "moved-1"]);
+    wait_for_verdict(&client, "True", "").await;
 }

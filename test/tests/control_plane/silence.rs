@@ -1,5 +1,5 @@
-//! A settled cluster is silent: nothing is written while nothing changes, not even by a controller
-//! that has just started.
+//! A settled cluster is silent: nothing is written and next to nothing is read while nothing
+//! changes, not even by a controller that has just started.
 //!
 //! `make silence` measures 50 extensions over five minutes (`EXTENSIONS`, `SILENCE_SECONDS`).
 
@@ -23,6 +23,12 @@ use crate::gate::set_cluster_version;
 
 const QUIET: Duration = Duration::from_secs(5);
 const PASSES: Duration = Duration::from_mins(2);
+/// Most reads of one pass over something that is settled.
+const READS_OF_A_PASS: u64 = 10;
+/// Reads a minute that have nothing to do with the number of extensions.
+const READS_AT_REST: u64 = 60;
+/// Most processor time at rest, of that of one processor. The tests are not optimised.
+const CPU_AT_REST: f64 = 0.25;
 
 fn setting(name: &str, default: u64) -> u64 {
     let text = std::env::var(name).unwrap_or_default();
@@ -73,6 +79,25 @@ fn written(log: &Path) -> Vec<Request> {
         .into_iter()
         .filter(|write| write.user == controller && write.resource != "leases")
         .collect()
+}
+
+/// Returns how often the controller has read, itself or as an account; watches are not counted.
+fn reads(log: &Path) -> usize {
+    let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
+    audit::mentioning(log, &controller)
+        .iter()
+        .filter(|request| request.user == controller)
+        .filter(|request| matches!(request.verb.as_str(), "get" | "list"))
+        .count()
+}
+
+/// Returns how many reads a settled cluster may cost in `window`: each extension and each of its
+/// revisions may be looked at once a minute, and watches may begin anew with a list. A loop that
+/// reads without a pause makes hundreds a second.
+fn allowed_reads(extensions: u64, window: Duration) -> usize {
+    let minutes = window.as_secs().div_ceil(60);
+    let passes = 2 * extensions * minutes;
+    usize::try_from(READS_OF_A_PASS * passes + READS_AT_REST * minutes).unwrap_or(usize::MAX)
 }
 
 /// Waits until the controller has written nothing for a while, and returns how much it has.
@@ -152,14 +177,23 @@ async fn a_settled_cluster_is_silent() {
     let extensions = install(&mut scene, count).await;
 
     let before = settles(&log).await;
+    let read_before = reads(&log);
     let start = Usage::of(controller.pid());
     println!("{count} extensions settled: {start}");
     tokio::time::sleep(window).await;
     let end = Usage::of(controller.pid());
+    let read = reads(&log) - read_before;
     println!(
-        "{window:?} later: {end}, {:.2} CPU s meanwhile",
+        "{window:?} later: {end}, {:.2} CPU s and {read} reads meanwhile",
         end.cpu - start.cpu
     );
+    let allowed = allowed_reads(count, window);
+    assert!(
+        read_before > 0 && read <= allowed,
+        "{read} reads at rest, {allowed} allowed"
+    );
+    let busy = (end.cpu - start.cpu) / window.as_secs_f64();
+    assert!(busy < CPU_AT_REST, "{busy:.2} of a processor at rest");
     let after = written(&log);
     assert!(
         after.len() == before,

@@ -3,6 +3,7 @@
 
 mod calls;
 mod faults;
+mod foreign;
 mod sources;
 
 use std::collections::BTreeMap;

@@ -61,6 +61,91 @@ pub fn manifests(
     Ok((objects, required.warnings))
 }
 
+/// Somebody who may have an account act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A user, by the name the API server knows them by.
+    User(String),
+    /// All users of a group.
+    Group(String),
+}
+
+impl Subject {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::User(_) => "User",
+            Self::Group(_) => "Group",
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::User(name) | Self::Group(name) => name,
+        }
+    }
+}
+
+/// Returns the Role and bindings that let people name `account` in a `ClusterExtension`: verb `use`
+/// on it, which the admission policies ask for. Nothing without people.
+///
+/// The Role is the same for all, the binding is each one's own, so that applying a second output
+/// lets somebody else in and nobody out.
+///
+/// Source: deploying.md 6.1.
+pub fn use_manifests(account: &Account, people: &[Subject]) -> Vec<Object> {
+    if people.is_empty() {
+        return Vec::new();
+    }
+    let role = format!("olm-use:{}:{}", account.namespace, account.name);
+    let head = |name: &str, who: &str| Head {
+        name: name.to_owned(),
+        description: format!(
+            "Lets {who} name service account {}/{} in ClusterExtensions",
+            account.namespace, account.name
+        ),
+    };
+    let rules = [json!({
+        "apiGroups": [""],
+        "resources": ["serviceaccounts"],
+        "resourceNames": [account.name],
+        "verbs": ["use"],
+    })];
+    let mut objects = vec![head(&role, "people").role(&account.namespace, &rules)];
+    for person in people {
+        let (kind, name) = (person.kind(), person.name());
+        let kind_word = kind.to_lowercase();
+        let own = format!("{role}:{kind_word}:{}", segment(name));
+        let head = head(&own, &format!("{kind_word} {name}"));
+        objects.push(json!({
+            "apiVersion": RBAC_VERSION,
+            "kind": "RoleBinding",
+            "metadata": head.metadata(&account.namespace),
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role,
+            },
+            "subjects": [{
+                "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name,
+            }],
+        }));
+    }
+    objects.into_iter().filter_map(Object::from_value).collect()
+}
+
+/// Returns `name` as a part of the name of a binding, which takes everything but `/` and `%`.
+fn segment(name: &str) -> String {
+    if name.contains(['/', '%']) {
+        short_digest(name)
+    } else {
+        name.to_owned()
+    }
+}
+
+/// Returns `+` and the first 8 hex digits of the SHA-256 of `text`.
+fn short_digest(text: &str) -> String {
+    let [a, b, c, d, ..] = Sha256::digest(text).0;
+    format!("+{:08x}", u32::from_be_bytes([a, b, c, d]))
+}
+
 /// Returns the name of generated roles and bindings: `olm:<namespace>:<account>:<bundle>`.
 ///
 /// For several bundles the last part is `+` and the first 8 hex digits of the SHA-256 of their
@@ -72,11 +157,7 @@ pub fn rbac_name(account: &Account, bundle_names: &[&str]) -> String {
     names.dedup();
     let last = match names.as_slice() {
         [only] => (*only).to_owned(),
-        several => {
-            let digest = Sha256::digest(several.join("\n"));
-            let [a, b, c, d, ..] = digest.0;
-            format!("+{:08x}", u32::from_be_bytes([a, b, c, d]))
-        }
+        several => short_digest(&several.join("\n")),
     };
     format!("olm:{}:{}:{last}", account.namespace, account.name)
 }

@@ -141,3 +141,32 @@ fn no_namespace_is_printed_even_for_foreign_namespaces() {
         ]
     );
 }
+
+// deploying.md 6.1
+#[test]
+fn people_may_use_the_account_and_no_other() {
+    let people = [
+        Subject::User("dana".into()),
+        Subject::Group("oidc:ops/lamps".into()),
+    ];
+    let printed = use_manifests(&account(), &people);
+    let values: Vec<Value> = printed.into_iter().map(Object::into_value).collect();
+    insta::assert_yaml_snapshot!(values);
+    assert!(use_manifests(&account(), &[]).is_empty());
+}
+
+#[test]
+fn each_person_has_a_binding_of_their_own() {
+    let names = |people: &[Subject]| -> Vec<String> {
+        let printed = use_manifests(&account(), people);
+        printed.iter().map(|one| one.name().to_owned()).collect()
+    };
+    let dana = names(&[Subject::User("dana".into())]);
+    let group = names(&[Subject::Group("dana".into())]);
+    assert_eq!(dana[0], group[0], "one role");
+    assert_ne!(dana[1], group[1]);
+    for hard in ["a/b", "a%2fb", "https://issuer.example.com#dana"] {
+        let name = &names(&[Subject::User(hard.into())])[1];
+        assert!(!name.contains(['/', '%']), "{name}");
+    }
+}

@@ -18,7 +18,7 @@ mod rule;
 #[cfg(test)]
 mod fixture;
 
-pub use manifest::{Account, manifests, rbac_name};
+pub use manifest::{Account, Subject, manifests, rbac_name, use_manifests};
 pub use report::{REPORT_HEAD, lines, report};
 pub use required::{
     BundleObjects, FinalizersRule, Options, PermissionError, Required, Warning, required,

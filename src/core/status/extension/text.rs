@@ -21,6 +21,10 @@ pub fn paused() -> String {
     )
 }
 
+/// `Ready`, where the extension asks for the check of CRDs.
+pub const CRD_UPGRADE_SAFETY_UNCHECKED: &str = "spec.install.preflight.crdUpgradeSafety.enforcement is Strict, but this version does not \
+     check upgrades of CRDs: compare them before you upgrade, or pin spec.source.catalog.version";
+
 /// The object has no spec (row 2).
 pub const SPEC_REQUIRED: &str = "spec is required";
 

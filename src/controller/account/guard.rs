@@ -1,0 +1,250 @@
+//! Which accounts this controller acts as: not its own, not those that flags reserve, and nothing
+//! new while the policies on who may name an account are not in force.
+//!
+//! In: the policies and their bindings, watched; the controller's own name, asked once. Out: an
+//! answer to every pass, a metric, and a warning. Source: deploying.md 6.2.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt as _};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::api::{Api, ListParams, PostParams};
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher;
+use kube::{Client, Resource};
+use olm_api::conditions::reasons;
+use olm_core::error::{Chain, Classify, Disposition};
+use olm_core::guard::{AccountPolicy, Policy, Reserved, ReservedAccount, in_force, waits};
+use olm_core::revision::Account;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::{OnceCell, watch};
+
+use crate::apply::Answer;
+use crate::client;
+use crate::telemetry::Metrics;
+
+/// How often the policies are looked at although nothing changed.
+const RESYNC: Duration = Duration::from_mins(10);
+/// Delay after a failure.
+const RETRY: Duration = Duration::from_secs(10);
+/// How often something that waits for a policy looks again.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Why an account is not acted as.
+#[derive(Debug, thiserror::Error)]
+pub enum GuardError {
+    /// Nothing is ever installed with it.
+    #[error(transparent)]
+    Reserved(#[from] ReservedAccount),
+    /// Nobody asked the one who named it whether they may.
+    #[error(
+        "admission policy {:?} is not in force: new installs wait (--account-policy)",
+        .0.name()
+    )]
+    NotInForce(Policy),
+    /// It might be the controller's own.
+    #[error("finding out the controller's own account")]
+    Own(#[source] Answer),
+}
+
+impl Classify for GuardError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Reserved(_) => Disposition::Terminal(reasons::INVALID_CONFIGURATION),
+            Self::NotInForce(_) => Disposition::Wait(LOOK_AGAIN),
+            Self::Own(_) => Disposition::Retry,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PolicyLabels {
+    policy: &'static str,
+}
+
+/// Whether each policy is in force; `None` until somebody looked.
+type Enforced = Option<BTreeMap<Policy, bool>>;
+
+/// Says whether an account may be acted as.
+pub struct Guard {
+    client: Client,
+    reserved: Reserved,
+    decided: AccountPolicy,
+    own: OnceCell<Option<Account>>,
+    enforced: watch::Sender<Enforced>,
+    gauge: Family<PolicyLabels, Gauge>,
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("reserved", &self.reserved)
+            .field("decided", &self.decided)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Guard {
+    /// Returns a guard; [`Guard::run`] keeps it current.
+    pub fn new(
+        client: Client,
+        reserved: Reserved,
+        decided: AccountPolicy,
+        metrics: &Metrics,
+    ) -> Self {
+        let gauge = Family::default();
+        metrics.register(
+            "olm_account_policy_enforced",
+            "Whether an admission policy on who may name an account is in force",
+            gauge.clone(),
+        );
+        Self {
+            client,
+            reserved,
+            decided,
+            own: OnceCell::new(),
+            enforced: watch::Sender::new(None),
+            gauge,
+        }
+    }
+
+    /// Fails when nothing may be installed with `account`, whoever named it.
+    pub async fn permit(&self, account: &Account) -> Result<(), GuardError> {
+        let own = self.own.get_or_try_init(|| self.ask_own()).await;
+        let own = own.map_err(|error| GuardError::Own(Answer(error)))?;
+        Ok(self.reserved.check(account, own.as_ref())?)
+    }
+
+    /// Fails while the policy has to be in force and is not, unless the account `was_admitted`
+    /// before.
+    pub async fn admit(&self, policy: Policy, was_admitted: bool) -> Result<(), GuardError> {
+        if !waits(self.decided, false, was_admitted) {
+            return Ok(());
+        }
+        let mut enforced = self.enforced.subscribe();
+        // The sender lives as long as we do, so that somebody will have looked.
+        let known = enforced.wait_for(Option::is_some).await;
+        let known = known.ok().and_then(|known| known.clone());
+        let in_force = known.is_some_and(|known| known.get(&policy) == Some(&true));
+        if waits(self.decided, in_force, was_admitted) {
+            return Err(GuardError::NotInForce(policy));
+        }
+        Ok(())
+    }
+
+    /// Asks the API server whom it takes us for.
+    async fn ask_own(&self) -> Result<Option<Account>, kube::Error> {
+        let review = Api::<SelfSubjectReview>::all(self.client.clone())
+            .create(&PostParams::default(), &SelfSubjectReview::default())
+            .await?;
+        let user = review.status.and_then(|status| status.user_info);
+        let name = user.and_then(|user| user.username).unwrap_or_default();
+        let own = Account::of_user(&name);
+        tracing::info!(user = name, "known to the API server as");
+        Ok(own)
+    }
+
+    /// Keeps what is known about the policies current, until `shutdown` resolves.
+    pub async fn run(&self, shutdown: impl Future<Output = ()>) {
+        tokio::select! {
+            () = self.watch() => {}
+            () = shutdown => {}
+        }
+    }
+
+    async fn watch(&self) {
+        if self.decided == AccountPolicy::Off {
+            return std::future::pending().await;
+        }
+        let mut changes = stream::select(
+            changes::<ValidatingAdmissionPolicy>(&self.client),
+            changes::<ValidatingAdmissionPolicyBinding>(&self.client),
+        );
+        loop {
+            let pause = match self.look().await {
+                Ok(found) => {
+                    self.note(found);
+                    RESYNC
+                }
+                Err(error) => {
+                    tracing::warn!(error = %Chain(&error), "admission policies cannot be read");
+                    // What was known may still hold; what never was known does not.
+                    if self.enforced.borrow().is_none() {
+                        self.note(self.looked_for().map(|policy| (policy, false)).collect());
+                    }
+                    RETRY
+                }
+            };
+            // Either something changes or the pause ends; both call for a look.
+            if tokio::time::timeout(pause, changes.next()).await.is_ok() {
+                while futures::poll!(changes.next()).is_ready() {}
+            }
+        }
+    }
+
+    fn looked_for(&self) -> impl Iterator<Item = Policy> {
+        let has_default = self.reserved.default.is_some();
+        let all = Policy::ALL.into_iter();
+        all.filter(move |policy| has_default || *policy != Policy::DefaultAccount)
+    }
+
+    async fn look(&self) -> Result<BTreeMap<Policy, bool>, kube::Error> {
+        let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(self.client.clone())
+            .list(&ListParams::default())
+            .await;
+        let bindings = match bindings {
+            Ok(found) => found.items,
+            // Before Kubernetes 1.30 there is no such kind.
+            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let policies = Api::<ValidatingAdmissionPolicy>::all(self.client.clone());
+        let mut found = BTreeMap::new();
+        for policy in self.looked_for() {
+            let object = policies.get_opt(policy.name()).await?;
+            let enforced = object.is_some_and(|object| in_force(&object, &bindings));
+            found.insert(policy, enforced);
+        }
+        Ok(found)
+    }
+
+    fn note(&self, found: BTreeMap<Policy, bool>) {
+        for (policy, enforced) in &found {
+            let before = self.enforced.borrow();
+            let before = before.as_ref().and_then(|known| known.get(policy).copied());
+            let name = policy.name();
+            match (before, enforced) {
+                (Some(false), true) => tracing::info!(policy = name, "in force"),
+                (None | Some(true), false) => tracing::warn!(
+                    policy = name,
+                    decided = ?self.decided,
+                    "admission policy is not in force: whoever may write extensions has any \
+                     service account act; apply config/policy"
+                ),
+                (Some(false), false) | (None | Some(true), true) => {}
+            }
+            self.gauge
+                .get_or_create(&PolicyLabels { policy: name })
+                .set((*enforced).into());
+        }
+        self.enforced.send_replace(Some(found));
+    }
+}
+
+fn changes<K>(client: &Client) -> stream::BoxStream<'static, ()>
+where
+    K: Resource<DynamicType = ()> + Clone + fmt::Debug + Send + 'static,
+    PartialObjectMeta<K>: Send,
+{
+    let all = Api::<PartialObjectMeta<K>>::all(client.clone());
+    client::changes(all, watcher::Config::default())
+        .map(drop)
+        .boxed()
+}

@@ -1,0 +1,220 @@
+//! Requests to registries that may outlive a pass.
+//!
+//! A registry that answers a byte at a time holds up the extension that needs it, and nobody else:
+//! a pass waits a few seconds, says that the pull goes on, and is called again at its end.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::SinkExt as _;
+use futures::channel::mpsc;
+use olm_image::PullError;
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinHandle};
+
+/// How long a pass waits for a registry. Nearly every pull is over by then.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Requests for bundles that one registry is asked to serve at the same time.
+const AT_ONCE: usize = 4;
+/// Names of extensions whose pull has ended and that nobody has looked at yet.
+const WAITING: usize = 64;
+
+/// Requests to registries, at most one an extension.
+pub struct Pulls<T> {
+    patience: Duration,
+    under_way: Mutex<HashMap<String, UnderWay<T>>>,
+    registries: Mutex<HashMap<String, Arc<Semaphore>>>,
+    ended: mpsc::Sender<String>,
+}
+
+/// The end of what was asked of a registry.
+type Answer<T> = Result<T, PullError>;
+
+/// What goes on while no pass waits for it.
+struct UnderWay<T> {
+    image: String,
+    end: JoinHandle<Answer<T>>,
+    abort: AbortHandle,
+}
+
+impl<T> Drop for UnderWay<T> {
+    fn drop(&mut self) {
+        self.abort.abort();
+    }
+}
+
+/// Returns where the names of extensions come out whose pull has ended, and where they go in.
+pub fn ended() -> (mpsc::Sender<String>, mpsc::Receiver<String>) {
+    mpsc::channel(WAITING)
+}
+
+impl<T: Send + 'static> Pulls<T> {
+    /// `ended` is told of the extensions whose pull has ended after their pass did.
+    pub fn new(ended: mpsc::Sender<String>) -> Self {
+        Self {
+            patience: PATIENCE,
+            under_way: Mutex::default(),
+            registries: Mutex::default(),
+            ended,
+        }
+    }
+
+    /// Does `work` for an extension, or waits for what was begun earlier for the same image.
+    /// `None` while it goes on.
+    pub(super) async fn wait(
+        &self,
+        extension: &str,
+        image: &str,
+        registry: &str,
+        work: impl Future<Output = Answer<T>> + Send + 'static,
+    ) -> Option<Answer<T>> {
+        let (mut pull, left) = match self.take(extension, image) {
+            Some(pull) => (pull, true),
+            None => (self.begin(image, registry, work), false),
+        };
+        match tokio::time::timeout(self.patience, &mut pull.end).await {
+            Ok(Ok(answer)) => return Some(answer),
+            Ok(Err(error)) => return Some(Err(PullError::Store(std::io::Error::other(error)))),
+            Err(_) => {}
+        }
+        if !left {
+            pull = self.leave(extension, pull);
+        }
+        self.locked().insert(extension.to_owned(), pull);
+        None
+    }
+
+    /// Ends what goes on for an extension that is gone.
+    pub(super) fn forget(&self, extension: &str) {
+        self.locked().remove(extension);
+    }
+
+    fn begin(
+        &self,
+        image: &str,
+        registry: &str,
+        work: impl Future<Output = Answer<T>> + Send + 'static,
+    ) -> UnderWay<T> {
+        let places = self.places(registry);
+        let end = tokio::spawn(async move {
+            // It is closed by nobody.
+            let _place = places.acquire_owned().await;
+            work.await
+        });
+        UnderWay {
+            image: image.to_owned(),
+            abort: end.abort_handle(),
+            end,
+        }
+    }
+
+    /// Has the extension looked at again when its pull ends.
+    fn leave(&self, extension: &str, mut pull: UnderWay<T>) -> UnderWay<T> {
+        let mut ended = self.ended.clone();
+        let name = extension.to_owned();
+        let (abort, image) = (pull.abort.clone(), std::mem::take(&mut pull.image));
+        let end = tokio::spawn(async move {
+            let answer = (&mut pull.end).await;
+            // Nobody listens any more when the controller stops.
+            let _ = ended.send(name).await;
+            answer.unwrap_or_else(|error| Err(PullError::Store(std::io::Error::other(error))))
+        });
+        UnderWay { image, end, abort }
+    }
+
+    /// Returns what goes on for this image; what goes on for another is ended.
+    fn take(&self, extension: &str, image: &str) -> Option<UnderWay<T>> {
+        let pull = self.locked().remove(extension);
+        pull.filter(|pull| pull.image == image)
+    }
+
+    fn places(&self, registry: &str) -> Arc<Semaphore> {
+        let mut registries = self
+            .registries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // Those that nobody uses are forgotten.
+        registries.retain(|name, places| name == registry || Arc::strong_count(places) > 1);
+        let places = registries.entry(registry.to_owned());
+        Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))))
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, UnderWay<T>>> {
+        self.under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt as _;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn pulls(ended: mpsc::Sender<String>) -> Pulls<u8> {
+        Pulls {
+            patience: Duration::from_millis(50),
+            ..Pulls::new(ended)
+        }
+    }
+
+    async fn never() -> Answer<u8> {
+        std::future::pending().await
+    }
+
+    #[tokio::test]
+    async fn a_short_pull_ends_in_its_pass() {
+        let (ended, _) = super::ended();
+        let pulls = pulls(ended);
+        let got = pulls.wait("e", "i", "r", async { Ok(1) }).await;
+        assert_eq!(got.unwrap().unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_long_pull_goes_on_and_calls_at_its_end() {
+        let (ended, mut called) = super::ended();
+        let pulls = pulls(ended);
+        let (finish, finished) = oneshot::channel();
+        let work = async { Ok(finished.await.unwrap()) };
+        assert!(pulls.wait("e", "i", "r", work).await.is_none());
+        assert!(pulls.wait("e", "i", "r", never()).await.is_none());
+        finish.send(2).unwrap();
+        assert_eq!(called.next().await.as_deref(), Some("e"));
+        let got = pulls.wait("e", "i", "r", never()).await;
+        assert_eq!(got.unwrap().unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn another_image_ends_the_pull_of_the_first() {
+        let (ended, _) = super::ended();
+        let pulls = pulls(ended);
+        let (held, dropped) = oneshot::channel::<()>();
+        let work = async move {
+            let _held = held;
+            never().await
+        };
+        assert!(pulls.wait("e", "i", "r", work).await.is_none());
+        let got = pulls.wait("e", "j", "r", async { Ok(3) }).await;
+        assert_eq!(got.unwrap().unwrap(), 3);
+        assert!(dropped.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_registry_that_stalls_holds_up_its_own_images_only() {
+        let (ended, _) = super::ended();
+        let pulls = pulls(ended);
+        for extension in ["a", "b", "c", "d"] {
+            assert!(pulls.wait(extension, "i", "slow", never()).await.is_none());
+        }
+        let held_up = pulls.wait("e", "i", "slow", async { Ok(4) }).await;
+        assert!(held_up.is_none());
+        let got = pulls.wait("f", "i", "fast", async { Ok(5) }).await;
+        assert_eq!(got.unwrap().unwrap(), 5);
+        pulls.forget("a");
+        let got = pulls.wait("e", "i", "slow", never()).await;
+        assert_eq!(got.unwrap().unwrap(), 4);
+    }
+}

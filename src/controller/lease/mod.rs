@@ -1,0 +1,309 @@
+//! Leader election: of all processes that could act on a cluster, the holder of a Lease does.
+//!
+//! In: one Lease. Out: a [`Term`], which the client of everything that acts asks before each write,
+//! and a signal that it has begun. A lost lease ends the process. Kubernetes has no fencing, so
+//! writes stay guarded by resource versions as well.
+//!
+//! [`election`] decides, the [`Elector`] carries it out: it reads and writes the Lease, and lets a
+//! watch and a timer tell when to look again. What is decided on was always read or written by a
+//! request of its own; the watch only hints. Source: deploying.md 4.1 and 4.2.
+
+mod election;
+mod record;
+mod term;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use jiff::Timestamp;
+use kube::api::PostParams;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use olm_core::error::Chain;
+use tokio::sync::watch;
+
+use crate::telemetry::Metrics;
+use crate::{backoff, client};
+use election::{Election, Step};
+use record::{Lease, Spec};
+
+pub use election::Loss;
+pub use term::{NotLeading, Term};
+
+/// Longest a request about the Lease may take.
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+/// How often the clock is looked at: timers stand still while the machine sleeps.
+const TICK: Duration = Duration::from_secs(1);
+/// How often the release is tried when it meets somebody else's change.
+const RELEASES: usize = 3;
+
+/// Which Lease, and as whom.
+#[derive(Debug, Clone)]
+pub struct Candidacy {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Name of this process, different from that of any other.
+    pub identity: String,
+    /// Field manager of the Lease.
+    pub manager: &'static str,
+}
+
+/// Takes and keeps one Lease.
+pub struct Elector {
+    candidacy: Candidacy,
+    api: Api<Lease>,
+    election: Election,
+    /// The Lease as it was last read or written, if it is there.
+    known: Option<Lease>,
+    term: Term,
+    metrics: Metrics,
+    /// The holder that was last written into the log.
+    named: Option<String>,
+}
+
+impl Elector {
+    /// Returns a candidate. While it leads, `term` allows writes.
+    ///
+    /// `client` is not bound to the term: it writes the Lease itself.
+    pub fn new(client: Client, candidacy: Candidacy, term: Term, metrics: Metrics) -> Self {
+        Self {
+            api: Api::namespaced(client, &candidacy.namespace),
+            election: Election::new(candidacy.identity.clone(), backoff::random_fraction()),
+            candidacy,
+            known: None,
+            term,
+            metrics,
+            named: None,
+        }
+    }
+
+    /// Runs until the lease is lost, or until `stop` resolves, which gives it up if it is held;
+    /// whatever acts must have ended by then. Says through `leading` when it is held.
+    pub async fn run(
+        mut self,
+        leading: watch::Sender<bool>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), Loss> {
+        let mut stop = std::pin::pin!(stop);
+        let mut events = self.events();
+        self.metrics.leads(&self.candidacy.name, false);
+        loop {
+            let now = term::uptime();
+            match self.election.step(now) {
+                Step::Look => self.look().await,
+                Step::Write => {
+                    self.write().await;
+                    if self.election.end().is_some() {
+                        leading.send_replace(true);
+                    }
+                }
+                Step::Lost(loss) => {
+                    self.term.end();
+                    self.metrics.leads(&self.candidacy.name, false);
+                    return Err(loss);
+                }
+                Step::Wait(until) => tokio::select! {
+                    () = &mut stop => break,
+                    event = events.next() => self.hear(event),
+                    () = tokio::time::sleep(until.saturating_sub(now).min(TICK)) => {}
+                },
+            }
+        }
+        self.release().await;
+        Ok(())
+    }
+
+    fn events(&self) -> BoxStream<'static, Event<Lease>> {
+        let only = format!("metadata.name={}", self.candidacy.name);
+        let config = watcher::Config::default().fields(&only);
+        client::changes(self.api.clone(), config)
+            .filter_map(|event| std::future::ready(event.ok()))
+            .boxed()
+    }
+
+    /// Takes a hint of the watch: what it shows may be older than what is known.
+    fn hear(&mut self, event: Option<Event<Lease>>) {
+        let told = match event {
+            Some(Event::Apply(lease) | Event::InitApply(lease)) => Some(lease),
+            Some(Event::Delete(_)) => None,
+            // That there is nothing is found by the regular look.
+            Some(Event::Init | Event::InitDone) | None => return,
+        };
+        let version = |lease: &Option<Lease>| {
+            let lease = lease.as_ref();
+            lease.and_then(|lease| lease.metadata.resource_version.clone())
+        };
+        if version(&told) != version(&self.known) {
+            self.election.suspect();
+        }
+    }
+
+    async fn look(&mut self) {
+        let answer = self.within(self.api.get_opt(&self.candidacy.name)).await;
+        let now = term::uptime();
+        match answer {
+            Ok(found) => {
+                let spec = found.as_ref().map(|lease| lease.spec.clone());
+                self.known = found;
+                self.election.look(spec, now);
+                self.tell();
+            }
+            Err(error) => {
+                self.failed("read", &error, now);
+            }
+        }
+    }
+
+    async fn write(&mut self) {
+        let sent = term::uptime();
+        let spec = self.election.record(Timestamp::now());
+        let answer = self.put(spec).await;
+        let now = term::uptime();
+        match answer {
+            Ok(lease) => {
+                let first = self.election.end().is_none();
+                self.election.written(lease.spec.clone(), sent, now);
+                self.known = Some(lease);
+                self.term.extend(sent + election::DEADLINE);
+                if first {
+                    self.metrics.leads(&self.candidacy.name, true);
+                    tracing::info!(lease = self.candidacy.name, "leading");
+                }
+            }
+            // Somebody was faster, or the Lease is gone; a namespace that is missing is a failure.
+            Err(Failure::Api(kube::Error::Api(status)))
+                if status.code == 409 || (status.code == 404 && self.known.is_some()) =>
+            {
+                self.election.refused(now);
+            }
+            Err(error) => self.failed("written", &error, now),
+        }
+    }
+
+    /// Creates the Lease, or replaces the version that is known.
+    async fn put(&self, spec: Spec) -> Result<Lease, Failure> {
+        let params = PostParams {
+            field_manager: Some(self.candidacy.manager.to_owned()),
+            ..PostParams::default()
+        };
+        let name = &self.candidacy.name;
+        match &self.known {
+            Some(known) => {
+                let mut lease = known.clone();
+                lease.spec = spec;
+                self.within(self.api.replace(name, &params, &lease)).await
+            }
+            None => {
+                let lease = Lease::new(name, spec);
+                self.within(self.api.create(&params, &lease)).await
+            }
+        }
+    }
+
+    /// Limits a request, further still when the term ends before.
+    async fn within<T>(
+        &self,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Failure> {
+        let left = self.election.end().map(|end| {
+            let left = end.saturating_sub(term::uptime());
+            left.min(REQUEST_LIMIT)
+        });
+        let limit = left.unwrap_or(REQUEST_LIMIT);
+        match tokio::time::timeout(limit, request).await {
+            Ok(answer) => answer.map_err(Failure::Api),
+            Err(_) => Err(Failure::Silence),
+        }
+    }
+
+    fn failed(&mut self, what: &'static str, error: &Failure, now: Duration) {
+        let lease = &self.candidacy.name;
+        tracing::warn!(lease, error = %Chain(error), "the lease could not be {what}");
+        self.election.failed(now);
+    }
+
+    /// Says whom this process waits for, once for each holder.
+    fn tell(&mut self) {
+        let holder = self.election.holder().map(str::to_owned);
+        if self.election.end().is_none() && holder != self.named {
+            if let Some(holder) = &holder {
+                let lease = &self.candidacy.name;
+                tracing::info!(lease, holder, "the lease is held, waiting for it");
+            }
+            self.named = holder;
+        }
+    }
+
+    /// Gives the Lease up, so that the next one need not wait until it expires.
+    async fn release(mut self) {
+        self.term.end();
+        self.metrics.leads(&self.candidacy.name, false);
+        for _ in 0..RELEASES {
+            let Some(spec) = self.election.released(Timestamp::now()) else {
+                return;
+            };
+            match self.put(spec).await {
+                Ok(_) => {
+                    tracing::info!(lease = self.candidacy.name, "the lease is released");
+                    return;
+                }
+                Err(Failure::Api(kube::Error::Api(status))) if status.code == 409 => {
+                    self.look().await;
+                }
+                Err(error) => {
+                    let lease = &self.candidacy.name;
+                    tracing::warn!(lease, error = %Chain(&error), "the lease is not released");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Why a request about the Lease failed.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("the API server does not answer")]
+    Silence,
+    #[error("the API server refuses")]
+    Api(#[source] kube::Error),
+}
+
+/// Returns a name for this process as client-go makes it: the pod, and something random.
+pub fn identity() -> String {
+    let host = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME"));
+    let host = host.ok().or_else(|| {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+        Some(name.trim().to_owned())
+    });
+    let host = host.filter(|name| !name.is_empty());
+    let host = host.unwrap_or_else(|| "olm-controller".to_owned());
+    format!("{host}_{}", random_uuid())
+}
+
+/// Returns a random UUID (RFC 9562, version 4).
+fn random_uuid() -> String {
+    let mut bytes = [0; 16];
+    let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
+    if random.fill(&mut bytes).is_err() {
+        // Two processes still differ: their fractions come from keys of the system.
+        let fractions = [backoff::random_fraction(), backoff::random_fraction()];
+        bytes[..8].copy_from_slice(&fractions[0].to_bits().to_be_bytes());
+        bytes[8..].copy_from_slice(&fractions[1].to_bits().to_be_bytes());
+    }
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex = |range: std::ops::Range<usize>| {
+        bytes[range]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
+    [hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)].join("-")
+}

@@ -1,0 +1,87 @@
+//! The admission policies on who may name an account.
+
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use olm_api::keys::admission;
+
+/// What a policy that fails does, unless it says otherwise; and what its binding does.
+const FAIL: &str = "Fail";
+const DENY: &str = "Deny";
+
+/// A policy of `config/policy`, or of the component with the default account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Policy {
+    /// Who may name an account in a ClusterExtension.
+    Extension,
+    /// Who may name an account in a ClusterObjectSet.
+    ObjectSet,
+    /// Who may write a ClusterExtension that names none.
+    DefaultAccount,
+    /// Who may approve a version.
+    Approve,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Extension,
+        Self::ObjectSet,
+        Self::DefaultAccount,
+        Self::Approve,
+    ];
+
+    /// Returns the name of the object.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Extension => admission::EXTENSION_ACCOUNT,
+            Self::ObjectSet => admission::OBJECT_SET_ACCOUNT,
+            Self::DefaultAccount => admission::DEFAULT_ACCOUNT,
+            Self::Approve => admission::APPROVE,
+        }
+    }
+}
+
+/// What the administrator decided about the policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccountPolicy {
+    /// Nothing new is acted on while they are not in force.
+    Require,
+    /// It is said that they are not in force.
+    Warn,
+    /// Nobody looks.
+    Off,
+}
+
+/// Says whether a policy refuses what it is there to refuse: it fails closed, the API server knows
+/// it as it is now, and a binding denies everywhere.
+pub fn in_force(
+    policy: &ValidatingAdmissionPolicy,
+    bindings: &[ValidatingAdmissionPolicyBinding],
+) -> bool {
+    let fails_closed = policy.spec.as_ref().is_some_and(|spec| {
+        spec.failure_policy
+            .as_deref()
+            .is_none_or(|fails| fails == FAIL)
+    });
+    let observed = policy
+        .status
+        .as_ref()
+        .and_then(|status| status.observed_generation);
+    let known = observed.is_some() && observed == policy.metadata.generation;
+    let bound = bindings
+        .iter()
+        .filter_map(|binding| binding.spec.as_ref())
+        .filter(|spec| spec.policy_name == policy.metadata.name)
+        .any(|spec| {
+            let mut actions = spec.validation_actions.iter().flatten();
+            spec.match_resources.is_none() && actions.any(|action| action == DENY)
+        });
+    fails_closed && known && bound
+}
+
+/// Says whether something waits until its policy is in force: not what an account was admitted for
+/// before, or what is installed would fall into disrepair.
+pub fn waits(decided: AccountPolicy, in_force: bool, admitted_before: bool) -> bool {
+    decided == AccountPolicy::Require && !in_force && !admitted_before
+}

@@ -1,0 +1,119 @@
+//! Which policy annotations an extension may carry.
+//!
+//! A key that is not understood may be the one that keeps somebody's data, so it is never passed
+//! over (applying.md 10).
+
+use std::collections::BTreeMap;
+
+use olm_api::keys::policy;
+
+use crate::error::quote;
+
+/// Keys that are understood on a ClusterExtension.
+pub const UNDERSTOOD: [&str; 5] = [
+    policy::ACCEPT_IMAGE,
+    policy::APPROVE,
+    policy::FORCE,
+    policy::PAUSED,
+    policy::UPGRADE,
+];
+
+/// Keys of the contract that this version does not act on.
+pub const NOT_BUILT: [&str; 4] = [
+    policy::CRD_SAFETY_ALLOW,
+    policy::ROLLBACK_TO,
+    policy::UNINSTALL,
+    policy::USER_ROLES,
+];
+
+/// A policy annotation that would be passed over.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnsupportedKey {
+    /// Nobody knows it.
+    #[error("annotation {} is unknown", quote(_0))]
+    Unknown(String),
+    /// This version does not act on it.
+    #[error("annotation {} is not supported by this version", quote(_0))]
+    NotBuilt(String),
+}
+
+impl UnsupportedKey {
+    /// Returns the key.
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Unknown(key) | Self::NotBuilt(key) => key,
+        }
+    }
+}
+
+/// Fails on the first annotation below the policy prefix that is not understood.
+pub fn check_keys(annotations: &BTreeMap<String, String>) -> Result<(), UnsupportedKey> {
+    let mut policies = annotations
+        .keys()
+        .filter(|key| key.starts_with(policy::PREFIX) && !UNDERSTOOD.contains(&key.as_str()));
+    match policies.next() {
+        None => Ok(()),
+        Some(key) if NOT_BUILT.contains(&key.as_str()) => {
+            Err(UnsupportedKey::NotBuilt(key.clone()))
+        }
+        Some(key) => Err(UnsupportedKey::Unknown(key.clone())),
+    }
+}
+
+/// Returns why nothing of the extension `name` is removed, if its annotations ask for what this
+/// version cannot do; with the way out.
+pub fn removal_hold(name: &str, annotations: &BTreeMap<String, String>) -> Option<String> {
+    let unsupported = check_keys(annotations).err()?;
+    let key = unsupported.key();
+    Some(format!(
+        "nothing is removed: {unsupported}; to go on without it: kubectl annotate \
+         clusterextension {name} {key}-"
+    ))
+}
+
+/// Says whether the annotations ask that nothing is applied.
+pub fn is_paused(annotations: &BTreeMap<String, String>) -> bool {
+    annotations.get(policy::PAUSED).map(String::as_str) == Some("true")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn annotations(key: &str) -> BTreeMap<String, String> {
+        BTreeMap::from([(key.to_owned(), "x".to_owned())])
+    }
+
+    #[rstest]
+    #[case::somebody_elses("example.com/uninstall", None)]
+    #[case::understood(policy::PAUSED, None)]
+    #[case::unknown(
+        "policy.olm.operatorframework.io/uninstal",
+        Some("annotation \"policy.olm.operatorframework.io/uninstal\" is unknown")
+    )]
+    #[case::not_built(
+        policy::UNINSTALL,
+        Some(
+            "annotation \"policy.olm.operatorframework.io/uninstall\" is not supported by this \
+              version"
+        )
+    )]
+    fn keys(#[case] key: &str, #[case] want: Option<&str>) {
+        let got = check_keys(&annotations(key)).err();
+        assert_eq!(got.map(|error| error.to_string()).as_deref(), want);
+    }
+
+    #[test]
+    fn a_hold_says_the_way_out() {
+        assert_eq!(removal_hold("e", &annotations(policy::FORCE)), None);
+        let hold = removal_hold("e", &annotations(policy::UNINSTALL)).unwrap();
+        assert!(
+            hold.ends_with(
+                "kubectl annotate clusterextension e policy.olm.operatorframework.io/uninstall-"
+            ),
+            "{hold}"
+        );
+    }
+}

@@ -1,0 +1,386 @@
+//! Quoted scalars spelled so that the general reader takes every one that Go takes.
+//!
+//! YAML wants the lines of a quoted scalar further in than what holds it, blanks and not tabs
+//! before them, and knows no `\'`; the general reader insists on all three. Go does not, and public
+//! bundles count on that in the descriptions of their CRDs. In: a text. Out: the same with the line
+//! breaks inside such scalars written as escapes, behind which nobody looks at indentation. Every
+//! line keeps its number.
+//!
+//! This knows only as much of YAML as it takes to tell a quote that opens a scalar from any other,
+//! and judges nothing: what is not YAML stays so, and the general reader finds the words.
+//!
+//! Source: `yaml_parser_scan_flow_scalar` of `go.yaml.in/yaml/v2`.
+
+/// Spells the quoted scalars of a text anew; nothing if that changes none.
+///
+/// Example: `a: 'b` with `c'` in the next line becomes `a: "b \` with `c"` in the next line.
+///
+/// A scalar on one line is left alone, unless it holds `\'`. Takes time and space in proportion to
+/// the text.
+pub(super) fn respell(text: &str) -> Option<String> {
+    Scanner {
+        text,
+        at: 0,
+        line: 0,
+        blocks: Vec::new(),
+        brackets: 0,
+        key: None,
+        after_json: false,
+        out: String::new(),
+        copied: 0,
+    }
+    .scan()
+}
+
+const BLANKS: [char; 2] = [' ', '\t'];
+
+struct Scanner<'a> {
+    text: &'a str,
+    /// Where to go on.
+    at: usize,
+    /// Where the current line begins.
+    line: usize,
+    /// Columns of the open block maps and lists, outermost first.
+    blocks: Vec<usize>,
+    /// How many brackets are open.
+    brackets: usize,
+    /// Column of the map that the next `:` opens, if a key may stand before it.
+    key: Option<usize>,
+    /// Whether a quoted scalar or a closing bracket came last: `:` then needs no blank behind it.
+    after_json: bool,
+    out: String,
+    /// How much of the text went to `out`.
+    copied: usize,
+}
+
+impl<'a> Scanner<'a> {
+    fn scan(mut self) -> Option<String> {
+        loop {
+            self.skip_blanks();
+            let column = self.column();
+            let Some(byte) = self.byte(0) else { break };
+            if self.is_marker() {
+                self.blocks.clear();
+                (self.brackets, self.key) = (0, None);
+                self.at += 3;
+            } else if byte == b'%' && column == 0 && self.blocks.is_empty() {
+                self.skip_line();
+            } else {
+                if self.brackets == 0 {
+                    self.close(column);
+                }
+                self.token(byte, column)?;
+            }
+        }
+        if self.copied == 0 {
+            return None;
+        }
+        self.out.push_str(&self.text[self.copied..]);
+        Some(self.out)
+    }
+
+    /// Passes one token; nothing at a quote that nobody closes.
+    fn token(&mut self, byte: u8, column: usize) -> Option<()> {
+        let after_json = std::mem::take(&mut self.after_json);
+        let in_brackets = self.brackets > 0;
+        match byte {
+            b'[' | b'{' => {
+                self.may_be_key(column);
+                self.brackets += 1;
+                self.at += 1;
+            }
+            b']' | b'}' => {
+                self.brackets = self.brackets.saturating_sub(1);
+                self.after_json = true;
+                self.at += 1;
+            }
+            b',' => self.at += 1,
+            b'-' | b'?' if self.is_blank(1) => {
+                if !in_brackets {
+                    self.open(column);
+                    self.key = None;
+                }
+                self.at += 1;
+            }
+            b':' if self.is_blank(1) || (in_brackets && (after_json || self.is_bracket(1))) => {
+                if !in_brackets {
+                    self.open(self.key.unwrap_or(column));
+                }
+                self.at += 1;
+            }
+            b'|' | b'>' if !in_brackets => self.block_scalar(),
+            b'\'' | b'"' => {
+                self.may_be_key(column);
+                self.quoted(byte)?;
+                self.after_json = true;
+            }
+            b'&' | b'*' | b'!' => {
+                self.may_be_key(column);
+                while !(self.is_blank(0) || (in_brackets && self.is_bracket(0))) {
+                    self.at += 1;
+                }
+            }
+            _ => {
+                self.may_be_key(column);
+                self.plain();
+            }
+        }
+        Some(())
+    }
+
+    fn byte(&self, ahead: usize) -> Option<u8> {
+        self.text.as_bytes().get(self.at + ahead).copied()
+    }
+
+    /// Says whether there is a blank, a line break or nothing.
+    fn is_blank(&self, ahead: usize) -> bool {
+        matches!(self.byte(ahead), None | Some(b' ' | b'\t' | b'\n' | b'\r'))
+    }
+
+    fn is_bracket(&self, ahead: usize) -> bool {
+        matches!(self.byte(ahead), Some(b',' | b'[' | b']' | b'{' | b'}'))
+    }
+
+    /// Says whether a document begins or ends here.
+    fn is_marker(&self) -> bool {
+        let rest = &self.text.as_bytes()[self.at..];
+        self.column() == 0
+            && (rest.starts_with(b"---") || rest.starts_with(b"..."))
+            && self.is_blank(3)
+    }
+
+    fn column(&self) -> usize {
+        self.at - self.line
+    }
+
+    /// Opens a map or list at a column, unless it is open.
+    fn open(&mut self, column: usize) {
+        if self.blocks.last().is_none_or(|last| *last < column) {
+            self.blocks.push(column);
+        }
+    }
+
+    /// Closes the maps and lists further in than a column.
+    fn close(&mut self, column: usize) {
+        while self.blocks.last().is_some_and(|last| *last > column) {
+            self.blocks.pop();
+        }
+    }
+
+    fn may_be_key(&mut self, column: usize) {
+        if self.brackets == 0 {
+            self.key.get_or_insert(column);
+        }
+    }
+
+    /// Passes blanks, comments and line breaks.
+    fn skip_blanks(&mut self) {
+        while let Some(byte) = self.byte(0) {
+            match byte {
+                b' ' | b'\t' => self.at += 1,
+                b'\n' | b'\r' => self.end_line(),
+                b'#' if self.follows_blank() => {
+                    self.after_json = false;
+                    self.skip_line();
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn follows_blank(&self) -> bool {
+        self.column() == 0 || matches!(self.text.as_bytes()[self.at - 1], b' ' | b'\t')
+    }
+
+    /// Passes the rest of a line with its line break.
+    fn skip_line(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.find(['\n', '\r']).unwrap_or(rest.len());
+        self.end_line();
+    }
+
+    /// Passes a line break, if there is one.
+    fn end_line(&mut self) {
+        self.at += line_break(&self.text[self.at..]).len();
+        self.line = self.at;
+        if self.brackets == 0 {
+            self.key = None;
+        }
+    }
+
+    fn plain(&mut self) {
+        let least = self.blocks.last().map_or(0, |column| column + 1);
+        let in_brackets = self.brackets > 0;
+        self.at += 1;
+        loop {
+            while !self.is_blank(0) {
+                let ends = match self.byte(0) {
+                    Some(b':') => self.is_blank(1) || (in_brackets && self.is_bracket(1)),
+                    _ => in_brackets && self.is_bracket(0),
+                };
+                if ends {
+                    return;
+                }
+                self.at += 1;
+            }
+            while let Some(byte) = self.byte(0).filter(|_| self.is_blank(0)) {
+                match byte {
+                    b'\n' | b'\r' => self.end_line(),
+                    _ => self.at += 1,
+                }
+            }
+            let outside = !in_brackets && self.column() < least;
+            if outside || self.byte(0).is_none_or(|byte| byte == b'#') || self.is_marker() {
+                return;
+            }
+        }
+    }
+
+    /// Passes a block scalar; its lines can hold anything.
+    fn block_scalar(&mut self) {
+        let outer = self.blocks.last().copied();
+        let digit = (1..=2).find_map(|ahead| self.byte(ahead).filter(u8::is_ascii_digit));
+        let mut indent = digit.map(|digit| outer.unwrap_or(0) + usize::from(digit - b'0'));
+        self.skip_line();
+        while self.at < self.text.len() {
+            let rest = &self.text[self.at..];
+            let found = rest.len() - rest.trim_start_matches(' ').len();
+            if !rest[found..].starts_with(['\n', '\r']) {
+                let least = outer.map_or(0, |column| column + 1);
+                let indent = *indent.get_or_insert(found.max(least));
+                if found < indent || self.is_marker() {
+                    return;
+                }
+            }
+            self.skip_line();
+        }
+    }
+
+    /// Passes a quoted scalar, and writes it anew if that takes escapes.
+    fn quoted(&mut self, quote: u8) -> Option<()> {
+        let bytes = self.text.as_bytes();
+        let begin = self.at + 1;
+        let double = quote == b'"';
+        let mut at = begin;
+        let mut line = self.line;
+        let mut only_in_go = false;
+        loop {
+            let byte = *bytes.get(at)?;
+            let next = bytes.get(at + 1);
+            at += match byte {
+                b'\'' if !double && next == Some(&b'\'') => 2,
+                b'\\' if double && !matches!(next, Some(b'\n' | b'\r')) => {
+                    only_in_go |= next == Some(&b'\'');
+                    2
+                }
+                _ if byte == quote => break,
+                _ => 1,
+            };
+            if matches!(byte, b'\n' | b'\r') {
+                line = at;
+            }
+        }
+        if line != self.line || only_in_go {
+            self.out.push_str(&self.text[self.copied..self.at]);
+            let scalar = Quoted {
+                content: &self.text[begin..at],
+                double,
+            };
+            scalar.write(&mut self.out);
+            self.copied = at + 1;
+        }
+        self.line = line;
+        self.at = at + 1;
+        Some(())
+    }
+}
+
+/// Returns the line break that a text begins with, or nothing.
+fn line_break(text: &str) -> &str {
+    let length = match text.as_bytes() {
+        [b'\r', b'\n', ..] => 2,
+        [b'\r' | b'\n', ..] => 1,
+        _ => 0,
+    };
+    &text[..length]
+}
+
+/// What comes between two quotes.
+struct Quoted<'a> {
+    content: &'a str,
+    /// Whether the quotes are `"`, so that `\` escapes.
+    double: bool,
+}
+
+impl Quoted<'_> {
+    /// Writes the scalar with every line break escaped, and what stands for it before it.
+    ///
+    /// One line break stands for a blank, more of them for one line feed less; blanks around them
+    /// for nothing.
+    fn write(&self, out: &mut String) {
+        out.push('"');
+        let mut line = self.content;
+        while let Some(end) = line.find(['\n', '\r']) {
+            let (text, escaped) = self.trim_end(&line[..end]);
+            self.write_text(text, out);
+            let first = line_break(&line[end..]);
+            let mut rest = &line[end + first.len()..];
+            let mut breaks = String::from(first);
+            loop {
+                line = rest.trim_start_matches(BLANKS);
+                let next = line_break(line);
+                if next.is_empty() {
+                    break;
+                }
+                breaks.push_str(next);
+                rest = &line[next.len()..];
+            }
+            if !escaped && breaks.len() == first.len() {
+                out.push(' ');
+            }
+            out.push('\\');
+            out.push_str(&breaks);
+            if line.len() < rest.len() {
+                // Further in, three dashes do not begin a document.
+                out.push(' ');
+            }
+        }
+        self.write_text(line, out);
+        out.push('"');
+    }
+
+    /// Removes what a line break takes with it: blanks that are not escaped, or its own escape.
+    fn trim_end<'a>(&self, line: &'a str) -> (&'a str, bool) {
+        let text = line.trim_end_matches(BLANKS);
+        let slashes = text.len() - text.trim_end_matches('\\').len();
+        if !self.double || slashes.is_multiple_of(2) {
+            (text, false)
+        } else if text.len() == line.len() {
+            (&text[..text.len() - 1], true)
+        } else {
+            (&line[..=text.len()], false)
+        }
+    }
+
+    fn write_text(&self, text: &str, out: &mut String) {
+        let mut characters = text.chars();
+        while let Some(character) = characters.next() {
+            match character {
+                '\\' if self.double => match characters.next() {
+                    Some('\'') => out.push('\''),
+                    escaped => out.extend(['\\'].into_iter().chain(escaped)),
+                },
+                '\\' | '"' => out.extend(['\\', character]),
+                '\'' if !self.double => {
+                    // The second of two.
+                    characters.next();
+                    out.push('\'');
+                }
+                _ => out.push(character),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

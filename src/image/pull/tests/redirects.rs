@@ -1,0 +1,227 @@
+//! Where a registry may send us, and what goes along.
+
+use super::*;
+
+/// A host that nobody may be sent to: what it is asked for is kept.
+struct Elsewhere {
+    address: String,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Elsewhere {
+    /// Serves whatever `handler` says.
+    fn serve(handler: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let keep = Arc::clone(&asked);
+        let address = serve(move |request| {
+            keep.lock()
+                .unwrap()
+                .push(format!("{} {}", request.path, request.body));
+            handler(request)
+        });
+        Self { address, asked }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn password() -> Credential {
+    Credential::Basic {
+        username: "u".into(),
+        password: SecretString::new("p"),
+    }
+}
+
+fn to(status: u16, location: impl Into<String>) -> Answer {
+    answer(status, "").with("Location", location)
+}
+
+fn challenge(registry: &str) -> Answer {
+    let realm = format!("Bearer realm=\"http://{registry}/token\",service=\"s\"");
+    answer(401, "").with("WWW-Authenticate", realm)
+}
+
+// catalogs.md 8.3, deploying.md P23
+#[rstest]
+#[case::ping("/v2/", 302)]
+#[case::tag("/v2/r/manifests/t", 307)]
+#[case::digest("/v2/r/manifests/sha256", 301)]
+#[tokio::test]
+async fn requests_for_other_things_than_blobs_go_to_no_other_host(
+    #[case] from: &'static str,
+    #[case] status: u16,
+) {
+    let built = image();
+    let there = built.clone();
+    let elsewhere = Elsewhere::serve(move |request| honest(&there, request));
+    let target = elsewhere.address.clone();
+    let digest = built.digest();
+    let registry = serve(move |request| {
+        if request.path == from || (from.len() > 5 && request.path.starts_with(from)) {
+            return to(status, format!("http://{target}{}", request.path));
+        }
+        honest(&built, request)
+    });
+    let mut scene = scene(&registry);
+    if from.ends_with("sha256") {
+        scene.image = scene.image.with_digest(digest);
+    }
+    let text = scene.text().await;
+    let want = format!(
+        "redirect from \"http://{registry}\" to \"http://{}\" refused: only blobs may be on another host",
+        elsewhere.address
+    );
+    assert!(text.ends_with(&want), "{text}");
+    assert_eq!(elsewhere.asked(), Vec::<String>::new());
+}
+
+// catalogs.md 8.3, deploying.md P23
+#[rstest]
+#[case::password(password())]
+#[case::identity_token(Credential::IdentityToken(SecretString::new("secret")))]
+#[tokio::test]
+async fn a_token_service_sends_nobody_to_another_host(#[case] credential: Credential) {
+    let elsewhere = Elsewhere::serve(|_| answer(200, r#"{"token":"t"}"#));
+    let target = elsewhere.address.clone();
+    let built = image();
+    let registry = serve(move |request| {
+        if request.path.starts_with("/token") {
+            return to(307, format!("http://{target}/token"));
+        }
+        match request.header("authorization") {
+            Some("Bearer t") => honest(&built, request),
+            _ => challenge(&request.headers["host"]),
+        }
+    });
+    let scene = scene(&registry);
+    scene.credential(credential);
+    let text = scene.text().await;
+    assert_eq!(elsewhere.asked(), Vec::<String>::new());
+    assert!(
+        text.contains("unable to retrieve auth token: redirect from ")
+            && text.contains(&registry)
+            && text.contains(&elsewhere.address),
+        "{text}"
+    );
+}
+
+// catalogs.md 8.3: a refresh token is sent once, to the realm, and to no address the realm names
+#[rstest]
+#[case::moved(307)]
+#[case::moved_for_good(308)]
+#[tokio::test]
+async fn a_refresh_token_is_sent_once(#[case] status: u16) {
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&sent);
+    let registry = serve(move |request| {
+        if request.path.starts_with("/token") {
+            keep.lock().unwrap().push(request.path.clone());
+            return match request.path.as_str() {
+                "/token" => to(status, "/token/"),
+                _ => answer(200, r#"{"token":"t"}"#),
+            };
+        }
+        challenge(&request.headers["host"])
+    });
+    let scene = scene(&registry);
+    scene.credential(Credential::IdentityToken(SecretString::new("secret")));
+    let text = scene.text().await;
+    assert_eq!(*sent.lock().unwrap(), ["/token"]);
+    assert!(
+        text.ends_with("refused: a refresh token is sent only once"),
+        "{text}"
+    );
+}
+
+// A registry behind a proxy that tidies paths up stays usable.
+#[tokio::test]
+async fn redirects_within_a_host_are_followed_with_credentials() {
+    let built = image();
+    let registry = serve(move |request| {
+        let (path, host) = (request.path.as_str(), &request.headers["host"]);
+        match path {
+            "/v2/" => return to(301, "/v2"),
+            "/v2/r/manifests/t" => return to(302, format!("http://{host}/moved/t")),
+            _ => {}
+        }
+        if let Some(query) = path.strip_prefix("/token?") {
+            return to(307, format!("token/?{query}"));
+        }
+        if path.starts_with("/token/") {
+            return match request.header("authorization") {
+                Some("Basic dTpw") => answer(200, r#"{"token":"t"}"#),
+                _ => answer(403, ""),
+            };
+        }
+        if request.header("authorization") != Some("Bearer t") {
+            return challenge(host);
+        }
+        let path = match path {
+            "/moved/t" => "/v2/r/manifests/t",
+            other => other,
+        };
+        honest(
+            &built,
+            &Request {
+                path: path.to_owned(),
+                headers: BTreeMap::new(),
+                body: String::new(),
+            },
+        )
+    });
+    let scene = scene(&registry);
+    scene.credential(password());
+    assert_eq!(scene.pull().await.unwrap(), b"content");
+}
+
+// catalogs.md 8.3: at most 10 redirects
+#[tokio::test]
+async fn endless_redirects_end() {
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let registry = serve(move |request| {
+        *count.lock().unwrap() += 1;
+        to(302, format!("{}x", request.path))
+    });
+    let text = scene(&registry).text().await;
+    assert!(text.ends_with("stopped after 10 redirects"), "{text}");
+    // Once with HTTPS, which ends before there is a request, and then with HTTP.
+    assert_eq!(*asked.lock().unwrap(), 11);
+}
+
+// catalogs.md O8: whoever stores the blobs has no word in what the token service is asked for
+#[tokio::test]
+async fn a_storage_host_widens_no_token() {
+    let storage = serve(|request| {
+        let host = &request.headers["host"];
+        let realm = format!("Bearer realm=\"http://{host}/token\",scope=\"repository:*:push\"");
+        answer(401, "").with("WWW-Authenticate", realm)
+    });
+    let scopes = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&scopes);
+    let built = image();
+    let registry = serve(move |request| {
+        if request.path.starts_with("/token") {
+            keep.lock().unwrap().push(request.path.clone());
+            return answer(200, r#"{"token":"t"}"#);
+        }
+        if request.header("authorization").is_none() {
+            return challenge(&request.headers["host"]);
+        }
+        if request.path.contains("/blobs/") {
+            return to(307, format!("http://{storage}{}", request.path));
+        }
+        honest(&built, request)
+    });
+    let text = scene(&registry).text().await;
+    assert!(
+        text.ends_with("registry answered 401 Unauthorized"),
+        "{text}"
+    );
+    assert_eq!(
+        *scopes.lock().unwrap(),
+        ["/token?service=s&scope=repository%3Ar%3Apull"]
+    );
+}

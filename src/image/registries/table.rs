@@ -1,0 +1,208 @@
+//! Reading TOML tables with the rules of the decoder that containers/image uses.
+//!
+//! Keys are found whatever their case, as that decoder finds them: a `Blocked = true` that was
+//! passed over would let through what every other tool on the machine refuses. Values must have
+//! the right type, keys nobody knows are passed over.
+//!
+//! Source: `BurntSushi/toml` 1.6 (`decode.go`).
+
+use std::ops::Range;
+
+use olm_core::catalog::read::fold;
+use olm_core::error::quote;
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+/// What is wrong with a file, and in which line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// Counted from 1.
+    pub(super) line: usize,
+    pub(super) message: String,
+}
+
+impl Fault {
+    pub(super) fn new(line: usize, message: impl Into<String>) -> Self {
+        Self {
+            line,
+            message: message.into(),
+        }
+    }
+}
+
+/// A value and the line it is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Lined<T> {
+    pub(super) line: usize,
+    pub(super) value: T,
+}
+
+/// A table of a file.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'t> {
+    text: &'t str,
+    members: &'t DeTable<'t>,
+    /// The line of its header.
+    pub(super) line: usize,
+}
+
+type Member<'t> = (&'t Spanned<DeString<'t>>, &'t Spanned<DeValue<'t>>);
+
+/// Parses a document and hands its root to `read`.
+pub(super) fn with_root<T>(
+    text: &str,
+    read: impl FnOnce(Table<'_>) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let root = DeTable::parse(text).map_err(|err| {
+        let line = err.span().map_or(1, |span| line(text, &span));
+        Fault::new(line, format!("not TOML: {}", err.message()))
+    })?;
+    read(Table {
+        text,
+        members: root.get_ref(),
+        line: 1,
+    })
+}
+
+impl<'t> Table<'t> {
+    /// Returns the string of `key`, empty when there is none.
+    pub(super) fn text(&self, key: &str) -> Result<Lined<String>, Fault> {
+        let Some((name, value)) = self.member(key)? else {
+            return Ok(Lined {
+                line: self.line,
+                value: String::new(),
+            });
+        };
+        self.string(name, value)
+    }
+
+    /// Returns the boolean of `key`, false when there is none.
+    pub(super) fn flag(&self, key: &str) -> Result<bool, Fault> {
+        let Some((name, value)) = self.member(key)? else {
+            return Ok(false);
+        };
+        let found = value.get_ref();
+        found
+            .as_bool()
+            .ok_or_else(|| self.mismatch(name, value, "a boolean"))
+    }
+
+    /// Returns the strings of `key`; an empty list is not the same as none.
+    pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<Lined<String>>>, Fault> {
+        let Some((name, value)) = self.member(key)? else {
+            return Ok(None);
+        };
+        let list = value.get_ref().as_array();
+        let list = list.ok_or_else(|| self.mismatch(name, value, "a list of strings"))?;
+        let texts = list.iter().map(|element| self.string(name, element));
+        texts.collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Returns the tables of `key`; an empty list is not the same as none.
+    pub(super) fn tables(&self, key: &str) -> Result<Option<Vec<Self>>, Fault> {
+        let Some((name, value)) = self.member(key)? else {
+            return Ok(None);
+        };
+        let wanted = "a list of tables";
+        let list = value.get_ref().as_array();
+        let list = list.ok_or_else(|| self.mismatch(name, value, wanted))?;
+        let tables = list.iter().map(|element| {
+            let table = self.inner(element);
+            table.ok_or_else(|| self.mismatch(name, element, wanted))
+        });
+        tables.collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Returns the table of `key`.
+    pub(super) fn table(&self, key: &str) -> Result<Option<Self>, Fault> {
+        let Some((name, value)) = self.member(key)? else {
+            return Ok(None);
+        };
+        let table = self.inner(value);
+        table
+            .ok_or_else(|| self.mismatch(name, value, "a table"))
+            .map(Some)
+    }
+
+    /// Returns the names and strings of the table at `key`. What is there and is not a table counts
+    /// as absent: the decoder takes it so for tables with names of the user's choice.
+    pub(super) fn names(&self, key: &str) -> Result<Option<Vec<(String, Lined<String>)>>, Fault> {
+        let found = self.member(key)?;
+        let Some(table) = found.and_then(|(_, value)| self.inner(value)) else {
+            return Ok(None);
+        };
+        let names = table.members.iter().map(|(name, value)| {
+            let text = table.string(name, value)?;
+            Ok((name.get_ref().clone().into_owned(), text))
+        });
+        names.collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Finds a member by its name in any case. Two spellings of one key are refused: which of them
+    /// would count is chance.
+    fn member(&self, key: &str) -> Result<Option<Member<'t>>, Fault> {
+        let mut found: Option<Member<'t>> = None;
+        for member in self.members {
+            let (name, _) = member;
+            if fold(name.get_ref()) != key {
+                continue;
+            }
+            if let Some((first, _)) = found {
+                let later = first.span().start.max(name.span().start);
+                return Err(Fault::new(
+                    line(self.text, &(later..later)),
+                    format!(
+                        "keys {} and {} are one key",
+                        quote(first.get_ref()),
+                        quote(name.get_ref())
+                    ),
+                ));
+            }
+            found = Some(member);
+        }
+        Ok(found)
+    }
+
+    fn inner(&self, value: &'t Spanned<DeValue<'t>>) -> Option<Self> {
+        Some(Self {
+            text: self.text,
+            members: value.get_ref().as_table()?,
+            line: line(self.text, &value.span()),
+        })
+    }
+
+    fn string(
+        &self,
+        name: &Spanned<DeString<'_>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Lined<String>, Fault> {
+        let text = value.get_ref().as_str();
+        let text = text.ok_or_else(|| self.mismatch(name, value, "a string"))?;
+        Ok(Lined {
+            line: line(self.text, &value.span()),
+            value: text.to_owned(),
+        })
+    }
+
+    fn mismatch(
+        &self,
+        name: &Spanned<DeString<'_>>,
+        value: &Spanned<DeValue<'_>>,
+        wanted: &str,
+    ) -> Fault {
+        Fault::new(
+            line(self.text, &value.span()),
+            format!(
+                "key {} must be {wanted}, not {}",
+                quote(name.get_ref()),
+                value.get_ref().type_str()
+            ),
+        )
+    }
+}
+
+/// Returns the line that a span begins in.
+fn line(text: &str, span: &Range<usize>) -> usize {
+    let before = &text.as_bytes()[..span.start.min(text.len())];
+    1 + before.iter().filter(|&&byte| byte == b'\n').count()
+}

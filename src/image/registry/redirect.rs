@@ -1,0 +1,151 @@
+//! Where a registry may send us.
+//!
+//! A registry is named by whoever writes a catalog, so what it answers must not decide which hosts
+//! are asked: only the bytes of blobs, which their digests vouch for, may come from another one.
+//!
+//! Source: catalogs.md 8.3.
+
+use std::net::IpAddr;
+
+use reqwest::header::{HeaderMap, LOCATION};
+use reqwest::{StatusCode, Url};
+
+use super::request::RequestError;
+
+/// What redirects of a request are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Redirects {
+    /// To the same scheme, host and port.
+    SameHost,
+    /// To any host, but not from `https` to `http`.
+    AnyHost,
+}
+
+/// Returns where an answer to a request to `at` sends us, `None` if nowhere.
+pub(super) fn target(
+    at: &Url,
+    status: StatusCode,
+    headers: &HeaderMap,
+    allowed: Redirects,
+) -> Result<Option<Url>, RequestError> {
+    if !matches!(status.as_u16(), 301..=303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(location) = headers.get(LOCATION) else {
+        return Ok(None);
+    };
+    let joined = location.to_str().ok().and_then(|it| at.join(it).ok());
+    let Some(mut next) = joined else {
+        return Ok(None);
+    };
+    // A user named by the registry is nobody we are.
+    let _ = next.set_username("").and_then(|()| next.set_password(None));
+    let why = if !matches!(next.scheme(), "http" | "https") {
+        "it is neither http nor https"
+    } else if at.scheme() == "https" && next.scheme() == "http" {
+        "it leads from https to http"
+    } else if allowed == Redirects::SameHost && !is_same_host(at, &next) {
+        "only blobs may be on another host"
+    } else {
+        return Ok(Some(next));
+    };
+    Err(RequestError::redirect(at, &next, why))
+}
+
+/// Says whether scheme, host and port are the same.
+pub(super) fn is_same_host(one: &Url, other: &Url) -> bool {
+    one.origin() == other.origin()
+}
+
+/// Says whether a URL names this machine or its link: places that only a registry which is there
+/// itself may send credentials to. Names are not looked up.
+pub(super) fn is_local(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let Ok(address) = bare.parse::<IpAddr>() else {
+        let name = host.trim_end_matches('.');
+        return name.is_empty() || name == "localhost" || name.ends_with(".localhost");
+    };
+    let address = address.to_canonical();
+    let is_link_local = match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    address.is_loopback() || address.is_unspecified() || is_link_local
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const FROM: &str = "https://a.io/v2/r/blobs/x";
+
+    fn follow(from: &str, location: &str, allowed: Redirects) -> Result<String, String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(LOCATION, location.parse().unwrap());
+        let from = from.parse().unwrap();
+        match target(&from, StatusCode::TEMPORARY_REDIRECT, &headers, allowed) {
+            Ok(next) => Ok(next.map(|it| it.to_string()).unwrap_or_default()),
+            Err(err) => Err(err.to_string()),
+        }
+    }
+
+    // catalogs.md 8.3, O8; deploying.md P23
+    #[rstest]
+    #[case::path("/x?y=z", Ok("https://a.io/x?y=z"))]
+    #[case::relative("../manifests/t", Ok("https://a.io/v2/r/manifests/t"))]
+    #[case::default_port("https://a.io:443/x", Ok("https://a.io/x"))]
+    #[case::user("https://u:p@A.io/x", Ok("https://a.io/x"))]
+    #[case::other_host("https://b.io/x", Err("only blobs may be on another host"))]
+    #[case::other_port("https://a.io:444/x", Err("only blobs may be on another host"))]
+    #[case::no_scheme("//b.io/x", Err("only blobs may be on another host"))]
+    #[case::plain("http://a.io/x", Err("it leads from https to http"))]
+    #[case::file("file:///etc/passwd", Err("it is neither http nor https"))]
+    #[case::nonsense("https://[", Ok(""))]
+    fn requests_stay_with_their_host(#[case] location: &str, #[case] want: Result<&str, &str>) {
+        let got = follow(FROM, location, Redirects::SameHost);
+        match (got, want) {
+            (Ok(got), Ok(want)) => assert_eq!(got, want),
+            (Err(got), Err(want)) => assert!(got.ends_with(&format!("refused: {want}")), "{got}"),
+            (got, want) => panic!("{got:?} is not {want:?}"),
+        }
+    }
+
+    #[rstest]
+    #[case("https://b.io/x", true)]
+    #[case("https://a.io:444/x", true)]
+    #[case("http://b.io/x", false)]
+    #[case("ftp://b.io/x", false)]
+    fn blobs_may_be_elsewhere_but_not_in_the_clear(#[case] to: &str, #[case] followed: bool) {
+        assert_eq!(follow(FROM, to, Redirects::AnyHost).is_ok(), followed);
+    }
+
+    #[test]
+    fn both_hosts_are_named() {
+        assert_eq!(
+            follow(FROM, "https://b.io:5000/x", Redirects::SameHost).unwrap_err(),
+            "redirect from \"https://a.io\" to \"https://b.io:5000\" refused: only blobs may be on \
+             another host"
+        );
+    }
+
+    // deploying.md 3.4, P23
+    #[rstest]
+    #[case("https://127.0.0.1/token", true)]
+    #[case("https://127.1:8443/token", true)]
+    #[case("https://169.254.169.254/token", true)]
+    #[case("https://0.0.0.0/token", true)]
+    #[case("https://[::1]/token", true)]
+    #[case("https://[::ffff:127.0.0.1]/token", true)]
+    #[case("https://[fe80::1]/token", true)]
+    #[case("https://localhost/token", true)]
+    #[case("https://x.LOCALHOST./token", true)]
+    #[case("https://10.0.0.1/token", false)]
+    #[case("https://auth.example.com/token", false)]
+    #[case("https://localhost.example.com/token", false)]
+    fn this_machine_is_known(#[case] url: &str, #[case] local: bool) {
+        assert_eq!(is_local(&url.parse().unwrap()), local);
+    }
+}

@@ -1,0 +1,182 @@
+//! Who may have a service account act: what `config/policy` admits and refuses, and what the
+//! controller refuses whatever was admitted (deploying.md 6).
+
+mod enforced;
+mod limits;
+mod overlays;
+mod people;
+mod reserved;
+mod sets;
+mod traffic;
+mod walkthrough;
+
+use std::time::Duration;
+
+use olm_test::cluster::{self, Cluster};
+use olm_test::wait;
+use serde_json::{Value, json};
+
+/// How long a grant, or a policy, may take to be in force.
+const STEP: Duration = Duration::from_secs(30);
+const INSTALLER: &str = "operator-controller-clusterextension-installer-role";
+
+/// Somebody with few rights.
+struct Person {
+    cluster: Cluster,
+    name: String,
+}
+
+impl Person {
+    /// Returns a person who may write what `role` lets them, and nothing else, once the policies
+    /// are in force.
+    async fn with_role(name: &str, role: &str) -> Self {
+        let person = Self {
+            cluster: cluster::shared().await,
+            name: name.to_owned(),
+        };
+        person.bind(role, None);
+        person
+    }
+
+    /// Returns a person with the installer role and nothing else.
+    async fn installer(name: &str) -> Self {
+        let person = Self::with_role(name, INSTALLER).await;
+        person
+            .is_refused("the policies are in force", extension(name, "boss", "boss"))
+            .await;
+        person
+    }
+
+    /// Binds a cluster role to the person, in one namespace or everywhere.
+    fn bind(&self, role: &str, namespace: Option<&str>) {
+        let kind = namespace.map_or("ClusterRoleBinding", |_| "RoleBinding");
+        self.apply(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+            "metadata": {"name": format!("{}-{role}", self.name), "namespace": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io",
+                "name": self.name}],
+        }));
+    }
+
+    /// Lets the person do `verb` to objects of this name, in one namespace or everywhere.
+    fn grant(
+        &self,
+        verb: &str,
+        resource: (&str, &str),
+        name: Option<&str>,
+        namespace: Option<&str>,
+    ) {
+        let (group, resource) = resource;
+        let role = format!("{}-{verb}-{}", self.name, name.unwrap_or("all"));
+        self.apply(&json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": role},
+            "rules": [{"apiGroups": [group], "resources": [resource], "verbs": [verb],
+                "resourceNames": name.map(|name| vec![name])}],
+        }));
+        self.bind(&role, namespace);
+    }
+
+    fn apply(&self, object: &Value) {
+        let plane = self.cluster.plane;
+        plane.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &object.to_string());
+    }
+
+    /// Runs kubectl as the person.
+    fn tries(&self, args: &[&str], input: &str) -> Result<String, String> {
+        let user = format!("--as={}", self.name);
+        let args = [&[user.as_str()], args].concat();
+        self.cluster.plane.try_kubectl(&args, input)
+    }
+
+    /// Asks whether the person may create the object.
+    fn asks(&self, object: &Value) -> Result<String, String> {
+        let args = ["create", "--dry-run=server", "-f", "-"];
+        self.tries(&args, &object.to_string())
+    }
+
+    /// Merges `change` into an object, as the person.
+    fn merges(&self, kind: &str, name: &str, change: &Value) -> Result<String, String> {
+        let change = change.to_string();
+        self.tries(&["patch", kind, name, "--type=merge", "-p", &change], "")
+    }
+
+    /// Waits until the person may not create the object, for want of a right on its account.
+    async fn is_refused(&self, what: &str, object: Value) {
+        wait::until(what, STEP, || async {
+            match self.asks(&object) {
+                Err(text) if text.contains(&refusal(&self.name)) => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
+    }
+
+    /// Waits until the person may create the object.
+    async fn is_admitted(&self, what: &str, object: Value) {
+        wait::until(what, STEP, || async { self.asks(&object) }).await;
+    }
+}
+
+/// What a policy says to somebody who may not use an account.
+fn refusal(user: &str) -> String {
+    format!("denied request: user \"{user}\" may not use")
+}
+
+fn assert_refused(answer: &Result<String, String>, text: &str) {
+    let refused = answer.as_ref().is_err_and(|error| error.contains(text));
+    assert!(refused, "wanted {text:?}, got {answer:?}");
+}
+
+/// An extension that names an account.
+fn extension(name: &str, namespace: &str, account: &str) -> Value {
+    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+        "metadata": {"name": name},
+        "spec": {"namespace": namespace, "serviceAccount": {"name": account},
+            "source": {"sourceType": "Catalog", "catalog": {"packageName": "none-such"}}}})
+}
+
+/// A revision that applies a `ConfigMap` as what its annotations say.
+fn object_set(name: &str, annotations: &Value) -> Value {
+    json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
+            "phases": [{"name": "one", "objects": [{"object": {
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": "default"}}}]}]}})
+}
+
+/// The annotations with the account of a revision.
+fn recorded(namespace: &str, account: &str) -> Value {
+    json!({"olm.operatorframework.io/service-account-namespace": namespace,
+        "olm.operatorframework.io/service-account-name": account})
+}
+
+/// Creates an object as the administrator, and removes it in the end.
+struct Made {
+    cluster: Cluster,
+    kind: &'static str,
+    name: String,
+}
+
+impl Made {
+    fn new(cluster: &Cluster, kind: &'static str, object: &Value) -> Self {
+        let plane = cluster.plane;
+        plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+        let name = object["metadata"]["name"].as_str().expect("it has a name");
+        Self {
+            cluster: cluster.clone(),
+            kind,
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let plane = self.cluster.plane;
+        // A test that failed left it in whatever state; what was wrong is said already.
+        let _ = plane.try_kubectl(&["delete", self.kind, &self.name, "--wait=false"], "");
+    }
+}

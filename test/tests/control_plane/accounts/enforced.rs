@@ -1,0 +1,208 @@
+//! A controller that requires the policies, on a control plane whose policies are taken away.
+
+use olm_test::cluster::{
+    self, CONTROLLER_ACCOUNT, Cluster, Controller, ControllerOptions, SYSTEM_NAMESPACE,
+};
+use olm_test::extension::{Extension, condition};
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use olm_test::wait;
+use serde_json::{Value, json};
+
+use super::{Made, STEP, extension, object_set, recorded};
+
+const EXTENSIONS: &str = "clusterextension-serviceaccount-use";
+const SETS: &str = "clusterobjectset-serviceaccount-use";
+const WAITS: &str = "is not in force: new installs wait (--account-policy)";
+
+/// Waits until the metric says whether a policy is in force.
+async fn is_enforced(controller: &Controller, policy: &str, wanted: bool) {
+    let line = format!(
+        "olm_account_policy_enforced{{policy=\"{policy}\"}} {}",
+        i32::from(wanted)
+    );
+    wait::until(&line, STEP, || async {
+        let metrics = controller.metrics().await;
+        let found = metrics.lines().any(|found| found == line);
+        let lines = metrics
+            .lines()
+            .filter(|line| line.contains("account_policy"));
+        found
+            .then_some(())
+            .ok_or_else(|| lines.collect::<Vec<_>>().join("\n"))
+    })
+    .await;
+}
+
+/// A way to take a policy out of force.
+struct Breach {
+    policy: &'static str,
+    kind: &'static str,
+    change: Option<Value>,
+}
+
+impl Breach {
+    fn make(&self, cluster: &Cluster) {
+        let plane = cluster.plane;
+        match &self.change {
+            Some(change) => {
+                let change = change.to_string();
+                plane.kubectl(&[
+                    "patch",
+                    self.kind,
+                    self.policy,
+                    "--type=merge",
+                    "-p",
+                    &change,
+                ])
+            }
+            None => plane.kubectl(&["delete", self.kind, self.policy]),
+        };
+    }
+
+    /// Applies the policies as they are shipped; what was changed goes first, because the API
+    /// server would keep what somebody else added to a list.
+    fn mend(&self, cluster: &Cluster) {
+        let plane = cluster.plane;
+        plane.kubectl(&["delete", self.kind, self.policy, "--ignore-not-found"]);
+        plane.apply_policies();
+    }
+}
+
+/// The ways of P49, each with what notices.
+fn breaches() -> [Breach; 4] {
+    let policy = "validatingadmissionpolicy";
+    let binding = "validatingadmissionpolicybinding";
+    [
+        (EXTENSIONS, policy, None),
+        (
+            EXTENSIONS,
+            binding,
+            Some(json!({"spec": {"validationActions": ["Warn"]}})),
+        ),
+        (
+            EXTENSIONS,
+            policy,
+            Some(json!({"spec": {"failurePolicy": "Ignore"}})),
+        ),
+        (SETS, binding, None),
+    ]
+    .map(|(policy, kind, change)| Breach {
+        policy,
+        kind,
+        change,
+    })
+}
+
+// P49
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_policies_nothing_new_is_installed_and_what_is_there_is_kept() {
+    let cluster = cluster::own().await;
+    let options = ControllerOptions {
+        args: [
+            "--webhook-certificates=self-signed",
+            "--account-policy=require",
+        ]
+        .map(str::to_owned)
+        .into(),
+        ..ControllerOptions::default()
+    };
+    let mut controller = Controller::start(cluster.plane, options);
+    is_enforced(&controller, EXTENSIONS, true).await;
+    is_enforced(&controller, SETS, true).await;
+    let bundles = [Bundle::new("1.0.0")];
+    let scene = Scene::set(cluster.clone(), "kept", &bundles, &chain(&["1.0.0"])).await;
+    let installed = scene.install(json!({})).await;
+    installed.installed("1.0.0").await;
+
+    for (index, breach) in breaches().iter().enumerate() {
+        breach.make(&cluster);
+        is_enforced(&controller, breach.policy, false).await;
+        let name = format!("p49-{index}");
+        let text = format!("admission policy \"{}\" {WAITS}", breach.policy);
+        let new = if breach.policy == EXTENSIONS {
+            let made = Made::new(
+                &cluster,
+                "clusterextension",
+                &extension(&name, "default", "none"),
+            );
+            let handle = Extension::named(&cluster.client, &name);
+            handle.shows("Progressing", "True", "Retrying", &text).await;
+            made
+        } else {
+            let set = object_set(&name, &recorded("default", "none"));
+            let made = Made::new(&cluster, "clusterobjectset", &set);
+            shows(&cluster, &name, &text).await;
+            made
+        };
+        is_repaired(&scene).await;
+        breach.mend(&cluster);
+        is_enforced(&controller, breach.policy, true).await;
+        // It goes on: now it is the account that is missing.
+        let missing = "service account \"none\" not found in namespace \"default\"";
+        if new.kind == "clusterextension" {
+            let handle = Extension::named(&cluster.client, &name);
+            let went_on = handle
+                .shows("Progressing", "True", "Retrying", missing)
+                .await;
+            assert!(condition(&went_on, "Progressing").is_some());
+        } else {
+            shows(&cluster, &name, missing).await;
+        }
+    }
+    installed.delete().await;
+    reserved_whatever_the_flags_say(&cluster, &mut controller).await;
+}
+
+/// Takes a declared object away and waits until it is back.
+async fn is_repaired(scene: &Scene) {
+    let name = scene.package.config_map();
+    let namespace = format!("--namespace={}", scene.name);
+    let plane = scene.cluster.plane;
+    plane.kubectl(&["delete", "configmap", &name, &namespace]);
+    wait::until("what is installed is repaired", STEP, || async {
+        scene.get("configmap", &name).map(drop).ok_or("not yet")
+    })
+    .await;
+}
+
+/// Waits until a revision waits for this reason.
+async fn shows(cluster: &Cluster, name: &str, text: &str) {
+    let path = "jsonpath={.status.conditions[?(@.type=='Progressing')].message}";
+    wait::until(text, STEP, || async {
+        let found = cluster
+            .plane
+            .kubectl(&["get", "clusterobjectset", name, "-o", path]);
+        found.contains(text).then_some(()).ok_or(found)
+    })
+    .await;
+}
+
+/// P50: with every flag open, the controller's own account is still refused, and no other is.
+async fn reserved_whatever_the_flags_say(cluster: &Cluster, controller: &mut Controller) {
+    controller.kill();
+    controller.set_args(&[
+        "--account-policy=off",
+        "--forbidden-service-accounts=",
+        &format!("--default-service-account={SYSTEM_NAMESPACE}/{CONTROLLER_ACCOUNT}"),
+    ]);
+    controller.restart(cluster.plane);
+    let own = extension("p50-open", SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT);
+    let mut nameless = extension("p50-nameless", "default", "none");
+    nameless["spec"]["serviceAccount"] = json!(null);
+    for object in [own, nameless] {
+        let made = Made::new(cluster, "clusterextension", &object);
+        let handle = Extension::named(&cluster.client, &made.name);
+        let text = "is reserved: it is the controller's own";
+        handle
+            .shows("Progressing", "False", "InvalidConfiguration", text)
+            .await;
+        handle.delete().await;
+    }
+    let other = extension("p50-other", "kube-system", "no-such");
+    let made = Made::new(cluster, "clusterextension", &other);
+    let handle = Extension::named(&cluster.client, &made.name);
+    let text = "service account \"no-such\" not found in namespace \"kube-system\"";
+    handle.shows("Progressing", "True", "Retrying", text).await;
+    handle.delete().await;
+}

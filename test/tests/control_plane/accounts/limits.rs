@@ -1,0 +1,143 @@
+//! The expressions of the policies: what they may cost, and that they fit the kinds.
+
+use olm_test::cluster;
+use olm_test::wait;
+use serde_json::{Map, Value, json};
+
+use super::{Made, Person, STEP, assert_refused, extension, object_set, recorded, refusal};
+
+/// What an object may hold in annotations, keys and values together, is 256 KiB.
+const ANNOTATIONS: usize = 250_000;
+const POLICY: &str = "policy.olm.operatorframework.io";
+
+/// 1 MB of configuration, in large and in small pieces.
+fn inline() -> Value {
+    let mut inline: Map<String, Value> = (0..10_000)
+        .map(|index| {
+            (
+                format!("key-{index}"),
+                json!({"a": [index, "b", {"c": index}]}),
+            )
+        })
+        .collect();
+    inline.insert("large".to_owned(), json!("~".repeat(600_000)));
+    Value::Object(inline)
+}
+
+/// Annotations of this prefix, as many as there is room for when each value has `size` bytes.
+fn annotations(prefix: &str, size: usize) -> Value {
+    let key = |index: usize| format!("{prefix}/k{index}");
+    let each = key(99_999).len() + size;
+    let all = (0..ANNOTATIONS / each).map(|index| (key(index), json!("x".repeat(size))));
+    Value::Object(all.collect())
+}
+
+// P47: a label takes no right, so that everything else has to be compared to admit it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_extension_can_be_compared() {
+    let tenant = Person::installer("p47").await;
+    for (case, notes) in [
+        ("p47-others", annotations("example.com", 100)),
+        ("p47-many", annotations(POLICY, 1)),
+        ("p47-large", annotations(POLICY, 200_000)),
+    ] {
+        let mut wanted = extension(case, "boss", "boss");
+        wanted["spec"]["config"] = json!({"configType": "Inline", "inline": inline()});
+        wanted["metadata"]["annotations"] = notes;
+        assert_refused(&tenant.asks(&wanted), &refusal("p47"));
+        let made = Made::new(&tenant.cluster, "clusterextension", &wanted);
+        let merges = |change: Value| tenant.merges("clusterextension", &made.name, &change);
+        let answer = merges(json!({"metadata": {"labels": {"a": "b"}}}));
+        assert!(answer.is_ok(), "{case}: {answer:?}");
+        let changed = merges(json!({"spec": {"config": {"inline": {"key-9999": "other"}}}}));
+        assert_refused(&changed, &refusal("p47"));
+        let note = format!("{POLICY}/k0");
+        let changed = merges(json!({"metadata": {"annotations": {note: "other"}}}));
+        assert_refused(&changed, &refusal("p47"));
+    }
+}
+
+// P47
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_revision_can_be_compared() {
+    let cluster = cluster::shared().await;
+    let mut wanted = object_set("p47-set", &recorded("boss", "boss"));
+    let objects: Vec<Value> = (0..50)
+        .map(|index| {
+            json!({"object": {"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": format!("p47-{index}"), "namespace": "default"},
+                "data": {"large": "~".repeat(20_000)}}})
+        })
+        .collect();
+    wanted["spec"]["phases"] = json!([{"name": "one", "objects": objects}]);
+    let notes = wanted["metadata"]["annotations"].as_object_mut();
+    let Value::Object(many) = annotations(POLICY, 1) else {
+        panic!("annotations are a map")
+    };
+    notes.expect("a map").extend(many);
+    let made = Made::new(&cluster, "clusterobjectset", &wanted);
+    let tenant = Person::with_role("p47-set", "system:controller:generic-garbage-collector").await;
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    wait::until("compared and found the same", STEP, || async {
+        tenant.merges("clusterobjectset", &made.name, &label)
+    })
+    .await;
+    let archive = json!({"spec": {"lifecycleState": "Archived"}});
+    let archived = tenant.merges("clusterobjectset", &made.name, &archive);
+    assert_refused(&archived, &refusal("p47-set"));
+}
+
+/// Returns what the API server's type checker found in a policy, once it has looked.
+async fn findings(name: &str) -> Value {
+    let plane = cluster::shared().await.plane;
+    wait::until(&format!("{name} is checked"), STEP, || async {
+        let text = plane.kubectl(&["get", "validatingadmissionpolicy", name, "-o", "json"]);
+        let policy: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
+        let status = policy["status"].clone();
+        if status["observedGeneration"] == policy["metadata"]["generation"] {
+            Ok(status["typeChecking"]["expressionWarnings"].clone())
+        } else {
+            Err(status)
+        }
+    })
+    .await
+}
+
+// P48: a policy is checked once, when its kind may not be known yet. So copies are, and only once
+// a copy with a field that does not exist was found out.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_expressions_fit_the_kinds() {
+    let plane = cluster::shared().await.plane;
+    let copy = |original: &str, name: &str, wrong: bool| {
+        let text = plane.kubectl(&["get", "validatingadmissionpolicy", original, "-o", "json"]);
+        let mut policy: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
+        policy["metadata"] = json!({"name": name});
+        policy["status"] = json!(null);
+        if wrong {
+            let validations = policy["spec"]["validations"].as_array_mut();
+            let wrong = json!({"expression": "object.spec.nonsense == 1"});
+            validations.expect("a list").push(wrong);
+        }
+        plane.kubectl_with_input(&["create", "-f", "-"], &policy.to_string());
+    };
+    for policy in [
+        "clusterextension-serviceaccount-use",
+        "clusterobjectset-serviceaccount-use",
+        "clusterextension-approve",
+    ] {
+        let attempt = std::sync::atomic::AtomicU32::new(0);
+        wait::until("what is wrong is found", STEP, || async {
+            let number = attempt.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let name = format!("p48-wrong-{number}-{policy}");
+            copy(policy, &name, true);
+            let found = findings(&name).await.to_string();
+            plane.kubectl(&["delete", "validatingadmissionpolicy", &name]);
+            found.contains("nonsense").then_some(()).ok_or(found)
+        })
+        .await;
+        let name = format!("p48-{policy}");
+        copy(policy, &name, false);
+        assert_eq!(findings(&name).await, Value::Null, "{policy}");
+        plane.kubectl(&["delete", "validatingadmissionpolicy", &name]);
+    }
+}

@@ -1,0 +1,81 @@
+//! Which manifests ask who names an account.
+
+use olm_test::{cluster, paths};
+use serde_json::Value;
+
+const POLICIES: [&str; 3] = [
+    "clusterextension-approve",
+    "clusterextension-serviceaccount-use",
+    "clusterobjectset-serviceaccount-use",
+];
+const DEFAULT_ACCOUNT: &str = "clusterextension-default-account";
+
+/// Returns the objects of a rendered folder.
+async fn rendered(folder: &str) -> Vec<Value> {
+    let plane = cluster::shared().await.plane;
+    let text = plane.kubectl(&["kustomize", folder]);
+    olm_core::yaml::to_json(&text).expect("kustomize prints YAML")
+}
+
+/// Returns the names of the policies that are bound to deny, sorted.
+fn bound(objects: &[Value]) -> Vec<&str> {
+    let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+    let mut names: Vec<&str> = of("ValidatingAdmissionPolicy")
+        .filter(|policy| policy["spec"]["failurePolicy"] == "Fail")
+        .filter_map(|policy| policy["metadata"]["name"].as_str())
+        .filter(|name| {
+            of("ValidatingAdmissionPolicyBinding").any(|binding| {
+                binding["spec"]["policyName"] == *name
+                    && binding["spec"]["validationActions"][0] == "Deny"
+            })
+        })
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// Returns the arguments of the extension half.
+fn arguments(objects: &[Value]) -> Vec<&str> {
+    let deployment = objects.iter().find(|object| {
+        object["kind"] == "Deployment"
+            && object["metadata"]["name"] == "operator-controller-controller-manager"
+    });
+    let container = &deployment.expect("a Deployment")["spec"]["template"]["spec"]["containers"][0];
+    let args = container["args"].as_array().expect("arguments");
+    args.iter().filter_map(Value::as_str).collect()
+}
+
+// deploying.md 6.1, 6.2
+#[tokio::test(flavor = "multi_thread")]
+async fn every_overlay_but_upstreams_asks_who_names_an_account() {
+    let config = paths::repository().join("config");
+    for (overlay, policies, flag) in [
+        ("default", &POLICIES[..], "--account-policy=require"),
+        ("openshift", &POLICIES, "--account-policy=require"),
+        ("upstream-compatible", &[], "--account-policy=off"),
+    ] {
+        let objects = rendered(&config.join(overlay).to_string_lossy()).await;
+        assert_eq!(bound(&objects), policies, "{overlay}");
+        assert!(arguments(&objects).contains(&flag), "{overlay}");
+    }
+}
+
+// deploying.md 6.3
+#[tokio::test(flavor = "multi_thread")]
+async fn the_component_with_the_default_account_asks_who_uses_it() {
+    // Kustomize takes relative paths only, so that the folder has to stand in the checkout.
+    let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
+    let up = "../../config";
+    let text =
+        format!("resources: [{up}/default]\ncomponents: [{up}/components/default-account]\n");
+    std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
+    let objects = rendered(&folder.path().to_string_lossy()).await;
+    assert!(bound(&objects).contains(&DEFAULT_ACCOUNT));
+    let flag = "--default-service-account=olmv1-system/olm-default-installer";
+    assert!(arguments(&objects).contains(&flag));
+    let accounts = objects
+        .iter()
+        .filter(|object| object["kind"] == "ServiceAccount");
+    let mut names = accounts.map(|account| &account["metadata"]["name"]);
+    assert!(names.any(|name| name == "olm-default-installer"));
+}

@@ -1,0 +1,210 @@
+//! What people may do to an extension that names an account.
+
+use serde_json::json;
+
+use super::{Made, Person, assert_refused, extension, refusal};
+
+const CE: &str = "clusterextension";
+const ACCEPT: &str = "policy.olm.operatorframework.io/accept-image";
+const APPROVE: &str = "policy.olm.operatorframework.io/approve";
+
+// P43, findings 1
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_has_an_account_act_that_they_may_not_use() {
+    let tenant = Person::installer("p43").await;
+    let wanted = extension("p43", "boss", "boss");
+    let create = tenant.tries(&["create", "-f", "-"], &wanted.to_string());
+    assert_refused(
+        &create,
+        "user \"p43\" may not use service account \"boss/boss\": grant verb \"use\" on \
+         serviceaccounts",
+    );
+    let made = Made::new(&tenant.cluster, CE, &wanted);
+    let refused = |change| {
+        assert_refused(&tenant.merges(CE, &made.name, &change), &refusal("p43"));
+    };
+    refused(json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}}));
+    refused(json!({"spec": {"config": {"configType": "Inline", "inline": {"a": "b"}}}}));
+    refused(json!({"metadata": {"annotations": {ACCEPT: "sha256:a"}}}));
+    // Taking the name off would take the next question off as well.
+    refused(json!({"spec": {"serviceAccount": null}}));
+    refused(json!({"spec": null}));
+    assert_refused(
+        &tenant.tries(&["delete", CE, &made.name], ""),
+        &refusal("p43"),
+    );
+    assert_refused(
+        &tenant.tries(&["delete", CE, &made.name, "--cascade=orphan"], ""),
+        &refusal("p43"),
+    );
+    for harmless in [
+        json!({"metadata": {"labels": {"a": "b"}}}),
+        json!({"metadata": {"annotations": {"example.com/a": "b"}}}),
+    ] {
+        let answer = tenant.merges(CE, &made.name, &harmless);
+        assert!(answer.is_ok(), "{harmless}: {answer:?}");
+    }
+}
+
+// P43: a policy annotation that is there may be neither changed nor removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_changes_or_removes_the_policy_of_an_extension_that_is_not_theirs() {
+    let tenant = Person::installer("p43-notes").await;
+    let mut wanted = extension("p43-notes", "boss", "boss");
+    wanted["metadata"]["annotations"] = json!({ACCEPT: "sha256:a"});
+    let made = Made::new(&tenant.cluster, CE, &wanted);
+    for value in [json!("sha256:b"), json!(null)] {
+        let change = json!({"metadata": {"annotations": {ACCEPT: value}}});
+        assert_refused(
+            &tenant.merges(CE, &made.name, &change),
+            &refusal("p43-notes"),
+        );
+    }
+}
+
+// P44
+#[tokio::test(flavor = "multi_thread")]
+async fn the_right_to_use_an_account_counts_where_it_was_given() {
+    let one = Person::installer("p44-one").await;
+    let accounts = ("", "serviceaccounts");
+    one.grant("use", accounts, Some("mine"), Some("default"));
+    one.is_admitted("use by name", extension("p44", "default", "mine"))
+        .await;
+    assert_refused(
+        &one.asks(&extension("p44", "default", "other")),
+        &refusal("p44-one"),
+    );
+    assert_refused(
+        &one.asks(&extension("p44", "boss", "mine")),
+        &refusal("p44-one"),
+    );
+
+    let editor = Person::installer("p44-editor").await;
+    editor.bind("edit", Some("default"));
+    editor
+        .is_admitted(
+            "edit in the namespace",
+            extension("p44", "default", "other"),
+        )
+        .await;
+    assert_refused(
+        &editor.asks(&extension("p44", "boss", "mine")),
+        &refusal("p44-editor"),
+    );
+
+    let admin = Person::with_role("p44-admin", "cluster-admin").await;
+    admin
+        .is_admitted("a cluster administrator", extension("p44", "boss", "boss"))
+        .await;
+    let made = Made::new(&admin.cluster, CE, &extension("p44-admin", "boss", "boss"));
+    let change = json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}});
+    admin
+        .merges(CE, &made.name, &change)
+        .expect("a cluster administrator changes what there is");
+}
+
+// P44: what the right is for.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_use_the_account_changes_and_deletes_the_extension() {
+    let owner = Person::installer("p44-owner").await;
+    owner.grant(
+        "use",
+        ("", "serviceaccounts"),
+        Some("mine"),
+        Some("default"),
+    );
+    let wanted = extension("p44-owner", "default", "mine");
+    owner.is_admitted("use by name", wanted.clone()).await;
+    owner
+        .tries(&["create", "-f", "-"], &wanted.to_string())
+        .expect("the owner creates it");
+    for change in [
+        json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}}),
+        json!({"metadata": {"annotations": {ACCEPT: "sha256:a"}}}),
+    ] {
+        let answer = owner.merges(CE, "p44-owner", &change);
+        assert!(answer.is_ok(), "{change}: {answer:?}");
+    }
+    owner
+        .tries(&["delete", CE, "p44-owner", "--wait=false"], "")
+        .expect("the owner deletes it");
+}
+
+// P51
+#[tokio::test(flavor = "multi_thread")]
+async fn who_approves_and_who_uses_the_account_may_be_two() {
+    let approver = Person::installer("p51-approver").await;
+    let extensions = ("olm.operatorframework.io", "clusterextensions");
+    approver.grant("approve", extensions, Some("p51"), None);
+    let user = Person::installer("p51-user").await;
+    user.grant(
+        "use",
+        ("", "serviceaccounts"),
+        Some("mine"),
+        Some("default"),
+    );
+    let wanted = extension("p51", "default", "mine");
+    user.is_admitted("use by name", wanted.clone()).await;
+    let made = Made::new(&user.cluster, CE, &wanted);
+    let approve = json!({"metadata": {"annotations": {APPROVE: "1.0.0"}}});
+    let denied = "may not approve versions of ClusterExtension \"p51\": grant verb \"approve\"";
+    assert_refused(&user.merges(CE, &made.name, &approve), denied);
+    let mut approved = extension("p51-new", "default", "mine");
+    approved["metadata"]["annotations"] = json!({APPROVE: "1.0.0"});
+    assert_refused(&user.asks(&approved), "may not approve");
+    olm_test::wait::until("the approver may approve", super::STEP, || async {
+        approver.merges(CE, &made.name, &approve)
+    })
+    .await;
+    let other = json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}});
+    assert_refused(
+        &approver.merges(CE, &made.name, &other),
+        &refusal("p51-approver"),
+    );
+    let withdrawn = json!({"metadata": {"annotations": {APPROVE: null}}});
+    assert_refused(&user.merges(CE, &made.name, &withdrawn), "may not approve");
+}
+
+// P52
+#[tokio::test(flavor = "multi_thread")]
+async fn the_default_account_is_used_by_those_who_may() {
+    let tenant = Person::installer("p52").await;
+    let accounts = ("", "serviceaccounts");
+    tenant.grant("use", accounts, Some("mine"), Some("default"));
+    let named = extension("p52", "default", "mine");
+    let mut nameless = extension("p52-nameless", "default", "mine");
+    nameless["spec"]["serviceAccount"] = json!(null);
+    tenant
+        .is_admitted(
+            "without default account, nothing installs it",
+            nameless.clone(),
+        )
+        .await;
+    let policy =
+        olm_test::paths::repository().join("config/components/default-account/policy.yaml");
+    let policy = policy.to_string_lossy();
+    let plane = tenant.cluster.plane;
+    plane.kubectl(&["apply", "--server-side", "-f", &policy]);
+    tenant.is_refused("created so", nameless.clone()).await;
+    let made = Made::new(&tenant.cluster, CE, &named);
+    let cleared = json!({"spec": {"serviceAccount": null}});
+    let text = "may not use the default service account \"olmv1-system/olm-default-installer\"";
+    assert_refused(&tenant.merges(CE, &made.name, &cleared), text);
+    let change = json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}});
+    tenant
+        .merges(CE, &made.name, &change)
+        .expect("an extension that names an account is no business of this policy");
+    let other = Made::new(&tenant.cluster, CE, &nameless);
+    assert_refused(&tenant.merges(CE, &other.name, &change), text);
+    assert_refused(&tenant.tries(&["delete", CE, &other.name], ""), text);
+    tenant.grant(
+        "use",
+        accounts,
+        Some("olm-default-installer"),
+        Some("olmv1-system"),
+    );
+    let mut third = nameless.clone();
+    third["metadata"]["name"] = json!("p52-third");
+    tenant.is_admitted("with the right on it", third).await;
+    plane.kubectl(&["delete", "-f", &policy]);
+}

@@ -1,0 +1,79 @@
+//! Accounts that nothing is installed with, although an administrator named them.
+
+use olm_test::cluster::{self, CONTROLLER_ACCOUNT, Cluster, SYSTEM_NAMESPACE};
+use olm_test::extension::Extension;
+use olm_test::wait;
+use serde_json::Value;
+
+use super::{Made, STEP, extension, object_set, recorded};
+
+/// Waits until a revision says that its account is reserved.
+pub(super) async fn refuses_revision(cluster: &Cluster, name: &str, text: &str) {
+    wait::until(&format!("{name} is refused"), STEP, || async {
+        let args = ["get", "clusterobjectset", name, "-o", "json"];
+        let set: Value = serde_json::from_str(&cluster.plane.kubectl(&args)).expect("JSON");
+        let conditions = set["status"]["conditions"].as_array().cloned();
+        let conditions = conditions.unwrap_or_default();
+        let refused = conditions.iter().any(|condition| {
+            condition["type"] == "Progressing"
+                && condition["status"] == "False"
+                && condition["reason"] == "InvalidConfiguration"
+                && condition["message"] == text
+        });
+        refused.then_some(()).ok_or(conditions)
+    })
+    .await;
+}
+
+// P50
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_installed_with_a_reserved_account() {
+    let cluster = cluster::with_controller().await;
+    for (name, namespace, account, text) in [
+        (
+            "p50-own",
+            SYSTEM_NAMESPACE,
+            CONTROLLER_ACCOUNT,
+            "service account \"olmv1-system/operator-controller-controller-manager\" is reserved: \
+             it is the controller's own",
+        ),
+        (
+            "p50-system",
+            SYSTEM_NAMESPACE,
+            "default",
+            "service account \"olmv1-system/default\" is reserved (--forbidden-service-accounts)",
+        ),
+        (
+            "p50-kube",
+            "kube-system",
+            "generic-garbage-collector",
+            "service account \"kube-system/generic-garbage-collector\" is reserved \
+             (--forbidden-service-accounts)",
+        ),
+    ] {
+        let made = Made::new(
+            &cluster,
+            "clusterextension",
+            &extension(name, namespace, account),
+        );
+        let handle = Extension::named(&cluster.client, &made.name);
+        handle
+            .shows("Progressing", "False", "InvalidConfiguration", text)
+            .await;
+        assert!(handle.revisions().await.is_empty(), "{name} has a revision");
+        handle.delete().await;
+
+        let set = object_set(name, &recorded(namespace, account));
+        let made = Made::new(&cluster, "clusterobjectset", &set);
+        refuses_revision(&cluster, &made.name, text).await;
+        let applied = [
+            "get",
+            "configmap",
+            name,
+            "-n",
+            "default",
+            "--ignore-not-found",
+        ];
+        assert_eq!(cluster.plane.kubectl(&applied), "", "{name} was applied");
+    }
+}

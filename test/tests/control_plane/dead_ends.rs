@@ -1,0 +1,321 @@
+//! No state is a dead end: what is deleted by hand comes back, `Installed` tells the truth through
+//! every upgrade, and what others write on revisions is theirs.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::api::Api;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use olm_api::ClusterExtension;
+use olm_test::cluster;
+use olm_test::extension::{Extension, condition, installed_version, is};
+use olm_test::package::{Bundle, Entry, chain};
+use olm_test::scene::Scene;
+use olm_test::wait;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+const STEP: Duration = Duration::from_secs(60);
+
+async fn stage(suffix: &str, bundles: &[Bundle], entries: &[Entry]) -> Scene {
+    Scene::set(cluster::with_controller().await, suffix, bundles, entries).await
+}
+
+/// Names of what still carries the label of the extension, of the kinds its bundle has.
+fn left_over(scene: &Scene) -> Vec<String> {
+    let kinds = "customresourcedefinitions,clusterroles,clusterrolebindings,deployments,\
+                 configmaps,serviceaccounts";
+    let label = format!("olm.operatorframework.io/owner-name={}", scene.name);
+    let args = ["get", kinds, "-A", "-l", &label, "-o", "name"];
+    let names = scene.cluster.plane.kubectl(&args);
+    names.lines().map(str::to_owned).collect()
+}
+
+async fn nothing_is_left(scene: &Scene) {
+    wait::until("nothing is left", STEP, || async {
+        let left = left_over(scene);
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    })
+    .await;
+}
+
+fn delete_revision(scene: &Scene, number: i64) {
+    let name = format!("{}-{number}", scene.name);
+    let args = ["delete", "clusterobjectset", &name, "--wait=false"];
+    scene.cluster.plane.kubectl(&args);
+}
+
+fn make_instance(scene: &Scene) {
+    let group = format!("{}.example.com", scene.package.suffix);
+    let instance = json!({"apiVersion": format!("{group}/v1"), "kind": "Buoy",
+        "metadata": {"name": "one", "namespace": scene.name}});
+    let args = ["apply", "--server-side", "-f", "-"];
+    scene
+        .cluster
+        .plane
+        .kubectl_with_input(&args, &instance.to_string());
+}
+
+fn instance_uid(scene: &Scene) -> Option<String> {
+    let found = scene.get(&scene.package.crd(), "one")?;
+    found["metadata"]["uid"].as_str().map(str::to_owned)
+}
+
+// findings 5
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolling_revision_deleted_by_hand_leads_back_and_leaves_nothing() {
+    let bundles = [
+        Bundle::new("1.0.0"),
+        Bundle::new("1.1.0").broken(),
+        Bundle::new("1.2.0"),
+    ];
+    let scene = stage(
+        "handrolling",
+        &bundles,
+        &chain(&["1.0.0", "1.1.0", "1.2.0"]),
+    )
+    .await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    make_instance(&scene);
+    let uid = instance_uid(&scene);
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
+    let wanted = scene.package.deployment();
+    wait::until("the broken version is applied", STEP, || async {
+        let found = scene.get("deployment", &wanted).unwrap_or_default();
+        match found["metadata"]["annotations"]["olm.operatorframework.io/revision"].as_str() {
+            Some("2") => Ok(()),
+            other => Err(other.map(str::to_owned)),
+        }
+    })
+    .await;
+    // The catalog no longer offers what is broken; the way out is to delete its revision.
+    let any = json!({"version": "1.2.0", "upgradeConstraintPolicy": "SelfCertified"});
+    extension.patch_catalog(any).await;
+    delete_revision(&scene, 2);
+    extension.installed("1.2.0").await;
+    assert_eq!(instance_uid(&scene), uid, "the instance is the same");
+    extension.delete().await;
+    nothing_is_left(&scene).await;
+}
+
+// findings 5: nothing follows at once
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_deleted_revision_took_over_goes_back_to_the_installed_one() {
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
+    let scene = stage("handback", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
+    extension
+        .shows("Progressing", "True", "RollingOut", "1.1.0")
+        .await;
+    extension.patch_catalog(json!({"version": "1.0.0"})).await;
+    delete_revision(&scene, 2);
+    let settled = extension.installed("1.0.0").await;
+    assert!(is(&settled, "Available", "True", "ProbesSucceeded"));
+    extension.delete().await;
+    nothing_is_left(&scene).await;
+}
+
+// ours: applying.md 7.2 lets go at once, and the garbage collector takes every instance
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installed_revision_deleted_by_hand_keeps_what_it_installed() {
+    let bundles = [Bundle::new("1.0.0")];
+    let scene = stage("handinstalled", &bundles, &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    make_instance(&scene);
+    let uid = instance_uid(&scene);
+    let life = Life::watch(&extension, &scene).await;
+    delete_revision(&scene, 1);
+    wait::until("another revision follows", STEP, || async {
+        let revisions = extension.revisions().await;
+        let numbers: Vec<i64> = revisions.iter().map(|one| one.spec.revision).collect();
+        if numbers == [2] { Ok(()) } else { Err(numbers) }
+    })
+    .await;
+    extension.installed("1.0.0").await;
+    assert_eq!(instance_uid(&scene), uid, "the instance is the same");
+    life.never_faltered();
+    extension.delete().await;
+    nothing_is_left(&scene).await;
+}
+
+/// Everything that `Installed` and `status.install` of one extension have said.
+struct Life {
+    seen: mpsc::UnboundedReceiver<(String, Option<String>)>,
+}
+
+impl Life {
+    async fn watch(extension: &Extension, scene: &Scene) -> Self {
+        let (told, seen) = mpsc::unbounded_channel();
+        let api = Api::<ClusterExtension>::all(scene.cluster.client.clone());
+        let config =
+            watcher::Config::default().fields(&format!("metadata.name={}", extension.name));
+        let mut events = watcher(api, config)
+            .default_backoff()
+            .touched_objects()
+            .boxed();
+        let first = events.next().await;
+        assert!(first.is_some(), "the watch has begun");
+        tokio::spawn(async move {
+            while let Some(event) = events.next().await {
+                let Ok(extension) = event else { continue };
+                let installed = condition(&extension, "Installed");
+                let status = installed.map(|found| found.status.clone());
+                let version = installed_version(&extension).map(str::to_owned);
+                if told.send((status.unwrap_or_default(), version)).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { seen }
+    }
+
+    /// Fails if there was a moment without something installed.
+    fn never_faltered(mut self) {
+        let mut count = 0;
+        while let Ok((status, version)) = self.seen.try_recv() {
+            count += 1;
+            assert!(
+                status == "True" && version.is_some(),
+                "Installed was {status:?} with version {version:?}"
+            );
+        }
+        assert!(count > 0, "the watch saw nothing");
+    }
+}
+
+// findings 12
+#[tokio::test(flavor = "multi_thread")]
+async fn installed_never_falters_through_ten_upgrades() {
+    let versions: Vec<String> = (0..=10).map(|minor| format!("1.{minor}.0")).collect();
+    let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+    let bundles: Vec<Bundle> = versions
+        .iter()
+        .map(|version| Bundle::new(version))
+        .collect();
+    let scene = stage("tenupgrades", &bundles, &chain(&versions)).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    let life = Life::watch(&extension, &scene).await;
+    for version in &versions[1..] {
+        extension.patch_catalog(json!({"version": version})).await;
+        extension.installed(version).await;
+    }
+    life.never_faltered();
+    extension.delete().await;
+}
+
+// findings 21: what a user puts on a revision is the user's
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_paused_by_hand_stays_paused() {
+    let paused = "policy.olm.operatorframework.io/paused";
+    let scene = stage("handpaused", &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    let revision = format!("{}-1", scene.name);
+    let plane = scene.cluster.plane;
+    plane.kubectl(&[
+        "annotate",
+        "clusterobjectset",
+        &revision,
+        &format!("{paused}=true"),
+    ]);
+    // Two passes over the extension: a change of its annotations makes one each.
+    for value in ["false", ""] {
+        scene.annotate(paused, value);
+        let generation = extension.get().await.metadata.generation;
+        extension
+            .eventually("a pass", STEP, |extension| {
+                condition(extension, "Progressing")
+                    .is_some_and(|found| found.observed_generation == generation)
+            })
+            .await;
+    }
+    plane.kubectl(&[
+        "delete",
+        "configmap",
+        &scene.package.config_map(),
+        "-n",
+        &scene.name,
+    ]);
+    let set = scene.get("clusterobjectset", &revision).unwrap_or_default();
+    assert_eq!(set["metadata"]["annotations"][paused], "true");
+    plane.kubectl(&[
+        "annotate",
+        "clusterobjectset",
+        &revision,
+        &format!("{paused}-"),
+    ]);
+    wait::until("it is repaired when it goes on", STEP, || async {
+        scene
+            .get("configmap", &scene.package.config_map())
+            .ok_or(())
+    })
+    .await;
+    extension.delete().await;
+}
+
+// findings 21: a label makes no revision of somebody's extension
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing() {
+    let scene = stage("handmade", &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    let before = scene
+        .get("configmap", &scene.package.config_map())
+        .unwrap_or_default();
+    let content = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": scene.package.config_map(), "namespace": scene.name},
+        "data": {"depth": "taken"}});
+    let name = format!("{}-99", scene.name);
+    let set = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {"name": name,
+            "labels": {"olm.operatorframework.io/owner-name": scene.name,
+                "olm.operatorframework.io/owner-kind": "ClusterExtension"}},
+        "spec": {"lifecycleState": "Active", "revision": 99, "collisionProtection": "Prevent",
+            "phases": [{"name": "one", "objects": [{"object": content}]}]}});
+    let plane = scene.cluster.plane;
+    plane.kubectl_with_input(&["create", "-f", "-"], &set.to_string());
+    // It acts as nobody: the account of the extension is not its own.
+    wait::until("the set is refused", STEP, || async {
+        let set = scene.get("clusterobjectset", &name).unwrap_or_default();
+        let text = set["status"].to_string();
+        if text.contains("missing required annotations") {
+            Ok(())
+        } else {
+            Err(text)
+        }
+    })
+    .await;
+    // With the account it has the rights, and still no claim.
+    for (key, value) in [("name", "installer"), ("namespace", scene.name.as_str())] {
+        let note = format!("olm.operatorframework.io/service-account-{key}={value}");
+        plane.kubectl(&["annotate", "clusterobjectset", &name, &note]);
+    }
+    wait::until("it collides", STEP, || async {
+        let set = scene.get("clusterobjectset", &name).unwrap_or_default();
+        let text = set["status"].to_string();
+        if text.contains("revision object collisions") {
+            Ok(())
+        } else {
+            Err(text)
+        }
+    })
+    .await;
+    let after = scene
+        .get("configmap", &scene.package.config_map())
+        .unwrap_or_default();
+    let owners = |object: &Value| object["metadata"]["ownerReferences"].clone();
+    assert_eq!(owners(&after), owners(&before));
+    assert_eq!(after["data"], before["data"]);
+    let revisions = extension.revisions().await;
+    assert_eq!(
+        revisions[0].spec.lifecycle_state,
+        olm_api::LifecycleState::Active
+    );
+    plane.kubectl(&["delete", "clusterobjectset", &name]);
+    extension.delete().await;
+}

@@ -1,0 +1,469 @@
+//! Leader election: of several controllers one acts, upstream's included. client-go's own elector
+//! (`local-cluster elect`) stands on the other side.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use olm_test::cluster::{
+    self, CONTROLLER_ACCOUNT, Cluster, ControlPlane, Controller, SYSTEM_NAMESPACE,
+};
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use olm_test::{audit, paths, wait};
+use serde_json::{Value, json};
+
+use crate::flags::{clear_leases, start};
+
+const EXTENSIONS: &str = "9c4404e7.operatorframework.io";
+const CATALOGS: &str = "catalogd-operator-lock";
+/// What a leader gives up before the next one may take over, on a busy machine.
+const SOON: Duration = Duration::from_secs(10);
+/// Longer than the time between two renewals.
+const RENEWAL: Duration = Duration::from_secs(40);
+
+/// client-go's elector as a process.
+struct Elector {
+    process: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Elector {
+    fn start(plane: &ControlPlane, namespace: &str, identity: &str, flags: &[&str]) -> Self {
+        let mut process = Command::new(paths::local_cluster())
+            .arg("elect")
+            .arg("--kubeconfig")
+            .arg(&plane.addresses.kubeconfig)
+            .args(["--namespace", namespace, "--name", EXTENSIONS])
+            .args(["--identity", identity])
+            .args(flags)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("local-cluster elect starts");
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let out = BufReader::new(process.stdout.take().expect("it is piped"));
+        let heard = Arc::clone(&lines);
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                heard.lock().expect("nobody panics").push(line);
+            }
+        });
+        Self { process, lines }
+    }
+
+    async fn says(&self, line: &str, within: Duration) {
+        wait::until(&format!("the elector says {line:?}"), within, || async {
+            let lines = self.lines.lock().expect("nobody panics").clone();
+            lines
+                .iter()
+                .any(|said| said == line)
+                .then_some(())
+                .ok_or(lines)
+        })
+        .await;
+    }
+
+    /// Stops it in good order, so that it releases what it holds.
+    fn stop(mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+
+    fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Elector {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Makes a namespace for Leases that the controller's account may write, and returns its name.
+fn place(plane: &ControlPlane, name: &str) -> String {
+    let namespace = format!("leases-{name}");
+    let account = format!("{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
+    let scope = format!("--namespace={namespace}");
+    plane.kubectl(&["create", "namespace", &namespace]);
+    plane.kubectl(&[
+        "create",
+        "role",
+        "leases",
+        "--verb=get,list,watch,create,update",
+        "--resource=leases",
+        &scope,
+    ]);
+    let account = format!("--serviceaccount={account}");
+    plane.kubectl(&[
+        "create",
+        "rolebinding",
+        "leases",
+        "--role=leases",
+        &account,
+        &scope,
+    ]);
+    namespace
+}
+
+/// Starts a controller whose only part is the gate, with its lease in `namespace`.
+async fn gate(plane: &'static ControlPlane, namespace: &str, name: &str) -> Controller {
+    let lease = format!("--extension-lease={namespace}/{EXTENSIONS}");
+    start(
+        plane,
+        name,
+        &["--components=gate", "--leader-elect", &lease],
+    )
+    .await
+}
+
+fn leases(cluster: &Cluster, namespace: &str) -> Api<Lease> {
+    Api::namespaced(cluster.client.clone(), namespace)
+}
+
+async fn spec(leases: &Api<Lease>, name: &str) -> Value {
+    let lease = leases.get(name).await.expect("the Lease can be read");
+    serde_json::to_value(lease.spec).expect("a Lease is JSON")
+}
+
+/// Waits until the holder of a Lease is what `is` says, and returns its spec.
+async fn held(leases: &Api<Lease>, name: &str, within: Duration, is: fn(&str) -> bool) -> Value {
+    wait::until(&format!("the holder of {name} changes"), within, || async {
+        let lease = leases.get(name).await.map_err(|error| error.to_string())?;
+        let spec = serde_json::to_value(lease.spec).unwrap_or_default();
+        let holder = spec["holderIdentity"].as_str().unwrap_or_default();
+        if is(holder) {
+            Ok(spec)
+        } else {
+            Err(spec.to_string())
+        }
+    })
+    .await
+}
+
+/// The controller's name for itself: the machine, and a UUID.
+fn is_ours(holder: &str) -> bool {
+    let uuid = holder.rsplit_once('_').map(|(_, uuid)| uuid);
+    uuid.is_some_and(|uuid| uuid.len() == 36)
+}
+
+async fn exited(controller: &mut Controller, within: Duration) -> i32 {
+    let deadline = Instant::now() + within;
+    loop {
+        if let Some(code) = controller.exit_code() {
+            return code;
+        }
+        assert!(Instant::now() < deadline, "{}", controller.last_words());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Changes a Lease as an administrator would.
+async fn edit(leases: &Api<Lease>, name: &str, spec: Value) {
+    let patch = Patch::Merge(json!({"spec": spec}));
+    let edited = leases.patch(name, &PatchParams::default(), &patch).await;
+    edited.expect("the Lease can be edited");
+}
+
+/// Returns a Lease without what differs between two equal histories: names, times (their form is
+/// checked), versions.
+async fn form(leases: &Api<Lease>, name: &str) -> Value {
+    let lease = leases.get(name).await.expect("the Lease can be read");
+    let mut spec = serde_json::to_value(&lease.spec).expect("a Lease is JSON");
+    let moment = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
+    let (acquired, renewed) = (moment("acquireTime"), moment("renewTime"));
+    for time in [&acquired, &renewed] {
+        let shape: String = time
+            .chars()
+            .map(|one| if one.is_ascii_digit() { '0' } else { one })
+            .collect();
+        assert_eq!(shape, "0000-00-00T00:00:00.000000Z");
+    }
+    spec["acquireTime"] = json!("a time");
+    spec["renewTime"] = json!(if renewed == acquired {
+        "the same"
+    } else {
+        "later"
+    });
+    let holder = spec["holderIdentity"].as_str().map(str::is_empty);
+    spec["holderIdentity"] = json!(holder.map(|nobody| if nobody { "" } else { "somebody" }));
+    let metadata = &lease.metadata;
+    let fields = metadata.managed_fields.iter().flatten();
+    let owned: Vec<_> = fields
+        .map(|entry| json!([entry.operation, entry.subresource, entry.fields_v1]))
+        .collect();
+    json!({
+        "spec": spec, "labels": metadata.labels, "annotations": metadata.annotations,
+        "finalizers": metadata.finalizers, "owners": metadata.owner_references, "fields": owned,
+    })
+}
+
+// deploying.md P25, P26 and P27: field for field as client-go, and in turn with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_passed_between_the_controller_and_client_go() {
+    let cluster = cluster::shared().await;
+    let plane = cluster.plane;
+    let (ours, theirs) = (place(plane, "ours"), place(plane, "theirs"));
+    let (our, their) = (leases(&cluster, &ours), leases(&cluster, &theirs));
+
+    // Created, and renewed.
+    let elector = Elector::start(plane, &theirs, "go", &["--retry=20s"]);
+    let controller = gate(plane, &ours, "passed").await;
+    let created = held(&our, EXTENSIONS, SOON, is_ours).await;
+    held(&their, EXTENSIONS, SOON, |holder| holder == "go").await;
+    assert_eq!(form(&our, EXTENSIONS).await, form(&their, EXTENSIONS).await);
+    let renewed = |leases: Api<Lease>| async move {
+        wait::until("the Lease is renewed", RENEWAL, || async {
+            let spec = spec(&leases, EXTENSIONS).await;
+            let renewed = spec["renewTime"] != spec["acquireTime"];
+            renewed.then_some(()).ok_or(spec)
+        })
+        .await;
+    };
+    renewed(our.clone()).await;
+    renewed(their.clone()).await;
+    assert_eq!(form(&our, EXTENSIONS).await, form(&their, EXTENSIONS).await);
+    assert_eq!(
+        spec(&our, EXTENSIONS).await["acquireTime"],
+        created["acquireTime"]
+    );
+
+    // Released.
+    let mut controller = controller;
+    controller.signal("TERM");
+    assert_eq!(exited(&mut controller, SOON).await, 0);
+    elector.stop();
+    assert_eq!(form(&our, EXTENSIONS).await, form(&their, EXTENSIONS).await);
+
+    // Taken by the other one.
+    let elector = Elector::start(
+        plane,
+        &ours,
+        "go",
+        &["--lease=6s", "--renew=4s", "--retry=1s"],
+    );
+    let mut second = gate(plane, &theirs, "taker").await;
+    elector.says("leading", SOON).await;
+    let taken = held(&our, EXTENSIONS, SOON, |holder| holder == "go").await;
+    assert_eq!(taken["leaseTransitions"], 1);
+    let taken = held(&their, EXTENSIONS, SOON, is_ours).await;
+    assert_eq!(taken["leaseTransitions"], 1);
+
+    // The controller waits for client-go's elector, and leads when that stops.
+    second.kill();
+    let waiting = gate(plane, &ours, "waiter").await;
+    wait::until("it waits", SOON, || async {
+        let log = waiting.log();
+        log.contains("the lease is held").then_some(()).ok_or(log)
+    })
+    .await;
+    assert_eq!(
+        (
+            waiting.health("healthz").await,
+            waiting.health("readyz").await
+        ),
+        (200, 200)
+    );
+    assert!(waiting.metrics().await.contains(&format!(
+        "leader_election_master_status{{name=\"{EXTENSIONS}\"}} 0"
+    )));
+    elector.stop();
+    let taken = held(&our, EXTENSIONS, Duration::from_secs(4), is_ours).await;
+    assert_eq!(taken["leaseTransitions"], 2);
+}
+
+// deploying.md P26: the holder's own duration counts, not that of the one who waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_holder_is_waited_for_as_long_as_its_record_says() {
+    let cluster = cluster::shared().await;
+    let plane = cluster.plane;
+    let namespace = place(plane, "killed");
+    let leases = leases(&cluster, &namespace);
+    let flags = ["--lease=12s", "--renew=8s", "--retry=2s"];
+    let mut elector = Elector::start(plane, &namespace, "go", &flags);
+    elector.says("leading", SOON).await;
+    let controller = gate(plane, &namespace, "heir").await;
+    wait::until("it waits", SOON, || async {
+        let log = controller.log();
+        log.contains("the lease is held").then_some(()).ok_or(log)
+    })
+    .await;
+    elector.kill();
+    let last = spec(&leases, EXTENSIONS).await;
+    let killed = Instant::now();
+    let taken = held(&leases, EXTENSIONS, Duration::from_secs(30), is_ours).await;
+    let waited = killed.elapsed();
+    assert!(
+        waited >= Duration::from_secs(9),
+        "taken after {waited:?}, held by {last}"
+    );
+    assert_eq!(taken["leaseTransitions"], 1);
+    assert_eq!(taken["leaseDurationSeconds"], 137);
+}
+
+// deploying.md P30
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_puts_a_deleted_lease_back_and_ends_when_its_name_is_gone() {
+    let cluster = cluster::shared().await;
+    let plane = cluster.plane;
+    let namespace = place(plane, "edited");
+    let leases = leases(&cluster, &namespace);
+    let mut leader = gate(plane, &namespace, "edited").await;
+    let before = held(&leases, EXTENSIONS, SOON, is_ours).await;
+    let _candidate = gate(plane, &namespace, "candidate").await;
+
+    leases
+        .delete(EXTENSIONS, &DeleteParams::default())
+        .await
+        .expect("it can be deleted");
+    let again = held(&leases, EXTENSIONS, SOON, is_ours).await;
+    assert_eq!(again["holderIdentity"], before["holderIdentity"]);
+    assert_eq!(again["acquireTime"], before["acquireTime"]);
+
+    edit(
+        &leases,
+        EXTENSIONS,
+        json!({"holderIdentity": "by hand", "leaseDurationSeconds": 2}),
+    )
+    .await;
+    assert_eq!(exited(&mut leader, SOON).await, 1);
+    assert!(
+        leader.log().contains("its holder is now \"by hand\""),
+        "{}",
+        leader.log()
+    );
+    let taken = held(&leases, EXTENSIONS, SOON, is_ours).await;
+    assert_ne!(taken["holderIdentity"], before["holderIdentity"]);
+}
+
+// deploying.md P31
+#[tokio::test(flavor = "multi_thread")]
+async fn each_half_leads_by_itself() {
+    let cluster = cluster::shared().await;
+    let plane = cluster.plane;
+    let namespace = place(plane, "halves");
+    let leases = leases(&cluster, &namespace);
+    let held_elsewhere = serde_json::from_value(json!({
+        "metadata": {"name": CATALOGS},
+        "spec": {"holderIdentity": "upstream", "leaseDurationSeconds": 3600},
+    }))
+    .expect("a Lease");
+    leases
+        .create(&PostParams::default(), &held_elsewhere)
+        .await
+        .expect("the Lease is made");
+    let args = [
+        "--components=catalogs,gate",
+        "--leader-elect",
+        &format!("--extension-lease={namespace}/{EXTENSIONS}"),
+        &format!("--catalog-lease={namespace}/{CATALOGS}"),
+    ];
+    let controller = start(plane, "one-half", &args).await;
+    held(&leases, EXTENSIONS, SOON, is_ours).await;
+    wait::until("the other half waits", SOON, || async {
+        let log = controller.log();
+        log.contains("the lease is held").then_some(()).ok_or(log)
+    })
+    .await;
+    assert_eq!(spec(&leases, CATALOGS).await["holderIdentity"], "upstream");
+    let metrics = controller.metrics().await;
+    for (name, leads) in [(EXTENSIONS, 1), (CATALOGS, 0)] {
+        let line = format!("leader_election_master_status{{name=\"{name}\"}} {leads}");
+        assert!(metrics.contains(&line), "{line} is not in\n{metrics}");
+    }
+
+    edit(&leases, CATALOGS, json!({"holderIdentity": ""})).await;
+    held(&leases, CATALOGS, SOON, is_ours).await;
+}
+
+// findings 6
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_controllers_one_acts_and_the_other_takes_over() {
+    let (cluster, _turn) = cluster::alone().await;
+    let plane = cluster.plane;
+    let leases = clear_leases(&cluster).await;
+    let elect = ["--leader-elect"];
+    let mut first = start(plane, "first", &elect).await;
+    held(&leases, CATALOGS, SOON, is_ours).await;
+    held(&leases, EXTENSIONS, SOON, is_ours).await;
+    let second = start(plane, "second", &elect).await;
+    let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
+    let mut scene = Scene::set(cluster, "led", &bundles, &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({"version": "1.x"})).await;
+    extension.installed("1.0.0").await;
+    assert!(first.log().contains("reconcile ending"));
+    assert!(
+        !second.log().contains("reconcile ending"),
+        "{}",
+        second.log()
+    );
+
+    first.kill();
+    let before = audit::writes(&plane.addresses.audit_log).len();
+    // The holder is dead: from now on its record counts for two seconds instead of 137.
+    for name in [CATALOGS, EXTENSIONS] {
+        assert!(is_ours(
+            spec(&leases, name).await["holderIdentity"]
+                .as_str()
+                .unwrap_or_default()
+        ));
+        edit(&leases, name, json!({"leaseDurationSeconds": 2})).await;
+    }
+    scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    extension.installed("1.1.0").await;
+    for name in [CATALOGS, EXTENSIONS] {
+        assert_eq!(spec(&leases, name).await["leaseTransitions"], 1);
+    }
+    // Nobody wrote anything of ours between the end of the first and the turn of the second.
+    let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
+    let writes = audit::writes(&plane.addresses.audit_log).split_off(before);
+    let ours: Vec<_> = writes.iter().filter(|write| write.user == user).collect();
+    assert_eq!(ours[0].resource, "leases", "{ours:#?}");
+    extension.delete().await;
+}
+
+// deploying.md P29: a process that was frozen for longer than its term writes nothing afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_was_frozen_writes_nothing_and_ends() {
+    let (cluster, _turn) = cluster::alone().await;
+    let plane = cluster.plane;
+    let namespace = place(plane, "frozen");
+    let leases = leases(&cluster, &namespace);
+    let lease = format!("--catalog-lease={namespace}/{CATALOGS}");
+    let args = ["--components=catalogs", "--leader-elect", &lease];
+    let mut controller = start(plane, "frozen", &args).await;
+    held(&leases, CATALOGS, SOON, is_ours).await;
+    controller.signal("STOP");
+    let frozen = Instant::now();
+    // Something that would be adopted and fetched at once.
+    let catalog = json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
+        "metadata": {"name": "frozen"},
+        "spec": {"source": {"type": "Image", "image": {"ref": format!("{}/none:v1", cluster.registry)}}},
+    });
+    plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
+    let before = audit::writes(&plane.addresses.audit_log).len();
+    let term = Duration::from_secs(109);
+    tokio::time::sleep(term.saturating_sub(frozen.elapsed())).await;
+    controller.signal("CONT");
+    let thawed = Instant::now();
+    assert_eq!(exited(&mut controller, SOON).await, 1);
+    let took = thawed.elapsed();
+    assert!(took < Duration::from_secs(5), "it ended after {took:?}");
+    assert!(
+        controller.log().contains("could not be renewed"),
+        "{}",
+        controller.log()
+    );
+    let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
+    let writes = audit::writes(&plane.addresses.audit_log).split_off(before);
+    let ours: Vec<_> = writes.iter().filter(|write| write.user == user).collect();
+    assert!(ours.is_empty(), "{ours:#?}");
+    plane.kubectl(&["delete", "clustercatalog", "frozen"]);
+}

@@ -1,0 +1,226 @@
+//! Every overlay of `config`, as kustomize renders it: the program takes its arguments, and they
+//! mean what the overlay is for.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::Parser as _;
+use olm_controller::args::{Args, Component, NamedAccount, WebhookCertificates};
+use olm_test::paths;
+use serde_json::Value;
+
+/// A container of an overlay that runs this program.
+struct Container {
+    /// Deployment it belongs to.
+    deployment: String,
+    namespace: String,
+    account: String,
+    args: Args,
+    /// Arguments and mounts as they are written.
+    spec: Value,
+}
+
+fn render(overlay: &str) -> Vec<Value> {
+    let folder = paths::repository().join("config").join(overlay);
+    let out = Command::new(paths::local_cluster())
+        .args(["kubectl", "kustomize"])
+        .arg(&folder)
+        .env_remove("KUBECONFIG")
+        .output()
+        .expect("local-cluster runs; build it with `make local-cluster`");
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{overlay}: {errors}");
+    let text = String::from_utf8(out.stdout).expect("YAML is text");
+    olm_core::yaml::to_json(&text).expect("kustomize prints YAML")
+}
+
+fn containers(overlay: &str) -> Vec<Container> {
+    let objects = render(overlay);
+    let deployments = objects
+        .iter()
+        .filter(|object| object["kind"] == "Deployment");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let found: Vec<_> = deployments
+        .flat_map(|deployment| {
+            let pod = &deployment["spec"]["template"]["spec"];
+            let containers = pod["containers"].as_array().expect("a pod has containers");
+            containers.iter().map(move |container| {
+                let args = container["args"].as_array().into_iter().flatten();
+                let args = args.map(|arg| arg.as_str().expect("arguments are text").to_owned());
+                let args = std::iter::once("olm-controller".to_owned()).chain(args);
+                let name = text(&deployment["metadata"]["name"]);
+                let args = Args::try_parse_from(args)
+                    .unwrap_or_else(|error| panic!("{overlay}, Deployment {name}: {error}"));
+                Container {
+                    namespace: text(&deployment["metadata"]["namespace"]),
+                    account: text(&pod["serviceAccountName"]),
+                    deployment: name,
+                    args,
+                    spec: container.clone(),
+                }
+            })
+        })
+        .collect();
+    assert!(!found.is_empty(), "{overlay} has no container");
+    for container in &found {
+        container.is_sound(overlay, &objects);
+    }
+    found
+}
+
+impl Container {
+    /// Checks what must hold in any overlay.
+    fn is_sound(&self, overlay: &str, objects: &[Value]) {
+        let place = format!("{overlay}, Deployment {}", self.deployment);
+        assert_eq!(self.args.warnings(), [""; 0], "{place}");
+        assert!(self.args.leader_elect, "{place} elects no leader");
+        assert!(!self.args.allow_excessive_rights, "{place}");
+        // Without a certificate nothing is served over TLS and there are no metrics.
+        let certificate = self
+            .args
+            .tls_cert
+            .as_deref()
+            .unwrap_or_else(|| panic!("{place}"));
+        let mounts = self.spec["volumeMounts"]
+            .as_array()
+            .expect("there are mounts");
+        let mounted: Vec<PathBuf> = mounts
+            .iter()
+            .filter_map(|mount| mount["mountPath"].as_str().map(PathBuf::from))
+            .collect();
+        let needed = [
+            Some(certificate),
+            self.args.tls_key.as_deref(),
+            Some(self.args.cache_dir.as_path()),
+            Some(self.args.cache_path.as_path()),
+            self.args.catalogd_cas_dir.as_deref(),
+        ];
+        for path in needed.into_iter().flatten() {
+            let held = mounted.iter().any(|mount| path.starts_with(mount));
+            assert!(held, "{place}: nothing is mounted for {}", path.display());
+        }
+        // The account exists, and the leases it takes are those its rights name.
+        let exists = |kind: &str, name: &str| {
+            objects.iter().any(|object| {
+                object["kind"] == kind
+                    && object["metadata"]["name"] == name
+                    && object["metadata"]["namespace"] == self.namespace.as_str()
+            })
+        };
+        assert!(
+            exists("ServiceAccount", &self.account),
+            "{place}: {}",
+            self.account
+        );
+        for component in [Component::Catalogs, Component::Extensions, Component::Gate] {
+            if self.runs(component) {
+                let lease = self.args.lease(component).name;
+                assert!(
+                    self.may_update(objects, &lease),
+                    "{place} may not take {lease}"
+                );
+            }
+        }
+    }
+
+    fn runs(&self, component: Component) -> bool {
+        self.args.runs(component, "olm-controller")
+    }
+
+    /// Says whether a Role in the namespace that is bound to the account allows to renew a lease.
+    fn may_update(&self, objects: &[Value], lease: &str) -> bool {
+        let here = |object: &&Value| object["metadata"]["namespace"] == self.namespace.as_str();
+        let bindings = objects
+            .iter()
+            .filter(here)
+            .filter(|object| object["kind"] == "RoleBinding")
+            .filter(|binding| {
+                let subjects = binding["subjects"].as_array().into_iter().flatten();
+                let mut subjects = subjects;
+                subjects.any(|subject| {
+                    subject["name"] == self.account.as_str()
+                        && subject["namespace"] == self.namespace.as_str()
+                })
+            });
+        let holds = |list: &Value, word: &str| {
+            let list = list.as_array();
+            list.is_some_and(|list| list.iter().any(|one| one == word))
+        };
+        bindings.into_iter().any(|binding| {
+            objects
+                .iter()
+                .filter(here)
+                .filter(|object| object["kind"] == "Role")
+                .filter(|role| role["metadata"]["name"] == binding["roleRef"]["name"])
+                .flat_map(|role| role["rules"].as_array().into_iter().flatten())
+                .any(|rule| {
+                    holds(&rule["resources"], "leases")
+                        && holds(&rule["resourceNames"], lease)
+                        && ["get", "list", "watch", "update"]
+                            .iter()
+                            .all(|verb| holds(&rule["verbs"], verb))
+                })
+        })
+    }
+}
+
+#[test]
+fn the_default_overlay_is_one_process_with_accounts_of_its_own() {
+    let containers = containers("default");
+    let [all] = &containers[..] else {
+        panic!("{} containers", containers.len());
+    };
+    for component in [Component::Catalogs, Component::Extensions, Component::Gate] {
+        assert!(all.runs(component));
+    }
+    assert_eq!(
+        all.args.certificates(),
+        Some(WebhookCertificates::CertManager)
+    );
+    assert_eq!(all.args.named_service_account, NamedAccount::Use);
+    assert_eq!(all.args.default_service_account, None);
+}
+
+// findings 9
+#[test]
+fn on_openshift_webhooks_have_certificates_of_the_service_ca() {
+    let containers = containers("openshift");
+    for component in [Component::Catalogs, Component::Extensions, Component::Gate] {
+        assert!(containers.iter().any(|container| container.runs(component)));
+    }
+    for container in containers
+        .iter()
+        .filter(|it| it.runs(Component::Extensions))
+    {
+        let certificates = container.args.certificates();
+        assert_eq!(certificates, Some(WebhookCertificates::ServiceCa));
+        assert_eq!(container.args.named_service_account, NamedAccount::Use);
+    }
+}
+
+#[test]
+fn the_upstream_compatible_overlay_behaves_as_upstream() {
+    let containers = containers("upstream-compatible");
+    assert_eq!(containers.len(), 2);
+    let with = |component| {
+        let mut found = containers.iter().filter(move |it| it.runs(component));
+        found.next().expect("the component runs somewhere")
+    };
+    let (catalogs, extensions) = (with(Component::Catalogs), with(Component::Extensions));
+    assert_ne!(catalogs.deployment, extensions.deployment);
+    assert_ne!(catalogs.account, extensions.account);
+    let args = &extensions.args;
+    assert_eq!(args.certificates(), Some(WebhookCertificates::CertManager));
+    assert_eq!(args.named_service_account, NamedAccount::Ignore);
+    let default = args
+        .default_service_account
+        .as_ref()
+        .expect("upstream has one account");
+    let objects = render("upstream-compatible");
+    let exists = objects.iter().any(|object| {
+        object["kind"] == "ServiceAccount"
+            && object["metadata"]["name"] == default.name.as_str()
+            && object["metadata"]["namespace"] == default.namespace.as_str()
+    });
+    assert!(exists, "the default account is not made");
+}

@@ -1,0 +1,121 @@
+//! Secrets of somebody else that have the name of the CA of an extension.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::PostParams;
+use olm_test::cluster::SYSTEM_NAMESPACE;
+use olm_test::wait;
+use rcgen::{CertificateParams, IsCa, KeyPair};
+use serde_json::json;
+
+use super::{Hooked, delete};
+
+const SOON: Duration = Duration::from_mins(1);
+
+/// A CA that could well be one of the controller's.
+fn authority() -> BTreeMap<String, ByteString> {
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+    let pem = params.self_signed(&key).expect("a certificate").pem();
+    [("ca.crt", pem), ("ca.key", key.serialize_pem())]
+        .map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes())))
+        .into()
+}
+
+fn password() -> BTreeMap<String, ByteString> {
+    BTreeMap::from([("password".to_owned(), ByteString(b"hunter2".to_vec()))])
+}
+
+impl Hooked {
+    /// Takes the name of the CA for something else, away from the CA if that has it.
+    async fn occupy(&self, data: BTreeMap<String, ByteString>, type_: Option<&str>) -> Secret {
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(self.authority_name()),
+                ..ObjectMeta::default()
+            },
+            type_: type_.map(str::to_owned),
+            data: Some(data),
+            ..Secret::default()
+        };
+        // The controller may make its CA anew between the two requests.
+        wait::until("the name is taken", SOON, || async {
+            if self.authority().await.is_some() {
+                delete(&self.authorities(), &self.authority_name()).await;
+            }
+            let params = PostParams::default();
+            self.authorities().create(&params, &secret).await
+        })
+        .await
+    }
+
+    async fn is_untouched(&self, secret: &Secret) {
+        let found = self.authorities().get(&self.authority_name()).await;
+        assert_eq!(&found.expect("it is still there"), secret);
+    }
+
+    /// Installs beside a Secret of somebody else, frees its name, takes it again and uninstalls.
+    async fn keeps_off(&self, data: BTreeMap<String, ByteString>) {
+        let theirs = self.occupy(data.clone(), None).await;
+        let extension = self.scene.install(json!({})).await;
+        let why = format!(
+            "Secret {SYSTEM_NAMESPACE}/{} exists and is not of this extension, but has the name of \
+             the CA of its webhooks: delete or rename it",
+            self.authority_name()
+        );
+        extension
+            .shows("Progressing", "True", "Retrying", &why)
+            .await;
+        assert_eq!(extension.revisions().await.len(), 0);
+        assert_eq!(self.leaf().await, None, "nothing is issued by it");
+        self.is_untouched(&theirs).await;
+
+        delete(&self.authorities(), &self.authority_name()).await;
+        extension.installed("1.0.0").await;
+        let ours = self.authority().await.expect("the CA is there");
+        let leaf = self.leaf().await.expect("there is a certificate");
+        assert_eq!(leaf["ca.crt"], ours["ca.crt"]);
+
+        let theirs = self.occupy(data, None).await;
+        extension.delete().await;
+        self.is_untouched(&theirs).await;
+        delete(&self.authorities(), &self.authority_name()).await;
+    }
+}
+
+// rendering.md 4.11: the name of an extension decides which Secret its CA is in, and a tenant
+// chooses that name
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_of_somebody_else_is_never_the_ca() {
+    Hooked::set("foreign").await.keeps_off(password()).await;
+}
+
+// rendering.md 4.11: what it holds makes it no more ours
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ca_of_somebody_else_signs_nothing() {
+    Hooked::set("foreign-ca").await.keeps_off(authority()).await;
+}
+
+// rendering.md 4.11: a CA that was restored from a backup, or whose extension was orphaned, goes on
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ca_that_lost_its_owner_is_taken_over() {
+    let hooked = Hooked::set("adopted").await;
+    let kind = "olm.operatorframework.io/webhook-ca";
+    let first = hooked.occupy(authority(), Some(kind)).await;
+    let extension = hooked.install().await;
+    let taken = hooked.authorities().get(&hooked.authority_name()).await;
+    let taken = taken.expect("it is there");
+    assert_eq!(taken.metadata.uid, first.metadata.uid);
+    let owners = taken.metadata.owner_references.unwrap_or_default();
+    assert_eq!(owners.len(), 1);
+    assert_eq!(owners[0].name, extension.name);
+    let data = taken.data.unwrap_or_default();
+    assert_eq!(data["ca.crt"], first.data.unwrap_or_default()["ca.crt"]);
+    extension.delete().await;
+    assert_eq!(hooked.authority().await, None);
+}
