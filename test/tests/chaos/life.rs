@@ -12,13 +12,15 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::PartialObjectMeta;
-use kube::runtime::watcher::{self, Event, metadata_watcher, watcher};
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt as _};
 use olm_api::ClusterExtension;
 use olm_test::extension::{condition, installed_version};
 
 /// How long after a broken watch it starts anew.
 const AGAIN: Duration = Duration::from_millis(200);
+
+type Crd = PartialObjectMeta<CustomResourceDefinition>;
 
 /// Where an extension is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -167,8 +169,8 @@ impl Life {
     }
 
     /// `names` are the extensions by their CRDs.
-    async fn crds(self, api: Api<CustomResourceDefinition>, names: BTreeMap<String, String>) {
-        let mut events = std::pin::pin!(metadata_watcher(api, watcher::Config::default()));
+    async fn crds(self, api: Api<Crd>, names: BTreeMap<String, String>) {
+        let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
         while let Some(event) = events.next().await {
             let (crd, gone) = match event {
                 Ok(Event::Apply(crd) | Event::InitApply(crd)) => (crd, false),
@@ -183,12 +185,7 @@ impl Life {
         }
     }
 
-    fn look_at_crd(
-        &self,
-        names: &BTreeMap<String, String>,
-        crd: &PartialObjectMeta<CustomResourceDefinition>,
-        gone: bool,
-    ) {
+    fn look_at_crd(&self, names: &BTreeMap<String, String>, crd: &Crd, gone: bool) {
         let going = gone || crd.metadata.deletion_timestamp.is_some();
         let Some(name) = names.get(&crd.name_any()).filter(|_| going) else {
             return;

@@ -312,7 +312,7 @@ impl World {
             // There may be nobody else to do it, and it may be gone already.
             let _ = finish(&instances(&actor.scene)).await;
         }
-        self.remove_left().await;
+        self.ends_as_undisturbed(Stage::Uninstall).await;
     }
 
     fn forget(&mut self) {
