@@ -422,9 +422,10 @@ impl Manager {
         };
         let guard = Guard::new(self.client.clone(), reserved, decided, &self.metrics);
         let guard = Arc::new(guard);
-        let (watched, shutdown) = (Arc::clone(&guard), self.shutdown.clone());
-        self.spawn("account policies", async move {
-            watched.run(shutdown).await;
+        let watched = Arc::clone(&guard);
+        // Passes that end ask it to the last.
+        self.parts.keep("account policies", async move {
+            watched.run(std::future::pending()).await;
         });
         guard
     }

@@ -53,7 +53,7 @@ struct Scanner<'a> {
     copied: usize,
 }
 
-impl<'a> Scanner<'a> {
+impl Scanner<'_> {
     fn scan(mut self) -> Option<String> {
         loop {
             self.skip_blanks();
@@ -69,7 +69,7 @@ impl<'a> Scanner<'a> {
                 if self.brackets == 0 {
                     self.close(column);
                 }
-                self.token(byte, column)?;
+                self.token(byte, column);
             }
         }
         if self.copied == 0 {
@@ -79,8 +79,7 @@ impl<'a> Scanner<'a> {
         Some(self.out)
     }
 
-    /// Passes one token; nothing at a quote that nobody closes.
-    fn token(&mut self, byte: u8, column: usize) -> Option<()> {
+    fn token(&mut self, byte: u8, column: usize) {
         let after_json = std::mem::take(&mut self.after_json);
         let in_brackets = self.brackets > 0;
         match byte {
@@ -111,7 +110,7 @@ impl<'a> Scanner<'a> {
             b'|' | b'>' if !in_brackets => self.block_scalar(),
             b'\'' | b'"' => {
                 self.may_be_key(column);
-                self.quoted(byte)?;
+                self.quoted(byte);
                 self.after_json = true;
             }
             b'&' | b'*' | b'!' => {
@@ -125,7 +124,6 @@ impl<'a> Scanner<'a> {
                 self.plain();
             }
         }
-        Some(())
     }
 
     fn byte(&self, ahead: usize) -> Option<u8> {
@@ -239,7 +237,9 @@ impl<'a> Scanner<'a> {
     /// Passes a block scalar; its lines can hold anything.
     fn block_scalar(&mut self) {
         let outer = self.blocks.last().copied();
-        let digit = (1..=2).find_map(|ahead| self.byte(ahead).filter(u8::is_ascii_digit));
+        // Behind `|` or `>`, and perhaps `+` or `-`.
+        let signs = usize::from(matches!(self.byte(1), Some(b'+' | b'-')));
+        let digit = self.byte(1 + signs).filter(u8::is_ascii_digit);
         let mut indent = digit.map(|digit| outer.unwrap_or(0) + usize::from(digit - b'0'));
         self.skip_line();
         while self.at < self.text.len() {
@@ -256,20 +256,19 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes a quoted scalar, and writes it anew if that takes escapes.
-    fn quoted(&mut self, quote: u8) -> Option<()> {
+    /// Passes a quoted scalar, and spells it anew if that changes it.
+    fn quoted(&mut self, quote: u8) {
         let bytes = self.text.as_bytes();
         let begin = self.at + 1;
         let double = quote == b'"';
-        let mut at = begin;
+        let mut end = begin;
         let mut line = self.line;
         let mut only_in_go = false;
-        loop {
-            let byte = *bytes.get(at)?;
-            let next = bytes.get(at + 1);
-            at += match byte {
+        while let Some(&byte) = bytes.get(end) {
+            let next = bytes.get(end + 1);
+            end += match byte {
                 b'\'' if !double && next == Some(&b'\'') => 2,
-                b'\\' if double && !matches!(next, Some(b'\n' | b'\r')) => {
+                b'\\' if double && !matches!(next, None | Some(b'\n' | b'\r')) => {
                     only_in_go |= next == Some(&b'\'');
                     2
                 }
@@ -277,21 +276,22 @@ impl<'a> Scanner<'a> {
                 _ => 1,
             };
             if matches!(byte, b'\n' | b'\r') {
-                line = at;
+                line = end;
             }
         }
+        let closed = end < bytes.len();
+        let after = end + usize::from(closed);
         if line != self.line || only_in_go {
             self.out.push_str(&self.text[self.copied..self.at]);
-            let scalar = Quoted {
-                content: &self.text[begin..at],
-                double,
-            };
-            scalar.write(&mut self.out);
-            self.copied = at + 1;
+            let content = &self.text[begin..end];
+            Quoted { content, double }.write(&mut self.out);
+            if !closed {
+                self.out.pop();
+            }
+            self.copied = after;
         }
         self.line = line;
-        self.at = at + 1;
-        Some(())
+        self.at = after;
     }
 }
 

@@ -76,7 +76,7 @@ fuzz_target!(|input: &[u8]| {
     let again = to_json(&written).map(as_go_keeps);
     assert_eq!(again, Ok(as_go_keeps(documents.clone())), "{written}");
     // A mark of byte order, a directive or JSON would mean something else behind a document.
-    let alone = text.starts_with('\u{feff}')
+    let alone = text.trim_start().starts_with('\u{feff}')
         || text.trim_start().starts_with('{')
         || text.lines().any(|line| line.starts_with('%'));
     if !alone {

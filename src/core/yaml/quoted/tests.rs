@@ -63,6 +63,7 @@ fn spells_quoted_scalars_anew(#[case] text: &str, #[case] want: &str) {
 #[case::one_line("a: 'b'\nc: \"d\"\n")]
 #[case::literal("a: |\n  'b\n  c'\n")]
 #[case::literal_of_given_indentation("a: |2\n   b\n  'c\n  d'\n")]
+#[case::literal_of_a_digit("|\n1 'a\nb'\n")]
 #[case::literal_in_lists("a:\n- - >\n    'b\n    c'\n")]
 #[case::literal_at_the_top("|\n'a\nb'\n")]
 #[case::plain("a: b 'c\nd: e'f\n")]
@@ -70,7 +71,7 @@ fn spells_quoted_scalars_anew(#[case] text: &str, #[case] want: &str) {
 #[case::comment("# 'a\nb: c # 'd\n#e'\n")]
 #[case::brackets("a: [b'c, \"d\", {e: f'g}]\n")]
 #[case::directive("%TAG ! 'a\n---\nb: c'\n")]
-#[case::unclosed("a: 'b\nc\n")]
+#[case::unclosed("a: 'b\\''")]
 fn leaves_everything_else_alone(#[case] text: &str) {
     assert_eq!(respell(text), None);
 }
@@ -80,6 +81,7 @@ fn leaves_everything_else_alone(#[case] text: &str) {
 #[case::document_in_quotes("a: 1\nb: 'c\nd'\ne: 'f\n---\ng'\n", 4)]
 #[case::below("a: 'b\n\nc'\nd:\n- e: 'f\ng'\n- h: [i\n", 7)]
 #[case::above("a: [}\nb: 'c\nd'\n", 1)]
+#[case::unclosed("a: 1\nb: \"c\nd\\", 2)]
 #[case::escape("a: 'b\nc'\nd: \"\\q\"\n", 3)]
 fn errors_name_the_line_of_the_text(#[case] text: &str, #[case] line: u64) {
     assert_eq!(to_json(text).unwrap_err().line, Some(line));

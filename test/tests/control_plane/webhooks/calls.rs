@@ -18,7 +18,7 @@ use super::{Hooked, put};
 
 const SOON: Duration = Duration::from_mins(1);
 const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_hours(24);
+pub(super) const DAY: Duration = Duration::from_hours(24);
 
 /// Asks for a `ConfigMap` with a verdict, without making it.
 async fn ask(api: &Api<ConfigMap>, package: &str, verdict: &str) -> Result<(), String> {
@@ -63,14 +63,14 @@ fn now() -> Duration {
 }
 
 /// Sets a validity: so long before and after now.
-fn valid(params: &mut CertificateParams, before: Duration, after: Duration) {
+pub(super) fn valid(params: &mut CertificateParams, before: Duration, after: Duration) {
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     params.not_before = epoch + now().checked_sub(before).unwrap();
     params.not_after = epoch + (now() + after);
 }
 
 /// A CA as the controller makes them.
-fn ca_params() -> CertificateParams {
+pub(super) fn ca_params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params

@@ -6,12 +6,13 @@ use std::time::Duration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use olm_test::cluster::SYSTEM_NAMESPACE;
 use olm_test::wait;
-use rcgen::{CertificateParams, IsCa, KeyPair};
+use rcgen::KeyPair;
 use serde_json::json;
 
+use super::calls::{DAY, ca_params, valid};
 use super::{Hooked, delete};
 
 const SOON: Duration = Duration::from_mins(1);
@@ -19,8 +20,8 @@ const SOON: Duration = Duration::from_mins(1);
 /// A CA that could well be one of the controller's.
 fn authority() -> BTreeMap<String, ByteString> {
     let key = KeyPair::generate().expect("a key");
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+    let mut params = ca_params();
+    valid(&mut params, DAY, 3649 * DAY);
     let pem = params.self_signed(&key).expect("a certificate").pem();
     [("ca.crt", pem), ("ca.key", key.serialize_pem())]
         .map(|(key, value)| (key.to_owned(), ByteString(value.into_bytes())))
@@ -33,13 +34,12 @@ fn password() -> BTreeMap<String, ByteString> {
 
 impl Hooked {
     /// Takes the name of the CA for something else, away from the CA if that has it.
-    async fn occupy(&self, data: BTreeMap<String, ByteString>, type_: Option<&str>) -> Secret {
+    async fn occupy(&self, data: BTreeMap<String, ByteString>) -> Secret {
         let secret = Secret {
             metadata: ObjectMeta {
                 name: Some(self.authority_name()),
                 ..ObjectMeta::default()
             },
-            type_: type_.map(str::to_owned),
             data: Some(data),
             ..Secret::default()
         };
@@ -61,7 +61,7 @@ impl Hooked {
 
     /// Installs beside a Secret of somebody else, frees its name, takes it again and uninstalls.
     async fn keeps_off(&self, data: BTreeMap<String, ByteString>) {
-        let theirs = self.occupy(data.clone(), None).await;
+        let theirs = self.occupy(data.clone()).await;
         let extension = self.scene.install(json!({})).await;
         let why = format!(
             "Secret {SYSTEM_NAMESPACE}/{} exists and is not of this extension, but has the name of \
@@ -81,7 +81,7 @@ impl Hooked {
         let leaf = self.leaf().await.expect("there is a certificate");
         assert_eq!(leaf["ca.crt"], ours["ca.crt"]);
 
-        let theirs = self.occupy(data, None).await;
+        let theirs = self.occupy(data).await;
         extension.delete().await;
         self.is_untouched(&theirs).await;
         delete(&self.authorities(), &self.authority_name()).await;
@@ -105,17 +105,29 @@ async fn a_ca_of_somebody_else_signs_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ca_that_lost_its_owner_is_taken_over() {
     let hooked = Hooked::set("adopted").await;
-    let kind = "olm.operatorframework.io/webhook-ca";
-    let first = hooked.occupy(authority(), Some(kind)).await;
     let extension = hooked.install().await;
-    let taken = hooked.authorities().get(&hooked.authority_name()).await;
-    let taken = taken.expect("it is there");
-    assert_eq!(taken.metadata.uid, first.metadata.uid);
-    let owners = taken.metadata.owner_references.unwrap_or_default();
-    assert_eq!(owners.len(), 1);
-    assert_eq!(owners[0].name, extension.name);
-    let data = taken.data.unwrap_or_default();
-    assert_eq!(data["ca.crt"], first.data.unwrap_or_default()["ca.crt"]);
+    let first = hooked.authority().await.expect("the CA is there");
+    let owners = |secret: &Secret| secret.metadata.owner_references.clone().unwrap_or_default();
+    let (api, name) = (hooked.authorities(), hooked.authority_name());
+    let orphan = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    let orphaned = api.patch(&name, &PatchParams::default(), &orphan).await;
+    let orphaned = orphaned.expect("the administrator may change Secrets");
+    assert_eq!(owners(&orphaned), []);
+    extension
+        .patch_spec(json!({"progressDeadlineMinutes": 20}))
+        .await;
+    let taken = wait::until("the CA has its owner again", SOON, || async {
+        let found = api.get(&name).await.expect("it is there");
+        if owners(&found).is_empty() {
+            Err(())
+        } else {
+            Ok(found)
+        }
+    })
+    .await;
+    assert_eq!(taken.metadata.uid, orphaned.metadata.uid);
+    assert_eq!(owners(&taken)[0].name, extension.name);
+    assert_eq!(hooked.authority().await, Some(first));
     extension.delete().await;
     assert_eq!(hooked.authority().await, None);
 }
