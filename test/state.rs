@@ -4,6 +4,8 @@
 //! shows. What differs between two equal runs is left out: uids, times, resource versions, the
 //! status of kinds that are not OLM's, and the kinds of [`VOLATILE`].
 
+mod numbers;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::try_join_all;
@@ -88,6 +90,24 @@ impl State {
         lines
     }
 
+    /// Says whether there is an object of this key.
+    pub fn contains(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// Returns the keys of the objects that `other` lacks.
+    pub fn keys_beyond(&self, other: &Self) -> Vec<String> {
+        let beyond = self.0.keys().filter(|key| !other.contains(key));
+        beyond.cloned().collect()
+    }
+
+    /// Leaves out which number the revisions of an extension have, and the archived ones with their
+    /// content: both differ after somebody deleted one by hand.
+    #[must_use]
+    pub fn without_numbers(&self, extension: &str) -> Self {
+        numbers::left_out(&self.0, extension)
+    }
+
     /// Returns how many objects there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -107,6 +127,17 @@ pub async fn resource_versions(client: &Client) -> Result<BTreeMap<String, Strin
         .map(|(key, object)| {
             let version = object["metadata"]["resourceVersion"].as_str();
             (key, version.unwrap_or_default().to_owned())
+        })
+        .collect())
+}
+
+/// Returns the UID of every object on the cluster, of [`VOLATILE`] kinds excepted.
+pub async fn uids(client: &Client) -> Result<BTreeMap<String, String>, String> {
+    let objects = objects(client).await?.into_iter();
+    Ok(objects
+        .map(|(key, object)| {
+            let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+            (key, uid.to_owned())
         })
         .collect())
 }
@@ -151,7 +182,8 @@ async fn list(client: &Client, resource: ApiResource) -> Result<Vec<(String, Val
         .collect()
 }
 
-fn is_ours(key: &str) -> bool {
+/// Says whether a key is that of one of OLM's own kinds.
+pub fn is_ours(key: &str) -> bool {
     let kind = key.split(' ').next();
     kind.is_some_and(|kind| kind.ends_with(OLM_GROUP))
 }

@@ -1,14 +1,16 @@
-//! What the controller needs goes away in the middle of an install, and comes back.
+//! What the controller needs goes away in the middle of every stage, and comes back.
 
 use std::time::{Duration, Instant};
 
 use olm_test::cluster::{self, ControlPlane};
+use olm_test::random::Random;
 
-use crate::random::Random;
 use crate::setting;
-use crate::world::{Stage, World};
+use crate::stage::Stage;
+use crate::tally::Tally;
+use crate::world::World;
 
-/// The longest time from the beginning of the install to the outage.
+/// The longest time from the beginning of the stage to the outage.
 const BEFORE: Duration = Duration::from_secs(1);
 
 /// How long the API server is gone before it is started again.
@@ -57,16 +59,19 @@ impl Drop for Gone<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn outages_in_the_middle_of_an_install_change_no_end() {
+async fn outages_in_the_middle_of_any_stage_change_no_end_and_no_life() {
     let mut random = Random::from_environment();
     let mut world = World::new(cluster::own().await, "fault").await;
-    world.rehearse(&[Stage::Install, Stage::Uninstall]).await;
+    world.rehearse(&Stage::ALL).await;
     let etcd = Duration::from_secs(setting("ETCD_SECONDS", 20));
+    let registry = Duration::from_secs(setting("REGISTRY_SECONDS", 60));
     let outages = [
+        ("registry", "kill", "start", registry),
         ("kube-apiserver", "kill", "start", API_SERVER),
         ("etcd", "pause", "resume", etcd),
         ("etcd", "kill", "start", etcd),
     ];
+    let mut tally = Tally::default();
     for (component, begin, end, lasts) in outages {
         let outage = Outage {
             component,
@@ -74,47 +79,54 @@ async fn outages_in_the_middle_of_an_install_change_no_end() {
             end,
             lasts,
         };
-        world.begin(Stage::Install).await;
-        tokio::time::sleep(random.up_to(BEFORE)).await;
-        outage.begin(&world).pass().await;
-        held(&world, &outage).await;
+        for stage in Stage::ALL {
+            if component == "registry" {
+                // It goes before the bundle is there.
+                registry_goes(&mut world, &outage, stage).await;
+            } else {
+                world.begin(stage).await;
+                tokio::time::sleep(random.up_to(BEFORE)).await;
+                outage.begin(&world).pass().await;
+            }
+            held(&mut world, &outage, stage).await;
+            let what = format!("{component} ({begin}) in {stage:?}");
+            Tally::count(&mut tally.outages, what);
+        }
+        tally.rounds += 1;
     }
-    registry_goes(&world).await;
+    println!(
+        "{}",
+        tally.with(world.proxy.requests(), &world.proxy.injected())
+    );
 }
 
 /// The registry goes before the bundle is there, and the extension says so meanwhile.
-async fn registry_goes(world: &World) {
-    let outage = Outage {
-        component: "registry",
-        begin: "kill",
-        end: "start",
-        lasts: Duration::from_secs(setting("REGISTRY_SECONDS", 60)),
-    };
+async fn registry_goes(world: &mut World, outage: &Outage, stage: Stage) {
     let gone = outage.begin(world);
-    world.begin(Stage::Install).await;
-    let (_, extension) = world.first();
-    extension
-        .shows(
-            "Progressing",
-            "True",
-            "Retrying",
-            "error for resolved bundle",
-        )
-        .await;
+    world.begin(stage).await;
+    if stage == Stage::Install {
+        let (_, extension) = world.first();
+        extension
+            .shows(
+                "Progressing",
+                "True",
+                "Retrying",
+                "error for resolved bundle",
+            )
+            .await;
+    }
     gone.pass().await;
-    held(world, &outage).await;
 }
 
-async fn held(world: &World, outage: &Outage) {
+async fn held(world: &mut World, outage: &Outage, stage: Stage) {
     let started = Instant::now();
-    world.ends_as_undisturbed(Stage::Install).await;
+    world.ends_as_undisturbed(stage).await;
+    world.clear_after(stage).await;
     println!(
-        "{} {} for {:?}: held, settled {:.1?} after its return",
+        "{stage:?}, {} {} for {:?}: held, settled {:.1?} after its return",
         outage.component,
         outage.begin,
         outage.lasts,
         started.elapsed(),
     );
-    world.begin(Stage::Uninstall).await;
-    world.ends_as_undisturbed(Stage::Uninstall).await;
 }

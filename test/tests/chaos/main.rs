@@ -1,16 +1,26 @@
-//! Nothing that can happen to the controller or around it changes how things end.
+//! Nothing that can happen to the controller or around it changes how things end, or what is true
+//! meanwhile.
 //!
-//! `make chaos ROUNDS=n` plays install, upgrade, forced rollback and uninstall of three packages
-//! once undisturbed, then again and again while the controller is killed at random moments; then
-//! once more under outages of API server, etcd and registry. Each must end with the very same
-//! objects. `SEED=n` repeats the moments of a run, as far as the machine does; `ETCD_SECONDS` and
-//! `REGISTRY_SECONDS` say how long those are gone, `VERBOSITY` how much the controller logs, and
-//! `OLM_TEST_KEEP=1` keeps the logs.
+//! `make chaos ROUNDS=n` plays install, upgrade, forced rollback and uninstall or orphaning deletion
+//! of three packages once undisturbed, then again and again while the controller is killed at random
+//! moments, a share of its requests fails ([`olm_test::proxy`]) and somebody deletes revisions, their
+//! content and objects by hand; then once more while API server, etcd and registry go away in each
+//! stage. Each must end with the very same objects, and [`life`] says what must hold all the time.
+//!
+//! `SEED=n` repeats the moments and the choices of a run, as far as the machine does; `FAULTS` says
+//! how many of a thousand requests fail, `SILENCE_SECONDS` how long nobody answers some of them,
+//! `ETCD_SECONDS` and `REGISTRY_SECONDS` how long those are gone, `VERBOSITY` how much the controller
+//! logs, and `OLM_TEST_KEEP=1` keeps the logs.
 
+mod cast;
 mod faults;
+mod hands;
 mod kills;
+mod life;
 mod planted;
-mod random;
+mod stage;
+mod tally;
+mod user;
 mod world;
 
 /// The tests that share a control plane look at all of it, so they run one after the other. Outages

@@ -1,9 +1,18 @@
 //! The comparison is worth something: a fault that is planted is found.
 
-use olm_test::cluster;
+use std::time::Duration;
+
+use kube::api::{Api, PostParams};
+use olm_api::ClusterExtension;
+use olm_test::{cluster, wait};
 
 use crate::STAGE;
-use crate::world::{Stage, World};
+use crate::life::Age;
+use crate::stage::Stage;
+use crate::world::World;
+
+/// How soon what must never happen is noticed.
+const NOTICED: Duration = Duration::from_secs(10);
 
 /// Each line is a fault: what is run behind the controller's back, how it is undone, and what the
 /// comparison must say. `NS` stands for the namespace of the extension.
@@ -66,5 +75,76 @@ async fn a_planted_fault_is_found() {
         world.ends_as_undisturbed(Stage::Install).await;
     }
     world.begin(Stage::Uninstall).await;
-    world.first().1.gone().await;
+    world.ends_as_undisturbed(Stage::Uninstall).await;
+    world.clear_after(Stage::Uninstall).await;
+}
+
+/// Each line is something that must never happen, and what is reported of it. `NS` and `CRD` are those
+/// of the extension.
+const NEVER: [(&[&str], &str); 4] = [
+    (&[UNSET], "Installed is False 1.0.0 after True 1.0.0"),
+    (
+        &["delete CRD mine --namespace NS --wait=false"],
+        "its instance is being deleted",
+    ),
+    (&["delete crd CRD --wait=false"], "its CRD CRD is deleted"),
+    (
+        &[
+            "delete deployment NS --namespace NS",
+            "delete CRD mine --namespace NS --wait=false",
+        ],
+        "the operator went before its instance",
+    ),
+];
+
+/// No command of kubectl: `Installed` becomes False.
+const UNSET: &str = "unset Installed";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_must_never_happen_is_noticed() {
+    let _alone = STAGE.lock().await;
+    let mut world = World::new(cluster::shared().await, "never").await;
+    for (commands, report) in NEVER {
+        world.rehearse(&[Stage::Install]).await;
+        // Nobody repairs it, and nobody else deletes anything.
+        world.kill();
+        let scene = world.first().0;
+        let (namespace, crd) = (scene.name.clone(), scene.package.crd());
+        if report.contains("operator") {
+            world.life.enters(&namespace, Age::Leaving);
+        }
+        for command in commands {
+            if *command == UNSET {
+                unset_installed(&world).await;
+                continue;
+            }
+            let command = command.replace("NS", &namespace).replace("CRD", &crd);
+            let words: Vec<_> = command.split(' ').collect();
+            tokio::task::block_in_place(|| drop(world.plane.kubectl(&words)));
+        }
+        let expected = report.replace("CRD CRD", &format!("CRD {crd}"));
+        wait::until("it is noticed", NOTICED, || async {
+            let wrongs = world.life.take_wrongs();
+            let found = wrongs.iter().any(|line| line.contains(&expected));
+            if found { Ok(()) } else { Err(wrongs) }
+        })
+        .await;
+        world.remove_everything().await;
+    }
+}
+
+async fn unset_installed(world: &World) {
+    let extension = world.first().1;
+    let mut found = extension.get().await;
+    let conditions = found
+        .status
+        .iter_mut()
+        .flat_map(|status| &mut status.conditions);
+    for condition in conditions.filter(|condition| condition.type_ == "Installed") {
+        condition.status = "False".to_owned();
+    }
+    Api::<ClusterExtension>::all(world.client.clone())
+        .replace_status(&extension.name, &PostParams::default(), &found)
+        .await
+        .expect("the status is written");
 }

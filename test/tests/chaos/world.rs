@@ -1,20 +1,27 @@
 //! Three extensions on one control plane, what is done to them, and how it must end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kube::api::{Api, DeleteParams};
 use olm_api::ClusterExtension;
-use olm_test::cluster::{Cluster, ControlPlane, Controller, ControllerOptions};
+use olm_test::cluster::{Cluster, ControlPlane, Controller, ControllerOptions, SYSTEM_NAMESPACE};
 use olm_test::extension::{Extension, UNINSTALL};
-use olm_test::package::{Bundle, chain};
+use olm_test::proxy::{Proxy, Rule, RuleId};
+use olm_test::random::Random;
 use olm_test::scene::Scene;
-use olm_test::state::State;
+use olm_test::state::{self, State};
 use olm_test::wait;
 use serde_json::json;
 
+use crate::cast::{Actor, cast};
+use crate::hands::Hand;
+use crate::life::{Age, Life};
 use crate::setting;
+use crate::stage::Stage;
+use crate::user::{User, finish, instances};
 
 /// How long the cluster must not change to count as settled.
 const QUIET: Duration = Duration::from_secs(3);
@@ -22,103 +29,59 @@ const POLL: Duration = Duration::from_millis(200);
 /// How long a stage may take to settle; after an outage the longest delay between attempts counts.
 const SETTLED: Duration = Duration::from_secs(150);
 /// After this time what still differs is printed, for whoever watches.
-const SLOW: Duration = Duration::from_secs(20);
+const SLOW: Duration = Duration::from_secs(45);
+/// How many of the last faults are printed then.
+const LAST_FAULTS: usize = 15;
 
-/// What is done to an extension, in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
-    Install,
-    Upgrade,
-    Rollback,
-    Uninstall,
-}
-
-impl Stage {
-    pub(crate) const ALL: [Self; 4] = [
-        Self::Install,
-        Self::Upgrade,
-        Self::Rollback,
-        Self::Uninstall,
-    ];
-}
-
-struct Actor {
-    scene: Scene,
-    /// Whether 1.1.0 never becomes ready.
-    breaks: bool,
-}
-
-/// The cluster, the controller and the extensions of one test.
+/// The cluster, the controller behind its proxy, and the extensions of one test.
 pub(crate) struct World {
     pub(crate) plane: &'static ControlPlane,
     pub(crate) client: kube::Client,
+    pub(crate) proxy: Arc<Proxy>,
     pub(crate) controller: Controller,
+    pub(crate) life: Life,
     actors: Vec<Actor>,
     undisturbed: BTreeMap<Stage, State>,
+    /// Extensions of which a revision was deleted by hand: the numbers of theirs differ.
+    renumbered: BTreeSet<String>,
+    /// UID of every object, from before an orphaning deletion.
+    before: BTreeMap<String, String>,
 }
 
 impl World {
-    /// Makes three packages, each with versions 1.0.0 and 1.1.0: one loses a `ConfigMap` and changes
-    /// the other, one breaks in the middle of its upgrade, one has several Deployments and more
-    /// content than a Secret holds.
+    /// Starts the controller and makes the packages.
     pub(crate) async fn new(cluster: Cluster, suffix: &str) -> Self {
         let (plane, client) = (cluster.plane, cluster.client.clone());
-        let name = suffix.to_owned();
+        let proxy = Arc::new(Proxy::start(plane));
+        let (name, way) = (suffix.to_owned(), Arc::clone(&proxy));
         let controller = tokio::task::spawn_blocking(move || {
             let options = ControllerOptions {
                 name,
                 // A stall can only be understood from what was asked and when.
                 args: vec![format!("--v={}", setting("VERBOSITY", 1))],
             };
-            Controller::start(plane, options)
+            Controller::start_through(plane, &way, options)
         })
         .await
         .expect("the controller starts");
-        let deeper = |mut bundle: Bundle| {
-            bundle.data.insert("depth".to_owned(), "11".to_owned());
-            bundle
-        };
-        let (old, new) = (Bundle::new("1.0.0"), deeper(Bundle::new("1.1.0")));
-        let large = |bundle: Bundle| bundle.with_second_config_map().with_filler(500_000);
-        let casts = [
-            (
-                "a",
-                false,
-                [old.clone().with_second_config_map(), new.clone()],
-            ),
-            (
-                "b",
-                true,
-                [
-                    old.clone().with_deployments(2),
-                    new.clone()
-                        .with_deployments(3)
-                        .with_second_config_map()
-                        .broken(),
-                ],
-            ),
-            (
-                "c",
-                false,
-                [
-                    large(old).with_deployments(3),
-                    large(new).with_deployments(2),
-                ],
-            ),
-        ];
-        let mut actors = Vec::new();
-        for (letter, breaks, bundles) in casts {
-            let entries = chain(&["1.0.0", "1.1.0"]);
-            let name = format!("{suffix}{letter}");
-            let scene = Scene::set(cluster.clone(), &name, &bundles, &entries).await;
-            actors.push(Actor { scene, breaks });
+        let actors = cast(&cluster, suffix).await;
+        let crds = actors
+            .iter()
+            .map(|actor| (actor.scene.package.crd(), actor.name().to_owned()));
+        let life = Life::observe(&client, crds.collect());
+        for actor in &actors {
+            User::live(&actor.scene, &life);
         }
         let mut world = Self {
             plane,
             client,
+            proxy,
             controller,
+            life,
             actors,
             undisturbed: BTreeMap::new(),
+            renumbered: BTreeSet::new(),
+            before: BTreeMap::new(),
         };
         // An uninstall leaves the cluster as it was.
         let empty = world.quiet().await;
@@ -126,31 +89,82 @@ impl World {
         world
     }
 
-    /// Plays `stages` without any disturbance and remembers how each ends.
-    pub(crate) async fn rehearse(&mut self, stages: &[Stage]) {
-        for stage in stages {
-            let started = Instant::now();
-            self.begin(*stage).await;
-            if *stage == Stage::Uninstall {
-                self.ends_as_undisturbed(*stage).await;
-            } else {
-                for actor in &self.actors {
-                    actor.ends(&self.client, *stage).await;
-                }
-                let state = self.quiet().await;
-                self.undisturbed.insert(*stage, state);
-            }
-            let (objects, took) = (self.undisturbed[stage].len(), started.elapsed());
-            println!("undisturbed {stage:?}: {objects} objects, {took:.1?}");
+    /// Has a share of all requests of the controller fail in turn in every way, chosen from
+    /// `random`; `FAULTS` says in how many of a thousand, `SILENCE_SECONDS` how long nobody answers.
+    pub(crate) fn disturb_requests(&self, random: &mut Random) {
+        let share = setting("FAULTS", 50);
+        let silence = Duration::from_secs(setting("SILENCE_SECONDS", 30));
+        // In hundredths of the share. Silence is rare, because each is waited for; in turns the API
+        // server carries out what it hears and does not hear of it.
+        let rules = [
+            (Rule::writes().status(409), 40),
+            (Rule::any().status(429), 20),
+            (Rule::any().status(500), 32),
+            (Rule::any().cut(), 20),
+            (Rule::writes().unanswered(silence), 2),
+            (Rule::any().silent(silence), 2),
+        ];
+        for (rule, part) in rules {
+            let seed = random.between(0, u64::MAX - 1);
+            self.proxy.fail(rule.per_mille(share * part / 100, seed));
         }
     }
 
+    /// Has everything that the controller hears of revisions come late, until the rule is stopped.
+    pub(crate) fn delay_revisions(&self, time: Duration) -> RuleId {
+        self.proxy
+            .fail(Rule::watch("clusterobjectsets").late_events(time))
+    }
+
+    /// Plays `stages` without any disturbance and remembers how each ends.
+    pub(crate) async fn rehearse(&mut self, stages: &[Stage]) {
+        for &stage in stages {
+            let started = Instant::now();
+            self.begin(stage).await;
+            if stage == Stage::Uninstall {
+                self.ends_as_undisturbed(stage).await;
+            } else {
+                for actor in &self.actors {
+                    actor.ends(&self.client, stage).await;
+                }
+                self.have_instances().await;
+                let state = self.quiet().await;
+                self.undisturbed.insert(stage, state);
+            }
+            if stage == Stage::Orphan {
+                self.nothing_was_made_anew().await;
+            }
+            self.nothing_was_wrong();
+            let (objects, took) = (self.undisturbed[&stage].len(), started.elapsed());
+            println!("undisturbed {stage:?}: {objects} objects, {took:.1?}");
+            self.clear_after(stage).await;
+        }
+    }
+
+    /// Waits until every user has an object of their operator's.
+    async fn have_instances(&self) {
+        wait::until("every user has an instance", SETTLED, || async {
+            let records = self.life.lock();
+            let all = records.all.values();
+            let has = all.filter(|record| record.instance.is_some() || record.age == Age::Absent);
+            let (has, all) = (has.count(), records.all.len());
+            (has == all).then_some(()).ok_or(has)
+        })
+        .await;
+    }
+
     /// Does what a user does, to all extensions.
-    pub(crate) async fn begin(&self, stage: Stage) {
+    pub(crate) async fn begin(&mut self, stage: Stage) {
+        if stage == Stage::Orphan {
+            self.before = state::uids(&self.client).await.expect("it can be read");
+        }
         for actor in &self.actors {
             let extension = actor.extension(&self.client);
             match stage {
-                Stage::Install => drop(actor.scene.install(json!({"version": "1.0.0"})).await),
+                Stage::Install => {
+                    self.life.enters(actor.name(), Age::Expected);
+                    drop(actor.scene.install(json!({"version": "1.0.0"})).await);
+                }
                 Stage::Upgrade => extension.patch_catalog(json!({"version": "1.1.0"})).await,
                 Stage::Rollback => {
                     let forced = json!({
@@ -159,13 +173,35 @@ impl World {
                     extension.patch_catalog(forced).await;
                 }
                 Stage::Uninstall => {
-                    Api::<ClusterExtension>::all(self.client.clone())
-                        .delete(&extension.name, &DeleteParams::default())
-                        .await
-                        .expect("it can be deleted");
+                    self.life.enters(actor.name(), Age::Leaving);
+                    self.delete(&extension, &DeleteParams::default()).await;
+                }
+                Stage::Orphan => {
+                    self.life.enters(actor.name(), Age::Released);
+                    self.delete(&extension, &DeleteParams::orphan()).await;
                 }
             }
         }
+    }
+
+    async fn delete(&self, extension: &Extension, how: &DeleteParams) {
+        Api::<ClusterExtension>::all(self.client.clone())
+            .delete(&extension.name, how)
+            .await
+            .expect("it can be deleted");
+    }
+
+    /// Deletes something of a random extension by hand; says what it was.
+    pub(crate) async fn by_hand(&mut self, random: &mut Random, stage: Stage) -> Option<String> {
+        let hand = Hand::choose(random, stage)?;
+        let actor = random.one_of(&self.actors);
+        if !hand.delete(&self.client, actor, &self.life).await {
+            return None;
+        }
+        if hand == Hand::Revision {
+            self.renumbered.insert(actor.name().to_owned());
+        }
+        Some(format!("{hand:?} in {stage:?}"))
     }
 
     /// Returns a handle on the first extension.
@@ -177,9 +213,8 @@ impl World {
     /// Returns in what the cluster differs from how `stage` ends undisturbed: OLM's own kinds first,
     /// because the whole takes long to read, and everything once those are equal.
     pub(crate) async fn differences(&self, stage: Stage) -> Result<Vec<String>, String> {
-        let undisturbed = &self.undisturbed[&stage];
         let ours = State::read_ours(&self.client).await?;
-        let lines = undisturbed.ours().differences(&ours);
+        let lines = self.compared(&self.undisturbed[&stage].ours(), &ours);
         if lines.is_empty() {
             self.all_differences(stage).await
         } else {
@@ -189,26 +224,37 @@ impl World {
 
     async fn all_differences(&self, stage: Stage) -> Result<Vec<String>, String> {
         let found = State::read(&self.client).await?;
-        Ok(self.undisturbed[&stage].differences(&found))
+        Ok(self.compared(&self.undisturbed[&stage], &found))
     }
 
-    /// Waits until the cluster is as after the undisturbed `stage`, and stays so.
+    fn compared(&self, expected: &State, found: &State) -> Vec<String> {
+        let (mut expected, mut found) = (expected.clone(), found.clone());
+        for extension in &self.renumbered {
+            expected = expected.without_numbers(extension);
+            found = found.without_numbers(extension);
+        }
+        expected.differences(&found)
+    }
+
+    /// Waits until the cluster is as after the undisturbed `stage`, and stays so; fails at once when
+    /// something happened meanwhile that must never happen.
     pub(crate) async fn ends_as_undisturbed(&self, stage: Stage) {
         let what = format!("{stage:?} ends as it does undisturbed");
         let within = match stage {
             Stage::Uninstall => UNINSTALL,
-            Stage::Install | Stage::Upgrade | Stage::Rollback => SETTLED,
+            Stage::Install | Stage::Upgrade | Stage::Rollback | Stage::Orphan => SETTLED,
         };
         let (started, told) = (Instant::now(), AtomicBool::new(false));
         wait::until(&what, within, || async {
             for _ in 0..2 {
+                self.nothing_was_wrong();
                 match self.differences(stage).await {
                     Ok(lines) if lines.is_empty() => {}
                     Ok(lines) => {
                         if started.elapsed() > SLOW && !told.swap(true, Ordering::Relaxed) {
                             let all = self.all_differences(stage).await;
                             println!("{stage:?} still differs after {SLOW:?}: {all:#?}");
-                            println!("{}", self.controller.last_words());
+                            println!("{}", self.last_words());
                         }
                         return Err(lines);
                     }
@@ -218,6 +264,86 @@ impl World {
             Ok(())
         })
         .await;
+        if stage == Stage::Orphan {
+            self.nothing_was_made_anew().await;
+        }
+        self.nothing_was_wrong();
+    }
+
+    /// Fails when something happened that must never happen.
+    fn nothing_was_wrong(&self) {
+        let wrongs = self.life.take_wrongs();
+        assert!(wrongs.is_empty(), "{wrongs:#?}\n{}", self.last_words());
+    }
+
+    /// Fails when an object that was there before an orphaning deletion is another one now.
+    async fn nothing_was_made_anew(&self) {
+        let now = state::uids(&self.client).await.expect("it can be read");
+        let kept = &self.undisturbed[&Stage::Orphan];
+        let content = format!("Secret. {SYSTEM_NAMESPACE}/");
+        for (key, uid) in &self.before {
+            let ours = state::is_ours(key) || key.starts_with(&content);
+            if kept.contains(key) || !ours {
+                assert_eq!(
+                    now.get(key),
+                    Some(uid),
+                    "{key} did not outlast its extension"
+                );
+            }
+        }
+    }
+
+    /// Removes what a stage leaves behind on purpose.
+    pub(crate) async fn clear_after(&mut self, stage: Stage) {
+        match stage {
+            Stage::Install | Stage::Upgrade | Stage::Rollback => {}
+            Stage::Uninstall => self.forget(),
+            Stage::Orphan => self.remove_left().await,
+        }
+    }
+
+    /// Uninstalls everything, whatever was done to it.
+    pub(crate) async fn remove_everything(&mut self) {
+        self.restart();
+        for actor in &self.actors {
+            self.life.enters(actor.name(), Age::Absent);
+            let extension = actor.extension(&self.client);
+            self.delete(&extension, &DeleteParams::default()).await;
+            // There may be nobody else to do it, and it may be gone already.
+            let _ = finish(&instances(&actor.scene)).await;
+        }
+        self.ends_as_undisturbed(Stage::Uninstall).await;
+    }
+
+    fn forget(&mut self) {
+        for actor in &self.actors {
+            self.life.enters(actor.name(), Age::Absent);
+        }
+        self.renumbered.clear();
+    }
+
+    /// Removes what is there beyond the world without extensions.
+    async fn remove_left(&mut self) {
+        self.forget();
+        let found = State::read(&self.client).await.expect("it can be read");
+        let mut left: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for key in found.keys_beyond(&self.undisturbed[&Stage::Uninstall]) {
+            let (kind, name) = key.split_once(' ').expect("a key of a state");
+            let (namespace, name) = name.split_once('/').expect("a key of a state");
+            let object = format!("{}/{name}", kind.trim_end_matches('.'));
+            left.entry(namespace.to_owned()).or_default().push(object);
+        }
+        // What has no namespace comes last: a CRD takes its kind away.
+        for (namespace, objects) in left.iter().rev() {
+            let namespace = format!("--namespace={namespace}");
+            let mut command = vec!["delete", "--ignore-not-found", "--wait=false", &namespace];
+            command.extend(objects.iter().map(String::as_str));
+            tokio::task::block_in_place(|| drop(self.plane.kubectl(&command)));
+        }
+        for actor in &self.actors {
+            let _ = finish(&instances(&actor.scene)).await;
+        }
+        self.ends_as_undisturbed(Stage::Uninstall).await;
     }
 
     /// Kills the controller.
@@ -228,6 +354,16 @@ impl World {
     /// Starts the controller again.
     pub(crate) fn restart(&mut self) {
         tokio::task::block_in_place(|| self.controller.restart(self.plane));
+    }
+
+    /// Returns what helps to understand a failure.
+    fn last_words(&self) -> String {
+        let faults = self.proxy.log();
+        let faults = &faults[faults.len().saturating_sub(LAST_FAULTS)..];
+        format!(
+            "{}\nthe last faults: {faults:#?}",
+            self.controller.last_words()
+        )
     }
 
     /// Waits until nothing changes any more, and returns what there is.
@@ -244,27 +380,6 @@ impl World {
             }
             assert!(Instant::now() < deadline, "the cluster does not settle");
             tokio::time::sleep(POLL).await;
-        }
-    }
-}
-
-impl Actor {
-    fn extension(&self, client: &kube::Client) -> Extension {
-        Extension::named(client, &self.scene.name)
-    }
-
-    /// Waits for the undisturbed end of `stage`.
-    async fn ends(&self, client: &kube::Client, stage: Stage) {
-        let extension = self.extension(client);
-        match stage {
-            Stage::Upgrade if self.breaks => {
-                extension
-                    .shows("Progressing", "True", "RollingOut", "1.1.0")
-                    .await;
-            }
-            Stage::Upgrade => drop(extension.installed("1.1.0").await),
-            Stage::Install | Stage::Rollback => drop(extension.installed("1.0.0").await),
-            Stage::Uninstall => extension.gone().await,
         }
     }
 }

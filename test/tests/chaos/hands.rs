@@ -1,0 +1,113 @@
+//! Somebody deletes by hand what the controller needs or keeps.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::{Api, DeleteParams, ListParams};
+use kube::{Client, ResourceExt as _};
+use olm_api::{ClusterObjectSet, keys};
+use olm_test::cluster::SYSTEM_NAMESPACE;
+use olm_test::random::Random;
+
+use crate::cast::Actor;
+use crate::life::{Age, Life};
+use crate::stage::Stage;
+
+/// What somebody deletes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hand {
+    /// The newest revision.
+    Revision,
+    /// A Secret with content of the newest revision.
+    Content,
+    ConfigMap,
+    Deployment,
+}
+
+impl Hand {
+    /// Returns what may be deleted in `stage`: not what only the stage itself may remove, because
+    /// its loss is what the test looks for.
+    fn choices(stage: Stage) -> &'static [Self] {
+        match stage {
+            Stage::Install | Stage::Upgrade | Stage::Rollback => &[
+                Self::Revision,
+                Self::Content,
+                Self::ConfigMap,
+                Self::Deployment,
+            ],
+            Stage::Uninstall => &[Self::Content, Self::ConfigMap],
+            Stage::Orphan => &[],
+        }
+    }
+
+    pub(crate) fn choose(random: &mut Random, stage: Stage) -> Option<Self> {
+        let choices = Self::choices(stage);
+        (!choices.is_empty()).then(|| *random.one_of(choices))
+    }
+
+    /// Deletes it. Says whether there was something to delete.
+    pub(crate) async fn delete(self, client: &Client, actor: &Actor, life: &Life) -> bool {
+        let deleted = match self {
+            Self::Revision => revision(client, actor).await,
+            Self::Content => content(client, actor, life).await,
+            Self::ConfigMap => {
+                let api = Api::<ConfigMap>::namespaced(client.clone(), actor.name());
+                delete(&api, &actor.scene.package.config_map()).await
+            }
+            Self::Deployment => {
+                let api = Api::<Deployment>::namespaced(client.clone(), actor.name());
+                delete(&api, &actor.scene.package.deployment()).await
+            }
+        };
+        deleted.unwrap_or(false)
+    }
+}
+
+async fn delete<K>(api: &Api<K>, name: &str) -> Result<bool, kube::Error>
+where
+    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    match api.delete(name, &DeleteParams::default()).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the newest revision that is not on its way out.
+async fn newest(client: &Client, actor: &Actor) -> Result<Option<ClusterObjectSet>, kube::Error> {
+    let owned = format!("{}={}", keys::label::OWNER_NAME, actor.name());
+    let all = Api::<ClusterObjectSet>::all(client.clone())
+        .list(&ListParams::default().labels(&owned))
+        .await?;
+    let living = all.items.into_iter();
+    let living = living.filter(|set| set.metadata.deletion_timestamp.is_none());
+    Ok(living.max_by_key(|set| set.spec.revision))
+}
+
+async fn revision(client: &Client, actor: &Actor) -> Result<bool, kube::Error> {
+    let Some(newest) = newest(client, actor).await? else {
+        return Ok(false);
+    };
+    delete(
+        &Api::<ClusterObjectSet>::all(client.clone()),
+        &newest.name_any(),
+    )
+    .await
+}
+
+async fn content(client: &Client, actor: &Actor, life: &Life) -> Result<bool, kube::Error> {
+    let Some(newest) = newest(client, actor).await? else {
+        return Ok(false);
+    };
+    let api = Api::<Secret>::namespaced(client.clone(), SYSTEM_NAMESPACE);
+    let of_it = format!("{}={}", keys::label::REVISION_NAME, newest.name_any());
+    let all = api.list(&ListParams::default().labels(&of_it)).await?;
+    let Some(first) = all.items.first() else {
+        return Ok(false);
+    };
+    // What is found by its labels is removed in order only as far as the account may list.
+    if let Some(record) = life.lock().all.get_mut(actor.name()) {
+        record.unordered |= record.age == Age::Leaving;
+    }
+    delete(&api, &first.name_any()).await
+}
