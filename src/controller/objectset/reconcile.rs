@@ -33,7 +33,10 @@ use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
 use super::content::{Content, read_secrets, require_immutable, resolve};
 use super::list::list_siblings;
 use super::missing::follow_crds;
-use super::own::{add_finalizer, archive_sibling, is_paused, owner_name, remove_finalizer, report};
+use super::own::{
+    add_finalizer, archive_sibling, is_paused, note_failure, owner_name, remove_finalizer, report,
+};
+use super::secrets::remove_content;
 use super::{Context, ExtensionState, ObjectSetError, rights, teardown};
 
 /// How often objects that fail their probes are looked at where they cannot be watched.

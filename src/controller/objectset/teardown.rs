@@ -192,7 +192,7 @@ async fn release(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionSta
     match release_all(ctx, set, extension).await {
         Ok(()) => {
             tracing::info!("objects released, they stay");
-            Settled::at_rest(None).finished()
+            Settled::at_rest(None).finished().leaving_content()
         }
         Err(err) => {
             let cause = Chain(&err).to_string();
@@ -200,9 +200,15 @@ async fn release(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionSta
                 error = cause,
                 "objects not released yet, nothing is removed"
             );
+            let way_out = match &err {
+                ObjectSetError::Ref {
+                    phase: _,
+                    cause: RefError::Lost(_),
+                } => "when no object names this revision as owner any more, remove its finalizers",
+                _ => "nothing is removed meanwhile",
+            };
             let text = format!(
-                "what was installed stays, and has to be released first: {cause}; nothing is \
-                 removed meanwhile"
+                "what was installed stays, and has to be released first: {cause}; {way_out}"
             );
             Settled::again(Some(Outcome::Removing(text)), ATTEMPT_EVERY)
         }
