@@ -521,6 +521,8 @@ impl Manager {
     /// Waits for the signal, then for passes, leases and servers to end.
     async fn wait(mut self) -> anyhow::Result<()> {
         tokio::select! {
+            // A part that ends because of the signal has not failed.
+            biased;
             () = self.shutdown.clone() => {}
             ended = self.parts.ended() => match ended {
                 Ok(name) => bail!("{name} ended"),

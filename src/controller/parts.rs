@@ -187,7 +187,7 @@ mod tests {
         parts.act("pass", async move {
             tokio::time::sleep(lasts).await;
             drop(write);
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         let (acted, _, idle) = stopped(&mut parts, std::slice::from_ref(&term)).await;
         assert_eq!(idle, expected);

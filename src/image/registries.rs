@@ -99,7 +99,7 @@ pub enum RegistriesError {
         rewritten: String,
         /// Why that is none.
         #[source]
-        source: ReferenceError,
+        source: Box<ReferenceError>,
     },
 }
 
@@ -276,7 +276,7 @@ impl Registry {
                 line: self.line,
                 reference,
                 rewritten,
-                source,
+                source: Box::new(source),
             })
     }
 }

@@ -126,7 +126,7 @@ impl<'t> Table<'t> {
 
     /// Returns the names and strings of the table at `key`. What is there and is not a table counts
     /// as absent: the decoder takes it so for tables with names of the user's choice.
-    pub(super) fn names(&self, key: &str) -> Result<Option<Vec<(String, Lined<String>)>>, Fault> {
+    pub(super) fn names(&self, key: &str) -> Result<Option<Named>, Fault> {
         let found = self.member(key)?;
         let Some(table) = found.and_then(|(_, value)| self.inner(value)) else {
             return Ok(None);
@@ -201,8 +201,11 @@ impl<'t> Table<'t> {
     }
 }
 
+/// Names of the user's choice, each with its string.
+type Named = Vec<(String, Lined<String>)>;
+
 /// Returns the line that a span begins in.
 fn line(text: &str, span: &Range<usize>) -> usize {
     let before = &text.as_bytes()[..span.start.min(text.len())];
-    1 + before.iter().filter(|&&byte| byte == b'\n').count()
+    before.split(|byte| *byte == b'\n').count()
 }

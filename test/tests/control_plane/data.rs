@@ -159,6 +159,13 @@ async fn an_orphaning_deletion_without_the_account_waits_and_keeps_everything() 
 async fn an_orphaning_deletion_without_content_waits_and_keeps_everything() {
     let (scene, extension) = installed("orphancontent", &[Bundle::new("1.0.0")]).await;
     let plane = scene.cluster.plane;
+    // Lost content is made anew, unless nothing may be applied.
+    scene.annotate("policy.olm.operatorframework.io/paused", "true");
+    extension
+        .eventually("it is paused", STEP, |extension| {
+            condition(extension, "Paused").is_some()
+        })
+        .await;
     for secret in secrets(&scene) {
         plane.kubectl(&["delete", "-n", "olmv1-system", &secret]);
     }
