@@ -1,7 +1,8 @@
 //! What is true of an extension all its life, whatever happens meanwhile; how a stage ends says
 //! nothing about it.
 //!
-//! - After the first success `Installed` is True and names a version, until the uninstall begins.
+//! - After the first success `Installed` is True and names a version, until the uninstall begins; it
+//!   may be Unknown, upstream's word for a moment in which the revisions could not be read.
 //! - CRDs and the objects users made of them outlast everything but the uninstall.
 //! - In an uninstall those objects go before the operator that has to serve their finalizers.
 
@@ -66,7 +67,8 @@ impl Record {
             installed.unwrap_or("absent"),
             version.unwrap_or("without version")
         );
-        let wrong = self.age == Age::Installed && !holds;
+        let unread = installed == Some("Unknown");
+        let wrong = self.age == Age::Installed && !holds && !unread;
         let wrong = wrong.then(|| {
             let before = self.installed.last().map_or("nothing", String::as_str);
             format!("Installed is {text} after {before}")
@@ -210,6 +212,7 @@ mod tests {
         assert_eq!(record.says(None, None), None);
         assert_eq!(record.says(Some("False"), None), None);
         assert_eq!(record.says(Some("True"), Some("1.0.0")), None);
+        assert_eq!(record.says(Some("Unknown"), None), None);
         assert_eq!(record.says(Some("True"), Some("1.1.0")), None);
         let wrong = record.says(Some("False"), None);
         let text = "Installed is False without version after True 1.1.0";
