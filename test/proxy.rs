@@ -283,7 +283,7 @@ impl Handler {
     /// Passes a watch on, chunk by chunk, each as late as the rules of its time say.
     fn watched(&self, answer: reqwest::Response, asked: Asked) -> Response<Body> {
         let (head, body) = parts(answer);
-        let (chunks, held) = mpsc::channel(HELD_CHUNKS);
+        let (chunks, queue) = mpsc::channel(HELD_CHUNKS);
         tokio::spawn(async move {
             let mut body = body;
             loop {
@@ -298,10 +298,10 @@ impl Handler {
             }
         });
         let rules = Arc::clone(&self.rules);
-        let late = stream::unfold((held, rules, asked), |(mut held, rules, asked)| async {
-            let (came, chunk) = held.recv().await?;
+        let late = stream::unfold((queue, rules, asked), |(mut queue, rules, asked)| async {
+            let (came, chunk) = queue.recv().await?;
             wait_for(came, &rules, &asked).await;
-            Some((chunk, (held, rules, asked)))
+            Some((chunk, (queue, rules, asked)))
         });
         Response::from_parts(head, Body::from_stream(late))
     }

@@ -179,7 +179,7 @@ async fn reconcile(
         return Ok(Action::await_change());
     };
     let started = Instant::now();
-    let result = work(extension, &ctx).await;
+    let result = Box::pin(work(extension, &ctx)).await;
     let counted = match &result {
         Ok(_) => ReconcileResult::Success,
         Err(error) if matches!(error.disposition(), Disposition::Wait(_)) => {
@@ -206,7 +206,7 @@ async fn work(extension: &ClusterExtension, ctx: &Context) -> Result<Action, Ext
         return Ok(Action::await_change());
     }
     let mut pass = Pass::default();
-    let result = within(pass.run(extension, ctx)).await;
+    let result = Box::pin(within(pass.run(extension, ctx))).await;
     let status = report::status(extension, &pass, result.as_ref().err(), Timestamp::now());
     if let Some(told) = pass.told.take() {
         ctx.tell_news(extension, told).await;

@@ -443,8 +443,8 @@ async fn bundle(
     let (puller, cache, owner) = (Arc::clone(&ctx.puller), ctx.bundles.clone(), name.clone());
     let work = async move { pull_bundle(&puller, &image, Some((&cache, &owner))).await };
     let answer = ctx.images.wait(&name, &text, &registry, work).await;
-    let pulled = answer.ok_or(ContentError::Pulling(text))??;
-    let read = tokio::task::spawn_blocking(move || Bundle::from_files(&pulled.files)).await;
+    let bundle = answer.ok_or(ContentError::Pulling(text))??;
+    let read = tokio::task::spawn_blocking(move || Bundle::from_files(&bundle.files)).await;
     Ok(read.map_err(|error| PullError::Store(std::io::Error::other(error)))??)
 }
 

@@ -118,7 +118,10 @@ impl<T: Send + 'static> Pulls<T> {
             let answer = (&mut pull.end).await;
             // Nobody listens any more when the controller stops.
             let _ = ended.send(name).await;
-            answer.unwrap_or_else(|error| Err(PullError::Store(std::io::Error::other(error))))
+            match answer {
+                Ok(answer) => answer,
+                Err(error) => Err(PullError::Store(std::io::Error::other(error))),
+            }
         });
         UnderWay { image, end, abort }
     }

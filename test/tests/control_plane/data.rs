@@ -386,9 +386,10 @@ async fn an_upgrade_without_a_crd_keeps_its_objects() {
     assert!(scene.get(crd, "one").is_some(), "its object stays");
     wait::until("it is told", STEP, || async {
         let told = scene.events("CRDRetained");
-        match told.iter().any(|note| note.contains(crd)) {
-            true => Ok(()),
-            false => Err(told),
+        if told.iter().any(|note| note.contains(crd)) {
+            Ok(())
+        } else {
+            Err(told)
         }
     })
     .await;

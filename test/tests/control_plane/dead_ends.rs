@@ -15,7 +15,7 @@ use olm_test::wait;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-const STEP: Duration = Duration::from_secs(60);
+const STEP: Duration = Duration::from_mins(1);
 
 async fn stage(suffix: &str, bundles: &[Bundle], entries: &[Entry]) -> Scene {
     Scene::set(cluster::with_controller().await, suffix, bundles, entries).await

@@ -11,7 +11,7 @@ use olm_test::scene::Scene;
 use olm_test::wait;
 use serde_json::{Value, json};
 
-const STEP: Duration = Duration::from_secs(60);
+const STEP: Duration = Duration::from_mins(1);
 const FINALIZER: &str = "example.com/served-by-the-operator";
 
 /// A control plane with one controller that reaches it through a proxy.
