@@ -141,7 +141,7 @@ async fn unset_installed(world: &World) {
         .iter_mut()
         .flat_map(|status| &mut status.conditions);
     for condition in conditions.filter(|condition| condition.type_ == "Installed") {
-        condition.status = "False".to_owned();
+        "False".clone_into(&mut condition.status);
     }
     Api::<ClusterExtension>::all(world.client.clone())
         .replace_status(&extension.name, &PostParams::default(), &found)
