@@ -131,3 +131,104 @@ async fn registry_whose_errors_always_differ_is_not_asked_all_the_time() {
     apart.is_well();
     catalog.delete().await;
 }
+
+/// Serves a registry that is asked for a manifest and answers a byte every two seconds, for ever.
+async fn trickling() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut request = [0; 4096];
+                let read = stream.read(&mut request).await.unwrap_or_default();
+                let request = String::from_utf8_lossy(&request[..read]).into_owned();
+                if !request.contains("/manifests/") {
+                    let ping =
+                        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+                    return drop(stream.write_all(ping.as_bytes()).await);
+                }
+                let head = "HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n{";
+                let mut sent = stream.write_all(head.as_bytes()).await;
+                while sent.is_ok() {
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                    sent = stream.write_all(b" ").await;
+                }
+            });
+        }
+    });
+    address
+}
+
+// findings 11
+#[tokio::test(flavor = "multi_thread")]
+async fn pulls_that_trickle_are_said_and_hold_up_nobody_else() {
+    let apart = apart::turn("trickle").await;
+    let registry = trickling().await;
+    let conf = &apart.cluster.plane.addresses.registries_conf;
+    let before = std::fs::read_to_string(conf).expect("the registries are configured");
+    let added = format!("{before}\n[[registry]]\nlocation = \"{registry}\"\ninsecure = true\n");
+    std::fs::write(conf, added).expect("the configuration can be changed");
+    let _controller = apart.start().await;
+    let bundles = [Bundle::new("1.0.0")];
+    let goes = Scene::set(apart.handle(), "goes", &bundles, &chain(&["1.0.0"])).await;
+    let going = goes.install(json!({})).await;
+    going.installed("1.0.0").await;
+    let mut slow = Vec::new();
+    // As many as there are workers.
+    for number in 1..=4 {
+        let mut scene = Scene::empty(apart.handle(), &format!("slow{number}"));
+        let image = format!("{registry}/slow{number}:v1");
+        let images = [("1.0.0".to_owned(), image)].into();
+        let files = scene.package.catalog_files(&chain(&["1.0.0"]), &images);
+        scene.publish_catalog(files).await;
+        scene.create_namespace();
+        scene.grant(&bundles);
+        let extension = scene.install(json!({})).await;
+        slow.push((scene, extension));
+    }
+    for (_, extension) in &slow {
+        extension
+            .shows("Progressing", "True", "Retrying", "takes long and goes on")
+            .await;
+    }
+    let comes = Scene::set(apart.handle(), "fifth", &bundles, &chain(&["1.0.0"])).await;
+    let coming = comes.install(json!({})).await;
+    futures::join!(going.delete(), coming.installed("1.0.0"));
+    for (_, extension) in &slow {
+        let still = extension.get().await;
+        assert!(is(&still, "Progressing", "True", "Retrying"));
+        extension.delete().await;
+    }
+    std::fs::write(conf, before).expect("the configuration can be changed");
+    apart.is_well();
+    coming.delete().await;
+}
+
+// findings 16
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_cannot_be_had_again_is_said_and_tried_within_minutes() {
+    let apart = apart::turn("again").await;
+    let _controller = apart.start().await;
+    let bundles = [Bundle::new("1.0.0")];
+    let scene = Scene::set(apart.handle(), "again", &bundles, &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    apart.cluster.plane.control("stop", "registry");
+    extension
+        .patch_spec(json!({"progressDeadlineMinutes": 20}))
+        .await;
+    extension
+        .shows("Ready", "True", "BundleUnavailable", "Connection refused")
+        .await;
+    apart.cluster.plane.control("start", "registry");
+    let within = Duration::from_mins(4);
+    extension
+        .eventually("the change is made", within, |extension| {
+            is(extension, "Ready", "True", "Succeeded")
+        })
+        .await;
+    let revisions = extension.revisions().await;
+    assert_eq!(revisions[0].spec.progress_deadline_minutes, Some(20));
+    apart.is_well();
+    extension.delete().await;
+}
