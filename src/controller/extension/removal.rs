@@ -18,7 +18,7 @@ use super::error::ExtensionError;
 use super::{Context, set_finalizers, write_status};
 use crate::account::GuardError;
 use crate::backoff::resync;
-use crate::objectset::{Teardown, teardown_extension};
+use crate::objectset::{Teardown, remove_orphaned_content, teardown_extension};
 
 /// The finalizers that hold an extension until it is removed; the second is upstream's.
 const OURS: [&str; 2] = [
@@ -56,6 +56,10 @@ pub(super) async fn remove(
         }
         Ok(Teardown::Done) => {
             remove_certificates(extension, ctx).await?;
+            let (name, namespace) = (extension.name_any(), &ctx.settings.system_namespace);
+            remove_orphaned_content(&ctx.client, namespace, &name)
+                .await
+                .map_err(failed)?;
             forget_bundles(extension, ctx);
             ctx.forget(extension);
             let finalizers: Vec<String> = extension

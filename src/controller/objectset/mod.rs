@@ -21,6 +21,6 @@ pub use context::{Context, ExtensionState, Settings};
 pub use error::{ObjectSetError, RefError};
 pub use list::list_revisions;
 pub use reconcile::{error_policy, reconcile, run};
-pub use secrets::collect_orphaned_secrets;
+pub use secrets::{collect_orphaned_secrets, remove_orphaned_content};
 pub use teardown::{Teardown, teardown_extension};
 pub use write::{WriteError, Written, newest, plan_revision, write_revision};

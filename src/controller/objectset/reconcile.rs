@@ -33,10 +33,7 @@ use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
 use super::content::{Content, read_secrets, require_immutable, resolve};
 use super::list::list_siblings;
 use super::missing::follow_crds;
-use super::own::{
-    add_finalizer, archive_sibling, is_paused, note_failure, owner_name, remove_finalizer, report,
-};
-use super::secrets::remove_content;
+use super::own::{add_finalizer, archive_sibling, is_paused, owner_name, remove_finalizer, report};
 use super::{Context, ExtensionState, ObjectSetError, rights, teardown};
 
 /// How often objects that fail their probes are looked at where they cannot be watched.
@@ -71,8 +68,6 @@ pub(super) struct Settled {
     next: Duration,
     /// Whether our finalizer comes off after the report.
     finished: bool,
-    /// Whether Kubernetes keeps the content Secrets, which nobody needs once the finalizer is off.
-    leaves_content: bool,
     /// Earlier revisions that are archived after the report: until this one's success stands on
     /// the cluster, theirs is what is installed.
     replaced: Vec<ClusterObjectSet>,
@@ -90,7 +85,6 @@ impl Settled {
             outcome,
             next,
             finished: false,
-            leaves_content: false,
             replaced: Vec::new(),
         }
     }
@@ -99,14 +93,6 @@ impl Settled {
     pub(super) fn finished(self) -> Self {
         Self {
             finished: true,
-            ..self
-        }
-    }
-
-    /// The content Secrets go after the finalizer; until then the next attempt needs them.
-    pub(super) fn leaving_content(self) -> Self {
-        Self {
-            leaves_content: true,
             ..self
         }
     }
@@ -295,13 +281,6 @@ async fn conclude(
     }
     if settled.finished {
         remove_finalizer(ctx, &pass.set).await?;
-        if settled.leaves_content {
-            let namespace = &ctx.settings.system_namespace;
-            if let Err(err) = remove_content(&ctx.client, namespace, &pass.set).await {
-                // The hourly clean-up finds them.
-                note_failure("removing content Secrets", &err);
-            }
-        }
         ctx.forget(&pass.set);
     }
     ctx.backoff.forget(&pass.set.name_any());

@@ -40,18 +40,22 @@ pub async fn collect_orphaned_secrets(
     Ok(collected)
 }
 
-/// Deletes the content of a revision whose owner references Kubernetes takes off.
-pub(super) async fn remove_content(
+/// Deletes the content of an extension's revisions that nobody owns any more: where what they
+/// installed is to stay, Kubernetes takes the reference to the revision off its content as well. To
+/// be called when no revision is left.
+pub async fn remove_orphaned_content(
     client: &Client,
     system_namespace: &str,
-    set: &ClusterObjectSet,
+    extension: &str,
 ) -> Result<(), kube::Error> {
     let secrets = Api::<Secret>::namespaced(client.clone(), system_namespace);
     let wanted = ListParams::default()
-        .labels(&format!("{}={}", label::REVISION_NAME, set.name_any()))
+        .labels(&format!("{}={extension}", label::OWNER_NAME))
         .fields(&format!("type={}", name::OBJECT_DATA_SECRET_TYPE));
     for secret in secrets.list_metadata(&wanted).await?.items {
-        delete_secret(&secrets, &secret).await?;
+        if secret.owner_references().is_empty() {
+            delete_secret(&secrets, &secret).await?;
+        }
     }
     Ok(())
 }

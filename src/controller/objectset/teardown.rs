@@ -192,7 +192,7 @@ async fn release(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionSta
     match release_all(ctx, set, extension).await {
         Ok(()) => {
             tracing::info!("objects released, they stay");
-            Settled::at_rest(None).finished().leaving_content()
+            Settled::at_rest(None).finished()
         }
         Err(err) => {
             let cause = Chain(&err).to_string();

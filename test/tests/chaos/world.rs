@@ -312,6 +312,8 @@ impl World {
             // There may be nobody else to do it, and it may be gone already.
             let _ = finish(&instances(&actor.scene)).await;
         }
+        // What was noticed before was asked for.
+        drop(self.life.take_wrongs());
         self.ends_as_undisturbed(Stage::Uninstall).await;
     }
 
@@ -343,6 +345,8 @@ impl World {
         for actor in &self.actors {
             let _ = finish(&instances(&actor.scene)).await;
         }
+        // What was noticed before was asked for.
+        drop(self.life.take_wrongs());
         self.ends_as_undisturbed(Stage::Uninstall).await;
     }
 
