@@ -17,3 +17,4 @@ pub mod objectset;
 pub mod parts;
 pub mod server;
 pub mod telemetry;
+pub mod written;

@@ -49,6 +49,7 @@ use crate::parts::Parts;
 use crate::server::health::Health;
 use crate::server::tls::Certificates;
 use crate::telemetry::Metrics;
+use crate::written::Written;
 use crate::{catalog, excess, extension, gate, lease, objectset, server};
 
 /// How often Secrets of revisions that were never made are looked for.
@@ -333,6 +334,7 @@ impl Manager {
             guard: Arc::clone(&guard),
             surroundings,
             told: extension::Told::default(),
+            written: Written::default(),
             settings: self.extension_settings(),
             issuer,
             catalogs,

@@ -51,6 +51,7 @@ use crate::backoff::{self, Backoff};
 use crate::certificates::Issuer;
 use crate::fetch::Catalogs;
 use crate::telemetry::{CONTROLLER_EXTENSION, Metrics, ReconcileResult};
+use crate::written::Written;
 use pass::Pass;
 use telling::Telling;
 
@@ -107,6 +108,8 @@ pub struct Context {
     pub recorder: Recorder,
     /// What was told last.
     pub told: Told,
+    /// What was written last.
+    pub written: Written,
     /// Counts passes.
     pub metrics: Arc<Metrics>,
     /// Contents rendered last.
@@ -121,8 +124,9 @@ impl Context {
     /// Drops what is kept of an extension that is gone.
     fn forget(&self, extension: &ClusterExtension) {
         let name = extension.name_any();
-        self.told
-            .forget(extension.metadata.uid.as_deref().unwrap_or_default());
+        let uid = extension.metadata.uid.as_deref().unwrap_or_default();
+        self.told.forget(uid);
+        self.written.forget(uid);
         self.surroundings.note(&name, false);
         self.surroundings.changed();
         self.metrics.update_offered(&name, None);
@@ -296,7 +300,8 @@ async fn write_status(
     extension: &ClusterExtension,
     status: ClusterExtensionStatus,
 ) -> Result<(), ExtensionError> {
-    if extension.status.as_ref() == Some(&status) {
+    let uid = extension.metadata.uid.as_deref().unwrap_or_default();
+    if extension.status.as_ref() == Some(&status) && ctx.written.is_current(uid, &status) {
         return Ok(());
     }
     let install = |status: &ClusterExtensionStatus| status.install.clone();
@@ -309,11 +314,15 @@ async fn write_status(
         field_manager: Some(keys::manager::OPERATOR_CONTROLLER.to_owned()),
         ..PostParams::default()
     };
+    ctx.written.begin(uid);
     match Api::<ClusterExtension>::all(ctx.client.clone())
         .replace_status(&extension.name_any(), &params, &changed)
         .await
     {
-        Ok(_) => {
+        Ok(answer) => {
+            if let Some(status) = &answer.status {
+                ctx.written.end(uid, status);
+            }
             if moved {
                 // Others may have waited for it, or may be held by it.
                 ctx.surroundings.changed();

@@ -17,6 +17,7 @@ use crate::account::{Accounts, Guard};
 use crate::apply::{Kinds, Memo, Mode, Watches};
 use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
 use crate::telemetry::Metrics;
+use crate::written::Written;
 
 use super::ObjectSetError;
 use super::missing::Missing;
@@ -57,6 +58,7 @@ pub struct Context {
     /// Flags.
     pub settings: Settings,
     pub(super) memo: Arc<Memo>,
+    pub(super) written: Written,
     pub(super) watches: Watches,
     pub(super) backoff: Backoff<String>,
     pub(super) metrics: Arc<Metrics>,
@@ -145,6 +147,7 @@ impl Context {
             accounts: Accounts::new(client.clone()),
             kinds: Arc::new(Kinds::new(client.clone())),
             memo: Arc::default(),
+            written: Written::default(),
             watches,
             backoff: Backoff::new(FIRST_DELAY_EXTENSION, MAX_DELAY),
             metrics,

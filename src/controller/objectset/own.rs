@@ -140,7 +140,8 @@ pub(super) async fn report(
         status.observed_phases.clone_from(&pass.observed);
         differs = true;
     }
-    if !differs {
+    let uid = pass.set.metadata.uid.as_deref().unwrap_or_default();
+    if !differs && ctx.written.is_current(uid, &status) {
         return Ok(());
     }
     write_status(ctx, pass, status).await
@@ -158,8 +159,13 @@ async fn write_status(
         field_manager: Some(manager::OPERATOR_CONTROLLER.to_owned()),
         ..PostParams::default()
     };
+    let uid = set.uid().unwrap_or_default();
+    ctx.written.begin(&uid);
     match api.replace_status(&set.name_any(), &params, &set).await {
         Ok(written) => {
+            if let Some(status) = &written.status {
+                ctx.written.end(&uid, status);
+            }
             pass.set = written;
             Ok(())
         }

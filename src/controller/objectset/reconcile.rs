@@ -492,6 +492,7 @@ impl Context {
         self.watches.release(&set.name_any());
         self.note_missing(&set.name_any(), &[]);
         self.memo.forget(&set.uid().unwrap_or_default());
+        self.written.forget(&set.uid().unwrap_or_default());
         self.forgive(set);
     }
 

@@ -154,7 +154,7 @@ pub(super) async fn delete(
 
 /// Lets a revision go that was deleted by hand while its extension lives.
 ///
-/// That is no uninstall. What was never rolled out goes at once, as with upstream. What is
+/// That is not an uninstall. What was never rolled out goes at once, as with upstream. What is
 /// installed stays until the revision that follows has taken it over: without owner the garbage
 /// collector would remove it, CRDs and their instances included.
 async fn hand_over(

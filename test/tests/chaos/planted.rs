@@ -93,7 +93,7 @@ const NEVER: [(&[&str], &str); 4] = [
             "delete deployment NS --namespace NS",
             "delete CRD mine --namespace NS --wait=false",
         ],
-        "the operator went before its instance",
+        "before its instance",
     ),
 ];
 

@@ -27,7 +27,7 @@ use crate::user::{User, finish, instances};
 const QUIET: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(200);
 /// How long a stage may take to settle; after an outage the longest delay between attempts counts.
-const SETTLED: Duration = Duration::from_secs(150);
+const SETTLED: Duration = Duration::from_mins(6);
 /// After this time what still differs is printed, for whoever watches.
 const SLOW: Duration = Duration::from_secs(45);
 /// How many of the last faults are printed then.

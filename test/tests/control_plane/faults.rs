@@ -180,3 +180,44 @@ async fn an_orphaning_deletion_keeps_everything_whatever_the_api_server_answers(
         }
     }
 }
+
+// ours: the next attempt comes before the watch brings what the last one wrote
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
+    let stage = stage().await;
+    let (scene, extension) = installed(stage, "faultpassed", &[]).await;
+    let late = Duration::from_secs(2);
+    let rules = ["clusterextensions", "clusterobjectsets"]
+        .map(|kind| Rule::on(&["watch"], kind).late_events(late))
+        .map(|rule| stage.proxy.fail(rule));
+    let secrets = format!("{}-1-*", scene.name);
+    let read = stage
+        .proxy
+        .fail(Rule::get("secrets").named(&secrets).status(500).times(1));
+    // Both are looked at again, each once with a failure.
+    let plane = scene.cluster.plane;
+    let revision = format!("{}-1", scene.name);
+    plane.kubectl(&[
+        "annotate",
+        "clusterobjectset",
+        &revision,
+        "example.com/look=again",
+    ]);
+    wait::until("the failure strikes", STEP, || async {
+        match stage.proxy.strikes(read) {
+            1 => Ok(()),
+            struck => Err(struck),
+        }
+    })
+    .await;
+    extension
+        .eventually("the failure is said", STEP, |extension| {
+            condition(extension, "Progressing").is_some_and(|found| found.reason == "Retrying")
+        })
+        .await;
+    extension.installed("1.0.0").await;
+    for rule in rules {
+        stage.proxy.stop(rule);
+    }
+    extension.delete().await;
+}

@@ -1,17 +1,15 @@
 //! Newer versions that are offered and not taken: pinned, held, paused; and how they are released.
 
 use std::process::Command;
-use std::time::Duration;
 
 use olm_api::UpdateStatus;
 use olm_test::cluster::{self, Cluster};
 use olm_test::extension::{Extension, ROLLOUT, is};
 use olm_test::package::{Bundle, chain};
+use olm_test::paths;
 use olm_test::scene::Scene;
-use olm_test::{paths, wait};
 use serde_json::{Value, json};
 
-const REPAIR: Duration = Duration::from_secs(30);
 const APPROVE: &str = "policy.olm.operatorframework.io/approve";
 const PAUSED: &str = "policy.olm.operatorframework.io/paused";
 const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
@@ -160,15 +158,6 @@ async fn a_paused_extension_is_left_alone_and_goes_on_afterwards() {
             "nothing is applied until annotation",
         )
         .await;
-    wait::until("its revision is paused", REPAIR, || async {
-        let revisions = extension.revisions().await;
-        let annotations = revisions[0].metadata.annotations.clone();
-        let paused = annotations.and_then(|all| all.get(PAUSED).cloned());
-        (paused.as_deref() == Some("true"))
-            .then_some(())
-            .ok_or(paused)
-    })
-    .await;
     extension.patch_catalog(json!({"version": "1.x"})).await;
     offers(&extension, "1.1.0", "Paused").await;
     let in_namespace = ["--namespace", &scene.name];
