@@ -17,7 +17,7 @@ use crate::gate::set_cluster_version;
 /// The two halves, each with a `ClusterRole` and a `Role`.
 const ROLES: [&str; 2] = ["operator-controller-manager-role", "catalogd-manager-role"];
 /// Watches are logged when they end.
-const LOGGED: Duration = Duration::from_secs(20);
+const LOGGED: Duration = Duration::from_mins(2);
 
 /// Rights that the story below need not use, and what does.
 const UNSEEN: [(&str, &str); 9] = [
