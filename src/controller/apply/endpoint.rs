@@ -136,7 +136,7 @@ impl Endpoint {
         self.list_with(&ListParams::default().limit(limit)).await
     }
 
-    /// Lists the objects with a label. Kind and version stand in the list only.
+    /// Lists objects. Kind and version stand in the list only, not in each object.
     pub(super) async fn list_with(&self, params: &ListParams) -> Result<Vec<Object>, kube::Error> {
         let request = self.request.list(params);
         let request = request.map_err(kube::Error::BuildRequest)?;

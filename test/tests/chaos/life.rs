@@ -45,7 +45,7 @@ pub(crate) struct Record {
     pub(crate) age: Age,
     /// UID of the object a user made of its CRD.
     pub(crate) instance: Option<String>,
-    /// Whether what an uninstall does is no matter of order any more.
+    /// Whether the order of an uninstall no longer counts.
     pub(crate) unordered: bool,
     /// Each value of `Installed` and the version, in order.
     installed: Vec<String>,
