@@ -163,6 +163,11 @@ impl Package {
         format!("buoy-{}-settings", self.suffix)
     }
 
+    /// Name of the second `ConfigMap`, if a bundle has one.
+    pub fn second_config_map(&self) -> String {
+        format!("{}-second", self.config_map())
+    }
+
     /// Name of the Service before the webhooks of its Deployment.
     pub fn service(&self) -> String {
         format!("{}-service", self.deployment())
@@ -232,7 +237,7 @@ impl Package {
             let data = BTreeMap::from([("only".to_owned(), "here".to_owned())]);
             put(
                 "manifests/second.yaml",
-                &config_map(format!("{}-second", self.config_map()), &data),
+                &config_map(self.second_config_map(), &data),
             );
         }
         put("manifests/csv.yaml", &self.csv(bundle));

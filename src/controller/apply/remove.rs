@@ -56,6 +56,15 @@ pub struct Removed {
     pub kept: Vec<String>,
 }
 
+/// What carries the label of an extension.
+#[derive(Debug, Default)]
+pub struct Labelled {
+    /// The objects, in the order of an uninstall.
+    pub groups: Vec<Vec<Object>>,
+    /// Kinds that the account may not list.
+    pub unlisted: Vec<&'static str>,
+}
+
 /// What became of one object.
 enum End {
     Gone,
@@ -106,11 +115,10 @@ impl Remover {
         Ok(())
     }
 
-    /// Lists what carries the label of an extension, in the order of an uninstall, as far as the
-    /// account may list it.
-    pub async fn labelled(&self, owner: &str) -> Result<Vec<Vec<Object>>, ApplyError> {
+    /// Lists what carries the label of an extension, as far as the account may list it.
+    pub async fn labelled(&self, owner: &str) -> Result<Labelled, ApplyError> {
         let params = ListParams::default().labels(&format!("{}={owner}", label::OWNER_NAME));
-        let mut groups = Vec::new();
+        let mut labelled = Labelled::default();
         for kinds in removal_kinds() {
             let mut group = Vec::new();
             for (api_group, kind) in kinds {
@@ -131,13 +139,13 @@ impl Remover {
                         one.0.insert("kind".to_owned(), json!(kind));
                         one
                     })),
-                    Err(err) if code(&err) == 403 => {}
+                    Err(err) if code(&err) == 403 => labelled.unlisted.push(kind),
                     Err(err) => return Err(err.into()),
                 }
             }
-            groups.push(group);
+            labelled.groups.push(group);
         }
-        Ok(groups)
+        Ok(labelled)
     }
 
     async fn endpoint(&self, content: &Object) -> Result<Option<Endpoint>, kube::Error> {

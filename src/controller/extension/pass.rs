@@ -35,7 +35,10 @@ use super::target::{Course, Target, course};
 use super::telling::Telling;
 use super::{Context, observe};
 use crate::backoff::{jittered, resync};
-use crate::objectset::{Written, list_revisions, newest, plan_revision, write_revision};
+use crate::objectset::{
+    Written, complete_content, list_revisions, newest, plan_revision, without_content,
+    write_revision,
+};
 
 /// How often a roll-out is looked at although its revision tells how it goes on: news that never
 /// came costs no more than this.
@@ -252,6 +255,14 @@ impl Pass {
                 .map_err(ExtensionError::Revisions)?;
             self.revisions = Some(revisions);
         }
+        if let Err(error) = restore_content(extension, account, revisions, ctx).await {
+            let cause = Chain(&error).to_string();
+            tracing::warn!(
+                error = cause,
+                "lost content of earlier revisions stays lost"
+            );
+            self.look_again = Some(jittered(WITHOUT_IMAGE));
+        }
         Ok(())
     }
 
@@ -430,6 +441,26 @@ async fn content(
     }
     ctx.rendered.put(request, Arc::clone(&content));
     Ok((content, certificates))
+}
+
+/// Makes anew the content that earlier revisions have lost and still need: what is rendered from
+/// their bundle, if it is the same.
+async fn restore_content(
+    extension: &ClusterExtension,
+    account: &Account,
+    revisions: &[ClusterObjectSet],
+    ctx: &Context,
+) -> Result<(), ContentError> {
+    let namespace = &ctx.settings.system_namespace;
+    for set in without_content(&ctx.client, namespace, revisions).await? {
+        let target = Target::of(set);
+        let resolved = resolved(extension, &target, ctx).await?;
+        let asked = content(extension, account, &target, &resolved, revisions, ctx);
+        let (content, _) = asked.await?;
+        let desired = desired(extension, account, &target, resolved.digest(), &content);
+        complete_content(&ctx.client, namespace, &desired, set).await?;
+    }
+    Ok(())
 }
 
 /// Pulls and reads a bundle.

@@ -41,6 +41,14 @@ pub enum ObjectSetError {
         /// What is wrong.
         cause: RefError,
     },
+    /// It is archived, and what it installed is not known: its content is gone, and its account may
+    /// not list these kinds.
+    #[error(
+        "what only this revision installed stays: its content is gone, and its account may not list \
+         {}; it goes on when the content is back or the account may list them",
+        .0.join(", ")
+    )]
+    Unknown(Vec<&'static str>),
     /// Referenced Secrets can be changed, or were.
     #[error("{0}")]
     Blocked(String),
@@ -69,7 +77,7 @@ impl Classify for ObjectSetError {
             Self::Guard(err) => err.disposition(),
             Self::Account(err) => err.disposition(),
             Self::Apply(err) => err.disposition(),
-            Self::Ref { .. } | Self::Own(..) => Disposition::Retry,
+            Self::Ref { .. } | Self::Unknown(_) | Self::Own(..) => Disposition::Retry,
             Self::Blocked(_) => Disposition::Terminal(reasons::BLOCKED),
         }
     }

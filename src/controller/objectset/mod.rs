@@ -23,4 +23,6 @@ pub use list::list_revisions;
 pub use reconcile::{error_policy, reconcile, run};
 pub use secrets::{collect_orphaned_secrets, remove_orphaned_content};
 pub use teardown::{Teardown, teardown_extension};
-pub use write::{WriteError, Written, newest, plan_revision, write_revision};
+pub use write::{
+    WriteError, Written, complete_content, newest, plan_revision, without_content, write_revision,
+};

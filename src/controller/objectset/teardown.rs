@@ -154,8 +154,8 @@ pub(super) async fn delete(
 
 /// Lets a revision go that was deleted by hand while its extension lives.
 ///
-/// That is not an uninstall. What was never rolled out goes at once, as with upstream. What is
-/// installed stays until the revision that follows has taken it over: without owner the garbage
+/// That is not an uninstall. What was never rolled out goes at once, as with upstream; one that is
+/// being archived goes on with that. What is installed stays until the revision that follows has taken it over: without owner the garbage
 /// collector would remove it, CRDs and their instances included.
 async fn hand_over(
     ctx: &Context,
@@ -163,7 +163,7 @@ async fn hand_over(
     extension: &ExtensionState,
 ) -> Result<Settled, ObjectSetError> {
     let active = pass.set.spec.lifecycle_state == LifecycleState::Active;
-    if !has_succeeded(&pass.set) || !active {
+    if active && !has_succeeded(&pass.set) {
         return Ok(Settled::at_rest(None).finished());
     }
     let siblings = ctx.siblings(&pass.set).await?;
@@ -172,7 +172,7 @@ async fn hand_over(
             && one.metadata.deletion_timestamp.is_none()
             && has_succeeded(one)
     });
-    if !followed {
+    if active && !followed {
         let text = "what is installed stays until another revision has taken it over";
         return Ok(Settled::again(
             Some(Outcome::Removing(text.to_owned())),
@@ -256,7 +256,8 @@ enum Purpose<'a> {
 /// Removes what a revision controls. Returns what the first unfinished group waits for.
 ///
 /// Where content is lost, what carries the label of the extension and names the revision is removed
-/// in the same order, as far as the account may list it; the garbage collector does the rest.
+/// in the same order, as far as the account may list it. The garbage collector does the rest of an
+/// uninstall; an archived revision waits, because nobody else knows what only it installed.
 ///
 /// Source: applying.md 3.9.
 async fn take_down(
@@ -270,18 +271,27 @@ async fn take_down(
     // Secrets that changed do not stop a removal: only what we control is deleted.
     let secrets = read_secrets(&ctx.client, &client, set, namespace).await;
     let (phases, whole) = salvage(set, &secrets, namespace)?;
+    let mut unlisted = Vec::new();
     if let (false, Some(owner)) = (whole, owner_name(set)) {
         let found = remover(ctx, account)?.labelled(owner).await?;
-        let groups: Vec<Vec<&Object>> = found.iter().map(|group| group.iter().collect()).collect();
+        let groups = found.groups.iter();
+        let groups: Vec<Vec<&Object>> = groups.map(|group| group.iter().collect()).collect();
         if let Some(text) = remove(ctx, set, account, &groups, purpose).await? {
             return Ok(Some(text));
         }
+        unlisted = found.unlisted;
     }
     let groups = match purpose {
         Purpose::Archive(_) => archive_groups(&phases),
         Purpose::Uninstall => removal_groups(&phases),
     };
-    remove(ctx, set, account, &groups, purpose).await
+    let remains = remove(ctx, set, account, &groups, purpose).await?;
+    match purpose {
+        Purpose::Archive(_) if remains.is_none() && !unlisted.is_empty() => {
+            Err(ObjectSetError::Unknown(unlisted))
+        }
+        Purpose::Archive(_) | Purpose::Uninstall => Ok(remains),
+    }
 }
 
 fn remover(ctx: &Context, account: &Account) -> Result<Remover, ObjectSetError> {
@@ -438,6 +448,7 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
         ObjectSetError::Apply(err) => err.is_forbidden(),
         ObjectSetError::Guard(_)
         | ObjectSetError::Ref { .. }
+        | ObjectSetError::Unknown(_)
         | ObjectSetError::Blocked(_)
         | ObjectSetError::Own(..) => false,
     }

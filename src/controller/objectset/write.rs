@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client, ResourceExt};
 use olm_api::keys::{label, manager, name};
 use olm_api::{API_VERSION, ClusterObjectSet};
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::{
     Change, ContentSecret, Desired, RevisionError, build, compare, needs_patch, next_number,
-    outdated, pack, rebuild, revision_name,
+    outdated, pack, rebuild, referenced_secrets, revision_name,
 };
 use serde_json::json;
 
 use crate::apply::Answer;
 
 use super::content::{read_secrets, resolve};
-use super::own::{delete_revision, own_params};
+use super::own::{delete_revision, has_finalizer, own_params};
 
 /// Why a revision could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -177,7 +178,7 @@ async fn keep(
         apply(client, &rebuild(desired, newest)).await?;
         tracing::info!(revision = name, "revision patched");
     }
-    complete_secrets(client, system_namespace, desired, newest).await?;
+    complete_content(client, system_namespace, desired, newest).await?;
     Ok(Written {
         change: Change::Unchanged,
         number: newest.spec.revision,
@@ -185,53 +186,91 @@ async fn keep(
     })
 }
 
-/// Gives Secrets that a crash left without owner their owner, and makes anew those that are gone.
-async fn complete_secrets(
+/// Returns the revisions below the newest that have lost content and are not done: until they are,
+/// only their content says what they installed.
+pub async fn without_content<'a>(
+    client: &Client,
+    system_namespace: &str,
+    revisions: &'a [ClusterObjectSet],
+) -> Result<Vec<&'a ClusterObjectSet>, WriteError> {
+    let newest = newest(revisions).map(ResourceExt::uid);
+    let mut found = Vec::new();
+    for set in revisions {
+        if !has_finalizer(set) || newest == Some(set.uid()) {
+            continue;
+        }
+        let stored = stored_content(client, system_namespace, set).await?;
+        if !missing_content(system_namespace, set, &stored).is_empty() {
+            found.push(set);
+        }
+    }
+    Ok(found)
+}
+
+/// Gives content Secrets of a revision that a crash left without owner their owner, and makes anew
+/// those that are gone, as far as `desired` is what the revision holds.
+pub async fn complete_content(
     client: &Client,
     system_namespace: &str,
     desired: &Desired,
-    newest: &ClusterObjectSet,
+    set: &ClusterObjectSet,
 ) -> Result<(), WriteError> {
-    let name = newest.name_any();
-    let api = Api::<Secret>::namespaced(client.clone(), system_namespace);
-    let labels = ListParams::default().labels(&format!("{}={name}", label::REVISION_NAME));
-    let list = api
-        .list_metadata(&labels)
-        .await
-        .map_err(|err| WriteError::Kube("listing content Secrets", Answer(err)))?;
-    let mut there = Vec::new();
-    for secret in list.items {
+    let stored = stored_content(client, system_namespace, set).await?;
+    for secret in &stored {
         let owned = secret.metadata.owner_references.iter().flatten();
         if !owned
             .into_iter()
-            .any(|owner| Some(&owner.uid) == newest.metadata.uid.as_ref())
+            .any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
         {
-            own_secret(client, system_namespace, &secret.name_any(), newest).await?;
+            own_secret(client, system_namespace, &secret.name_any(), set).await?;
         }
-        there.push(secret.name_any());
     }
-    let referenced = olm_core::revision::referenced_secrets(&newest.spec, system_namespace);
-    let missing: Vec<&String> = referenced
-        .iter()
-        .filter(|(namespace, secret)| namespace == system_namespace && !there.contains(secret))
-        .map(|(_, secret)| secret)
-        .collect();
+    let missing = missing_content(system_namespace, set, &stored);
     if missing.is_empty() {
         return Ok(());
     }
     // Compression may differ from that of whoever wrote the revision; then the names differ and
     // the revision keeps reporting what it misses.
+    let name = set.name_any();
     let packed = pack(&name, &desired.phases)?;
-    for secret in packed
-        .secrets
-        .iter()
-        .filter(|secret| missing.contains(&&secret.name))
-    {
+    let wanted = packed.secrets.iter();
+    for secret in wanted.filter(|secret| missing.contains(&secret.name)) {
         let owner = &desired.extension.name;
         create_secret(client, system_namespace, &name, owner, secret).await?;
-        own_secret(client, system_namespace, &secret.name, newest).await?;
+        own_secret(client, system_namespace, &secret.name, set).await?;
+        tracing::info!(revision = name, secret = secret.name, "content made anew");
     }
     Ok(())
+}
+
+/// Lists the content Secrets of a revision.
+async fn stored_content(
+    client: &Client,
+    system_namespace: &str,
+    set: &ClusterObjectSet,
+) -> Result<Vec<PartialObjectMeta<Secret>>, WriteError> {
+    let api = Api::<Secret>::namespaced(client.clone(), system_namespace);
+    let labels = format!("{}={}", label::REVISION_NAME, set.name_any());
+    let list = api
+        .list_metadata(&ListParams::default().labels(&labels))
+        .await
+        .map_err(|err| WriteError::Kube("listing content Secrets", Answer(err)))?;
+    Ok(list.items)
+}
+
+/// Returns the names of the content Secrets of ours that a revision refers to and that are not
+/// there.
+fn missing_content(
+    system_namespace: &str,
+    set: &ClusterObjectSet,
+    stored: &[PartialObjectMeta<Secret>],
+) -> Vec<String> {
+    let there: Vec<String> = stored.iter().map(ResourceExt::name_any).collect();
+    referenced_secrets(&set.spec, system_namespace)
+        .into_iter()
+        .filter(|(namespace, name)| namespace == system_namespace && !there.contains(name))
+        .map(|(_, name)| name)
+        .collect()
 }
 
 async fn apply(client: &Client, set: &ClusterObjectSet) -> Result<ClusterObjectSet, WriteError> {

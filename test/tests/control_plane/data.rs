@@ -296,7 +296,9 @@ async fn nothing_is_installed_under_an_annotation_nobody_understands() {
             "annotations": {"policy.olm.operatorframework.io/rollback-to": "1"}},
         "spec": {"namespace": scene.name, "serviceAccount": {"name": "installer"},
             "source": {"sourceType": "Catalog",
-                "catalog": {"packageName": scene.package.name()}}}});
+                "catalog": {"packageName": scene.package.name(),
+                    "selector": {"matchLabels":
+                        {"olm.operatorframework.io/metadata.name": scene.name}}}}}});
     let plane = scene.cluster.plane;
     plane.kubectl_with_input(&["create", "-f", "-"], &extension.to_string());
     let extension = Extension::named(&scene.cluster.client, &scene.name);

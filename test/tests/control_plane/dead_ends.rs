@@ -7,11 +7,11 @@ use futures::StreamExt as _;
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use olm_api::ClusterExtension;
-use olm_test::cluster;
 use olm_test::extension::{Extension, condition, installed_version, is};
 use olm_test::package::{Bundle, Entry, chain};
 use olm_test::scene::Scene;
 use olm_test::wait;
+use olm_test::{cluster, images};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -138,6 +138,129 @@ async fn an_installed_revision_deleted_by_hand_keeps_what_it_installed() {
     extension.installed("1.0.0").await;
     assert_eq!(instance_uid(&scene), uid, "the instance is the same");
     life.never_faltered();
+    extension.delete().await;
+    nothing_is_left(&scene).await;
+}
+
+/// An extension of which 1.0.0 is installed, with a second `ConfigMap` of its own, and 1.1.0 does
+/// not become ready; 1.2.0 will.
+async fn between_two_versions(suffix: &str) -> (Scene, Extension) {
+    let bundles = [
+        Bundle::new("1.0.0").with_second_config_map(),
+        Bundle::new("1.1.0").broken(),
+        Bundle::new("1.2.0"),
+    ];
+    let entries = chain(&["1.0.0", "1.1.0", "1.2.0"]);
+    let scene = stage(suffix, &bundles, &entries).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
+    extension
+        .shows("Progressing", "True", "RollingOut", "1.1.0")
+        .await;
+    (scene, extension)
+}
+
+/// Names of the content Secrets of a revision.
+fn content(scene: &Scene, number: i64) -> Vec<String> {
+    let label = format!(
+        "olm.operatorframework.io/revision-name={}-{number}",
+        scene.name
+    );
+    let args = [
+        "get",
+        "secrets",
+        "-n",
+        "olmv1-system",
+        "-l",
+        &label,
+        "-o",
+        "name",
+    ];
+    let names = scene.cluster.plane.kubectl(&args);
+    names.lines().map(str::to_owned).collect()
+}
+
+fn lose_content(scene: &Scene, number: i64) -> Vec<String> {
+    let lost = content(scene, number);
+    for secret in &lost {
+        let args = ["delete", "-n", "olmv1-system", secret];
+        scene.cluster.plane.kubectl(&args);
+    }
+    assert!(!lost.is_empty());
+    lost
+}
+
+/// Goes on to 1.2.0, whatever the catalog says about a step there.
+async fn go_on(extension: &Extension) {
+    let any = json!({"version": "1.2.0", "upgradeConstraintPolicy": "SelfCertified"});
+    extension.patch_catalog(any).await;
+    extension.installed("1.2.0").await;
+}
+
+async fn second_config_map_goes(scene: &Scene) {
+    let name = scene.package.second_config_map();
+    wait::until("what only 1.0.0 had is gone", STEP, || async {
+        scene.get("configmap", &name).map_or(Ok(()), Err)
+    })
+    .await;
+}
+
+// ours: found by killing and deleting at random
+#[tokio::test(flavor = "multi_thread")]
+async fn content_of_an_earlier_revision_is_made_anew_while_it_is_needed() {
+    let (scene, extension) = between_two_versions("lostearlier").await;
+    let lost = lose_content(&scene, 1);
+    wait::until("the content is back", STEP, || async {
+        let found = content(&scene, 1);
+        if found == lost { Ok(()) } else { Err(found) }
+    })
+    .await;
+    go_on(&extension).await;
+    second_config_map_goes(&scene).await;
+    extension.delete().await;
+    nothing_is_left(&scene).await;
+}
+
+// ours: what nobody knows any more is not called removed
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archived_revision_without_content_says_what_it_waits_for() {
+    let (scene, extension) = between_two_versions("lostforgood").await;
+    // Another bundle under the same tag: the content cannot be made anew.
+    let image = format!("{}/{}-bundle:v1.0.0", scene.cluster.registry, scene.name);
+    let other = scene.package.bundle_files(&Bundle::new("1.0.0"));
+    images::push_bundle(&image, other).await;
+    lose_content(&scene, 1);
+    go_on(&extension).await;
+    let revision = format!("{}-1", scene.name);
+    wait::until("the revision says what it waits for", STEP, || async {
+        let set = scene.get("clusterobjectset", &revision).unwrap_or_default();
+        let text = set["status"].to_string();
+        let says = text.contains("what only this revision installed stays")
+            && text.contains("may not list")
+            && text.contains("ConfigMap");
+        if says { Ok(()) } else { Err(text) }
+    })
+    .await;
+    assert!(
+        scene
+            .get("configmap", &scene.package.second_config_map())
+            .is_some()
+    );
+    let plane = scene.cluster.plane;
+    let lists = format!("{}-lists", scene.name);
+    let account = format!("--serviceaccount={}:installer", scene.name);
+    let role = [
+        "create",
+        "clusterrole",
+        &lists,
+        "--verb=list",
+        "--resource=*.*",
+    ];
+    plane.kubectl(&role);
+    let role = format!("--clusterrole={lists}");
+    plane.kubectl(&["create", "clusterrolebinding", &lists, &role, &account]);
+    second_config_map_goes(&scene).await;
     extension.delete().await;
     nothing_is_left(&scene).await;
 }

@@ -62,7 +62,7 @@ async fn upgrades_by_itself_when_the_catalog_moves() {
     scene.grant(&[old.clone(), new.clone()]);
     let extension = scene.install(json!({"version": "1.x"})).await;
     extension.installed("1.0.0").await;
-    let second = format!("{}-second", scene.package.config_map());
+    let second = scene.package.second_config_map();
     assert!(scene.get("configmap", &second).is_some());
 
     scene
