@@ -28,6 +28,12 @@ impl Random {
         Self(seed)
     }
 
+    /// Returns another source of numbers, which this one's seed repeats as well.
+    #[must_use]
+    pub fn another(&mut self) -> Self {
+        Self(self.next())
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;

@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use http::{Method, Request, Response, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
 use kube::client::Body;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::utils::Backoff;
@@ -18,7 +18,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::backoff::WatchDelays;
+use crate::backoff::{WatchDelays, jittered};
 use crate::lease::{NotLeading, Term};
 
 /// Longest a request may take, its whole answer included; the API server itself gives up after the
@@ -27,6 +27,9 @@ const REQUEST_LIMIT: Duration = Duration::from_mins(1);
 /// Longest a write may take: one that begins in the last moment of a term ends before anybody else
 /// can take the lease (deploying.md 4.1).
 const WRITE_LIMIT: Duration = Duration::from_secs(25);
+
+/// Pauses before a read is sent again.
+const READ_AGAIN: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -61,7 +64,7 @@ fn limited(client: Client, limits: Limits, term: Term) -> Client {
             if is_write(request.method()) {
                 return within(limits.write, led(&term, answer(client, request))).await;
             }
-            within(limits.read, answer(client, request)).await
+            within(limits.read, read(client, request)).await
         }
     });
     Client::new(service, namespace)
@@ -95,6 +98,33 @@ async fn led(
 
 fn is_write(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// Sends a read, and again after a failure that may pass by itself: one request in a hundred that
+/// fails must not undo the work of the ninety-nine before it. A watch comes back by itself.
+async fn read(client: Client, request: Request<Body>) -> Result<Response<Body>, Failure> {
+    if is_watch(request.uri()) {
+        return answer(client, request).await;
+    }
+    // No read has a body.
+    let (head, _) = request.into_parts();
+    for pause in READ_AGAIN {
+        let request = Request::from_parts(head.clone(), Body::empty());
+        match answer(client.clone(), request).await {
+            Ok(response) if !may_pass(response.status()) => return Ok(response),
+            Ok(response) => {
+                tracing::debug!(uri = %head.uri, status = %response.status(), "sent again")
+            }
+            Err(error) => tracing::debug!(uri = %head.uri, error, "sent again"),
+        }
+        tokio::time::sleep(jittered(pause)).await;
+    }
+    answer(client, Request::from_parts(head, Body::empty())).await
+}
+
+/// Says whether another answer may follow a moment later.
+fn may_pass(status: StatusCode) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
 }
 
 async fn answer(client: Client, request: Request<Body>) -> Result<Response<Body>, Failure> {
@@ -186,6 +216,62 @@ mod tests {
         let listed = api.list(&ListParams::default()).await;
         let text = listed.expect_err("nothing answers").to_string();
         assert!(text.contains("no answer from the API server"), "{text}");
+    }
+
+    /// Counts requests and fails the first `failures` of them, with this status or by breaking off.
+    fn failing(failures: usize, status: Option<u16>) -> (Client, Arc<AtomicUsize>) {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&sent);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let fails = count.fetch_add(1, Ordering::SeqCst) < failures;
+            let found = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}"#;
+            let mut response = Response::new(Body::from(found.as_bytes().to_vec()));
+            let answer = match (fails, status) {
+                (true, None) => Err(Failure::from("cut")),
+                (true, Some(code)) => {
+                    *response.status_mut() = StatusCode::from_u16(code).expect("a status");
+                    Ok(response)
+                }
+                (false, _) => Ok(response),
+            };
+            ready(answer)
+        });
+        let limits = Limits {
+            read: SOON,
+            write: SOON,
+        };
+        let client = limited(Client::new(service, "default"), limits, Term::unlimited());
+        (client, sent)
+    }
+
+    #[rstest]
+    #[case::none(0, Some(500), 1, true)]
+    #[case::one(1, Some(500), 2, true)]
+    #[case::cut(2, None, 3, true)]
+    #[case::busy(2, Some(429), 3, true)]
+    #[case::for_longer(3, Some(503), 3, false)]
+    #[case::not_there(1, Some(404), 1, false)]
+    #[case::denied(1, Some(403), 1, false)]
+    #[tokio::test]
+    async fn a_read_that_fails_is_sent_again(
+        #[case] failures: usize,
+        #[case] status: Option<u16>,
+        #[case] requests: usize,
+        #[case] succeeds: bool,
+    ) {
+        let (client, sent) = failing(failures, status);
+        let read = Api::<ConfigMap>::default_namespaced(client).get("x").await;
+        assert_eq!(read.is_ok(), succeeds, "{read:?}");
+        assert_eq!(sent.load(Ordering::SeqCst), requests);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_fails_is_sent_once() {
+        let (client, sent) = failing(1, Some(500));
+        let api = Api::<ConfigMap>::default_namespaced(client);
+        let write = api.delete("x", &DeleteParams::default()).await;
+        assert!(write.is_err());
+        assert_eq!(sent.load(Ordering::SeqCst), 1);
     }
 
     // deploying.md 4.1: a write without an answer ends before another process can lead.

@@ -40,7 +40,9 @@ pub(super) fn left_out(objects: &BTreeMap<String, Value>, extension: &str) -> St
         if is_ours(key) {
             in_all_texts(&mut object, extension);
         } else {
-            in_references(&mut object["metadata"], extension);
+            // What Kubernetes makes of a Deployment has its annotations, not its labels.
+            let copied = key.starts_with(&format!("ReplicaSet.apps {extension}/"));
+            in_references(&mut object["metadata"], extension, copied);
         }
         kept.insert(key.clone(), object);
     }
@@ -96,13 +98,13 @@ fn without(text: &str, extension: &str) -> String {
 }
 
 /// Leaves the numbers out of what an object says about its revision.
-fn in_references(metadata: &mut Value, extension: &str) {
+fn in_references(metadata: &mut Value, extension: &str, copied: bool) {
     for (place, key) in [
         ("annotations", annotation::REVISION),
         ("labels", label::REVISION_NAME),
     ] {
-        let owner = &metadata["labels"][label::OWNER_NAME];
-        if owner == extension && metadata[place][key].is_string() {
+        let labelled = metadata["labels"][label::OWNER_NAME] == extension;
+        if (labelled || copied) && metadata[place][key].is_string() {
             metadata[place][key] = json!(ANY);
         }
     }
@@ -136,6 +138,10 @@ mod tests {
                     "annotations": {annotation::REVISION: number.to_string()},
                     "owners": [{"kind": "ClusterObjectSet", "name": name}],
                 }, "spec": {"x": 1}}),
+            ),
+            (
+                "ReplicaSet.apps x/x-2-abc".to_owned(),
+                json!({"metadata": {"annotations": {annotation::REVISION: number.to_string()}}}),
             ),
             (
                 "ClusterExtension.olm.operatorframework.io /x".to_owned(),

@@ -94,10 +94,8 @@ async fn outages_in_the_middle_of_any_stage_change_no_end_and_no_life() {
         }
         tally.rounds += 1;
     }
-    println!(
-        "{}",
-        tally.with(world.proxy.requests(), &world.proxy.injected())
-    );
+    tally.add(Tally::of(&world.proxy));
+    println!("{tally}");
 }
 
 /// The registry goes before the bundle is there, and the extension says so meanwhile.

@@ -1,10 +1,13 @@
 //! The controller is killed (SIGKILL) at random moments, while a share of its requests fails and
 //! somebody deletes things by hand.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use olm_test::cluster;
 use olm_test::random::Random;
+use tokio::task::JoinSet;
 
 use crate::stage::Stage;
 use crate::tally::Tally;
@@ -43,12 +46,27 @@ impl Tally {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn kills_faults_and_hands_change_no_end_and_no_life() {
-    let _alone = STAGE.lock().await;
-    let rounds = setting("ROUNDS", 10);
-    let mut random = Random::from_environment();
-    let mut world = World::new(cluster::shared().await, "kill").await;
+/// What the worlds of a run share.
+struct Run {
+    rounds: u64,
+    begun: AtomicU64,
+    tally: Mutex<Tally>,
+}
+
+impl Run {
+    /// Returns the number of the next round, if there is one.
+    fn next(&self) -> Option<u64> {
+        let round = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        (round <= self.rounds).then_some(round)
+    }
+
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Plays round after round in one world.
+async fn play(run: &Run, mut world: World, mut random: Random) {
     world.rehearse(&Stage::ALL).await;
     // A round without kills must be found equal, or the comparison means nothing.
     for stage in Stage::WITH_ORPHANING {
@@ -62,38 +80,63 @@ async fn kills_faults_and_hands_change_no_end_and_no_life() {
         println!("{stage:?} again: equal, {:.1?}", started.elapsed());
     }
     world.disturb_requests(&mut random);
-    let mut tally = Tally::default();
-    for round in 1..=rounds {
-        let started = Instant::now();
-        let stages = if round % 2 == 0 {
+    while let Some(round) = run.next() {
+        let (started, mut tally) = (Instant::now(), Tally::default());
+        let stages = if round.is_multiple_of(2) {
             Stage::WITH_ORPHANING
         } else {
             Stage::ALL
         };
-        let stale = (round % 3 == 0).then(|| world.delay_revisions(STALE));
+        let stale = round
+            .is_multiple_of(3)
+            .then(|| world.delay_revisions(STALE));
         for stage in stages {
             tally.disturb(&mut world, &mut random, stage).await;
         }
         if let Some(stale) = stale {
             world.proxy.stop(stale);
         }
-        tally.rounds += 1;
+        tally.rounds = 1;
+        let mut all = run.tally();
+        all.add(tally);
         println!(
-            "round {round}/{rounds} held ({:.1?}); so far {} kills, {} of them in the middle, {} \
-             faults, {} deletions by hand",
+            "round {round}/{} held ({:.1?}); so far {}",
+            run.rounds,
             started.elapsed(),
-            tally.kills,
-            tally.in_the_middle,
-            world.proxy.injected().values().sum::<u64>(),
-            tally.hands.values().sum::<u64>(),
+            all.brief()
         );
     }
-    println!(
-        "{}",
-        tally.with(world.proxy.requests(), &world.proxy.injected())
-    );
+    run.tally().add(Tally::of(&world.proxy));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_faults_and_hands_change_no_end_and_no_life() {
+    let _alone = STAGE.lock().await;
+    let mut random = Random::from_environment();
+    let run = Arc::new(Run {
+        rounds: setting("ROUNDS", 10),
+        begun: AtomicU64::new(0),
+        tally: Mutex::default(),
+    });
+    let mut worlds = JoinSet::new();
+    for world in 0..setting("WORLDS", 1).max(1) {
+        let cluster = match world {
+            0 => cluster::shared().await,
+            _ => cluster::own().await,
+        };
+        let (run, random) = (Arc::clone(&run), random.another());
+        worlds.spawn(async move {
+            let world = World::new(cluster, "kill").await;
+            play(&run, world, random).await;
+        });
+    }
+    while let Some(played) = worlds.join_next().await {
+        played.expect("the world holds");
+    }
+    let tally = run.tally();
+    println!("{tally}");
     assert!(
-        rounds == 0 || tally.in_the_middle > 0,
+        run.rounds == 0 || tally.in_the_middle > 0,
         "no kill fell in the middle of anything"
     );
 }

@@ -7,10 +7,11 @@
 //! content and objects by hand; then once more while API server, etcd and registry go away in each
 //! stage. Each must end with the very same objects, and [`life`] says what must hold all the time.
 //!
-//! `SEED=n` repeats the moments and the choices of a run, as far as the machine does; `FAULTS` says
-//! how many of a thousand requests fail, `SILENCE_SECONDS` how long nobody answers some of them,
-//! `ETCD_SECONDS` and `REGISTRY_SECONDS` how long those are gone, `VERBOSITY` how much the controller
-//! logs, and `OLM_TEST_KEEP=1` keeps the logs.
+//! `WORLDS=n` plays the rounds on so many control planes at once, because most of the time is
+//! waiting. `SEED=n` repeats the moments and the choices of a run, as far as the machine does;
+//! `FAULTS` says how many of a thousand requests fail, `SILENCE_SECONDS` how long nobody answers
+//! some of them, `ETCD_SECONDS` and `REGISTRY_SECONDS` how long those are gone, `VERBOSITY` how much
+//! the controller logs, and `OLM_TEST_KEEP=1` keeps the logs.
 
 mod cast;
 mod faults;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use olm_test::proxy::Proxy;
+
 /// Counts by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -10,6 +12,10 @@ pub(crate) struct Tally {
     pub(crate) kills: u64,
     /// Kills that found the stage unfinished.
     pub(crate) in_the_middle: u64,
+    /// Requests of the controller.
+    pub(crate) requests: u64,
+    /// Those that a proxy failed, by kind.
+    pub(crate) faults: BTreeMap<String, u64>,
     /// What was deleted by hand, by stage.
     pub(crate) hands: BTreeMap<String, u64>,
     /// What was away, by stage.
@@ -21,36 +27,65 @@ impl Tally {
         *counts.entry(kind).or_default() += 1;
     }
 
-    /// Returns the table, with the faults a proxy injected.
-    pub(crate) fn with(&self, requests: u64, injected: &BTreeMap<String, u64>) -> String {
-        let total: u64 = injected.values().sum();
-        let lines = [
-            ("rounds", self.rounds.to_string()),
-            ("kills", self.kills.to_string()),
-            ("  in the middle", self.in_the_middle.to_string()),
-            ("requests", requests.to_string()),
-            ("injected faults", total.to_string()),
+    /// Returns what a proxy has seen and done.
+    pub(crate) fn of(proxy: &Proxy) -> Self {
+        Self {
+            requests: proxy.requests(),
+            faults: proxy.injected(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds what another says.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.rounds += other.rounds;
+        self.kills += other.kills;
+        self.in_the_middle += other.in_the_middle;
+        self.requests += other.requests;
+        for (mine, theirs) in [
+            (&mut self.hands, other.hands),
+            (&mut self.outages, other.outages),
+            (&mut self.faults, other.faults),
+        ] {
+            for (kind, count) in theirs {
+                *mine.entry(kind).or_default() += count;
+            }
+        }
+    }
+
+    /// Says in one line what was done.
+    pub(crate) fn brief(&self) -> String {
+        format!(
+            "{} kills, {} of them in the middle, {} deletions by hand",
+            self.kills,
+            self.in_the_middle,
+            self.hands.values().sum::<u64>()
+        )
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = [
+            ("rounds", self.rounds),
+            ("kills", self.kills),
+            ("  in the middle", self.in_the_middle),
+            ("requests", self.requests),
+            ("injected faults", self.faults.values().sum()),
         ];
-        let mut table = String::new();
-        for (name, value) in lines {
-            row(&mut table, name, &value);
+        for (name, count) in rows {
+            writeln!(f, "{name:<40} {count:>8}")?;
         }
         let groups = [
-            ("", injected),
+            ("", &self.faults),
             ("deleted: ", &self.hands),
             ("away: ", &self.outages),
         ];
         for (prefix, counts) in groups {
             for (kind, count) in counts {
-                row(&mut table, &format!("  {prefix}{kind}"), &count.to_string());
+                writeln!(f, "{:<40} {count:>8}", format!("  {prefix}{kind}"))?;
             }
         }
-        table
+        Ok(())
     }
-}
-
-fn row(table: &mut String, name: &str, value: &str) {
-    use fmt::Write as _;
-    // Writing to a String cannot fail.
-    let _ = writeln!(table, "{name:<40} {value:>8}");
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::life::{Age, Life};
 
-const POLL: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(500);
 /// The name of the object.
 pub(crate) const INSTANCE: &str = "mine";
 

@@ -25,7 +25,7 @@ use crate::user::{User, finish, instances};
 
 /// How long the cluster must not change to count as settled.
 const QUIET: Duration = Duration::from_secs(3);
-const POLL: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(750);
 /// How long a stage may take to settle; after an outage the longest delay between attempts counts.
 const SETTLED: Duration = Duration::from_mins(6);
 /// After this time what still differs is printed, for whoever watches.
@@ -256,6 +256,7 @@ impl World {
                             println!("{stage:?} still differs after {SLOW:?}: {all:#?}");
                             println!("{}", self.last_words());
                         }
+                        tokio::time::sleep(POLL).await;
                         return Err(lines);
                     }
                     Err(error) => return Err(vec![error]),

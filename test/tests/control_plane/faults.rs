@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 
 const STEP: Duration = Duration::from_mins(1);
 const FINALIZER: &str = "example.com/served-by-the-operator";
+/// How often the controller sends a read that fails before it gives up.
+const TRIES: u64 = 3;
 
 /// A control plane with one controller that reaches it through a proxy.
 struct Stage {
@@ -150,7 +152,7 @@ async fn an_orphaning_deletion_keeps_everything_whatever_the_api_server_answers(
     let late = Rule::on(&["watch"], "clusterobjectsets").late_events(Duration::from_millis(800));
     for (suffix, rule) in [
         ("late", late),
-        ("broken", Rule::get("secrets").status(500).times(5)),
+        ("broken", Rule::get("secrets").status(500).times(5 * TRIES)),
         ("denied", Rule::get("secrets").status(403).times(5)),
     ] {
         let (scene, extension) = installed(stage, &format!("orphan{suffix}"), &[]).await;
@@ -191,9 +193,12 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
         .map(|kind| Rule::on(&["watch"], kind).late_events(late))
         .map(|rule| stage.proxy.fail(rule));
     let secrets = format!("{}-1-*", scene.name);
-    let read = stage
-        .proxy
-        .fail(Rule::get("secrets").named(&secrets).status(500).times(1));
+    let read = stage.proxy.fail(
+        Rule::get("secrets")
+            .named(&secrets)
+            .status(500)
+            .times(TRIES),
+    );
     // Both are looked at again, each once with a failure.
     let plane = scene.cluster.plane;
     let revision = format!("{}-1", scene.name);
@@ -205,7 +210,7 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
     ]);
     wait::until("the failure strikes", STEP, || async {
         match stage.proxy.strikes(read) {
-            1 => Ok(()),
+            TRIES => Ok(()),
             struck => Err(struck),
         }
     })
