@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt};
@@ -152,7 +153,8 @@ async fn create(
     }
     let owner = &desired.extension.name;
     for secret in &packed.secrets {
-        create_secret(client, system_namespace, &name, owner, secret).await?;
+        let metadata = content_metadata(system_namespace, &name, owner);
+        create_secret(client, metadata, secret).await?;
     }
     let set = build(desired, &name, number, &packed, system_namespace);
     let set = apply(client, &set).await?;
@@ -186,8 +188,8 @@ async fn keep(
     })
 }
 
-/// Returns the revisions below the newest that have lost content and are not done: until they are,
-/// only their content says what they installed.
+/// Returns the revisions below the newest whose content is not complete and that are not done: until
+/// they are, only their content says what they installed.
 pub async fn without_content<'a>(
     client: &Client,
     system_namespace: &str,
@@ -200,7 +202,9 @@ pub async fn without_content<'a>(
             continue;
         }
         let stored = stored_content(client, system_namespace, set).await?;
-        if !missing_content(system_namespace, set, &stored).is_empty() {
+        let complete = missing_content(system_namespace, set, &stored).is_empty()
+            && stored.iter().all(|secret| is_owned(secret, set));
+        if !complete {
             found.push(set);
         }
     }
@@ -216,14 +220,8 @@ pub async fn complete_content(
     set: &ClusterObjectSet,
 ) -> Result<(), WriteError> {
     let stored = stored_content(client, system_namespace, set).await?;
-    for secret in &stored {
-        let owned = secret.metadata.owner_references.iter().flatten();
-        if !owned
-            .into_iter()
-            .any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
-        {
-            own_secret(client, system_namespace, &secret.name_any(), set).await?;
-        }
+    for secret in stored.iter().filter(|secret| !is_owned(secret, set)) {
+        own_secret(client, system_namespace, &secret.name_any(), set).await?;
     }
     let missing = missing_content(system_namespace, set, &stored);
     if missing.is_empty() {
@@ -235,9 +233,9 @@ pub async fn complete_content(
     let packed = pack(&name, &desired.phases)?;
     let wanted = packed.secrets.iter();
     for secret in wanted.filter(|secret| missing.contains(&secret.name)) {
-        let owner = &desired.extension.name;
-        create_secret(client, system_namespace, &name, owner, secret).await?;
-        own_secret(client, system_namespace, &secret.name, set).await?;
+        let mut metadata = content_metadata(system_namespace, &name, &desired.extension.name);
+        metadata.owner_references = Some(vec![owner_of_content(set)]);
+        create_secret(client, metadata, secret).await?;
         tracing::info!(revision = name, secret = secret.name, "content made anew");
     }
     Ok(())
@@ -256,6 +254,11 @@ async fn stored_content(
         .await
         .map_err(|err| WriteError::Kube("listing content Secrets", Answer(err)))?;
     Ok(list.items)
+}
+
+fn is_owned(secret: &PartialObjectMeta<Secret>, set: &ClusterObjectSet) -> bool {
+    let mut owners = secret.metadata.owner_references.iter().flatten();
+    owners.any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
 }
 
 /// Returns the names of the content Secrets of ours that a revision refers to and that are not
@@ -281,23 +284,41 @@ async fn apply(client: &Client, set: &ClusterObjectSet) -> Result<ClusterObjectS
         .map_err(|err| WriteError::Kube("creating new Revision", Answer(err)))
 }
 
+fn content_metadata(system_namespace: &str, revision: &str, extension: &str) -> ObjectMeta {
+    ObjectMeta {
+        namespace: Some(system_namespace.to_owned()),
+        labels: Some(BTreeMap::from([
+            (label::REVISION_NAME.to_owned(), revision.to_owned()),
+            (label::OWNER_NAME.to_owned(), extension.to_owned()),
+        ])),
+        ..ObjectMeta::default()
+    }
+}
+
+fn owner_of_content(set: &ClusterObjectSet) -> OwnerReference {
+    OwnerReference {
+        api_version: API_VERSION.to_owned(),
+        kind: "ClusterObjectSet".to_owned(),
+        name: set.name_any(),
+        uid: set.uid().unwrap_or_default(),
+        controller: Some(true),
+        // A foreground deletion would take the content away before it is worked off.
+        block_owner_deletion: Some(false),
+    }
+}
+
+/// Creates a content Secret with the labels and owners of `metadata`.
 async fn create_secret(
     client: &Client,
-    system_namespace: &str,
-    revision: &str,
-    extension: &str,
+    metadata: ObjectMeta,
     content: &ContentSecret,
 ) -> Result<(), WriteError> {
+    let namespace = metadata.namespace.clone().unwrap_or_default();
     let data = content.data.iter();
     let secret = Secret {
         metadata: ObjectMeta {
             name: Some(content.name.clone()),
-            namespace: Some(system_namespace.to_owned()),
-            labels: Some(BTreeMap::from([
-                (label::REVISION_NAME.to_owned(), revision.to_owned()),
-                (label::OWNER_NAME.to_owned(), extension.to_owned()),
-            ])),
-            ..ObjectMeta::default()
+            ..metadata
         },
         type_: Some(name::OBJECT_DATA_SECRET_TYPE.to_owned()),
         immutable: Some(true),
@@ -307,7 +328,7 @@ async fn create_secret(
         ),
         ..Secret::default()
     };
-    let api = Api::<Secret>::namespaced(client.clone(), system_namespace);
+    let api = Api::<Secret>::namespaced(client.clone(), &namespace);
     let params = PostParams {
         field_manager: Some(manager::OPERATOR_CONTROLLER.to_owned()),
         ..PostParams::default()
@@ -315,7 +336,7 @@ async fn create_secret(
     match api.create(&params, &secret).await {
         Ok(_) => Ok(()),
         // Its name is a hash of its content, so what is there is what we want.
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
         Err(err) => Err(WriteError::Kube("creating content Secret", Answer(err))),
     }
 }
@@ -327,15 +348,7 @@ async fn own_secret(
     set: &ClusterObjectSet,
 ) -> Result<(), WriteError> {
     let api = Api::<Secret>::namespaced(client.clone(), system_namespace);
-    let patch = json!({"metadata": {"ownerReferences": [{
-        "apiVersion": API_VERSION,
-        "kind": "ClusterObjectSet",
-        "name": set.name_any(),
-        "uid": set.metadata.uid,
-        "controller": true,
-        // A foreground deletion would take the content away before it is worked off.
-        "blockOwnerDeletion": false,
-    }]}});
+    let patch = json!({"metadata": {"ownerReferences": [owner_of_content(set)]}});
     api.patch(secret, &own_params(), &Patch::Merge(patch))
         .await
         .map(|_| ())
