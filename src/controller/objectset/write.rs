@@ -336,7 +336,7 @@ async fn create_secret(
     match api.create(&params, &secret).await {
         Ok(_) => Ok(()),
         // Its name is a hash of its content, so what is there is what we want.
-        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
         Err(err) => Err(WriteError::Kube("creating content Secret", Answer(err))),
     }
 }
