@@ -60,7 +60,7 @@ pub async fn remove_orphaned_content(
     Ok(())
 }
 
-/// Deletes a Secret if nobody replaced it meanwhile, and says whether it was there.
+/// Deletes a Secret and says whether it was there; fails if somebody replaced it meanwhile.
 async fn delete_secret(
     secrets: &Api<Secret>,
     secret: &PartialObjectMeta<Secret>,
@@ -71,7 +71,7 @@ async fn delete_secret(
         resource_version: None,
     });
     match secrets.delete(&secret.name_any(), &params).await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
         answer => answer.map(|_| true),
     }
 }

@@ -89,25 +89,39 @@ impl World {
         world
     }
 
-    /// Has a share of all requests of the controller fail in turn in every way, chosen from
-    /// `random`; `FAULTS` says in how many of a thousand, `SILENCE_SECONDS` how long nobody answers.
+    /// Has a share of all requests of the controller fail in every way but by silence, chosen from
+    /// `random`; `FAULTS` says in how many of a thousand.
     pub(crate) fn disturb_requests(&self, random: &mut Random) {
-        let share = setting("FAULTS", 50);
+        // In hundredths of the share.
+        self.fail(
+            [
+                (Rule::writes().status(409), 40),
+                (Rule::any().status(429), 20),
+                (Rule::any().status(500), 32),
+                (Rule::any().cut(), 20),
+            ],
+            random,
+        );
+    }
+
+    /// Has some requests of the controller not be answered for `SILENCE_SECONDS`, until the rules
+    /// are stopped; of the writes among them the API server carries some out.
+    pub(crate) fn fall_silent(&self, random: &mut Random) -> Vec<RuleId> {
         let silence = Duration::from_secs(setting("SILENCE_SECONDS", 30));
-        // In hundredths of the share. Silence is rare, because each is waited for; in turns the API
-        // server carries out what it hears and does not hear of it.
         let rules = [
-            (Rule::writes().status(409), 40),
-            (Rule::any().status(429), 20),
-            (Rule::any().status(500), 32),
-            (Rule::any().cut(), 20),
             (Rule::writes().unanswered(silence), 2),
             (Rule::any().silent(silence), 2),
         ];
-        for (rule, part) in rules {
+        self.fail(rules, random)
+    }
+
+    fn fail<const N: usize>(&self, rules: [(Rule, u64); N], random: &mut Random) -> Vec<RuleId> {
+        let share = setting("FAULTS", 50);
+        let with_seeds = rules.into_iter().map(|(rule, part)| {
             let seed = random.between(0, u64::MAX - 1);
-            self.proxy.fail(rule.per_mille(share * part / 100, seed));
-        }
+            rule.per_mille((share * part / 100).max(1), seed)
+        });
+        with_seeds.map(|rule| self.proxy.fail(rule)).collect()
     }
 
     /// Has everything that the controller hears of revisions come late, until the rule is stopped.
