@@ -16,7 +16,7 @@ use crate::{STAGE, setting};
 
 /// The longest time from the beginning of a stage, or from the controller's start, to a kill.
 const LIFE: Duration = Duration::from_millis(1500);
-/// How late what a watch of revisions reports comes in some rounds.
+/// How late what a watch of revisions reports comes in every third round.
 const STALE: Duration = Duration::from_millis(500);
 
 impl Tally {
@@ -87,14 +87,17 @@ async fn play(run: &Run, mut world: World, mut random: Random) {
         } else {
             Stage::ALL
         };
-        let stale = round
-            .is_multiple_of(3)
-            .then(|| world.delay_revisions(STALE));
+        // Silence and late news are waited for, so they take turns.
+        let slow = match round % 3 {
+            0 => vec![world.delay_revisions(STALE)],
+            1 => world.fall_silent(&mut random),
+            _ => Vec::new(),
+        };
         for stage in stages {
             tally.disturb(&mut world, &mut random, stage).await;
         }
-        if let Some(stale) = stale {
-            world.proxy.stop(stale);
+        for rule in slow {
+            world.proxy.stop(rule);
         }
         tally.rounds = 1;
         let mut all = run.tally();
