@@ -25,7 +25,7 @@ use olm_core::error::Chain;
 use olm_core::guard::{AccountPattern, AccountPolicy, Reserved};
 use olm_core::render::CertificateSource;
 use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
-use olm_core::revision::Account;
+use olm_core::revision::{Account, AccountRule};
 use olm_image::trust::CertificateDirs;
 use olm_image::{BundleCache, PullConfig, Puller, RegistriesPaths};
 use tokio::signal::unix::{SignalKind, signal};
@@ -372,8 +372,7 @@ impl Manager {
         let args = &self.args;
         extension::Settings {
             system_namespace: args.namespace(),
-            default_account: self.default_account(),
-            named_accounts: args.named_service_account == NamedAccount::Use,
+            accounts: self.accounts(),
             updates: match args.default_upgrade_policy {
                 UpgradePolicy::MinorOnly => UpdatePolicy::MinorOnly,
                 UpgradePolicy::Any => UpdatePolicy::Any,
@@ -415,7 +414,7 @@ impl Manager {
                     AccountPattern::all_of(args.namespace()),
                 ],
             },
-            default: self.default_account(),
+            default: self.accounts().default,
         };
         let decided = match args.account_policy {
             AccountPolicyChoice::Require => AccountPolicy::Require,
@@ -437,8 +436,7 @@ impl Manager {
         objectset::Settings {
             guard,
             system_namespace: args.namespace(),
-            default_account: self.default_account(),
-            ignore_named_account: args.named_service_account == NamedAccount::Ignore,
+            accounts: self.accounts(),
             managed_resync: args.managed_resync_interval,
             crd_timeout: args.uninstall_crd_timeout,
             fall_back_to_gc: args.uninstall_fallback == UninstallFallback::Gc,
@@ -447,12 +445,15 @@ impl Manager {
         }
     }
 
-    fn default_account(&self) -> Option<Account> {
-        let account = self.args.default_service_account.as_ref()?;
-        Some(Account {
-            namespace: account.namespace.clone(),
-            name: account.name.clone(),
-        })
+    fn accounts(&self) -> AccountRule {
+        let default = self.args.default_service_account.as_ref();
+        AccountRule {
+            default: default.map(|account| Account {
+                namespace: account.namespace.clone(),
+                name: account.name.clone(),
+            }),
+            ignore_named: self.args.named_service_account == NamedAccount::Ignore,
+        }
     }
 
     fn start_gate(&mut self, half: &Half) {

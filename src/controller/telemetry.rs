@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use olm_core::resolve::Ending;
 use olm_core::revision::OPTIONAL_GROUPS;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, text};
 use prometheus_client::metrics::counter::Counter;
@@ -342,9 +343,11 @@ impl Metrics {
         self.catalog_fetch_time.set(elapsed.as_secs_f64());
     }
 
-    /// Counts a resolution that ended as `result` says, one of a few words, after `elapsed`.
-    pub fn resolved(&self, result: &'static str, elapsed: Duration) {
-        let labels = ResolutionLabels { result };
+    /// Counts a resolution and how it ended, after `elapsed`.
+    pub fn resolved(&self, ending: Ending, elapsed: Duration) {
+        let labels = ResolutionLabels {
+            result: ending.into(),
+        };
         self.resolutions.get_or_create(&labels).inc();
         self.resolution_time.observe(elapsed.as_secs_f64());
     }
@@ -450,7 +453,7 @@ mod tests {
     #[test]
     fn resolutions_and_what_they_offer_are_counted() {
         let metrics = Metrics::default();
-        metrics.resolved("Held", Duration::from_millis(2));
+        metrics.resolved(Ending::Held, Duration::from_millis(2));
         metrics.update_offered("red", Some(true));
         metrics.update_offered("blue", Some(false));
         let text = metrics.encode();

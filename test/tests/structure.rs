@@ -63,15 +63,41 @@ fn code(folders: &[&str]) -> BTreeMap<PathBuf, String> {
         .into_iter()
         .map(|file| {
             let text = std::fs::read_to_string(&file).expect("a source file");
-            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
-            let code = text
-                .lines()
-                .filter(|line| !line.trim_start().starts_with("//"))
-                .collect::<Vec<_>>()
-                .join("\n");
-            (file, code)
+            (file, without_tests(&text))
         })
         .collect()
+}
+
+/// Leaves out comments and the items that are only compiled for tests; the source is formatted, so
+/// that an item ends at its own indentation.
+fn without_tests(text: &str) -> String {
+    let mut code = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let trimmed = line.trim_start();
+        if trimmed == "#[cfg(test)]" {
+            let indentation = line.len() - trimmed.len();
+            for line in lines.by_ref() {
+                let deeper = line.len() - line.trim_start().len() > indentation;
+                if !deeper && line.ends_with([';', ',', '}']) {
+                    break;
+                }
+            }
+        } else if !trimmed.starts_with("//") {
+            code.push(line);
+        }
+    }
+    code.join("\n")
+}
+
+#[test]
+fn only_what_is_compiled_for_tests_is_left_out() {
+    let text = "mod a;\n#[cfg(test)]\nmod tests;\n// A word.\nfn b() {\n    #[cfg(test)]\n    let c = \
+                1;\n    d();\n}\n#[cfg(test)]\nmod more {\n    use x;\n    fn e() {\n    }\n}\nfn f() {}";
+    assert_eq!(
+        without_tests(text),
+        "mod a;\nfn b() {\n    d();\n}\nfn f() {}"
+    );
 }
 
 // style.md case 1
@@ -217,7 +243,6 @@ fn only_apply_and_the_gate_write_kinds_they_do_not_know() {
     }
 }
 
-/// ARCHITECTURE.md, invariant 7: every crate forbids `unsafe` and, outside tests, `unwrap`.
 /// A kube `Controller` pauses all its watches for each error of any of them, and its own delays are
 /// long: watches go through `client::changes`, or have our delays.
 #[test]
@@ -234,6 +259,7 @@ fn watches_have_delays_of_their_own() {
     }
 }
 
+/// ARCHITECTURE.md, invariant 7: every crate forbids `unsafe` and, outside tests, `unwrap`.
 #[test]
 fn every_crate_takes_the_lints_of_the_workspace() {
     let root = std::fs::read_to_string(paths::repository().join("Cargo.toml")).expect("a manifest");

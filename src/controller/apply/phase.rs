@@ -10,7 +10,7 @@ use olm_core::revision::{
     Claim, Decision, Mark, Readiness, Sibling, decide, evaluate, forbidden_metadata,
     is_optional_group, object_text,
 };
-use olm_core::status::object_set::{self as status, Collision};
+use olm_core::status::object_set::{self as status, Collision, probe_line};
 
 use super::at_once;
 use super::endpoint::Endpoint;
@@ -223,15 +223,15 @@ impl Applier {
             let Some(live) = &one.live else {
                 continue;
             };
-            let object = object_text(&one.wanted.object.identity());
+            let failing = |why: &str| Some(probe_line(&one.wanted.object.identity(), why));
             if one.is_terminating() {
-                return Some(format!("Object {object}: object is being deleted"));
+                return failing("object is being deleted");
             }
             match evaluate(live, &revision.probes) {
                 Readiness::Ready => {}
                 Readiness::NotReady(text) | Readiness::Unknown(text) => {
                     if !self.binds_later(live).await {
-                        return Some(format!("Object {object}: {text}"));
+                        return failing(&text);
                     }
                 }
             }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use olm_api::conditions::reasons;
 use olm_api::keys;
 use olm_core::error::{Classify, Disposition, quote};
-use olm_core::status::catalog;
 use olm_image::{PullError, ReferenceError};
 
 use super::store::StoreError;
@@ -17,7 +16,7 @@ const MAX_RETRY_AFTER: Duration = Duration::from_mins(15);
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
     /// The source names no image, which the schema prevents.
-    #[error("{}", catalog::no_image(.0))]
+    #[error("error parsing ClusterCatalog {}, image source is nil", quote(.0))]
     NoImage(String),
     /// The reference is unusable.
     #[error("source catalog content")]

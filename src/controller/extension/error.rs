@@ -9,7 +9,6 @@ use olm_core::policy::UnsupportedKey;
 use olm_core::render::RenderError;
 use olm_core::resolve::ResolveError;
 use olm_core::revision::{Account, RevisionError};
-use olm_core::status::extension::text;
 use olm_image::PullError;
 
 use super::policy::PolicyError;
@@ -23,6 +22,9 @@ const REPAIRABLE: Duration = Duration::from_mins(2);
 
 /// How often an extension whose pull goes on is looked at, should its end go unnoticed.
 const PULLING: Duration = Duration::from_mins(1);
+
+/// What stands before every finding of validation (api.md 4.4 rows 4, 6 and 7).
+const INVALID: &str = "operation cannot proceed due to the following validation error(s): ";
 
 /// What to do about an extension that names no account (api.md 1.4).
 const NO_ACCOUNT: &str = "spec.serviceAccount.name is not set and no default service account is \
@@ -39,12 +41,10 @@ pub enum ExtensionError {
     #[error("spec is required")]
     SpecMissing,
     /// No account is named and none is configured.
-    #[error("{}", text::validation(&[NO_ACCOUNT.to_owned()]))]
+    #[error("{INVALID}{NO_ACCOUNT}")]
     NoAccount,
     /// The account does not exist.
-    #[error("{}", text::validation(&[
-        text::account_not_found(&account.name, &account.namespace, *namespace_exists)
-    ]))]
+    #[error("{INVALID}{}", no_such_account(account, *namespace_exists))]
     AccountMissing {
         /// The account.
         account: Account,
@@ -55,7 +55,7 @@ pub enum ExtensionError {
     #[error(transparent)]
     Guard(#[from] GuardError),
     /// The account cannot be looked up.
-    #[error("{}", text::validation(&[text::account_error(&_0.to_string())]))]
+    #[error("{INVALID}error getting service account: {_0}")]
     Account(kube::Error),
     /// An annotation asks for what is not known, or not done.
     #[error("{_0}: remove it, nothing is changed until then")]
@@ -143,6 +143,18 @@ pub enum ContentError {
     Certificates(Box<CertificateError>),
 }
 
+fn no_such_account(account: &Account, namespace_exists: bool) -> String {
+    let namespace = quote(&account.namespace);
+    let text = format!(
+        "service account {} not found in namespace {namespace}",
+        quote(&account.name)
+    );
+    if namespace_exists {
+        return text;
+    }
+    format!("{text}: namespace {namespace} does not exist")
+}
+
 impl ContentError {
     /// Says whether a registry did not give what was asked for, which what runs does not need.
     pub(super) fn is_of_registry(&self) -> bool {
@@ -208,5 +220,64 @@ impl Classify for ContentError {
             Self::Write(error) => error.disposition(),
             Self::Certificates(error) => error.disposition(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_core::error::Chain;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn missing(namespace_exists: bool) -> ExtensionError {
+        ExtensionError::AccountMissing {
+            account: Account {
+                namespace: "ns".to_owned(),
+                name: "sa".to_owned(),
+            },
+            namespace_exists,
+        }
+    }
+
+    fn in_bundle() -> ExtensionError {
+        ExtensionError::Bundle {
+            name: "b".to_owned(),
+            version: "1.0.0".to_owned(),
+            cause: Box::new(ContentError::Revision(RevisionError::TooManyPhases(21))),
+        }
+    }
+
+    // api.md 4.4 rows 2, 4, 6, 7, 10, 23 to 30
+    #[rstest]
+    #[case::row_2(ExtensionError::SpecMissing, "spec is required")]
+    #[case::row_4(
+        ExtensionError::NoAccount,
+        "operation cannot proceed due to the following validation error(s): \
+         spec.serviceAccount.name is not set and no default service account is configured: set \
+         spec.serviceAccount.name, or start the controller with \
+         --default-service-account=<namespace>/<name>"
+    )]
+    #[case::row_6(
+        missing(true),
+        "operation cannot proceed due to the following validation error(s): service account \
+         \"sa\" not found in namespace \"ns\""
+    )]
+    #[case::row_7(
+        missing(false),
+        "operation cannot proceed due to the following validation error(s): service account \
+         \"sa\" not found in namespace \"ns\": namespace \"ns\" does not exist"
+    )]
+    #[case::row_10(
+        ExtensionError::Name(RevisionError::NameTooLong("n-1".to_owned())),
+        "metadata.name is too long: revision name \"n-1\" must be no more than 63 characters"
+    )]
+    #[case::rows_23_to_30(
+        in_bundle(),
+        "error for resolved bundle \"b\" with version \"1.0.0\": revision needs 21 phases, at most \
+         20 are allowed"
+    )]
+    fn texts_are_as_documented(#[case] error: ExtensionError, #[case] text: &str) {
+        assert_eq!(Chain(&error).to_string(), text);
     }
 }

@@ -8,9 +8,7 @@ use olm_api::UpdateStatus;
 use olm_api::conditions::reasons;
 use olm_api::keys::policy;
 use olm_core::resolve::report::{Headline, explain};
-use olm_core::resolve::{
-    Catalog, Environment, Options, Request, Resolution, ResolveError, Warning, pending,
-};
+use olm_core::resolve::{Catalog, Environment, Options, Request, Resolution, Warning, pending};
 use olm_core::status::Note;
 use olm_core::status::extension::text;
 use olm_core::version::{Version, VersionRelease};
@@ -132,22 +130,6 @@ fn version_of(target: &Target) -> Option<VersionRelease> {
         None => VersionRelease::legacy(&target.version),
     };
     version.ok()
-}
-
-/// Returns the one word for how a resolution ended (resolution.md 6.1).
-pub(super) fn result_code(resolution: &Resolution<'_>) -> &'static str {
-    let error = match &resolution.result {
-        Ok(_) if resolution.held.is_empty() => return "Resolved",
-        Ok(_) => return "Held",
-        Err(error) => error,
-    };
-    match error {
-        ResolveError::Selector(_) | ResolveError::Range { .. } => "InvalidRequest",
-        ResolveError::Walk(_) => "CatalogError",
-        ResolveError::NoSingleBundle(error) if error.catalogs.is_empty() => "NoCandidate",
-        ResolveError::NoSingleBundle(_) => "Ambiguous",
-        ResolveError::Version { .. } | ResolveError::Validation { .. } => "ValidationFailed",
-    }
 }
 
 /// Returns the note about content that changed under the same version.

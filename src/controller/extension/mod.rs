@@ -35,7 +35,7 @@ use olm_core::config::Features;
 use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::render::CertificateSource;
 use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
-use olm_core::revision::Account;
+use olm_core::revision::AccountRule;
 use olm_image::{BundleCache, BundleImage, Puller, Resolved};
 use serde_json::json;
 
@@ -64,10 +64,8 @@ const PASS_LIMIT: Duration = Duration::from_mins(5);
 pub struct Settings {
     /// Namespace of the Secrets that hold the objects of revisions.
     pub system_namespace: String,
-    /// Account of extensions that name none.
-    pub default_account: Option<Account>,
-    /// Whether the account an extension names is used.
-    pub named_accounts: bool,
+    /// Which account counts.
+    pub accounts: AccountRule,
     /// What an automatic upgrade may change, unless the extension says otherwise.
     pub updates: UpdatePolicy,
     /// What a catalog that cannot be read means.

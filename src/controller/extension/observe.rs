@@ -6,7 +6,7 @@ use kube::api::{Api, ListParams};
 use kube::core::DeserializeGuard;
 use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_core::guard::Policy;
-use olm_core::revision::{Account, named_account, recorded_account};
+use olm_core::revision::{Account, recorded_account};
 
 use super::Context;
 use super::error::ExtensionError;
@@ -33,13 +33,13 @@ pub(super) async fn account(
     revisions: &[ClusterObjectSet],
 ) -> Result<Account, ExtensionError> {
     let client = &ctx.client;
-    let named = named_account(extension).filter(|_| ctx.settings.named_accounts);
-    let policy = match &named {
+    let accounts = &ctx.settings.accounts;
+    let policy = match accounts.named(extension) {
         Some(_) => Policy::Extension,
         None => Policy::DefaultAccount,
     };
-    let account = named
-        .or_else(|| ctx.settings.default_account.clone())
+    let account = accounts
+        .of_extension(extension)
         .ok_or(ExtensionError::NoAccount)?;
     ctx.guard.permit(&account).await?;
     // What is installed with an account was admitted when it was named.

@@ -10,7 +10,6 @@ use olm_api::conditions::{reasons, types};
 use olm_api::{ClusterExtension, keys};
 use olm_core::error::Chain;
 use olm_core::policy::removal_hold;
-use olm_core::revision::named_account;
 use olm_core::status::{find, removal_held, uninstalling};
 
 use super::certificates::owner;
@@ -127,8 +126,7 @@ async fn remove_certificates(
         .finalizers()
         .iter()
         .any(|found| found == keys::finalizer::ORPHAN);
-    let named = named_account(extension).filter(|_| ctx.settings.named_accounts);
-    let account = named.or_else(|| ctx.settings.default_account.clone());
+    let account = ctx.settings.accounts.of_extension(extension);
     let account = match account.filter(|_| !orphans) {
         Some(account) => match ctx.guard.permit(&account).await {
             Ok(()) => Some(account),

@@ -13,7 +13,7 @@ use olm_core::resolve::{
 use olm_image::{ImageRef, Resolved};
 
 use super::error::ExtensionError;
-use super::explain::{content_changed, headline, offered, result_code};
+use super::explain::{content_changed, headline, offered};
 use super::pass::{Asked, Goal, Pass};
 use super::policy::Policy;
 use super::report::deprecations;
@@ -244,8 +244,7 @@ fn replaces(resolution: &Resolution<'_>, request: &Request) -> bool {
 
 /// Counts a resolution.
 fn count(resolution: &Resolution<'_>, started: Instant, ctx: &Context) {
-    ctx.metrics
-        .resolved(result_code(resolution), started.elapsed());
+    ctx.metrics.resolved(resolution.ending(), started.elapsed());
     for catalog in &resolution.catalogs {
         ctx.metrics.usable_catalog(catalog.name, catalog.used);
     }

@@ -18,7 +18,7 @@ use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predic
 use kube::{Resource, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
-use olm_core::revision::{Account, named_account};
+use olm_core::revision::Account;
 use olm_core::status::find;
 use serde::de::DeserializeOwned;
 
@@ -189,10 +189,9 @@ fn using(
         namespace: account.namespace().unwrap_or_default(),
         name: account.name_any(),
     };
-    let default = ctx.settings.default_account.as_ref();
+    let accounts = &ctx.settings.accounts;
     matching(store, |extension| {
-        let named = named_account(extension).filter(|_| ctx.settings.named_accounts);
-        named.as_ref().or(default) == Some(&account)
+        accounts.of_extension(extension).as_ref() == Some(&account)
     })
 }
 

@@ -10,7 +10,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::policy;
-use olm_core::revision::{Account, extension_reference, named_account};
+use olm_core::revision::{AccountRule, extension_reference};
 use tokio::time::Instant;
 
 use crate::account::{Accounts, Guard};
@@ -30,10 +30,8 @@ pub struct Settings {
     pub guard: Arc<Guard>,
     /// Namespace of the controller, where content Secrets are.
     pub system_namespace: String,
-    /// `--default-service-account`.
-    pub default_account: Option<Account>,
-    /// `--named-service-account=ignore`.
-    pub ignore_named_account: bool,
+    /// Which account counts.
+    pub accounts: AccountRule,
     /// `--managed-resync-interval`.
     pub managed_resync: Duration,
     /// `--uninstall-crd-timeout`.
@@ -87,7 +85,7 @@ pub enum ExtensionState {
 
 impl ExtensionState {
     /// Returns the extension, if there is one.
-    fn extension(&self) -> Option<&ClusterExtension> {
+    pub(super) fn extension(&self) -> Option<&ClusterExtension> {
         match self {
             Self::Alive(extension) | Self::Deleting(extension) | Self::Orphaning(extension) => {
                 Some(extension)
@@ -160,11 +158,6 @@ impl Context {
         (context, woken)
     }
 
-    /// Returns the account an extension asks for, if there is an extension.
-    pub(super) fn account_of_state(&self, state: &ExtensionState) -> Option<Account> {
-        state.extension().and_then(|found| self.account_of(found))
-    }
-
     /// Has revisions looked at soon, for example when rights of their account changed.
     pub fn wake(&self, revisions: impl IntoIterator<Item = String>) {
         self.watches.wake(revisions);
@@ -173,14 +166,6 @@ impl Context {
     /// Returns how many watches of managed objects are in each mode.
     pub fn watch_modes(&self) -> BTreeMap<Mode, usize> {
         self.watches.modes()
-    }
-
-    /// Returns the account an extension asks for.
-    pub fn account_of(&self, extension: &ClusterExtension) -> Option<Account> {
-        if self.settings.ignore_named_account {
-            return None;
-        }
-        named_account(extension)
     }
 
     /// Looks up the extension of a revision: by owner reference; by label only to find out that

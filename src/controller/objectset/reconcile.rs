@@ -19,9 +19,7 @@ use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState, ObservedPhase}
 use olm_core::error::{Chain, Classify as _, Disposition};
 use olm_core::guard::Policy;
 use olm_core::object::Identity;
-use olm_core::revision::{
-    Account, Mark, Outcome, Sibling, account, changed, deadline, has_succeeded,
-};
+use olm_core::revision::{Account, Mark, Outcome, Sibling, changed, deadline, has_succeeded};
 use tracing::Instrument as _;
 
 use crate::account::GuardError;
@@ -413,9 +411,8 @@ impl Context {
         set: &ClusterObjectSet,
         extension: &ExtensionState,
     ) -> Result<Account, ObjectSetError> {
-        let named = self.account_of_state(extension);
-        let default = self.settings.default_account.clone();
-        let account = account(set, named, default)?;
+        let accounts = &self.settings.accounts;
+        let account = accounts.of_revision(set, extension.extension())?;
         self.settings.guard.permit(&account).await?;
         Ok(account)
     }

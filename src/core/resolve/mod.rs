@@ -12,6 +12,7 @@ mod classic;
 pub mod constraint;
 mod discovery;
 mod edge;
+mod ending;
 mod environment;
 mod error;
 mod filter;
@@ -29,6 +30,7 @@ pub use crate::catalog::GroupVersionKind;
 pub use catalogs::{Catalog, CatalogProblem, Unavailability};
 pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
 pub(crate) use edge::{Edge, edges};
+pub use ending::Ending;
 pub use environment::{Environment, Knowledge, Origin, Provider, ServedKinds};
 pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
 pub use filter::{Exclusion, Reason};
@@ -94,6 +96,8 @@ pub struct Resolution<'a> {
     /// catalog orders its bundles.
     pub excluded: Vec<Exclusion<'a>>,
     decision: Fallback,
+    /// Whether the chosen bundle is the installed one.
+    stays: bool,
 }
 
 /// The chosen bundle.
@@ -260,6 +264,7 @@ pub fn resolve<'a>(
             held: Vec::new(),
             excluded: Vec::new(),
             decision: Fallback::Fail,
+            stays: false,
         },
     }
 }
@@ -323,7 +328,9 @@ impl<'r> Query<'r> {
             held.extend(walk.held);
             excluded.extend(walk.excluded);
         }
+        let chosen = result.as_ref().ok();
         Resolution {
+            stays: chosen.is_some_and(|selected| self.is_installed(selected.bundle)),
             result,
             catalogs: reports,
             held,

@@ -34,14 +34,54 @@ impl fmt::Display for Account {
     }
 }
 
-/// Returns the account an extension names, in the namespace it installs into.
-pub fn named_account(extension: &ClusterExtension) -> Option<Account> {
-    let spec = extension.spec.as_ref()?;
-    let name = spec.service_account.as_ref()?.name.clone()?;
-    Some(Account {
-        namespace: spec.namespace.clone(),
-        name,
-    })
+/// Which account counts, as the administrator of the controller decided.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccountRule {
+    /// The account of extensions that name none (`--default-service-account`).
+    pub default: Option<Account>,
+    /// Whether what extensions name is ignored (`--named-service-account=ignore`).
+    pub ignore_named: bool,
+}
+
+impl AccountRule {
+    /// Returns the account an extension names, in the namespace it installs into, if names count.
+    pub fn named(&self, extension: &ClusterExtension) -> Option<Account> {
+        let spec = extension.spec.as_ref().filter(|_| !self.ignore_named)?;
+        let name = spec.service_account.as_ref()?.name.clone()?;
+        Some(Account {
+            namespace: spec.namespace.clone(),
+            name,
+        })
+    }
+
+    /// Returns the account an extension is installed with: the one it names, else the default.
+    pub fn of_extension(&self, extension: &ClusterExtension) -> Option<Account> {
+        self.named(extension).or_else(|| self.default.clone())
+    }
+
+    /// Returns the account that applies a revision: the recorded one, else that of its extension,
+    /// else the default.
+    ///
+    /// # Errors
+    /// Fails when none is known, or only half of one is recorded.
+    ///
+    /// Source: applying.md 4.5.
+    pub fn of_revision(
+        &self,
+        revision: &ClusterObjectSet,
+        extension: Option<&ClusterExtension>,
+    ) -> Result<Account, IdentityError> {
+        let name = revision.metadata.name.clone().unwrap_or_default();
+        match annotated(revision) {
+            (Some(namespace), Some(name)) => Ok(Account { namespace, name }),
+            (Some(_), None) => Err(IdentityError::MissingName { name }),
+            (None, Some(_)) => Err(IdentityError::MissingNamespace { name }),
+            (None, None) => extension
+                .and_then(|extension| self.named(extension))
+                .or_else(|| self.default.clone())
+                .ok_or(IdentityError::Missing { name }),
+        }
+    }
 }
 
 /// A revision does not say as whom it is applied.
@@ -65,27 +105,6 @@ pub enum IdentityError {
         /// Name of the revision.
         name: String,
     },
-}
-
-/// Returns the account that applies a revision: the recorded one, else that of its extension, else
-/// the default.
-///
-/// # Errors
-/// Fails when none is known, or only half of one is recorded.
-///
-/// Source: applying.md 4.5.
-pub fn account(
-    revision: &ClusterObjectSet,
-    extension: Option<Account>,
-    default: Option<Account>,
-) -> Result<Account, IdentityError> {
-    let name = revision.metadata.name.clone().unwrap_or_default();
-    match annotated(revision) {
-        (Some(namespace), Some(name)) => Ok(Account { namespace, name }),
-        (Some(_), None) => Err(IdentityError::MissingName { name }),
-        (None, Some(_)) => Err(IdentityError::MissingNamespace { name }),
-        (None, None) => extension.or(default).ok_or(IdentityError::Missing { name }),
-    }
 }
 
 /// Returns the account that is recorded on a revision.

@@ -25,7 +25,7 @@ mod tests;
 pub use adopt::{Claim, Decision, Removal, Sibling, controller, decide, removal};
 pub use error::RevisionError;
 pub use fields::fold;
-pub use identity::{Account, IdentityError, account, named_account, recorded_account};
+pub use identity::{Account, AccountRule, IdentityError, recorded_account};
 pub use managed::{
     Mark, desired_object, fingerprint, forbidden_metadata, is_unchanged, orphaned, released,
     retained,

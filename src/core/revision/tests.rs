@@ -812,32 +812,54 @@ fn account_is_recorded_then_of_the_extension_then_default() {
         namespace: "ns".into(),
         name: name.into(),
     };
+    let rule = |default: Option<&str>, ignore_named| AccountRule {
+        default: default.map(account_of),
+        ignore_named,
+    };
+    let both = rule(Some("default"), false);
+    let extension: ClusterExtension = serde_json::from_value(json!({
+        "metadata": {"name": "e"},
+        "spec": {"namespace": "ns", "serviceAccount": {"name": "ext"},
+            "source": {"sourceType": "Catalog"}},
+    }))
+    .unwrap();
     let mut set = revision(1, false, false);
-    let default = Some(account_of("default"));
+    assert_eq!(both.of_extension(&extension), Some(account_of("ext")));
     assert_eq!(
-        account(&set, Some(account_of("ext")), default.clone()),
+        both.of_revision(&set, Some(&extension)),
         Ok(account_of("ext"))
     );
+    assert_eq!(both.of_revision(&set, None), Ok(account_of("default")));
+    let ignoring = rule(Some("default"), true);
     assert_eq!(
-        account(&set, None, default.clone()),
+        ignoring.of_extension(&extension),
+        Some(account_of("default"))
+    );
+    assert_eq!(
+        ignoring.of_revision(&set, Some(&extension)),
         Ok(account_of("default"))
     );
-    let error = account(&set, None, None).unwrap_err().to_string();
-    assert_eq!(error, "revision \"e-1\" is missing required annotations");
+    assert_eq!(rule(None, true).of_extension(&extension), None);
+    let error = rule(None, false).of_revision(&set, None).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "revision \"e-1\" is missing required annotations"
+    );
     set.metadata.annotations = Some(BTreeMap::from([(
         annotation::SERVICE_ACCOUNT_NAME.into(),
         "sa".into(),
     )]));
-    let error = account(&set, None, default.clone())
-        .unwrap_err()
-        .to_string();
+    let error = both.of_revision(&set, None).unwrap_err();
     assert_eq!(
-        error,
+        error.to_string(),
         "revision \"e-1\" is missing ServiceAccount namespace annotation"
     );
     let annotations = set.metadata.annotations.as_mut().unwrap();
     annotations.insert(annotation::SERVICE_ACCOUNT_NAMESPACE.into(), "ns".into());
-    assert_eq!(account(&set, None, default), Ok(account_of("sa")));
+    assert_eq!(
+        ignoring.of_revision(&set, Some(&extension)),
+        Ok(account_of("sa"))
+    );
 }
 
 #[test]

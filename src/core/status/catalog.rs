@@ -3,7 +3,6 @@
 use olm_api::conditions::{reasons, types};
 
 use super::Statement;
-use crate::error::quote;
 
 const SWITCHED_OFF: &str = "Catalog availability mode is set to Unavailable";
 
@@ -49,34 +48,5 @@ pub fn unpacked() -> Statement {
         types::PROGRESSING,
         reasons::SUCCEEDED,
         "Successfully unpacked and stored content from resolved source",
-    )
-}
-
-/// Text of a failure to get the image or its content.
-pub fn source_error(error: &str) -> String {
-    format!("source catalog content: {error}")
-}
-
-/// Text of a failure to store the content.
-pub fn store_error(error: &str) -> String {
-    format!("error storing fbc: {error}")
-}
-
-/// Text about an image without the label that says where its content is. Goes into
-/// [`source_error`]; terminal when the reference is a digest, retried when it is a tag, because a
-/// later push may fix it.
-pub fn missing_label() -> String {
-    let label = olm_api::keys::name::CATALOG_CONFIGS_LABEL;
-    format!(
-        "catalog image is missing the required label {}",
-        quote(label)
-    )
-}
-
-/// Text about a source without an image, which the schema prevents.
-pub fn no_image(catalog: &str) -> String {
-    format!(
-        "error parsing ClusterCatalog {}, image source is nil",
-        quote(catalog)
     )
 }

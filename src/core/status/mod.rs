@@ -1,7 +1,8 @@
 //! Conditions, and every text that stands in one.
 //!
-//! A [`Statement`] is what one condition is to say; builders for each text are in [`extension`],
-//! [`catalog`], [`object_set`] and [`deprecation`], so that controllers never spell one.
+//! A [`Statement`] is what one condition is to say. The text of a state has a builder in
+//! [`extension`], [`catalog`], [`object_set`] or [`deprecation`]; the text of a failure is the
+//! `Display` of its error with its causes ([`crate::error::Chain`]), and stands with that error.
 //! [`set_condition`] and [`Statement::put`] are the only ways into a list of conditions: they keep
 //! transition times right, and messages inside the limit of the API and free of what changes on
 //! every attempt.

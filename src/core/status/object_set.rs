@@ -6,6 +6,7 @@ use olm_api::conditions::{reasons, types};
 use super::Statement;
 use crate::error::quote;
 use crate::object::Identity;
+use crate::revision::object_text;
 
 const ARCHIVED: &str = "revision is archived";
 
@@ -116,39 +117,9 @@ pub fn migrated() -> Statement {
     )
 }
 
-/// Text about a revision that says nowhere which account applies it (api.md 5.2): neither its two
-/// annotations, nor its extension, nor a default.
-pub fn no_identity(revision: &str) -> String {
-    format!(
-        "revision {} is missing required annotations",
-        quote(revision)
-    )
-}
-
-/// Text about a revision with only one of the two annotations of its account; `missing` is `name`
-/// or `namespace`.
-pub fn half_an_identity(revision: &str, missing: &str) -> String {
-    format!(
-        "revision {} is missing ServiceAccount {missing} annotation",
-        quote(revision)
-    )
-}
-
-/// Line about the first object of a phase that fails its probes; `messages` are those of its
-/// probes.
-pub fn probe_line(object: &Identity, messages: &[String]) -> String {
-    format!("{}: {}", object_text(object), messages.join(" and "))
-}
-
-/// `Object <Kind>.<group/version> <namespace>/<name>`; cluster-scoped objects print `/<name>`.
-fn object_text(object: &Identity) -> String {
-    format!(
-        "Object {}.{} {}/{}",
-        object.kind,
-        object.api_version(),
-        object.namespace,
-        object.name
-    )
+/// Line about the first object of a phase that fails its probes, and why.
+pub fn probe_line(object: &Identity, why: &str) -> String {
+    format!("Object {}: {why}", object_text(object))
 }
 
 /// Text about referenced Secrets that can still be changed; each `<namespace>/<name>`.
@@ -214,7 +185,7 @@ pub fn collisions(phase: usize, collisions: &[Collision]) -> String {
         .iter()
         .map(|collision| {
             format!(
-                "{}\nAction: \"Collision\"\nConflicting Owner: {}",
+                "Object {}\nAction: \"Collision\"\nConflicting Owner: {}",
                 object_text(&collision.object),
                 owner_text(collision.owner.as_ref())
             )

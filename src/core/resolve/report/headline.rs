@@ -3,8 +3,9 @@
 
 use super::finding::{CatalogReason, Finding};
 use super::hint::Advice;
-use super::model::{BundleAccount, CatalogAccount, Ending, Report, Verdict};
+use super::model::{BundleAccount, CatalogAccount, Report, Verdict};
 use crate::error::quote;
+use crate::resolve::Ending;
 use olm_api::conditions::reasons;
 use olm_api::keys::label;
 

@@ -29,7 +29,7 @@ pub use headline::Headline;
 pub use hint::{Advice, Hint};
 pub use model::{
     Asked, AskedInstalled, BundleAccount, CatalogAccount, CatalogState, Chosen, ClassicAccount,
-    Deprecated, EdgeAccount, EdgeKind, Ending, Report, SCHEMA, SCHEMA_VERSION, Verdict,
+    Deprecated, EdgeAccount, EdgeKind, Report, SCHEMA, SCHEMA_VERSION, Verdict,
 };
 
 pub use target::{Change, Found, Target};
@@ -37,8 +37,8 @@ pub use target::{Change, Found, Target};
 use self::catalogs::Looked;
 use self::trial::Trial;
 use super::{
-    Catalog, Decision, Environment, Options, Query, Request, Resolution, ResolveError, Selected,
-    Selector, WalkError, Warning, classic, resolve,
+    Catalog, Environment, Options, Query, Request, Resolution, Selected, Selector, Warning,
+    classic, resolve,
 };
 use crate::error::Chain;
 use crate::version::VersionRelease;
@@ -71,13 +71,6 @@ pub fn explain_target<'a>(
     let mut report = Report::new(request, &resolution);
     if let Ok((query, selector)) = Query::new(request, environment, options) {
         report.selected = resolution.result.as_ref().ok().map(|it| query.chosen(it));
-        let stays = resolution
-            .result
-            .as_ref()
-            .is_ok_and(|it| query.is_installed(it.bundle));
-        if stays && !resolution.held.is_empty() {
-            report.result = Ending::Held;
-        }
         let trial = Trial {
             query: &query,
             catalogs,
@@ -95,7 +88,7 @@ impl<'a> Report<'a> {
             schema: SCHEMA,
             schema_version: SCHEMA_VERSION,
             request: Asked::from(request),
-            result: ending(resolution),
+            result: resolution.ending(),
             message: error.map(|error| Chain(error).to_string()),
             selected: None,
             catalogs: Vec::new(),
@@ -179,25 +172,6 @@ fn classic_steps<'a>(
         .flatten()
         .map(ClassicAccount::from)
         .collect()
-}
-
-/// Says how a resolution ended; whether something newer is held is looked at later.
-fn ending(resolution: &Resolution<'_>) -> Ending {
-    let error = match (&resolution.result, resolution.decision()) {
-        (Ok(_), _) => return Ending::Resolved,
-        (Err(_), Decision::Keep(None)) => return Ending::Held,
-        (Err(error), _) => error,
-    };
-    match error {
-        ResolveError::Selector(_) | ResolveError::Range { .. } => Ending::InvalidRequest,
-        ResolveError::Walk(error) => match **error {
-            WalkError::Package { .. } => Ending::CatalogError,
-            WalkError::Edges(_) => Ending::InvalidRequest,
-        },
-        ResolveError::NoSingleBundle(error) if error.catalogs.is_empty() => Ending::NoCandidate,
-        ResolveError::NoSingleBundle(_) => Ending::Ambiguous,
-        ResolveError::Version { .. } | ResolveError::Validation { .. } => Ending::ValidationFailed,
-    }
 }
 
 impl Query<'_> {

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_api::UpgradeConstraintPolicy;
 use serde::Serialize;
 
-use super::super::ClassicStep;
+use super::super::{ClassicStep, Ending};
 use super::constraint::ConstraintAccount;
 use super::finding::{CatalogReason, Reason};
 use super::hint::Hint;
@@ -110,26 +110,6 @@ pub struct AskedInstalled<'a> {
     /// Its release, where recorded apart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<&'a str>,
-}
-
-/// How a resolution ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Ending {
-    /// A bundle was chosen, and nothing better is kept back.
-    Resolved,
-    /// The installed bundle stays, without an error: something newer is kept back, or no catalog
-    /// is left to ask.
-    Held,
-    /// No bundle passed.
-    NoCandidate,
-    /// Several catalogs of the same priority offer the package.
-    Ambiguous,
-    /// A catalog that cannot be read could change the answer.
-    CatalogError,
-    /// The request, or the recorded version of the installed bundle, is wrong.
-    InvalidRequest,
-    /// The best bundle may not be installed.
-    ValidationFailed,
 }
 
 /// The chosen bundle.

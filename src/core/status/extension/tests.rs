@@ -79,7 +79,7 @@ fn retry() -> Outcome {
 // api.md 4.4, T1: Installed, Progressing and Available by what exists and how the pass ended.
 #[rstest]
 #[case::row_2_no_spec(false, Newest::None,
-    Outcome::Terminal(reasons::INVALID_CONFIGURATION, text::SPEC_REQUIRED.to_owned()),
+    Outcome::Terminal(reasons::INVALID_CONFIGURATION, "spec is required".to_owned()),
     NOT_INSTALLED, "False/InvalidConfiguration spec is required", "absent")]
 #[case::row_13_nothing_installed(
     false,
@@ -319,27 +319,6 @@ fn a_stale_condition_is_not_ready() {
     ]);
     assert_eq!(extension_ready(&stale, Some(1), &[]).status, "True");
     assert_eq!(extension_ready(&stale, Some(2), &[]).status, "False");
-}
-
-// api.md rows 4, 6 and 7
-#[test]
-fn account_texts_are_as_documented() {
-    assert_eq!(
-        text::validation(&[text::NO_SERVICE_ACCOUNT.to_owned()]),
-        "operation cannot proceed due to the following validation error(s): spec.serviceAccount.name is not set and no default service account is configured: set spec.serviceAccount.name, or start the controller with --default-service-account=<namespace>/<name>"
-    );
-    assert_eq!(
-        text::account_not_found("sa", "ns", true),
-        r#"service account "sa" not found in namespace "ns""#
-    );
-    assert_eq!(
-        text::account_not_found("sa", "ns", false),
-        r#"service account "sa" not found in namespace "ns": namespace "ns" does not exist"#
-    );
-    assert_eq!(
-        text::resolved_bundle("b", "1.0.0", "x"),
-        r#"error for resolved bundle "b" with version "1.0.0": x"#
-    );
 }
 
 // README decision 21: what is left out is said in Ready, which is true all the same.

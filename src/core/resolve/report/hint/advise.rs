@@ -3,13 +3,13 @@
 use olm_api::keys::label;
 
 use super::super::catalogs::Looked;
-use super::super::ending;
 use super::super::finding::CatalogReason;
-use super::super::model::{CatalogState, Ending};
+use super::super::model::CatalogState;
 use super::super::survey::Survey;
 use super::super::target::ranges;
 use super::super::trial::Trial;
 use super::Advice;
+use crate::resolve::Ending;
 use crate::resolve::filter::Reason;
 use crate::version::VersionRelease;
 
@@ -34,7 +34,7 @@ pub(super) fn advice<'a>(trial: &Trial<'a, '_>, all: &[Looked<'a, '_>]) -> Vec<A
     let scene = Scene {
         trial,
         all,
-        ending: ending(trial.resolution),
+        ending: trial.resolution.ending(),
     };
     let mut advice = Vec::new();
     advice.extend(scene.without_unreadable());

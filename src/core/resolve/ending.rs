@@ -1,0 +1,56 @@
+//! How a resolution ended, in one word.
+
+use serde::Serialize;
+use strum::IntoStaticStr;
+
+use super::{Decision, Resolution, ResolveError, WalkError};
+
+/// How a resolution ended: in the report, in the metric and in what is done about it.
+///
+/// Source: resolution.md 6.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, IntoStaticStr)]
+pub enum Ending {
+    /// A bundle was chosen, and if it is the installed one, nothing better is kept back.
+    Resolved,
+    /// The installed bundle stays, without an error: something newer is kept back, or no catalog
+    /// is left to ask.
+    Held,
+    /// No bundle passed.
+    NoCandidate,
+    /// Several catalogs of the same priority offer the package.
+    Ambiguous,
+    /// A catalog that cannot be read could change the answer.
+    CatalogError,
+    /// The request, or the recorded version of the installed bundle, is wrong.
+    InvalidRequest,
+    /// The best bundle may not be installed.
+    ValidationFailed,
+}
+
+impl Resolution<'_> {
+    /// Says how it ended.
+    pub fn ending(&self) -> Ending {
+        match (&self.result, self.decision()) {
+            (Ok(_), _) if self.stays && !self.held.is_empty() => Ending::Held,
+            (Ok(_), _) => Ending::Resolved,
+            (Err(_), Decision::Keep(None)) => Ending::Held,
+            (Err(error), _) => error.ending(),
+        }
+    }
+}
+
+impl ResolveError {
+    /// Says how a resolution ended that has this error.
+    pub fn ending(&self) -> Ending {
+        match self {
+            Self::Selector(_) | Self::Range { .. } => Ending::InvalidRequest,
+            Self::Walk(error) => match **error {
+                WalkError::Package { .. } => Ending::CatalogError,
+                WalkError::Edges(_) => Ending::InvalidRequest,
+            },
+            Self::NoSingleBundle(error) if error.catalogs.is_empty() => Ending::NoCandidate,
+            Self::NoSingleBundle(_) => Ending::Ambiguous,
+            Self::Version { .. } | Self::Validation { .. } => Ending::ValidationFailed,
+        }
+    }
+}
