@@ -31,6 +31,8 @@ const OLM_GROUP: &str = "olm.operatorframework.io";
 /// Parts of the names of all field managers of ours.
 const OUR_MANAGERS: [&str; 2] = ["olm.operatorframework.io", "operator-controller"];
 const LONGEST_VALUE: usize = 160;
+/// Where the Deployment controller counts.
+const ROLL_OUTS: &str = "deployment.kubernetes.io/revision";
 
 /// What is on a cluster: `Kind.group namespace/name` to the object, without what is random.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,6 +108,23 @@ impl State {
     #[must_use]
     pub fn without_numbers(&self, extension: &str) -> Self {
         numbers::left_out(&self.0, extension)
+    }
+
+    /// Leaves out what Kubernetes remembers of the roll-outs of an extension's Deployments: one that
+    /// somebody deleted by hand begins anew.
+    #[must_use]
+    pub fn without_roll_outs(mut self, extension: &str) -> Self {
+        let replica_sets = format!("ReplicaSet.apps {extension}/");
+        self.0.retain(|key, _| !key.starts_with(&replica_sets));
+        let deployments = format!("Deployment.apps {extension}/");
+        for (key, object) in &mut self.0 {
+            if key.starts_with(&deployments) {
+                let metadata = &mut object["metadata"];
+                metadata["generation"] = Value::Null;
+                metadata["annotations"][ROLL_OUTS] = Value::Null;
+            }
+        }
+        self
     }
 
     /// Returns how many objects there are.
@@ -322,6 +341,26 @@ mod tests {
             ])
         };
         assert_eq!(run("1", "2").differences(&run("3", "4")), [""; 0]);
+    }
+
+    #[test]
+    fn a_deployment_that_was_made_anew_differs_in_its_roll_outs_only() {
+        let run = |count: u64, replicas: u64| {
+            let metadata = json!({"name": "d", "generation": count,
+                "annotations": {ROLL_OUTS: count.to_string(), "x": "y"}});
+            let deployment = json!({"metadata": metadata, "spec": {"replicas": replicas}});
+            let sets = (0..count).map(|number| {
+                let metadata = json!({"metadata": {"generation": 1}});
+                (format!("ReplicaSet.apps n/d-{number}"), metadata)
+            });
+            let deployment = ("Deployment.apps n/d".to_owned(), deployment);
+            State::of(sets.chain([deployment]).collect())
+        };
+        let (once, thrice) = (run(1, 1), run(3, 1));
+        assert!(!once.differences(&thrice).is_empty());
+        let (once, thrice) = (once.without_roll_outs("n"), thrice.without_roll_outs("n"));
+        assert_eq!(once.differences(&thrice), [""; 0]);
+        assert_eq!(once.differences(&run(3, 2).without_roll_outs("n")).len(), 1);
     }
 
     #[test]

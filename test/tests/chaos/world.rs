@@ -44,6 +44,8 @@ pub(crate) struct World {
     undisturbed: BTreeMap<Stage, State>,
     /// Extensions of which a revision was deleted by hand: the numbers of theirs differ.
     renumbered: BTreeSet<String>,
+    /// Extensions whose Deployments may have been made anew by that.
+    remade: BTreeSet<String>,
     /// UID of every object, from before an orphaning deletion.
     before: BTreeMap<String, String>,
 }
@@ -81,6 +83,7 @@ impl World {
             actors,
             undisturbed: BTreeMap::new(),
             renumbered: BTreeSet::new(),
+            remade: BTreeSet::new(),
             before: BTreeMap::new(),
         };
         // An uninstall leaves the cluster as it was.
@@ -215,6 +218,9 @@ impl World {
         if hand == Hand::Revision {
             self.renumbered.insert(actor.name().to_owned());
         }
+        if matches!(hand, Hand::Revision | Hand::Deployment) {
+            self.remade.insert(actor.name().to_owned());
+        }
         Some(format!("{hand:?} in {stage:?}"))
     }
 
@@ -246,6 +252,10 @@ impl World {
         for extension in &self.renumbered {
             expected = expected.without_numbers(extension);
             found = found.without_numbers(extension);
+        }
+        for extension in &self.remade {
+            expected = expected.without_roll_outs(extension);
+            found = found.without_roll_outs(extension);
         }
         expected.differences(&found)
     }
@@ -337,6 +347,7 @@ impl World {
             self.life.enters(actor.name(), Age::Absent);
         }
         self.renumbered.clear();
+        self.remade.clear();
     }
 
     /// Removes what is there beyond the world without extensions.
