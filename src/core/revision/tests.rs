@@ -817,7 +817,7 @@ fn account_is_recorded_then_of_the_extension_then_default() {
         ignore_named,
     };
     let both = rule(Some("default"), false);
-    let extension: ClusterExtension = serde_json::from_value(json!({
+    let extension: olm_api::ClusterExtension = serde_json::from_value(json!({
         "metadata": {"name": "e"},
         "spec": {"namespace": "ns", "serviceAccount": {"name": "ext"},
             "source": {"sourceType": "Catalog"}},

@@ -4,6 +4,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
+use crate::resolve::Ending;
 
 // resolution.md P2
 #[test]
@@ -148,7 +149,7 @@ fn a_skip_range_that_is_none_is_named(#[case] range: &str) {
     let catalogs = [catalog("a", 0, &content)];
     let request = installed("1.0.0");
     let report = report(&request, &catalogs, &ANY);
-    assert_eq!(report.result, crate::resolve::Ending::Resolved);
+    assert_eq!(report.result, Ending::Resolved);
     assert_eq!(
         codes(&report, "kettle.v1.1.0"),
         ["NotSuccessor", "InvalidSkipRange"]
@@ -230,7 +231,7 @@ fn catalogs_say_what_they_lost_to() {
     );
     let catalogs = [catalog("a", 0, &sound), catalog("b", 0, &sound)];
     let tied = report(&request, &catalogs, &ANY);
-    assert_eq!(tied.result, crate::resolve::Ending::Ambiguous);
+    assert_eq!(tied.result, Ending::Ambiguous);
     assert_eq!(
         between(&tied),
         [
@@ -302,7 +303,7 @@ fn a_chosen_bundle_that_may_not_be_installed_is_excluded() {
     let catalogs = [catalog("a", 0, &content)];
     let request = request();
     let report = report(&request, &catalogs, &ANY);
-    assert_eq!(report.result, crate::resolve::Ending::ValidationFailed);
+    assert_eq!(report.result, Ending::ValidationFailed);
     assert_eq!(report.bundles[0].verdict, Verdict::Excluded);
     assert_eq!(codes(&report, "kettle.v1")[0], "DependencyUnsupported");
 }
