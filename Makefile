@@ -84,7 +84,7 @@ test-corpus: local-cluster programs ## Vectors and real bundles beside the check
 	  --test bundles_corpus --test crds_corpus --test rbac_corpus --test render_corpus --test vectors
 
 .PHONY: chaos
-chaos: local-cluster programs ## Kill the controller, fail its requests, delete by hand, take away what it needs (ROUNDS=10, SEED=, FAULTS=50, SILENCE_SECONDS=30, ETCD_SECONDS=20, REGISTRY_SECONDS=60)
+chaos: local-cluster programs ## Kill the controller, fail its requests, delete by hand, take away what it needs (ROUNDS=10, WORLDS=1, SEED=, FAULTS=50, SILENCE_SECONDS=30, ETCD_SECONDS=20, REGISTRY_SECONDS=60)
 	ROUNDS=$(or $(ROUNDS),10) $(CARGO) test --locked --workspace --features olm-test/control-plane --test chaos -- --nocapture
 
 .PHONY: silence

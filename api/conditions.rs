@@ -1,6 +1,6 @@
 //! Every condition type and every reason, each written in this one place.
 //!
-//! Conditions that upstream has carry only upstream's reasons (api.md 4.1, README decision 26);
+//! Conditions that upstream has carry only upstream's reasons (api.md 4.1, decision 26);
 //! reasons of our own appear on the additive condition types alone.
 
 /// Statuses of a condition.
@@ -35,10 +35,10 @@ pub mod types {
     /// ClusterCatalog: whether its content is served.
     pub const SERVING: &str = "Serving";
     /// ClusterObjectSet, ours: objects of optional kinds wait until the cluster serves their kind
-    /// (README decision 21). Absent when none does.
+    /// (decision 21). Absent when none does.
     pub const DEFERRED: &str = "Deferred";
     /// ClusterExtension and ClusterCatalog, ours: everything is as the spec wants it
-    /// (README decisions 12 and 32).
+    /// (decisions 12 and 32).
     pub const READY: &str = "Ready";
     /// ClusterExtension, ours: nothing is applied, because the annotation says so (applying.md 10).
     pub const PAUSED: &str = "Paused";
@@ -96,22 +96,22 @@ pub mod reasons {
     /// `Ready`, ours: nothing is installed.
     pub const NOT_INSTALLED: &str = "NotInstalled";
     /// `Ready`, ours: the catalog offers the installed bundle with other content
-    /// (README decision 29).
+    /// (decision 29).
     pub const CONTENT_CHANGED: &str = "ContentChanged";
     /// `Ready`, ours: the image of the installed bundle cannot be had, so changes wait.
     pub const BUNDLE_UNAVAILABLE: &str = "BundleUnavailable";
     /// `Ready`, ours: the extension asks for a check of CRDs that is not made.
     pub const CRD_UPGRADE_SAFETY_UNCHECKED: &str = "CRDUpgradeSafetyUnchecked";
-    /// `Ready`, ours: a newer bundle is of the next major version (README decision 22).
+    /// `Ready`, ours: a newer bundle is of the next major version (decision 22).
     pub const NEXT_MAJOR_HELD: &str = "NextMajorHeld";
-    /// `Ready`, ours: the successor has a lower version (README decision 22).
+    /// `Ready`, ours: the successor has a lower version (decision 22).
     pub const LOWER_VERSION_HELD: &str = "LowerVersionHeld";
     /// `status.update`, ours: the version that is asked for does not admit it.
     pub const PINNED: &str = "Pinned";
     /// `Ready`, `Paused` and `status.update`, ours: nothing is applied until the annotation goes.
     pub const PAUSED: &str = "Paused";
     /// `Deferred`, and `Ready` while nothing worse is to be said, ours: objects of optional kinds
-    /// are left out (README decision 21).
+    /// are left out (decision 21).
     pub const OBJECTS_DEFERRED: &str = "ObjectsDeferred";
 
     /// `PlatformUpgradeable`: the bundle supports the next version.

@@ -102,9 +102,9 @@ pub mod annotation {
 pub mod policy {
     /// What all of them begin with.
     pub const PREFIX: &str = "policy.olm.operatorframework.io/";
-    /// `None`, `PatchOnly`, `MinorOnly` or `Any` (README decision 22).
+    /// `None`, `PatchOnly`, `MinorOnly` or `Any` (decision 22).
     pub const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
-    /// Digest of changed content that is to be taken (README decision 29).
+    /// Digest of changed content that is to be taken (decision 29).
     pub const ACCEPT_IMAGE: &str = "policy.olm.operatorframework.io/accept-image";
     /// Names of CRD checks that only warn, joined by commas (applying.md 6.4).
     pub const CRD_SAFETY_ALLOW: &str = "policy.olm.operatorframework.io/crd-safety-allow";

@@ -9,15 +9,15 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// First delay after a failure of a ClusterExtension or a ClusterObjectSet (README decision 7).
+/// First delay after a failure of a ClusterExtension or a ClusterObjectSet (decision 7).
 pub const FIRST_DELAY_EXTENSION: Duration = Duration::from_millis(5);
-/// First delay after a failure of a ClusterCatalog (README decision 7).
+/// First delay after a failure of a ClusterCatalog (decision 7).
 pub const FIRST_DELAY_CATALOG: Duration = Duration::from_secs(1);
 /// First delay after a failure of a watch, before a part of it is taken off at random.
 const FIRST_DELAY_WATCH: Duration = Duration::from_secs(1);
 /// Longest delay after a failure of a watch.
 const MAX_DELAY_WATCH: Duration = Duration::from_secs(8);
-/// No delay is longer than this, jitter aside (README decision 7).
+/// No delay is longer than this, jitter aside (decision 7).
 pub const MAX_DELAY: Duration = Duration::from_mins(5);
 /// How often a settled or terminally failed object is looked at again, jitter aside.
 pub const RESYNC: Duration = Duration::from_hours(10);

@@ -24,7 +24,7 @@ fn resolve(flags: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(text).unwrap())
 }
 
-// README decisions 8 and 9
+// decisions 8 and 9
 #[test]
 fn what_is_told_is_judged_and_nothing_else() {
     let tap = file(

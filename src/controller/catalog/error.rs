@@ -1,16 +1,11 @@
 //! What can go wrong with a ClusterCatalog, and what then.
 
-use std::time::Duration;
-
 use olm_api::conditions::reasons;
 use olm_api::keys;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_image::{PullError, ReferenceError};
 
 use super::store::StoreError;
-
-/// Longest wait a registry may ask for.
-const MAX_RETRY_AFTER: Duration = Duration::from_mins(15);
 
 /// Why a ClusterCatalog is not as its spec wants it. The texts are upstream's.
 #[derive(Debug, thiserror::Error)]
@@ -49,9 +44,9 @@ impl Classify for CatalogError {
         match self {
             Self::NoImage(_) | Self::Reference(_) => Disposition::Terminal(reasons::BLOCKED),
             Self::Pull(error) if error.is_terminal() => Disposition::Terminal(reasons::BLOCKED),
-            Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, |delay| {
-                Disposition::Wait(delay.min(MAX_RETRY_AFTER))
-            }),
+            Self::Pull(error) => error
+                .retry_after()
+                .map_or(Disposition::Retry, Disposition::Wait),
             Self::Store(_)
             | Self::Remove(_)
             | Self::Finalizer(_)

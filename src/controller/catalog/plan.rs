@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(plan(&catalog(), &observed, Instant::now()), Plan::Fetch);
     }
 
-    // README decision 7
+    // decision 7
     #[test]
     fn own_report_of_a_failure_does_not_cut_the_delay_short() {
         let now = Instant::now();

@@ -17,7 +17,7 @@ use crate::certificates::CertificateError;
 use crate::objectset::WriteError;
 
 /// Failures that a person repairs are looked at again at least this often, should the watch on
-/// what repairs them have missed it (README decision 7).
+/// what repairs them have missed it (decision 7).
 const REPAIRABLE: Duration = Duration::from_mins(2);
 
 /// How often an extension whose pull goes on is looked at, should its end go unnoticed.
@@ -213,7 +213,7 @@ impl Classify for ContentError {
                 .map_or(Disposition::Retry, Disposition::Wait),
             // The end of the pull calls.
             Self::Pulling(_) => Disposition::Wait(PULLING),
-            // As upstream: the catalog may offer another bundle tomorrow (README decision 20).
+            // As upstream: the catalog may offer another bundle tomorrow (decision 20).
             Self::Bundle(_) => Disposition::Retry,
             Self::Render(error) => error.disposition(),
             Self::Revision(error) => error.disposition(),

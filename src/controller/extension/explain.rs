@@ -1,7 +1,7 @@
 //! What is told about a resolution beside its result: the nearest usable answer, what is held and
 //! why, which newer version there is.
 //!
-//! Source: README decision 24, resolution.md 6.1.
+//! Source: decision 24, resolution.md 6.1.
 
 use kube::runtime::events::EventType;
 use olm_api::UpdateStatus;

@@ -108,7 +108,7 @@ impl Pass {
     }
 
     /// Keeps the installed image when the catalog offers the installed bundle with other content
-    /// (README decision 29), unless the administrator accepted that content.
+    /// (decision 29), unless the administrator accepted that content.
     fn same_bundle(
         &mut self,
         extension: &ClusterExtension,
@@ -132,7 +132,7 @@ impl Pass {
     }
 
     /// Says whether the tag of a bundle now names other content than its revision was made of. That
-    /// is not rolled out unless the administrator accepted it (README decision 29).
+    /// is not rolled out unless the administrator accepted it (decision 29).
     pub(super) fn changed_below(
         &mut self,
         extension: &ClusterExtension,

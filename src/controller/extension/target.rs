@@ -118,7 +118,7 @@ impl Target {
 ///
 /// `revisions` is sorted by number.
 ///
-/// Source: applying.md 1.3, README decision 6.
+/// Source: applying.md 1.3, decision 6.
 pub(super) fn course(
     extension: &ClusterExtension,
     revisions: &[ClusterObjectSet],
@@ -201,7 +201,7 @@ mod tests {
         );
     }
 
-    // README decision 6, applying.md a8
+    // decision 6, applying.md a8
     #[test]
     fn a_changed_spec_resolves_from_what_succeeded() {
         let revisions = [

@@ -1,7 +1,7 @@
 //! Kinds that revisions want and the cluster does not serve, and what wakes a revision when one of
 //! them appears.
 //!
-//! Objects of optional kinds are left out meanwhile (README decision 21); an object of any other
+//! Objects of optional kinds are left out meanwhile (decision 21); an object of any other
 //! kind holds up its revision (applying.md 3.11). Both wait here for a CRD of the group.
 
 use std::collections::BTreeMap;
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    // README decision 21
+    // decision 21
     #[test]
     fn a_revision_is_woken_for_the_groups_it_misses_and_no_others() {
         let missing = Missing::default();

@@ -26,7 +26,7 @@ pub use schema::{example, schema};
 
 /// What may be configured.
 ///
-/// Everything is on by default (README decision 10); each is a feature gate of upstream.
+/// Everything is on by default (decision 10); each is a feature gate of upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
     /// Whether the install modes SingleNamespace and OwnNamespace are offered; without them the

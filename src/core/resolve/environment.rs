@@ -4,7 +4,7 @@
 //! Everything may be left untold: then nothing is judged by it, and nothing is excluded for it.
 //! What could not be read is another matter: a constraint that depends on it is *unknown*.
 //!
-//! Source: resolution.md 5.2, README decisions 8 and 9.
+//! Source: resolution.md 5.2, decisions 8 and 9.
 
 use std::collections::BTreeSet;
 use std::fmt;

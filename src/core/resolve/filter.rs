@@ -41,7 +41,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns the stable code of the reason (resolution.md 6.2, README decision 22).
+    /// Returns the stable code of the reason (resolution.md 6.2, decision 22).
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotInRequestedChannels => "NotInRequestedChannels",

@@ -1,7 +1,7 @@
 //! Whether a bundle fits the cluster: what it declares is met, the cluster is new enough, and
 //! nothing else that is installed breaks.
 //!
-//! Source: resolution.md 5.6 and 5.7, README decisions 8 and 9.
+//! Source: resolution.md 5.6 and 5.7, decisions 8 and 9.
 
 use std::cell::OnceCell;
 

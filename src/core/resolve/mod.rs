@@ -122,7 +122,7 @@ pub struct Selected<'a> {
 pub enum Warning {
     /// It is a step to a lower version or release.
     SuccessorIsLowerVersion,
-    /// No edge of the catalog leads to it; `SelfCertified` allowed it (README decision 30).
+    /// No edge of the catalog leads to it; `SelfCertified` allowed it (decision 30).
     ForcedStep,
     /// What is installed depends on what it replaces, and `SelfCertified` allowed it; or nobody
     /// can tell whether it does.
@@ -197,7 +197,7 @@ enum Fallback {
 impl<'a> Resolution<'a> {
     /// Says what the reconciler does: use the result, keep what is installed, or fail.
     ///
-    /// Source: resolution.md 1.11, README decision 5.
+    /// Source: resolution.md 1.11, decision 5.
     pub fn decision(&self) -> Decision<'_, 'a> {
         match (&self.result, self.decision) {
             (Ok(selected), _) => Decision::Use(selected),

@@ -1,4 +1,4 @@
-//! How far an automatic update may go (README decision 22).
+//! How far an automatic update may go (decision 22).
 
 use std::str::FromStr;
 

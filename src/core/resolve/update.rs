@@ -1,7 +1,7 @@
 //! The newer version that is offered and not taken: what could follow the installed bundle if
 //! nothing held it, the newest there is, and why it stays away.
 //!
-//! Source: README decision 22, resolution.md 6.1.
+//! Source: decision 22, resolution.md 6.1.
 
 use std::fmt;
 

@@ -3,7 +3,7 @@
 /// Groups whose objects are left out where their kind is not served, instead of failing the
 /// install: most public bundles bring a `ServiceMonitor`.
 ///
-/// Source: README decision 21.
+/// Source: decision 21.
 pub const OPTIONAL_GROUPS: [&str; 3] = [
     "autoscaling.k8s.io",
     "console.openshift.io",

@@ -1,4 +1,4 @@
-//! `Ready`: one condition for tools that wait (README decisions 12, 24 and 32).
+//! `Ready`: one condition for tools that wait (decisions 12, 24 and 32).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_api::conditions::{reasons, status, types};

@@ -213,7 +213,7 @@ mod catalogs {
         catalog_ready(&conditions, Some(1))
     }
 
-    // README decision 32
+    // decision 32
     #[test]
     fn a_catalog_is_ready_when_it_is_served_and_current() {
         let well = ready([catalog::serving(), catalog::unpacked()]);

@@ -232,7 +232,7 @@ fn documented_ranges_hold_what_the_documentation_says() {
     }
 }
 
-// README decision 9
+// decision 9
 #[rstest]
 #[case::plain("v1.33.1", Some("1.33.1"))]
 #[case::vendor("v1.33.1-eks-036c24b", Some("1.33.1"))]

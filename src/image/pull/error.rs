@@ -15,6 +15,9 @@ use crate::shown::shown;
 use crate::trust::TrustError;
 use crate::unpack::UnpackError;
 
+/// Longest wait a registry may ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_mins(15);
+
 /// Why an image could not be pulled. The texts are those of upstream where it has them.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
@@ -177,8 +180,15 @@ impl PullError {
         }
     }
 
-    /// Returns how long the registry asked us to stay away, if it did.
+    /// Returns how long the registry asked us to stay away, if it did: no longer than a quarter of an
+    /// hour, because one answer must not park whoever pulls, and not at all for no time, because the
+    /// usual delays grow.
     pub fn retry_after(&self) -> Option<Duration> {
+        let asked = self.asked_to_wait().filter(|asked| !asked.is_zero())?;
+        Some(asked.min(MAX_RETRY_AFTER))
+    }
+
+    fn asked_to_wait(&self) -> Option<Duration> {
         let source = match self {
             Self::Resolve(source) | Self::Copy(CopyError::Source { source, .. }) => source,
             Self::Copy(CopyError::Blob { source, .. } | CopyError::Instance { source, .. }) => {

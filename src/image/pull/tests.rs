@@ -388,8 +388,15 @@ async fn busy_registry_is_asked_again(#[case] status: u16, #[case] refusals: usi
 }
 
 // catalogs.md O9
+#[rstest]
+#[case::at_once("0", 5, None)]
+#[case::in_a_day("86400", 1, Some(Duration::from_mins(15)))]
 #[tokio::test]
-async fn registry_that_stays_busy_is_left_alone() {
+async fn registry_that_stays_busy_is_left_alone(
+    #[case] asks: &'static str,
+    #[case] requests: usize,
+    #[case] waits: Option<Duration>,
+) {
     let asked = Arc::new(Mutex::new(0));
     let count = Arc::clone(&asked);
     let registry = serve(move |request| {
@@ -397,11 +404,11 @@ async fn registry_that_stays_busy_is_left_alone() {
             return answer(200, "");
         }
         *count.lock().unwrap() += 1;
-        answer(429, "").with("Retry-After", "0")
+        answer(429, "").with("Retry-After", asks)
     });
     let err = scene(&registry).pull().await.unwrap_err();
-    assert_eq!(*asked.lock().unwrap(), 5);
-    assert_eq!(err.retry_after(), Some(Duration::ZERO));
+    assert_eq!(*asked.lock().unwrap(), requests);
+    assert_eq!(err.retry_after(), waits);
     assert!(!err.is_terminal());
 }
 

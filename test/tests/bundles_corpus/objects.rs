@@ -79,7 +79,7 @@ impl Objects {
     }
 
     /// Says whether an object is left out until the cluster serves its kind, as monitoring kinds
-    /// are (README decision 21).
+    /// are (decision 21).
     async fn may_wait(&mut self, object: &Identity) -> bool {
         is_optional_group(&object.group) && self.api(object).await.is_none()
     }

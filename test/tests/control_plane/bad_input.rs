@@ -1,7 +1,7 @@
 //! Bad input: every refusal says what is wrong and where, leaves everything else alone, and is
 //! neither a panic nor a hot loop.
 //!
-//! Texts are those of api.md 4.4 and catalogs.md 2.5; delays those of README decision 7.
+//! Texts are those of api.md 4.4 and catalogs.md 2.5; delays those of decision 7.
 
 mod apart;
 mod calm;

@@ -113,7 +113,7 @@ async fn a_missing_kind_is_waited_for_whoever_brings_it() {
     plane.kubectl(&["delete", "crd", &format!("reefs.{group}")]);
 }
 
-// resolution.md K10, README decision 8
+// resolution.md K10, decision 8
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_with_unmet_constraints_is_held_and_the_next_best_is_taken() {
     let cluster = cluster::with_controller().await;
@@ -192,7 +192,7 @@ async fn an_update_that_would_break_a_dependent_is_held_until_that_is_gone() {
     extension.delete().await;
 }
 
-// README decision 9
+// decision 9
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bundle_for_a_newer_kubernetes_is_no_candidate() {
     let cluster = cluster::with_controller().await;

@@ -132,7 +132,7 @@ fn secrets(scene: &Scene) -> Vec<String> {
     names.lines().map(str::to_owned).collect()
 }
 
-// applying.md 7.3, findings 2
+// applying.md 7.3
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orphaning_deletion_keeps_everything() {
     let (scene, extension) = installed("orphan", &[Bundle::new("1.0.0")]).await;
@@ -140,7 +140,6 @@ async fn an_orphaning_deletion_keeps_everything() {
     left_behind(&scene, &extension).await;
 }
 
-// findings 2a
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orphaning_deletion_without_the_account_waits_and_keeps_everything() {
     let bundles = [Bundle::new("1.0.0")];
@@ -154,7 +153,7 @@ async fn an_orphaning_deletion_without_the_account_waits_and_keeps_everything() 
     left_behind(&scene, &extension).await;
 }
 
-// findings 2b, 3: the Secret is really gone
+// ours: the Secret is really gone
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orphaning_deletion_without_content_waits_and_keeps_everything() {
     let (scene, extension) = installed("orphancontent", &[Bundle::new("1.0.0")]).await;
@@ -241,7 +240,6 @@ async fn instances_go_while_their_operator_runs_whichever_way_it_is_deleted() {
     }
 }
 
-// findings 4
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_annotation_asks_for_and_nobody_does_holds_the_removal() {
     for (how, key) in [
@@ -281,7 +279,6 @@ async fn what_an_annotation_asks_for_and_nobody_does_holds_the_removal() {
     }
 }
 
-// findings 4
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_installed_under_an_annotation_nobody_understands() {
     let scene = Scene::set(
@@ -316,7 +313,6 @@ async fn nothing_is_installed_under_an_annotation_nobody_understands() {
     extension.delete().await;
 }
 
-// findings 4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_that_is_not_made_is_said() {
     let (scene, extension) = installed("strict", &[Bundle::new("1.0.0")]).await;

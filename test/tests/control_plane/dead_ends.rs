@@ -61,7 +61,6 @@ fn instance_uid(scene: &Scene) -> Option<String> {
     found["metadata"]["uid"].as_str().map(str::to_owned)
 }
 
-// findings 5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_revision_deleted_by_hand_leads_back_and_leaves_nothing() {
     let bundles = [
@@ -99,7 +98,7 @@ async fn a_rolling_revision_deleted_by_hand_leads_back_and_leaves_nothing() {
     nothing_is_left(&scene).await;
 }
 
-// findings 5: nothing follows at once
+// ours: nothing follows at once
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_deleted_revision_took_over_goes_back_to_the_installed_one() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
@@ -310,7 +309,6 @@ impl Life {
     }
 }
 
-// findings 12
 #[tokio::test(flavor = "multi_thread")]
 async fn installed_never_falters_through_ten_upgrades() {
     let versions: Vec<String> = (0..=10).map(|minor| format!("1.{minor}.0")).collect();
@@ -331,7 +329,7 @@ async fn installed_never_falters_through_ten_upgrades() {
     extension.delete().await;
 }
 
-// findings 21: what a user puts on a revision is the user's
+// ours: what a user puts on a revision is the user's
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_paused_by_hand_stays_paused() {
     let paused = "policy.olm.operatorframework.io/paused";
@@ -381,7 +379,7 @@ async fn a_revision_paused_by_hand_stays_paused() {
     extension.delete().await;
 }
 
-// findings 21: a label makes no revision of somebody's extension
+// ours: a label makes no revision of somebody's extension
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing() {
     let scene = stage("handmade", &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;

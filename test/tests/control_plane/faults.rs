@@ -79,7 +79,6 @@ fn is_going(scene: &Scene, kind: &str, name: &str) -> bool {
     found.is_none_or(|found| found["metadata"]["deletionTimestamp"].is_string())
 }
 
-// findings 3
 #[tokio::test(flavor = "multi_thread")]
 async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstall_alone() {
     let stage = stage().await;
@@ -145,7 +144,6 @@ async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstal
     }
 }
 
-// findings 2b, 2c
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orphaning_deletion_keeps_everything_whatever_the_api_server_answers() {
     let stage = stage().await;

@@ -44,7 +44,7 @@ async fn logs(controller: &Controller, text: &str) {
     .await;
 }
 
-// findings 21: OpenShift passes this gate.
+// ours: OpenShift passes this gate.
 #[tokio::test(flavor = "multi_thread")]
 async fn metas_is_served_unless_its_gate_is_off() {
     let (cluster, _turn) = cluster::alone().await;
@@ -150,7 +150,7 @@ async fn with_rights_to_everything_the_program_waits_and_names_the_binding() {
     plane.kubectl_with_input(&["delete", "-f", "-"], policy);
 }
 
-// findings 21: what is accepted and does nothing is said.
+// ours: what is accepted and does nothing is said.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_ignored_is_said_at_start() {
     let (cluster, _turn) = cluster::alone().await;

@@ -107,7 +107,7 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     extension.delete().await;
 }
 
-// findings 21: `olm-clusterextensions` cannot be deleted, and nobody would ever change it again.
+// ours: `olm-clusterextensions` cannot be deleted, and nobody would ever change it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
     let (cluster, _turn) = cluster::alone().await;

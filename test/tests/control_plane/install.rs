@@ -94,7 +94,7 @@ async fn upgrades_by_itself_when_the_catalog_moves() {
     extension.delete().await;
 }
 
-// api.md T3, resolution.md U5, README decisions 22 and 30
+// api.md T3, resolution.md U5, decisions 22 and 30
 #[tokio::test(flavor = "multi_thread")]
 async fn refuses_what_no_edge_reaches_until_it_is_forced() {
     let cluster = cluster::with_controller().await;
@@ -232,7 +232,7 @@ async fn a_rollout_that_cannot_finish_gives_way_to_another_version() {
     extension.delete().await;
 }
 
-// README decision 29
+// decision 29
 #[tokio::test(flavor = "multi_thread")]
 async fn content_that_changes_under_the_same_version_waits_to_be_accepted() {
     let cluster = cluster::with_controller().await;

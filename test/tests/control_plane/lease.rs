@@ -379,7 +379,6 @@ async fn each_half_leads_by_itself() {
     held(&leases, CATALOGS, SOON, is_ours).await;
 }
 
-// findings 6
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_controllers_one_acts_and_the_other_takes_over() {
     let (cluster, _turn) = cluster::alone().await;

@@ -1,4 +1,4 @@
-//! README decision 21: objects of optional kinds that the cluster does not serve.
+//! decision 21: objects of optional kinds that the cluster does not serve.
 
 use std::time::Duration;
 

@@ -181,7 +181,6 @@ fn the_default_overlay_is_one_process_with_accounts_of_its_own() {
     assert_eq!(all.args.default_service_account, None);
 }
 
-// findings 9
 #[test]
 fn on_openshift_webhooks_have_certificates_of_the_service_ca() {
     let containers = containers("openshift");

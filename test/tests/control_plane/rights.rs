@@ -20,18 +20,14 @@ const ROLES: [&str; 2] = ["operator-controller-manager-role", "catalogd-manager-
 const LOGGED: Duration = Duration::from_mins(2);
 
 /// Rights that the story below need not use, and what does.
-const UNSEEN: [(&str, &str); 9] = [
+const UNSEEN: [(&str, &str); 8] = [
     (
         "update clusterextensions/finalizers.olm.operatorframework.io",
         "where the admission plugin OwnerReferencesPermissionEnforcement is on",
     ),
     (
-        "update clusterobjectsets/finalizers.olm.operatorframework.io",
-        "the same",
-    ),
-    (
         "get clusterobjectsets.olm.operatorframework.io",
-        "the clean-up of Secrets, ten minutes after a revision was given up",
+        "a revision that is being deleted, and the clean-up of Secrets",
     ),
     (
         "list clusterserviceversions.operators.coreos.com",

@@ -110,7 +110,7 @@ async fn a_pinned_extension_shows_what_it_could_be() {
     extension.delete().await;
 }
 
-// README decision 22
+// decision 22
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_major_version_is_held_until_it_is_approved() {
     let scene = stage("major", &["1.0.0", "2.0.0", "3.0.0"]).await;

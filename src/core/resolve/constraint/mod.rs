@@ -4,7 +4,7 @@
 //! They are checked against what is there. Nothing is ever installed, upgraded or chosen to meet
 //! one.
 //!
-//! Source: resolution.md section 5, README decisions 8 and 9.
+//! Source: resolution.md section 5, decisions 8 and 9.
 
 pub(super) mod judge;
 mod text;

@@ -408,7 +408,7 @@ fn updates_take_no_kind_away(#[case] brings: Vec<(&str, Value)>, #[case] want: &
     assert_eq!(answer(&resolution), want);
 }
 
-// README decision 9
+// decision 9
 #[rstest]
 #[case::unknown(None, "1.30.0", "kettle.v1.0.0")]
 #[case::new_enough(Some("1.30.1"), "1.30.0", "kettle.v1.0.0")]

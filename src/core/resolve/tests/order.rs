@@ -139,7 +139,7 @@ fn content_that_is_here_is_used_although_the_catalog_is_down() {
     );
 }
 
-// README decision 5
+// decision 5
 #[rstest]
 #[case::any_version("", true)]
 #[case::range_that_contains_it(">=1.0", true)]

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-// README decision 22
+// decision 22
 #[rstest]
 #[case::minor_only(UpdatePolicy::MinorOnly, "", "kettle.v1.1.0", &["kettle.v2.0.0"])]
 #[case::patch_only(UpdatePolicy::PatchOnly, "", "kettle.v1.0.1", &["kettle.v2.0.0", "kettle.v1.1.0"])]
@@ -35,7 +35,7 @@ fn automatic_updates_go_no_further_than_the_policy(
     assert_eq!(names, held);
 }
 
-// README decision 22
+// decision 22
 #[test]
 fn an_automatic_step_down_is_held_and_a_wanted_one_warns() {
     let entries = json!([{"name": "kettle.v1.0.0", "skips": ["kettle.v1.1.0"]}]);
@@ -50,7 +50,7 @@ fn an_automatic_step_down_is_held_and_a_wanted_one_warns() {
     assert_eq!(taken.warnings, [Warning::SuccessorIsLowerVersion]);
 }
 
-// README decision 30
+// decision 30
 #[test]
 fn a_step_that_no_edge_allows_is_told() {
     let content = Fixture::bundles(&["1.0.0", "2.0.0"]).content();

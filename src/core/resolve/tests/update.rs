@@ -46,7 +46,7 @@ fn a_pin_names_the_next_step_and_the_newest(
     assert!(update.2.starts_with(why), "{}", update.2);
 }
 
-// README decision 22
+// decision 22
 #[test]
 fn what_the_policy_holds_is_named_with_the_way_out() {
     let fixture = Fixture::chain(&["1.0.0", "2.0.0"]);

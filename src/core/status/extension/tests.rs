@@ -214,7 +214,7 @@ fn active_revisions_begin_with_the_installed_one() {
     assert_eq!(status.install.unwrap().bundle.version, "1.0.0");
 }
 
-// Upstream's text says only that it goes on; README decision 24.
+// Upstream's text says only that it goes on; decision 24.
 #[test]
 fn ready_names_the_object_a_roll_out_waits_for() {
     let line = "Object Deployment.apps/v1 lamps/lamp: not available".to_owned();
@@ -278,7 +278,7 @@ fn conditions_of_others_stay() {
     assert_eq!(find(&status.conditions, "Theirs"), Some(&foreign));
 }
 
-// README decisions 24 and 32
+// decisions 24 and 32
 #[test]
 fn ready_explains_what_progressing_may_not() {
     let notes = [Note {
@@ -309,7 +309,7 @@ fn ready_explains_what_progressing_may_not() {
     );
 }
 
-// README decision 32: "at this generation".
+// decision 32: "at this generation".
 #[test]
 fn a_stale_condition_is_not_ready() {
     let stale = conditions([
@@ -321,7 +321,7 @@ fn a_stale_condition_is_not_ready() {
     assert_eq!(extension_ready(&stale, Some(2), &[]).status, "False");
 }
 
-// README decision 21: what is left out is said in Ready, which is true all the same.
+// decision 21: what is left out is said in Ready, which is true all the same.
 #[test]
 fn ready_names_the_objects_that_wait_for_their_kind() {
     let left_out = object_set::deferred(&["ServiceMonitor.monitoring.coreos.com/v1 ns/m".into()]);

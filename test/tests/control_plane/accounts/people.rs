@@ -8,7 +8,7 @@ const CE: &str = "clusterextension";
 const ACCEPT: &str = "policy.olm.operatorframework.io/accept-image";
 const APPROVE: &str = "policy.olm.operatorframework.io/approve";
 
-// P43, findings 1
+// P43
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_has_an_account_act_that_they_may_not_use() {
     let tenant = Person::installer("p43").await;

@@ -79,7 +79,7 @@ async fn failing_extensions<'a>(
     extensions
 }
 
-// README decision 7
+// decision 7
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_catalogs_and_extensions_are_tried_ever_more_rarely() {
     let apart = apart::turn("calm").await;

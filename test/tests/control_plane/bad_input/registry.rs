@@ -105,7 +105,7 @@ async fn numbering() -> (String, Arc<AtomicUsize>) {
     (address, refused)
 }
 
-// README decision 7; catalogs.md R11
+// decision 7; catalogs.md R11
 #[tokio::test(flavor = "multi_thread")]
 async fn registry_whose_errors_always_differ_is_not_asked_all_the_time() {
     let apart = apart::turn("numbers").await;
@@ -159,7 +159,6 @@ async fn trickling() -> String {
     address
 }
 
-// findings 11
 #[tokio::test(flavor = "multi_thread")]
 async fn pulls_that_trickle_are_said_and_hold_up_nobody_else() {
     let apart = apart::turn("trickle").await;
@@ -204,7 +203,6 @@ async fn pulls_that_trickle_are_said_and_hold_up_nobody_else() {
     coming.delete().await;
 }
 
-// findings 16
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_cannot_be_had_again_is_said_and_tried_within_minutes() {
     let apart = apart::turn("again").await;

@@ -126,7 +126,7 @@ async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
     catalog.delete().await;
 }
 
-// README decision 27; applying.md 7: what cannot be read is not taken for gone
+// decision 27; applying.md 7: what cannot be read is not taken for gone
 #[tokio::test(flavor = "multi_thread")]
 async fn installed_extension_that_cannot_be_read_any_more_loses_nothing() {
     let apart = apart::turn("unread").await;
