@@ -6,6 +6,7 @@ use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta};
 use kube::core::crd::v1::CustomResourceExt;
+use kube::core::object::HasStatus;
 use kube::core::{ApiResource, Resource};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -99,6 +100,18 @@ impl Resource for ClusterExtension {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
+    }
+}
+
+impl HasStatus for ClusterExtension {
+    type Status = ClusterExtensionStatus;
+
+    fn status(&self) -> Option<&ClusterExtensionStatus> {
+        self.status.as_ref()
+    }
+
+    fn status_mut(&mut self) -> &mut Option<ClusterExtensionStatus> {
+        &mut self.status
     }
 }
 

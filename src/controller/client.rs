@@ -113,7 +113,8 @@ async fn read(client: Client, request: Request<Body>) -> Result<Response<Body>, 
         match answer(client.clone(), request).await {
             Ok(response) if !may_pass(response.status()) => return Ok(response),
             Ok(response) => {
-                tracing::debug!(uri = %head.uri, status = %response.status(), "sent again")
+                let status = response.status();
+                tracing::debug!(uri = %head.uri, %status, "sent again");
             }
             Err(error) => tracing::debug!(uri = %head.uri, error, "sent again"),
         }

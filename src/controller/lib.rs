@@ -15,6 +15,7 @@ pub mod lease;
 pub mod manager;
 pub mod objectset;
 pub mod parts;
+pub mod reconcile;
 pub mod server;
 pub mod telemetry;
 pub mod written;

@@ -10,9 +10,7 @@ use std::path::{Path, PathBuf};
 use olm_test::paths;
 
 /// Words that may stand between the name of a document and what is cited, or between two of these.
-const JOINTS: [&str; 9] = [
-    "section", "sections", "rule", "rules", "case", "cases", "and", "to", "table",
-];
+const JOINTS: [&str; 7] = ["section", "sections", "rule", "rules", "and", "to", "table"];
 const FOLDERS: [&str; 6] = ["api", "config", "hack", "src", "test", ".ci"];
 
 /// What is cited in one place of the code.
@@ -28,13 +26,13 @@ enum What {
     Section(String),
     /// `R11`, `a8`
     Id(String),
-    /// `row 2`
+    /// `row 2`, `case 7`
     Row(String),
 }
 
 /// Returns every citation in a text that may go over several lines of comments.
 fn citations(text: &str, documents: &[&str]) -> Vec<Citation> {
-    let text = text.replace("\n", " ");
+    let text = text.replace('\n', " ");
     let words: Vec<&str> = text
         .split_whitespace()
         .filter(|word| !matches!(*word, "//" | "///" | "//!" | "#"))
@@ -68,7 +66,7 @@ fn cited(words: &[&str]) -> Vec<What> {
     for word in words {
         let plain = word.trim_matches(['(', ')', ',', ';', ':', '.', '"']);
         let last = word.ends_with([')', ';', ':', '.', '"']);
-        if matches!(plain, "row" | "rows") {
+        if matches!(plain, "row" | "rows" | "case" | "cases") {
             rows = true;
         } else if let Some(what) = one(plain, rows) {
             found.push(what);

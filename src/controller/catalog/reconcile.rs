@@ -5,14 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use kube::{Client, Resource as _, ResourceExt as _};
 use olm_api::ClusterCatalog;
 use olm_api::keys::{finalizer, label, manager};
 use olm_core::catalog::read;
-use olm_core::error::{Chain, Classify as _, Disposition};
+use olm_core::error::Chain;
 use olm_image::{CatalogImage, ImageRef, PullError, Puller, Resolved, pull_catalog};
 use serde_json::json;
 
@@ -21,7 +20,9 @@ use super::plan::{Failure, Memory, Observed, Plan, has_finalizer, plan, until_po
 use super::report::{Outcome, report};
 use super::store::{Content, Origin, Store, StoreError, whole_seconds};
 use crate::backoff::{self, Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
+use crate::reconcile::{self, Own};
 use crate::telemetry::{CONTROLLER_CATALOG, Metrics, ReconcileResult};
+use crate::written::Written;
 
 /// Everything a pass needs.
 pub struct Context {
@@ -33,6 +34,7 @@ pub struct Context {
     backoff: Backoff<String>,
     memories: Mutex<HashMap<String, Memory>>,
     failures: Mutex<HashMap<String, Failure>>,
+    written: Written,
 }
 
 impl Context {
@@ -56,11 +58,15 @@ impl Context {
             backoff: Backoff::new(FIRST_DELAY_CATALOG, MAX_DELAY),
             memories: Mutex::default(),
             failures: Mutex::default(),
+            written: Written::default(),
         }
     }
 
-    fn api(&self) -> Api<ClusterCatalog> {
-        Api::all(self.client.clone())
+    fn own(&self) -> Own<'_> {
+        Own {
+            client: &self.client,
+            manager: manager::CATALOGD,
+        }
     }
 
     fn memory(&self, name: &str) -> Option<Memory> {
@@ -106,22 +112,17 @@ pub(super) async fn reconcile(
     };
     let started = Instant::now();
     let result = pass(&ctx, catalog).await;
-    let (counted, error) = match &result {
-        Ok(_)
-            if ctx
-                .memory(&catalog.name_any())
-                .is_some_and(|memory| until_poll(catalog, &memory, started).is_some()) =>
-        {
-            (ReconcileResult::RequeueAfter, None)
-        }
-        Ok(_) => (ReconcileResult::Success, None),
-        Err(error) if matches!(error.disposition(), Disposition::Terminal(_)) => {
-            (ReconcileResult::TerminalError, Some(Chain(error)))
-        }
-        Err(error) => (ReconcileResult::Error, Some(Chain(error))),
+    let polls = || {
+        let memory = ctx.memory(&catalog.name_any());
+        memory.is_some_and(|memory| until_poll(catalog, &memory, started).is_some())
+    };
+    let counted = match reconcile::counted(&result) {
+        ReconcileResult::Success if polls() => ReconcileResult::RequeueAfter,
+        counted => counted,
     };
     ctx.metrics
         .reconciled(CONTROLLER_CATALOG, counted, started.elapsed());
+    let error = result.as_ref().err().map(|error| Chain(error));
     tracing::info!(name = %catalog.name_any(), error = error.map(tracing::field::display), "reconcile ending");
     result
 }
@@ -141,12 +142,7 @@ pub(super) fn error_policy(
         return Action::await_change();
     }
     let name = object.name_any();
-    let delay = match error.disposition() {
-        Disposition::Terminal(_) => backoff::resync(),
-        Disposition::Wait(delay) => delay,
-        Disposition::Retry => ctx.backoff.next(name.clone()),
-        Disposition::RetryWithin(limit) => ctx.backoff.next_within(name.clone(), limit),
-    };
+    let delay = reconcile::delay(error, &ctx.backoff, name.clone());
     if let Some(failure) = ctx.failures().get_mut(&name) {
         failure.retry = Instant::now() + delay;
     }
@@ -197,6 +193,7 @@ async fn pass(ctx: &Arc<Context>, catalog: &ClusterCatalog) -> Result<Action, Ca
     ctx.failures().remove(&name);
     if matches!(plan, Plan::SwitchOff | Plan::Remove) {
         release(ctx, &catalog).await?;
+        ctx.written.forget(&catalog.uid().unwrap_or_default());
         return Ok(Action::await_change());
     }
     let next = ctx
@@ -312,19 +309,10 @@ async fn write_status(
     outcome: &Outcome<'_>,
 ) -> Result<ClusterCatalog, CatalogError> {
     let status = report(catalog, outcome, &ctx.base, Timestamp::now());
-    if catalog.status.as_ref() == Some(&status) {
-        return Ok(catalog.clone());
-    }
-    let mut changed = catalog.clone();
-    changed.status = Some(status);
-    let params = PostParams {
-        field_manager: Some(manager::CATALOGD.to_owned()),
-        ..PostParams::default()
-    };
-    ctx.api()
-        .replace_status(&catalog.name_any(), &params, &changed)
-        .await
-        .map_err(CatalogError::Status)
+    let own = ctx.own();
+    let changed = own.write_status(&ctx.written, catalog, status).await;
+    let changed = changed.map_err(CatalogError::Status)?;
+    Ok(changed.unwrap_or_else(|| catalog.clone()))
 }
 
 /// Puts our finalizer and the label with the name on the object.
@@ -354,20 +342,8 @@ async fn release(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), CatalogE
 async fn patch_metadata(
     ctx: &Context,
     catalog: &ClusterCatalog,
-    mut metadata: serde_json::Value,
+    metadata: serde_json::Value,
 ) -> Result<(), CatalogError> {
-    metadata["resourceVersion"] = catalog.resource_version().into();
-    let params = PatchParams {
-        field_manager: Some(manager::CATALOGD.to_owned()),
-        ..PatchParams::default()
-    };
-    ctx.api()
-        .patch_metadata(
-            &catalog.name_any(),
-            &params,
-            &Patch::Merge(json!({ "metadata": metadata })),
-        )
-        .await
-        .map(drop)
-        .map_err(CatalogError::Metadata)
+    let patched = ctx.own().patch_metadata(catalog, metadata).await;
+    patched.map(drop).map_err(CatalogError::Metadata)
 }

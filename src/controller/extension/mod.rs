@@ -24,15 +24,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
-use kube::runtime::events::{Event, EventType, Recorder};
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::events::{EventType, Recorder};
 use kube::{Client, Resource, ResourceExt};
 use olm_api::{ClusterExtension, ClusterExtensionStatus, UpdateStatus, keys};
 use olm_core::config::Features;
-use olm_core::error::{Chain, Classify, Disposition};
+use olm_core::error::Chain;
 use olm_core::render::CertificateSource;
 use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
 use olm_core::revision::AccountRule;
@@ -47,10 +45,11 @@ pub use telling::Told;
 pub use watch::{News, refills, run};
 
 use crate::account::Guard;
-use crate::backoff::{self, Backoff};
+use crate::backoff::Backoff;
 use crate::certificates::Issuer;
 use crate::fetch::Catalogs;
-use crate::telemetry::{CONTROLLER_EXTENSION, Metrics, ReconcileResult};
+use crate::reconcile::{self, Own};
+use crate::telemetry::{CONTROLLER_EXTENSION, Metrics};
 use crate::written::Written;
 use pass::Pass;
 use telling::Telling;
@@ -115,10 +114,17 @@ pub struct Context {
     /// Issues certificates of webhooks.
     pub issuer: Issuer,
     /// Delays of failing extensions.
-    pub backoff: Backoff<ObjectRef<DeserializeGuard<ClusterExtension>>>,
+    pub backoff: Backoff<String>,
 }
 
 impl Context {
+    fn own(&self) -> Own<'_> {
+        Own {
+            client: &self.client,
+            manager: keys::manager::OPERATOR_CONTROLLER,
+        }
+    }
+
     /// Drops what is kept of an extension that is gone.
     fn forget(&self, extension: &ClusterExtension) {
         let name = extension.name_any();
@@ -149,20 +155,8 @@ impl Context {
         reason: &str,
         note: String,
     ) {
-        let event = Event {
-            type_,
-            reason: reason.to_owned(),
-            note: Some(note),
-            action: reason.to_owned(),
-            secondary: None,
-        };
-        if let Err(error) = self
-            .recorder
-            .publish(&event, &extension.object_ref(&()))
-            .await
-        {
-            tracing::debug!(error = %Chain(&error), reason, "event not written");
-        }
+        let about = extension.object_ref(&());
+        reconcile::tell(&self.recorder, &about, type_, reason, note).await;
     }
 }
 
@@ -182,18 +176,12 @@ async fn reconcile(
     };
     let started = Instant::now();
     let result = Box::pin(work(extension, &ctx)).await;
-    let counted = match &result {
-        Ok(_) => ReconcileResult::Success,
-        Err(error) if matches!(error.disposition(), Disposition::Wait(_)) => {
-            ReconcileResult::RequeueAfter
-        }
-        Err(_) => ReconcileResult::Error,
-    };
+    let counted = reconcile::counted(&result);
     ctx.metrics
         .reconciled(CONTROLLER_EXTENSION, counted, started.elapsed());
     tracing::info!("reconcile ending");
     if result.is_ok() {
-        ctx.backoff.forget(&ObjectRef::from_obj(&*object));
+        ctx.backoff.forget(&extension.name_any());
     }
     result
 }
@@ -240,14 +228,9 @@ fn error_policy(
     error: &ExtensionError,
     ctx: Arc<Context>,
 ) -> Action {
-    let key = || ObjectRef::from_obj(&*object);
-    let delay = match error.disposition() {
-        Disposition::Terminal(_) => backoff::resync(),
-        Disposition::Wait(delay) => delay,
-        Disposition::Retry => ctx.backoff.next(key()),
-        Disposition::RetryWithin(limit) => ctx.backoff.next_within(key(), limit),
-    };
-    tracing::warn!(name = %object.name_any(), error = %Chain(error), ?delay, "reconcile failed");
+    let name = object.name_any();
+    let delay = reconcile::delay(error, &ctx.backoff, name.clone());
+    tracing::warn!(name, error = %Chain(error), ?delay, "reconcile failed");
     Action::requeue(delay)
 }
 
@@ -278,18 +261,9 @@ async fn set_finalizers(
     ctx: &Context,
     finalizers: &[String],
 ) -> Result<(), kube::Error> {
-    let patch = json!({"metadata": {
-        "finalizers": finalizers,
-        "resourceVersion": extension.metadata.resource_version,
-    }});
-    let params = PatchParams {
-        field_manager: Some(keys::manager::OPERATOR_CONTROLLER.to_owned()),
-        ..PatchParams::default()
-    };
-    Api::<ClusterExtension>::all(ctx.client.clone())
-        .patch_metadata(&extension.name_any(), &params, &Patch::Merge(patch))
-        .await
-        .map(drop)
+    let metadata = json!({"finalizers": finalizers});
+    let patched = ctx.own().patch_metadata(extension, metadata).await;
+    patched.map(drop)
 }
 
 /// Replaces the status, if it differs from the one that was read.
@@ -298,36 +272,14 @@ async fn write_status(
     extension: &ClusterExtension,
     status: ClusterExtensionStatus,
 ) -> Result<(), ExtensionError> {
-    let uid = extension.metadata.uid.as_deref().unwrap_or_default();
-    if extension.status.as_ref() == Some(&status) && ctx.written.is_current(uid, &status) {
-        return Ok(());
-    }
     let install = |status: &ClusterExtensionStatus| status.install.clone();
     let was = extension.status.as_ref().and_then(install);
     let moved = was != install(&status);
-    let mut changed = extension.clone();
-    changed.status = Some(status);
-    changed.metadata.managed_fields = None;
-    let params = PostParams {
-        field_manager: Some(keys::manager::OPERATOR_CONTROLLER.to_owned()),
-        ..PostParams::default()
-    };
-    ctx.written.begin(uid);
-    match Api::<ClusterExtension>::all(ctx.client.clone())
-        .replace_status(&extension.name_any(), &params, &changed)
-        .await
-    {
-        Ok(answer) => {
-            if let Some(status) = &answer.status {
-                ctx.written.end(uid, status);
-            }
-            if moved {
-                // Others may have waited for it, or may be held by it.
-                ctx.surroundings.changed();
-            }
-            Ok(())
-        }
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(ExtensionError::Status(error)),
+    let own = ctx.own();
+    let changed = own.write_status(&ctx.written, extension, status).await;
+    if changed.map_err(ExtensionError::Status)?.is_some() && moved {
+        // Others may have waited for it, or may be held by it.
+        ctx.surroundings.changed();
     }
+    Ok(())
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use futures::channel::mpsc;
 use kube::core::DeserializeGuard;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::events::{EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
+use olm_api::keys::manager;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::policy;
 use olm_core::revision::{AccountRule, extension_reference};
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 use crate::account::{Accounts, Guard};
 use crate::apply::{Kinds, Memo, Mode, Watches};
 use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
+use crate::reconcile::{self, Own};
 use crate::telemetry::Metrics;
 use crate::written::Written;
 
@@ -158,6 +160,13 @@ impl Context {
         (context, woken)
     }
 
+    pub(super) fn own(&self) -> Own<'_> {
+        Own {
+            client: &self.client,
+            manager: manager::OPERATOR_CONTROLLER,
+        }
+    }
+
     /// Has revisions looked at soon, for example when rights of their account changed.
     pub fn wake(&self, revisions: impl IntoIterator<Item = String>) {
         self.watches.wake(revisions);
@@ -232,15 +241,6 @@ impl Context {
             None => set.object_ref(&()),
         };
         let (type_, reason, note) = event;
-        let event = Event {
-            type_,
-            reason: reason.to_owned(),
-            note: Some(note),
-            action: "Reconcile".to_owned(),
-            secondary: None,
-        };
-        if let Err(err) = self.recorder.publish(&event, &reference).await {
-            tracing::debug!(error = %err, "event not recorded");
-        }
+        reconcile::tell(&self.recorder, &reference, type_, reason, note).await;
     }
 }

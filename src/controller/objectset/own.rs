@@ -1,11 +1,11 @@
 //! Writing ClusterObjectSets themselves, as the controller: finalizers, status, archiving.
 
 use jiff::Timestamp;
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
+use olm_api::ClusterObjectSet;
 use olm_api::conditions::types;
 use olm_api::keys::{finalizer, label, manager};
-use olm_api::{ClusterObjectSet, ClusterObjectSetStatus};
 use olm_core::policy;
 use olm_core::revision::{Outcome, statements};
 use olm_core::status::{object_set, remove_condition};
@@ -105,15 +105,10 @@ async fn patch_finalizers(
     set: &ClusterObjectSet,
     finalizers: &[String],
 ) -> Result<ClusterObjectSet, ObjectSetError> {
-    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
-    let patch = json!({"metadata": {
-        "finalizers": finalizers,
-        // Nobody else's finalizer may be lost to a list that is out of date.
-        "resourceVersion": set.metadata.resource_version,
-    }});
-    api.patch(&set.name_any(), &own_params(), &Patch::Merge(patch))
-        .await
-        .map_err(|err| ObjectSetError::own("updating finalizers", err))
+    // Nobody else's finalizer may be lost to a list that is out of date.
+    let metadata = json!({"finalizers": finalizers});
+    let patched = ctx.own().patch_metadata(set, metadata).await;
+    patched.map_err(|err| ObjectSetError::own("updating finalizers", err))
 }
 
 /// Writes the status, if it says anything new.
@@ -124,55 +119,30 @@ pub(super) async fn report(
 ) -> Result<(), ObjectSetError> {
     let now = Timestamp::now();
     let mut status = pass.set.status.clone().unwrap_or_default();
-    let mut differs = false;
+    let generation = pass.set.metadata.generation;
     for statement in statements(&pass.set, outcome, now) {
-        differs |= statement.put(&mut status.conditions, pass.set.metadata.generation, now);
+        statement.put(&mut status.conditions, generation, now);
     }
-    if let Some(left_out) = &pass.deferred {
-        differs |= if left_out.is_empty() {
-            remove_condition(&mut status.conditions, types::DEFERRED)
-        } else {
-            let generation = pass.set.metadata.generation;
-            object_set::deferred(&names(left_out)).put(&mut status.conditions, generation, now)
-        };
-    }
-    if status.observed_phases.is_empty() && !pass.observed.is_empty() {
-        status.observed_phases.clone_from(&pass.observed);
-        differs = true;
-    }
-    let uid = pass.set.metadata.uid.as_deref().unwrap_or_default();
-    if !differs && ctx.written.is_current(uid, &status) {
-        return Ok(());
-    }
-    write_status(ctx, pass, status).await
-}
-
-async fn write_status(
-    ctx: &Context,
-    pass: &mut Pass,
-    status: ClusterObjectSetStatus,
-) -> Result<(), ObjectSetError> {
-    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
-    let mut set = pass.set.clone();
-    set.status = Some(status);
-    let params = PostParams {
-        field_manager: Some(manager::OPERATOR_CONTROLLER.to_owned()),
-        ..PostParams::default()
-    };
-    let uid = set.uid().unwrap_or_default();
-    ctx.written.begin(&uid);
-    match api.replace_status(&set.name_any(), &params, &set).await {
-        Ok(written) => {
-            if let Some(status) = &written.status {
-                ctx.written.end(&uid, status);
-            }
-            pass.set = written;
-            Ok(())
+    match pass.deferred.as_deref() {
+        None => {}
+        Some([]) => {
+            remove_condition(&mut status.conditions, types::DEFERRED);
         }
-        // It is gone, and with it the reason to report.
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(err) => Err(ObjectSetError::own("error updating status", err)),
+        Some(left_out) => {
+            let deferred = object_set::deferred(&names(left_out));
+            deferred.put(&mut status.conditions, generation, now);
+        }
     }
+    if status.observed_phases.is_empty() {
+        status.observed_phases.clone_from(&pass.observed);
+    }
+    let own = ctx.own();
+    let written = own.write_status(&ctx.written, &pass.set, status).await;
+    let written = written.map_err(|err| ObjectSetError::own("error updating status", err))?;
+    if let Some(written) = written {
+        pass.set = written;
+    }
+    Ok(())
 }
 
 /// Deletes a revision if nobody replaced it meanwhile. Absent is success. With `orphans` Kubernetes

@@ -16,7 +16,7 @@ use kube::runtime::{
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState, ObservedPhase};
-use olm_core::error::{Chain, Classify as _, Disposition};
+use olm_core::error::Chain;
 use olm_core::guard::Policy;
 use olm_core::object::Identity;
 use olm_core::revision::{Account, Mark, Outcome, Sibling, changed, deadline, has_succeeded};
@@ -26,7 +26,8 @@ use crate::account::GuardError;
 use crate::apply::{Applier, ApplyError, ResolvedPhase, Revision, Target};
 use crate::backoff::{RESYNC, jittered, resync};
 use crate::client;
-use crate::telemetry::{CONTROLLER_OBJECT_SET, ReconcileResult};
+use crate::reconcile as shared;
+use crate::telemetry::CONTROLLER_OBJECT_SET;
 
 use super::content::{Content, read_secrets, require_immutable, resolve};
 use super::list::list_siblings;
@@ -199,12 +200,9 @@ pub async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Actio
     );
     let started = Instant::now();
     let answer = pass(&ctx, set).instrument(span.clone()).await;
-    let result = match &answer {
-        Ok(_) => ReconcileResult::Success,
-        Err(_) => ReconcileResult::Error,
-    };
+    let counted = shared::counted(&answer);
     ctx.metrics
-        .reconciled(CONTROLLER_OBJECT_SET, result, started.elapsed());
+        .reconciled(CONTROLLER_OBJECT_SET, counted, started.elapsed());
     span.in_scope(|| tracing::info!(name, "reconcile ending"));
     answer
 }
@@ -216,12 +214,7 @@ pub async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Actio
 )]
 pub fn error_policy(guarded: Arc<Guarded>, err: &ObjectSetError, ctx: Arc<Context>) -> Action {
     let name = guarded.name_any();
-    let delay = match err.disposition() {
-        Disposition::Terminal(_) => resync(),
-        Disposition::Wait(delay) => delay,
-        Disposition::Retry => ctx.backoff.next(name.clone()),
-        Disposition::RetryWithin(limit) => ctx.backoff.next_within(name.clone(), limit),
-    };
+    let delay = shared::delay(err, &ctx.backoff, name.clone());
     let delay = match guarded.0.as_ref().ok().and_then(until_deadline) {
         Some(left) => delay.min(left),
         None => delay,

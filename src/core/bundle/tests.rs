@@ -324,7 +324,7 @@ fn validators_report(#[case] modes: &str, #[case] spec: &str, #[case] want: &[&s
     assert_eq!(findings(&bundle), want);
 }
 
-// rendering.md X1 (3, 13), D15, X2
+// rendering.md X1 (validators 3 and 13), D15, X2
 #[test]
 fn findings_of_several_validators_come_in_their_order() {
     let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\

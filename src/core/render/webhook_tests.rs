@@ -236,7 +236,7 @@ fn one_port_cannot_lead_to_two_places() {
     );
 }
 
-// rendering.md W5, N6: the scope of a webhook follows the watched namespaces
+// rendering.md W5, 4.9: the scope of a webhook follows the watched namespaces
 #[rstest]
 #[case("", Value::Null)]
 #[case("dev", json!({"matchExpressions": [

@@ -64,11 +64,16 @@ impl Actor {
         Extension::named(client, self.name())
     }
 
+    /// Says whether it stays in the middle of `stage`.
+    pub(crate) fn is_stuck_in(&self, stage: Stage) -> bool {
+        self.breaks && stage == Stage::Upgrade
+    }
+
     /// Waits for the undisturbed end of `stage`.
     pub(crate) async fn ends(&self, client: &kube::Client, stage: Stage) {
         let extension = self.extension(client);
         match stage {
-            Stage::Upgrade if self.breaks => {
+            Stage::Upgrade if self.is_stuck_in(stage) => {
                 extension
                     .shows("Progressing", "True", "RollingOut", "1.1.0")
                     .await;

@@ -44,9 +44,16 @@ impl Hand {
         (!choices.is_empty()).then(|| *random.one_of(choices))
     }
 
-    /// Deletes it. Says whether there was something to delete.
-    pub(crate) async fn delete(self, client: &Client, actor: &Actor, life: &Life) -> bool {
+    /// Deletes it. Says whether there was something to delete that comes back as it was: what an
+    /// extension says while it is stuck depends on how its Deployment came to be.
+    pub(crate) async fn delete(
+        self,
+        client: &Client,
+        (actor, stage): (&Actor, Stage),
+        life: &Life,
+    ) -> bool {
         let deleted = match self {
+            Self::Deployment if actor.is_stuck_in(stage) => Ok(false),
             Self::Revision => revision(client, actor).await,
             Self::Content => content(client, actor, life).await,
             Self::ConfigMap => {

@@ -212,7 +212,7 @@ impl World {
     pub(crate) async fn by_hand(&mut self, random: &mut Random, stage: Stage) -> Option<String> {
         let hand = Hand::choose(random, stage)?;
         let actor = random.one_of(&self.actors);
-        if !hand.delete(&self.client, actor, &self.life).await {
+        if !hand.delete(&self.client, (actor, stage), &self.life).await {
             return None;
         }
         if hand == Hand::Revision {

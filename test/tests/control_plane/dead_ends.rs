@@ -117,7 +117,7 @@ async fn what_a_deleted_revision_took_over_goes_back_to_the_installed_one() {
     nothing_is_left(&scene).await;
 }
 
-// ours: applying.md 7.2 lets go at once, and the garbage collector takes every instance
+// ours: upstream lets go at once, and the garbage collector takes every instance
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installed_revision_deleted_by_hand_keeps_what_it_installed() {
     let bundles = [Bundle::new("1.0.0")];
