@@ -225,8 +225,8 @@ impl Guard {
                 (None | Some(true), false) => tracing::warn!(
                     policy = name,
                     decided = ?self.decided,
-                    "admission policy is not in force: whoever may write extensions has any \
-                     service account act; apply config/policy"
+                    "admission policy is not in force: {}",
+                    policy.without_it()
                 ),
                 (Some(false), false) | (None | Some(true), true) => {}
             }

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use olm_core::error::{Classify, Disposition};
 
-/// Longest delay after a refusal for lack of rights, which may be granted at any time (README
-/// decision 7).
+/// Longest delay after a refusal for lack of rights, which may be granted at any time (decision 7).
 pub const MAX_RIGHTS_DELAY: Duration = Duration::from_mins(2);
 /// Delay after a collision, a structural complaint or a missing kind or namespace.
 const FLAT_DELAY: Duration = Duration::from_secs(10);
@@ -43,7 +42,7 @@ pub enum ApplyError {
     Api {
         /// What the API server said.
         text: String,
-        /// The most hopeful of the causes' delays.
+        /// The shortest of the causes' delays.
         disposition: Disposition,
     },
 }
@@ -54,7 +53,14 @@ impl ApplyError {
         let mut texts: Vec<String> = errors.iter().map(message).collect();
         texts.sort();
         texts.dedup();
-        let disposition = errors.first().map_or(Disposition::Retry, disposition);
+        let dispositions = errors.iter().map(disposition);
+        let disposition = dispositions.min_by_key(|it| match it {
+            Disposition::Wait(delay) => (0, *delay),
+            Disposition::RetryWithin(limit) => (1, *limit),
+            Disposition::Retry => (2, Duration::ZERO),
+            Disposition::Terminal(_) => (3, Duration::ZERO),
+        });
+        let disposition = disposition.unwrap_or(Disposition::Retry);
         Self::Api {
             text: texts.join("\n"),
             disposition,
@@ -143,5 +149,35 @@ fn disposition(err: &kube::Error) -> Disposition {
             Disposition::Wait(Duration::from_secs(u64::from(after.max(1))))
         }
         _ => Disposition::Retry,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn answer(code: u16) -> kube::Error {
+        let status = Status::failure(&format!("answer {code}"), "").with_code(code);
+        kube::Error::Api(Box::new(status))
+    }
+
+    #[rstest]
+    #[case::rights_and_trouble(&[500, 403], Disposition::RetryWithin(MAX_RIGHTS_DELAY))]
+    #[case::namespace_and_rights(&[403, 404, 500], Disposition::Wait(FLAT_DELAY))]
+    #[case::busy_and_namespace(&[404, 429], Disposition::Wait(Duration::from_secs(1)))]
+    #[case::trouble(&[500], Disposition::Retry)]
+    fn the_shortest_delay_counts_whatever_came_first(
+        #[case] codes: &[u16],
+        #[case] disposition: Disposition,
+    ) {
+        let there: Vec<kube::Error> = codes.iter().copied().map(answer).collect();
+        let back: Vec<kube::Error> = codes.iter().rev().copied().map(answer).collect();
+        for errors in [there, back] {
+            let error = ApplyError::from_answers(&errors);
+            assert_eq!(error.disposition(), disposition, "{error}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use olm_api::conditions::reasons;
 use olm_api::keys::{annotation, policy};
 use olm_api::{
     CatalogFilter, ClusterExtension, ClusterObjectSet, CollisionProtection,
-    CrdUpgradeSafetyEnforcement, UpdateStatus,
+    CrdUpgradeSafetyEnforcement, LifecycleState, UpdateStatus,
 };
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
@@ -358,8 +358,11 @@ fn validated<'a>(
     revisions: &[ClusterObjectSet],
 ) -> Result<&'a CatalogFilter, ExtensionError> {
     let spec = extension.spec.as_ref().ok_or(ExtensionError::SpecMissing)?;
-    revision::revision_name(&extension.name_any(), revision::next_number(revisions))
-        .map_err(ExtensionError::Name)?;
+    // What is installed goes on; a further revision is refused where it is made.
+    if revisions.is_empty() {
+        revision::revision_name(&extension.name_any(), revision::next_number(revisions))
+            .map_err(ExtensionError::Name)?;
+    }
     spec.source
         .catalog
         .as_ref()
@@ -411,7 +414,7 @@ async fn content(
     let needs = if let Some(needs) = ctx.rendered.needs(&place) {
         needs
     } else {
-        let bundle = bundle(extension, resolved, ctx).await?;
+        let bundle = bundle(extension, resolved, revisions, ctx).await?;
         let needs = Arc::new(certificate_needs(&bundle, &place.1));
         ctx.rendered.put_needs(place, Arc::clone(&needs));
         loaded = Some(bundle);
@@ -427,7 +430,7 @@ async fn content(
     }
     let bundle = match loaded {
         Some(bundle) => bundle,
-        None => bundle(extension, resolved, ctx).await?,
+        None => bundle(extension, resolved, revisions, ctx).await?,
     };
     let (content, request) = tokio::task::spawn_blocking(move || {
         let content = request.render(&bundle);
@@ -463,10 +466,11 @@ async fn restore_content(
     Ok(())
 }
 
-/// Pulls and reads a bundle.
+/// Pulls and reads a bundle, in place of those that no revision in use was made of.
 async fn bundle(
     extension: &ClusterExtension,
     resolved: &Resolved,
+    revisions: &[ClusterObjectSet],
     ctx: &Context,
 ) -> Result<Bundle, ContentError> {
     let (name, image) = (extension.name_any(), resolved.image().clone());
@@ -475,8 +479,22 @@ async fn bundle(
     let work = async move { pull_bundle(&puller, &image, Some((&cache, &owner))).await };
     let answer = ctx.images.wait(&name, &text, &registry, work).await;
     let bundle = answer.ok_or(ContentError::Pulling(text))??;
+    if let Err(error) = ctx.bundles.retain(&name, &in_use(resolved, revisions)) {
+        tracing::warn!(%error, "superseded bundles stay on disk");
+    }
     let read = tokio::task::spawn_blocking(move || Bundle::from_files(&bundle.files)).await;
     Ok(read.map_err(|error| PullError::Store(std::io::Error::other(error)))??)
+}
+
+/// Returns the digests of the bundles that may be asked for again: this one, and those of revisions
+/// in use, whose content may have to be made anew.
+fn in_use(resolved: &Resolved, revisions: &[ClusterObjectSet]) -> Vec<Digest> {
+    let active = revisions
+        .iter()
+        .filter(|set| set.spec.lifecycle_state == LifecycleState::Active);
+    let recorded = active.filter_map(|set| set.annotations().get(annotation::BUNDLE_DIGEST));
+    let recorded = recorded.filter_map(|digest| digest.parse().ok());
+    recorded.chain([resolved.digest().clone()]).collect()
 }
 
 /// Returns the revision a bundle should have, before it has a number.

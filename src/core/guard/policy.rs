@@ -40,6 +40,20 @@ impl Policy {
             Self::Approve => admission::APPROVE,
         }
     }
+
+    /// Says what anybody can do while it is not in force, and what applies it.
+    pub fn without_it(self) -> &'static str {
+        match self {
+            Self::Extension | Self::ObjectSet => {
+                "whoever may write such objects has any service account act; apply config/policy"
+            }
+            Self::DefaultAccount => {
+                "whoever may write extensions has the default service account act; apply \
+                 config/components/default-account"
+            }
+            Self::Approve => "whoever may write extensions approves versions; apply config/policy",
+        }
+    }
 }
 
 /// What the administrator decided about the policies.

@@ -136,8 +136,7 @@ fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
     })
 }
 
-/// What the newest revision leaves out because the cluster does not serve its kind (README
-/// decision 21).
+/// What the newest revision leaves out because the cluster does not serve its kind (decision 21).
 fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
     let installed = revisions.installed.as_ref().map(|one| &one.revision);
     let newest = revisions.rolling.last().or(installed)?;

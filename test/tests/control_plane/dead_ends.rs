@@ -326,6 +326,9 @@ async fn installed_never_falters_through_ten_upgrades() {
         extension.installed(version).await;
     }
     life.never_faltered();
+    let cache = scene.cluster.dir.join("controller-state/bundles/bundles");
+    let unpacked = std::fs::read_dir(cache.join(&scene.name)).expect("the unpacked bundles");
+    assert!(unpacked.count() <= 2, "superseded bundles stay on disk");
     extension.delete().await;
 }
 

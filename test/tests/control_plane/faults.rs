@@ -10,6 +10,7 @@ use olm_test::proxy::{Proxy, Rule};
 use olm_test::scene::Scene;
 use olm_test::wait;
 use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard};
 
 const STEP: Duration = Duration::from_mins(1);
 const FINALIZER: &str = "example.com/served-by-the-operator";
@@ -23,14 +24,16 @@ struct Stage {
     _controller: Controller,
 }
 
-/// The stage that all tests here share.
-async fn stage() -> &'static Stage {
+/// The stage that all tests here share, one after the other: a fault strikes whoever asks first.
+async fn stage() -> (&'static Stage, MutexGuard<'static, ()>) {
     static STAGE: OnceLock<Stage> = OnceLock::new();
+    static TURN: Mutex<()> = Mutex::const_new(());
+    let turn = TURN.lock().await;
     if let Some(stage) = STAGE.get() {
-        return stage;
+        return (stage, turn);
     }
     let cluster = cluster::own().await;
-    tokio::task::spawn_blocking(move || {
+    let stage = tokio::task::spawn_blocking(move || {
         STAGE.get_or_init(|| {
             let plane = cluster.plane;
             let proxy = Proxy::start(plane);
@@ -43,7 +46,8 @@ async fn stage() -> &'static Stage {
         })
     })
     .await
-    .expect("the controller starts")
+    .expect("the controller starts");
+    (stage, turn)
 }
 
 async fn installed(stage: &Stage, suffix: &str, finalizers: &[&str]) -> (Scene, Extension) {
@@ -81,14 +85,15 @@ fn is_going(scene: &Scene, kind: &str, name: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstall_alone() {
-    let stage = stage().await;
-    for (suffix, rule) in [
-        ("broken", Rule::get("secrets").status(500)),
-        ("busy", Rule::get("secrets").retry_after(1)),
-        ("denied", Rule::get("secrets").status(403)),
+    let (stage, _turn) = stage().await;
+    for (suffix, rule, times) in [
+        ("broken", Rule::get("secrets").status(500), 3 * TRIES),
+        ("busy", Rule::get("secrets").retry_after(1), 3 * TRIES),
+        ("denied", Rule::get("secrets").status(403), 3),
         (
             "silent",
             Rule::get("secrets").silent(Duration::from_secs(3)),
+            TRIES,
         ),
     ] {
         let suffix = format!("fault{suffix}");
@@ -96,13 +101,11 @@ async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstal
         let rule = rule
             .in_namespace("olmv1-system")
             .named(&format!("{}-1-*", scene.name));
-        let rule = stage.proxy.fail(rule.times(3));
+        let rule = stage.proxy.fail(rule.times(times));
         delete(&scene, "background");
         wait::until("the fault strikes", STEP, || async {
-            match stage.proxy.strikes(rule) {
-                3 => Ok(()),
-                struck => Err(struck),
-            }
+            let struck = stage.proxy.strikes(rule);
+            if struck == times { Ok(()) } else { Err(struck) }
         })
         .await;
         let crd = scene.package.crd();
@@ -146,7 +149,7 @@ async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstal
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orphaning_deletion_keeps_everything_whatever_the_api_server_answers() {
-    let stage = stage().await;
+    let (stage, _turn) = stage().await;
     let late = Rule::on(&["watch"], "clusterobjectsets").late_events(Duration::from_millis(800));
     for (suffix, rule) in [
         ("late", late),
@@ -181,23 +184,42 @@ async fn an_orphaning_deletion_keeps_everything_whatever_the_api_server_answers(
     }
 }
 
+async fn revision_says(scene: &Scene, revision: &str, reason: &str) {
+    let what = format!("{revision} says {reason}");
+    wait::until(&what, STEP, || async {
+        let set = scene.get("clusterobjectset", revision).unwrap_or_default();
+        let conditions = set["status"]["conditions"].as_array().cloned();
+        let says = conditions
+            .iter()
+            .flatten()
+            .any(|condition| condition["type"] == "Progressing" && condition["reason"] == reason);
+        if says {
+            Ok(())
+        } else {
+            Err(set["status"].to_string())
+        }
+    })
+    .await;
+}
+
 // ours: the next attempt comes before the watch brings what the last one wrote
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
-    let stage = stage().await;
+    let (stage, _turn) = stage().await;
     let (scene, extension) = installed(stage, "faultpassed", &[]).await;
-    let late = Duration::from_secs(2);
+    // The failures begin and end before any news of them comes.
+    let late = Duration::from_secs(10);
     let rules = ["clusterextensions", "clusterobjectsets"]
         .map(|kind| Rule::on(&["watch"], kind).late_events(late))
         .map(|rule| stage.proxy.fail(rule));
     let secrets = format!("{}-1-*", scene.name);
-    let read = stage.proxy.fail(
-        Rule::get("secrets")
-            .named(&secrets)
-            .status(500)
-            .times(TRIES),
-    );
-    // Both are looked at again, each once with a failure.
+    for read in [
+        Rule::get("secrets").named(&secrets),
+        Rule::list("clustercatalogs"),
+    ] {
+        stage.proxy.fail(read.status(500).times(6 * TRIES));
+    }
+    // The revision is looked at again, and so is the extension.
     let plane = scene.cluster.plane;
     let revision = format!("{}-1", scene.name);
     plane.kubectl(&[
@@ -206,18 +228,13 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
         &revision,
         "example.com/look=again",
     ]);
-    wait::until("the failure strikes", STEP, || async {
-        match stage.proxy.strikes(read) {
-            TRIES => Ok(()),
-            struck => Err(struck),
-        }
-    })
-    .await;
+    revision_says(&scene, &revision, "Retrying").await;
     extension
         .eventually("the failure is said", STEP, |extension| {
             condition(extension, "Progressing").is_some_and(|found| found.reason == "Retrying")
         })
         .await;
+    revision_says(&scene, &revision, "Succeeded").await;
     extension.installed("1.0.0").await;
     for rule in rules {
         stage.proxy.stop(rule);

@@ -1,5 +1,5 @@
-//! Two catalogs, one of which cannot be read: what is still decided, and what is not (README
-//! decision 3, resolution.md 1.13).
+//! Two catalogs, one of which cannot be read: what is still decided, and what is not (decision 3,
+//! resolution.md 1.13).
 
 use std::time::Duration;
 

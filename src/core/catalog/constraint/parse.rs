@@ -175,7 +175,7 @@ fn one_line(message: &str) -> String {
 fn unreadable(error: FieldError) -> ConstraintError {
     // Where the JSON breaks is of no use without the text.
     match error {
-        FieldError::NotAnObject(_) => wrong("not a JSON object"),
+        FieldError::NotAnObject => wrong("not a JSON object"),
         other => wrong(Chain(&other)),
     }
 }
