@@ -10,7 +10,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use olm_api::ClusterCatalog;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, ControlPlane};
+use crate::cluster::{Cluster, ControlPlane, SYSTEM_NAMESPACE};
 use crate::extension::Extension;
 use crate::package::{Bundle, Entry, Files, Package};
 use crate::{images, paths, wait};
@@ -169,6 +169,20 @@ impl Scene {
             .filter(|event| event["reason"] == reason && event["regarding"]["name"] == self.name)
             .map(|event| event["note"].as_str().unwrap_or_default().to_owned())
             .collect()
+    }
+
+    /// Names of the content Secrets with this label.
+    pub fn content(&self, label: &str, value: &str) -> Vec<String> {
+        let selector = format!("--selector={label}={value}");
+        let names = self.plane().kubectl(&[
+            "get",
+            "secrets",
+            "--namespace",
+            SYSTEM_NAMESPACE,
+            &selector,
+            "--output=name",
+        ]);
+        names.lines().map(str::to_owned).collect()
     }
 
     /// Sets an annotation of the extension; an empty value removes it.

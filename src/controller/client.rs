@@ -10,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
+use http::header::RETRY_AFTER;
 use http::{Method, Request, Response, StatusCode, Uri};
 use kube::client::Body;
 use kube::runtime::WatchStreamExt as _;
@@ -111,7 +112,7 @@ async fn read(client: Client, request: Request<Body>) -> Result<Response<Body>, 
     for pause in READ_AGAIN {
         let request = Request::from_parts(head.clone(), Body::empty());
         match answer(client.clone(), request).await {
-            Ok(response) if !may_pass(response.status()) => return Ok(response),
+            Ok(response) if !is_transient(&response) => return Ok(response),
             Ok(response) => {
                 let status = response.status();
                 tracing::debug!(uri = %head.uri, %status, "sent again");
@@ -123,9 +124,12 @@ async fn read(client: Client, request: Request<Body>) -> Result<Response<Body>, 
     answer(client, Request::from_parts(head, Body::empty())).await
 }
 
-/// Says whether another answer may follow a moment later.
-fn may_pass(status: StatusCode) -> bool {
-    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
+/// Says whether another answer may follow a moment later. A server that asks for a wait gets it: the
+/// caller learns of that from the answer.
+fn is_transient(response: &Response<Body>) -> bool {
+    let status = response.status();
+    let failed = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+    failed && !response.headers().contains_key(RETRY_AFTER)
 }
 
 async fn answer(client: Client, request: Request<Body>) -> Result<Response<Body>, Failure> {
@@ -264,6 +268,22 @@ mod tests {
         let read = Api::<ConfigMap>::default_namespaced(client).get("x").await;
         assert_eq!(read.is_ok(), succeeds, "{read:?}");
         assert_eq!(sent.load(Ordering::SeqCst), requests);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_asks_for_a_wait_gets_it() {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&sent);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            count.fetch_add(1, Ordering::SeqCst);
+            let busy = Response::builder().status(StatusCode::TOO_MANY_REQUESTS);
+            let answer = busy.header(RETRY_AFTER, "7").body(Body::empty());
+            ready(answer.map_err(Failure::from))
+        });
+        let client = limited(Client::new(service, "default"), LIMITS, Term::unlimited());
+        let read = Api::<ConfigMap>::default_namespaced(client).get("x").await;
+        assert!(read.is_err());
+        assert_eq!(sent.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test]

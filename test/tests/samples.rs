@@ -102,7 +102,7 @@ fn every_sample_gets_what_its_comment_says() {
     }
 }
 
-// decision 22 and resolution.md R052: a version that is no successor takes SelfCertified.
+// decision 22 and resolution.md R052: a version that is not a successor takes SelfCertified.
 #[test]
 fn only_self_certified_goes_back() {
     let (answer, _) = resolved("clusterextension_version.yaml", Some("0.9.0"));

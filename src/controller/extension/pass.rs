@@ -254,8 +254,7 @@ impl Pass {
                 .await
                 .map_err(ExtensionError::Revisions)?;
             self.revisions = Some(revisions);
-        }
-        if let Err(error) = restore_content(extension, account, revisions, ctx).await {
+        } else if let Err(error) = restore_content(extension, account, revisions, ctx).await {
             let cause = Chain(&error).to_string();
             tracing::warn!(
                 error = cause,

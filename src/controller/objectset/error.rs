@@ -48,7 +48,7 @@ pub enum ObjectSetError {
          {}; it goes on when the content is back or the account may list them",
         .0.join(", ")
     )]
-    Unknown(Vec<&'static str>),
+    Unlisted(Vec<&'static str>),
     /// Referenced Secrets can be changed, or were.
     #[error("{0}")]
     Blocked(String),
@@ -77,7 +77,7 @@ impl Classify for ObjectSetError {
             Self::Guard(err) => err.disposition(),
             Self::Account(err) => err.disposition(),
             Self::Apply(err) => err.disposition(),
-            Self::Ref { .. } | Self::Unknown(_) | Self::Own(..) => Disposition::Retry,
+            Self::Ref { .. } | Self::Unlisted(_) | Self::Own(..) => Disposition::Retry,
             Self::Blocked(_) => Disposition::Terminal(reasons::BLOCKED),
         }
     }

@@ -155,8 +155,9 @@ pub(super) async fn delete(
 /// Lets a revision go that was deleted by hand while its extension lives.
 ///
 /// That is not an uninstall. What was never rolled out goes at once, as with upstream; one that is
-/// being archived goes on with that. What is installed stays until the revision that follows has taken it over: without owner the garbage
-/// collector would remove it, CRDs and their instances included.
+/// being archived goes on with that. What is installed stays until the revision that follows has
+/// taken it over: without owner the garbage collector would remove it, CRDs and their instances
+/// included.
 async fn hand_over(
     ctx: &Context,
     pass: &Pass,
@@ -288,7 +289,7 @@ async fn take_down(
     let remains = remove(ctx, set, account, &groups, purpose).await?;
     match purpose {
         Purpose::Archive(_) if remains.is_none() && !unlisted.is_empty() => {
-            Err(ObjectSetError::Unknown(unlisted))
+            Err(ObjectSetError::Unlisted(unlisted))
         }
         Purpose::Archive(_) | Purpose::Uninstall => Ok(remains),
     }
@@ -448,7 +449,7 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
         ObjectSetError::Apply(err) => err.is_forbidden(),
         ObjectSetError::Guard(_)
         | ObjectSetError::Ref { .. }
-        | ObjectSetError::Unknown(_)
+        | ObjectSetError::Unlisted(_)
         | ObjectSetError::Blocked(_)
         | ObjectSetError::Own(..) => false,
     }

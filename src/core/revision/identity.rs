@@ -77,8 +77,7 @@ impl AccountRule {
             (Some(_), None) => Err(IdentityError::MissingName { name }),
             (None, Some(_)) => Err(IdentityError::MissingNamespace { name }),
             (None, None) => extension
-                .and_then(|extension| self.named(extension))
-                .or_else(|| self.default.clone())
+                .map_or_else(|| self.default.clone(), |one| self.of_extension(one))
                 .ok_or(IdentityError::Missing { name }),
         }
     }

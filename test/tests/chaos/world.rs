@@ -44,7 +44,7 @@ pub(crate) struct World {
     undisturbed: BTreeMap<Stage, State>,
     /// Extensions of which a revision was deleted by hand: the numbers of theirs differ.
     renumbered: BTreeSet<String>,
-    /// Extensions whose Deployments may have been made anew by that.
+    /// Extensions of which a Deployment may have been made anew after a deletion by hand.
     remade: BTreeSet<String>,
     /// UID of every object, from before an orphaning deletion.
     before: BTreeMap<String, String>,
@@ -122,7 +122,7 @@ impl World {
         let share = setting("FAULTS", 50);
         let with_seeds = rules.into_iter().map(|(rule, part)| {
             let seed = random.between(0, u64::MAX - 1);
-            rule.per_mille((share * part / 100).max(1), seed)
+            rule.per_mille((share * part).div_ceil(100), seed)
         });
         with_seeds.map(|rule| self.proxy.fail(rule)).collect()
     }

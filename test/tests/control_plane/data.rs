@@ -117,19 +117,7 @@ async fn left_behind(scene: &Scene, extension: &Extension) {
 
 /// Names of the Secrets with the content of the extension's revisions.
 fn secrets(scene: &Scene) -> Vec<String> {
-    let owner = format!("olm.operatorframework.io/owner-name={}", scene.name);
-    let args = [
-        "get",
-        "secrets",
-        "-n",
-        "olmv1-system",
-        "-l",
-        &owner,
-        "-o",
-        "name",
-    ];
-    let names = scene.cluster.plane.kubectl(&args);
-    names.lines().map(str::to_owned).collect()
+    scene.content("olm.operatorframework.io/owner-name", &scene.name)
 }
 
 // applying.md 7.3

@@ -102,13 +102,7 @@ async fn a_rolling_revision_deleted_by_hand_leads_back_and_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_deleted_revision_took_over_goes_back_to_the_installed_one() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
-    let scene = stage("handback", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    extension.installed("1.0.0").await;
-    extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    extension
-        .shows("Progressing", "True", "RollingOut", "1.1.0")
-        .await;
+    let (scene, extension) = rolling_out("handback", &bundles, &["1.0.0", "1.1.0"]).await;
     extension.patch_catalog(json!({"version": "1.0.0"})).await;
     delete_revision(&scene, 2);
     let settled = extension.installed("1.0.0").await;
@@ -149,8 +143,12 @@ async fn between_two_versions(suffix: &str) -> (Scene, Extension) {
         Bundle::new("1.1.0").broken(),
         Bundle::new("1.2.0"),
     ];
-    let entries = chain(&["1.0.0", "1.1.0", "1.2.0"]);
-    let scene = stage(suffix, &bundles, &entries).await;
+    rolling_out(suffix, &bundles, &["1.0.0", "1.1.0", "1.2.0"]).await
+}
+
+/// An extension of which 1.0.0 is installed and 1.1.0 is being rolled out.
+async fn rolling_out(suffix: &str, bundles: &[Bundle], versions: &[&str]) -> (Scene, Extension) {
+    let scene = stage(suffix, bundles, &chain(versions)).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
@@ -162,22 +160,8 @@ async fn between_two_versions(suffix: &str) -> (Scene, Extension) {
 
 /// Names of the content Secrets of a revision.
 fn content(scene: &Scene, number: i64) -> Vec<String> {
-    let label = format!(
-        "olm.operatorframework.io/revision-name={}-{number}",
-        scene.name
-    );
-    let args = [
-        "get",
-        "secrets",
-        "-n",
-        "olmv1-system",
-        "-l",
-        &label,
-        "-o",
-        "name",
-    ];
-    let names = scene.cluster.plane.kubectl(&args);
-    names.lines().map(str::to_owned).collect()
+    let revision = format!("{}-{number}", scene.name);
+    scene.content("olm.operatorframework.io/revision-name", &revision)
 }
 
 fn lose_content(scene: &Scene, number: i64) -> Vec<String> {

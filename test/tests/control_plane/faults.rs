@@ -88,7 +88,7 @@ async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstal
     let (stage, _turn) = stage().await;
     for (suffix, rule, times) in [
         ("broken", Rule::get("secrets").status(500), 3 * TRIES),
-        ("busy", Rule::get("secrets").retry_after(1), 3 * TRIES),
+        ("busy", Rule::get("secrets").retry_after(1), 3),
         ("denied", Rule::get("secrets").status(403), 3),
         (
             "silent",
