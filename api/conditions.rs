@@ -124,6 +124,36 @@ pub mod reasons {
     pub const NOT_DECLARED: &str = "NotDeclared";
 }
 
+/// Reasons of Events, all of them ours.
+pub mod events {
+    /// A bundle was chosen although a catalog could not be asked.
+    pub const CATALOG_UNAVAILABLE: &str = "CatalogUnavailable";
+    /// The chosen bundle is a step to a lower version.
+    pub const SUCCESSOR_IS_LOWER_VERSION: &str = "SuccessorIsLowerVersion";
+    /// What is installed depends on what the chosen bundle replaces.
+    pub const BREAKS_INSTALLED: &str = "BreaksInstalled";
+    /// A newer version is there and not taken.
+    pub const UPGRADE_AVAILABLE: &str = "UpgradeAvailable";
+    /// A revision was made.
+    pub const REVISION_CREATED: &str = "RevisionCreated";
+    /// A step up was made that no edge of the catalog allows.
+    pub const FORCED_UPGRADE: &str = "ForcedUpgrade";
+    /// A step down was made that no edge of the catalog allows.
+    pub const FORCED_ROLLBACK: &str = "ForcedRollback";
+    /// A certificate of webhooks was issued.
+    pub const CERTIFICATE_ISSUED: &str = "CertificateIssued";
+    /// A certificate of webhooks took the place of one that could not be used.
+    pub const CERTIFICATE_REPLACED: &str = "CertificateReplaced";
+    /// A CRD stays although the new revision does not have it.
+    pub const CRD_RETAINED: &str = "CRDRetained";
+    /// Objects that were left out are applied.
+    pub const DEFERRED_OBJECTS_APPLIED: &str = "DeferredObjectsApplied";
+    /// Nothing is removed, because an annotation asks for what is not known.
+    pub const REMOVAL_HELD: &str = "RemovalHeld";
+    /// The rest of an uninstall is left to the garbage collector.
+    pub const UNINSTALL_FALLBACK: &str = "UninstallFallback";
+}
+
 /// Condition types and reasons of the ClusterOperator that the upgrade gate writes.
 pub mod clusteroperator {
     /// The controller works.

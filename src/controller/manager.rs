@@ -18,7 +18,6 @@ use futures::future::{BoxFuture, Shared};
 use jiff::Timestamp;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::runtime::events::{Recorder, Reporter};
 use olm_api::keys;
 use olm_core::config::Features;
 use olm_core::error::Chain;
@@ -39,18 +38,18 @@ use crate::args::{
     ManageClusterOperator, MissingKinds, NamedAccount, UninstallFallback, UpgradePolicy,
     WebhookCertificates,
 };
-use crate::backoff::{Backoff, FIRST_DELAY_EXTENSION, MAX_DELAY};
+use crate::backoff::FIRST_DELAY_EXTENSION;
 use crate::catalog::store::{Compression, Store};
 use crate::certificates::Issuer;
-use crate::client::bounded;
+use crate::cluster::bounded;
 use crate::fetch::Catalogs;
 use crate::lease::{Candidacy, Elector, Loss, Term};
 use crate::parts::Parts;
+use crate::reconcile::Reconciler;
 use crate::server::health::Health;
 use crate::server::tls::Certificates;
-use crate::telemetry::Metrics;
-use crate::written::Written;
-use crate::{catalog, excess, extension, gate, lease, objectset, server};
+use crate::telemetry::{CONTROLLER_EXTENSION, Metrics};
+use crate::{catalog, excess, extension, gate, lease, objectset, revision, server};
 
 /// How often Secrets of revisions that were never made are looked for.
 const ORPHAN_INTERVAL: Duration = Duration::from_hours(1);
@@ -321,7 +320,6 @@ impl Manager {
         // A full channel already says all there is to say.
         tokio::spawn(catalogs.clone().tell(move || drop(refilled.try_send(()))));
         let client = half.client.clone();
-        let reporter = Reporter::from("olm-controller");
         let (surroundings, changes) = extension::Surroundings::new(
             client.clone(),
             self.args.namespace(),
@@ -333,8 +331,14 @@ impl Manager {
         let ctx = extension::Context {
             guard: Arc::clone(&guard),
             surroundings,
-            told: extension::Told::default(),
-            written: Written::default(),
+            published: extension::PublishedNotices::default(),
+            reconciler: Reconciler::new(
+                CONTROLLER_EXTENSION,
+                keys::manager::OPERATOR_CONTROLLER,
+                client.clone(),
+                self.metrics.clone(),
+                FIRST_DELAY_EXTENSION,
+            ),
             settings: self.extension_settings(),
             issuer,
             catalogs,
@@ -342,10 +346,8 @@ impl Manager {
             bundles,
             digests: extension::Pulls::new(ended.clone()),
             images: extension::Pulls::new(ended),
-            recorder: Recorder::new(client.clone(), reporter),
-            metrics: Arc::new(self.metrics.clone()),
+            metrics: self.metrics.clone(),
             rendered: extension::Rendered::default(),
-            backoff: Backoff::new(FIRST_DELAY_EXTENSION, MAX_DELAY),
             client: client.clone(),
         };
         let news = extension::News {
@@ -359,7 +361,7 @@ impl Manager {
         let (ctx, woken) = objectset::Context::new(
             client.clone(),
             self.object_set_settings(guard),
-            Arc::new(self.metrics.clone()),
+            self.metrics.clone(),
         );
         let run = objectset::run(Arc::new(ctx), woken, self.shutdown.clone());
         self.act("ClusterObjectSet controller", half, run);
@@ -604,7 +606,7 @@ async fn client(args: &Args) -> anyhow::Result<Client> {
 /// Removes Secrets of revisions that were never made, at start and every hour, until `shutdown`.
 async fn collect_secrets(client: Client, namespace: String, shutdown: Signal) {
     loop {
-        match objectset::collect_orphaned_secrets(&client, &namespace, Timestamp::now()).await {
+        match revision::collect_orphaned_secrets(&client, &namespace, Timestamp::now()).await {
             Ok(0) => {}
             Ok(count) => tracing::info!(count, "orphaned Secrets removed"),
             Err(error) => tracing::warn!(error = %Chain(&error), "orphaned Secrets not removed"),

@@ -1,62 +1,158 @@
-//! What the three reconcilers share: how an end is counted, when an object is looked at again after
-//! a failure, and how objects of our own kinds are written.
+//! What the three reconcilers share: how an attempt is logged, limited and counted, when an object
+//! is reconciled again, and how objects of our own kinds and Events about them are written.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::core::DeserializeGuard;
 use kube::core::object::HasStatus;
-use kube::runtime::events::{Event, EventType, Recorder};
+use kube::runtime::controller::Action;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource, ResourceExt as _};
 use olm_core::error::{Chain, Classify, Disposition};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tracing::Instrument as _;
 
-use crate::backoff::{Backoff, resync};
-use crate::telemetry::ReconcileResult;
+use crate::backoff::{Backoff, MAX_DELAY, RESYNC, resync};
+use crate::telemetry::{Metrics, ReconcileResult};
 use crate::written::Written;
 
-/// Returns how the end of a reconcile is counted. What waits for a fixed time has failed as little
-/// as what was asked to come back later.
-pub fn counted<T, E: Classify>(result: &Result<T, E>) -> ReconcileResult {
-    let Err(error) = result else {
-        return ReconcileResult::Success;
-    };
-    match error.disposition() {
-        Disposition::Terminal(_) => ReconcileResult::TerminalError,
-        Disposition::Wait(_) => ReconcileResult::RequeueAfter,
-        Disposition::Retry | Disposition::RetryWithin(_) => ReconcileResult::Error,
-    }
+/// A reconcile took too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("pass took longer than {} seconds", _0.as_secs())]
+pub struct TooLong(pub Duration);
+
+/// Fails when `work` takes longer than `limit`.
+pub async fn within<T, E: From<TooLong>>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let ended = tokio::time::timeout(limit, work).await;
+    ended.unwrap_or_else(|_| Err(TooLong(limit).into()))
 }
 
-/// Returns when the object `name` is looked at again after a failure.
-pub fn delay(error: &impl Classify, backoff: &Backoff<String>, name: String) -> Duration {
-    match error.disposition() {
-        Disposition::Terminal(_) => resync(),
-        Disposition::Wait(delay) => delay,
-        Disposition::Retry => backoff.next(name),
-        Disposition::RetryWithin(limit) => backoff.next_within(name, limit),
-    }
+/// Objects of our own kinds: read, finalizers and status to be written.
+pub trait Own:
+    Resource<DynamicType = ()>
+    + HasStatus<Status: Serialize + PartialEq>
+    + Clone
+    + Serialize
+    + DeserializeOwned
+    + std::fmt::Debug
+{
 }
 
-/// Writes objects of one of our own kinds, as one field manager.
-pub struct Own<'a> {
-    /// The controller's own client.
-    pub client: &'a Client,
+impl<K> Own for K where
+    K: Resource<DynamicType = ()>
+        + HasStatus<Status: Serialize + PartialEq>
+        + Clone
+        + Serialize
+        + DeserializeOwned
+        + std::fmt::Debug
+{
+}
+
+/// What a controller of one of our own kinds is: a name, a client, and what it remembers of
+/// attempts.
+pub struct Reconciler {
+    /// Name in logs and metrics.
+    controller: &'static str,
     /// Name of the field manager.
-    pub manager: &'static str,
+    manager: &'static str,
+    client: Client,
+    metrics: Metrics,
+    recorder: Recorder,
+    backoff: Backoff<String>,
+    written: Written,
 }
 
-impl Own<'_> {
+impl Reconciler {
+    /// Returns a controller called `controller` that writes as field manager `manager`; its delays
+    /// begin at `first_delay`.
+    pub fn new(
+        controller: &'static str,
+        manager: &'static str,
+        client: Client,
+        metrics: Metrics,
+        first_delay: Duration,
+    ) -> Self {
+        let reporter = Reporter::from("olm-controller");
+        Self {
+            controller,
+            manager,
+            recorder: Recorder::new(client.clone(), reporter),
+            client,
+            metrics,
+            backoff: Backoff::new(first_delay, MAX_DELAY),
+            written: Written::default(),
+        }
+    }
+
+    /// Does `work` for an object: with a span, and counted.
+    ///
+    /// `work` returns when the object is to be reconciled again although nothing changes; nothing
+    /// means never. One that does not follow its schema is left alone until it changes; the others
+    /// go on.
+    pub async fn attempt<'a, K, E, W>(
+        &self,
+        object: &'a DeserializeGuard<K>,
+        work: impl FnOnce(&'a K) -> W,
+    ) -> Result<Action, E>
+    where
+        K: Resource<DynamicType = ()>,
+        E: Classify,
+        W: Future<Output = Result<Option<Duration>, E>>,
+    {
+        let (controller, name) = (self.controller, object.name_any());
+        let Ok(readable) = &object.0 else {
+            tracing::warn!(controller, name, "the object does not follow its schema");
+            return Ok(Action::await_change());
+        };
+        let generation = readable.meta().generation;
+        let span = tracing::info_span!("reconcile", controller, name, generation);
+        let started = Instant::now();
+        let ended = work(readable).instrument(span.clone()).await;
+        let result = counted(&ended);
+        self.metrics
+            .reconciled(controller, result, started.elapsed());
+        span.in_scope(|| tracing::info!(name, "reconcile ending"));
+        ended.map(|next| next.map_or_else(Action::await_change, Action::requeue))
+    }
+
+    /// Returns when the object `name` is reconciled again after a failure, and logs that.
+    pub fn retry(&self, name: &str, error: &impl Classify) -> Duration {
+        let controller = self.controller;
+        let delay = delay(error, &self.backoff, name.to_owned());
+        if error.is_conflict() {
+            tracing::debug!(controller, name, error = %Chain(error), ?delay, "concurrent write");
+        } else {
+            tracing::warn!(controller, name, error = %Chain(error), ?delay, "reconcile failed");
+        }
+        delay
+    }
+
+    /// Forgets the failures of an object.
+    pub fn succeeded(&self, name: &str) {
+        self.backoff.forget(&name.to_owned());
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget<K: Resource>(&self, object: &K) {
+        self.succeeded(&object.name_any());
+        self.written.forget(&object.uid().unwrap_or_default());
+    }
+
     /// Changes metadata of the version of the object that was read, and of no other.
     ///
     /// # Errors
     /// Fails with a conflict when the object has changed since.
-    pub async fn patch_metadata<K>(&self, object: &K, mut metadata: Value) -> Result<K, kube::Error>
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
-    {
+    pub async fn patch_metadata<K: Own>(
+        &self,
+        object: &K,
+        mut metadata: Value,
+    ) -> Result<K, kube::Error> {
         metadata["resourceVersion"] = object.resource_version().into();
         let params = PatchParams {
             field_manager: Some(self.manager.to_owned()),
@@ -71,25 +167,48 @@ impl Own<'_> {
             .await
     }
 
-    /// Replaces the status of an object, unless it is what stands on the cluster already. Returns
-    /// the object as it was written; `None` when nothing was, also because the object is gone.
-    pub async fn write_status<K>(
+    /// Puts a finalizer on an object; returns the object as it is then, nothing if it was there.
+    pub async fn add_finalizer<K: Own>(
         &self,
-        written: &Written,
+        object: &K,
+        finalizer: &str,
+    ) -> Result<Option<K>, kube::Error> {
+        if object.finalizers().iter().any(|found| found == finalizer) {
+            return Ok(None);
+        }
+        let mut finalizers = object.finalizers().to_vec();
+        finalizers.push(finalizer.to_owned());
+        let patched = self.patch_metadata(object, json!({"finalizers": finalizers}));
+        patched.await.map(Some)
+    }
+
+    /// Takes finalizers off an object. It may be gone, or without them.
+    pub async fn remove_finalizers<K: Own>(
+        &self,
+        object: &K,
+        ours: &[&str],
+    ) -> Result<(), kube::Error> {
+        let mut finalizers = object.finalizers().to_vec();
+        finalizers.retain(|found| !ours.contains(&found.as_str()));
+        if finalizers.len() == object.finalizers().len() {
+            return Ok(());
+        }
+        let patched = self.patch_metadata(object, json!({"finalizers": finalizers}));
+        match patched.await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            answer => answer.map(drop),
+        }
+    }
+
+    /// Replaces the status of an object, unless it is what stands on the cluster already. Returns
+    /// the object as it was written; nothing when none was, also because the object is gone.
+    pub async fn write_status<K: Own>(
+        &self,
         object: &K,
         status: K::Status,
-    ) -> Result<Option<K>, kube::Error>
-    where
-        K: Resource<DynamicType = ()>
-            + HasStatus
-            + Clone
-            + Serialize
-            + DeserializeOwned
-            + std::fmt::Debug,
-        K::Status: Serialize + PartialEq,
-    {
+    ) -> Result<Option<K>, kube::Error> {
         let uid = object.uid().unwrap_or_default();
-        if object.status() == Some(&status) && written.is_current(&uid, &status) {
+        if object.status() == Some(&status) && self.written.is_current(&uid, &status) {
             return Ok(None);
         }
         let mut changed = object.clone();
@@ -99,7 +218,7 @@ impl Own<'_> {
             field_manager: Some(self.manager.to_owned()),
             ..PostParams::default()
         };
-        written.begin(&uid);
+        self.written.begin(&uid);
         let api = Api::<K>::all(self.client.clone());
         match api
             .replace_status(&object.name_any(), &params, &changed)
@@ -107,7 +226,7 @@ impl Own<'_> {
         {
             Ok(answer) => {
                 if let Some(status) = answer.status() {
-                    written.end(&uid, status);
+                    self.written.end(&uid, status);
                 }
                 Ok(Some(answer))
             }
@@ -116,25 +235,43 @@ impl Own<'_> {
             Err(error) => Err(error),
         }
     }
+
+    /// Publishes an Event about an object; that it cannot be written is only logged.
+    pub async fn publish<K: Own>(&self, about: &K, type_: EventType, reason: &str, note: String) {
+        let event = Event {
+            type_,
+            reason: reason.to_owned(),
+            note: Some(note),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &about.object_ref(&())).await {
+            tracing::debug!(error = %Chain(&error), reason, "event not written");
+        }
+    }
 }
 
-/// Writes an Event; that it cannot be written is only logged.
-pub async fn tell(
-    recorder: &Recorder,
-    about: &ObjectReference,
-    type_: EventType,
-    reason: &str,
-    note: String,
-) {
-    let event = Event {
-        type_,
-        reason: reason.to_owned(),
-        note: Some(note),
-        action: "Reconcile".to_owned(),
-        secondary: None,
-    };
-    if let Err(error) = recorder.publish(&event, about).await {
-        tracing::debug!(error = %Chain(&error), reason, "event not written");
+/// Returns how the end of a reconcile is counted. What waits for a fixed time has failed as little
+/// as what was asked to come back later.
+fn counted<E: Classify>(ended: &Result<Option<Duration>, E>) -> ReconcileResult {
+    match ended {
+        Ok(Some(next)) if *next < RESYNC => ReconcileResult::RequeueAfter,
+        Ok(_) => ReconcileResult::Success,
+        Err(error) => match error.disposition() {
+            Disposition::Terminal(_) => ReconcileResult::TerminalError,
+            Disposition::Wait(_) => ReconcileResult::RequeueAfter,
+            Disposition::Retry | Disposition::RetryWithin(_) => ReconcileResult::Error,
+        },
+    }
+}
+
+/// Returns when the object `name` is looked at again after a failure.
+fn delay(error: &impl Classify, backoff: &Backoff<String>, name: String) -> Duration {
+    match error.disposition() {
+        Disposition::Terminal(_) => resync(),
+        Disposition::Wait(delay) => delay,
+        Disposition::Retry => backoff.next(name),
+        Disposition::RetryWithin(limit) => backoff.next_within(name, limit),
     }
 }
 
@@ -166,8 +303,18 @@ mod tests {
         #[case] disposition: Disposition,
         #[case] result: ReconcileResult,
     ) {
-        assert_eq!(counted::<(), _>(&Err(Failure(disposition))), result);
-        assert_eq!(counted::<_, Failure>(&Ok(())), ReconcileResult::Success);
+        assert_eq!(counted(&Err(Failure(disposition))), result);
+    }
+
+    #[rstest]
+    #[case::on_change(None, ReconcileResult::Success)]
+    #[case::resync(Some(resync()), ReconcileResult::Success)]
+    #[case::soon(Some(FIRST), ReconcileResult::RequeueAfter)]
+    fn a_success_is_counted_by_when_it_comes_back(
+        #[case] next: Option<Duration>,
+        #[case] result: ReconcileResult,
+    ) {
+        assert_eq!(counted::<Failure>(&Ok(next)), result);
     }
 
     #[test]

@@ -27,6 +27,12 @@ pub enum Disposition {
 pub trait Classify: Error {
     /// Returns what the reconciler does next.
     fn disposition(&self) -> Disposition;
+
+    /// Says whether somebody else wrote the object first: its next version is on the way, and
+    /// nothing is wrong.
+    fn is_conflict(&self) -> bool {
+        false
+    }
 }
 
 /// Prints an error and its causes, joined by `": "`, as nested `%w` wrapping does in Go.

@@ -4,6 +4,7 @@ pub mod bundle;
 pub mod catalog;
 pub mod config;
 pub mod error;
+pub mod extension;
 pub mod gate;
 pub mod go_json;
 pub mod graph;

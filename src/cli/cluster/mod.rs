@@ -6,17 +6,19 @@ mod content;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use kube::api::{Api, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::types;
-use olm_api::keys::{label, policy};
+use olm_api::keys::label;
 use olm_api::{AvailabilityMode, ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_core::catalog::Content;
+use olm_core::extension::{Policy, Question, ongoing_rollout};
 use olm_core::resolve::{
-    self, Catalog, CatalogProblem, Environment, Knowledge, ServedKinds, UpdatePolicy,
+    Catalog, CatalogProblem, Environment, Knowledge, Options, ServedKinds, UpdatePolicy,
 };
-use olm_core::revision;
+use olm_core::revision::{self, BundleRecord};
 use olm_core::status::is_true;
 use olm_core::version::Version;
 
@@ -34,14 +36,12 @@ pub(crate) struct Cluster {
 /// An extension with all that its resolution depends on.
 #[derive(Debug)]
 pub(crate) struct Situation {
-    /// What it asks for, and what is installed.
-    pub(crate) request: resolve::Request,
-    /// What an automatic update may change.
-    pub(crate) updates: UpdatePolicy,
+    /// What it asks for, what its annotations say, and what is installed.
+    pub(crate) question: Question,
     /// Every catalog of the cluster, by name, with what it has of the package.
     pub(crate) catalogs: Vec<Served>,
     /// What the cluster runs, serves and has installed.
-    pub(crate) environment: Environment,
+    environment: Environment,
 }
 
 /// A catalog of the cluster with what it has of one package.
@@ -73,6 +73,15 @@ impl Situation {
     /// Returns the catalogs as resolution takes them.
     pub(crate) fn catalogs(&self) -> Vec<Catalog<'_>> {
         self.catalogs.iter().map(Served::as_catalog).collect()
+    }
+
+    /// Returns what counts of the cluster: nothing where constraints are passed over.
+    pub(crate) fn environment(&self, catalogs: &[Catalog<'_>], options: Options) -> Environment {
+        if self.question.needs(catalogs, &options).cluster {
+            self.environment.clone()
+        } else {
+            Environment::default()
+        }
     }
 }
 
@@ -165,17 +174,14 @@ impl Cluster {
             .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
         let revisions = self.revisions(name).await?;
         let catalogs = self.catalogs(&filter.package_name).await?;
-        let updates = match extension.annotations().get(policy::UPGRADE) {
-            Some(text) => text.parse()?,
-            None => UpdatePolicy::default(),
-        };
         let installed = revision::states(&revisions).installed;
         Ok(Situation {
-            request: resolve::Request {
+            question: Question {
                 filter,
-                installed: installed.map(revision::installed_bundle),
+                policy: Policy::of(extension.annotations(), UpdatePolicy::default())?,
+                installed: installed.map(BundleRecord::of),
+                rolling: ongoing_rollout(&extension, &revisions, Timestamp::now()),
             },
-            updates,
             catalogs,
             environment: self.environment(name).await?,
         })

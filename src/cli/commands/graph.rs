@@ -67,6 +67,13 @@ enum Format {
     Html,
 }
 
+/// What the highlighted path follows.
+struct Asked {
+    request: Request,
+    environment: Environment,
+    options: Options,
+}
+
 /// Draws the graph.
 pub(crate) async fn run(
     args: GraphArgs,
@@ -112,7 +119,12 @@ async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
         updates: UpdatePolicy::Any,
         ..Options::default()
     };
-    draw(args, &request, &given, options)
+    let asked = Asked {
+        request,
+        environment: Environment::default(),
+        options,
+    };
+    draw(args, &asked, &given)
 }
 
 /// Makes the graph of what an extension of the cluster asks for.
@@ -120,23 +132,28 @@ async fn of_extension(args: &GraphArgs, global: &Global) -> anyhow::Result<Graph
     let cluster = Cluster::connect(global, &args.access).await?;
     let mut situation = cluster.situation(&args.name).await?;
     if !args.channels.is_empty() {
-        situation.request.filter.channels.clone_from(&args.channels);
+        let filter = &mut situation.question.filter;
+        filter.channels.clone_from(&args.channels);
     }
-    let options = Options {
-        updates: situation.updates,
-        ..Options::default()
+    let question = &situation.question;
+    let options = question.options(Options::default());
+    let catalogs = situation.catalogs();
+    let asked = Asked {
+        request: question.request(),
+        environment: situation.environment(&catalogs, options),
+        options,
     };
-    draw(args, &situation.request, &situation.catalogs(), options)
+    draw(args, &asked, &catalogs)
 }
 
 /// Makes the graph from the catalog of the highest priority that has the package, and says so if
 /// others have it too.
-fn draw(
-    args: &GraphArgs,
-    request: &Request,
-    catalogs: &[Catalog<'_>],
-    resolve: Options,
-) -> anyhow::Result<Graph> {
+fn draw(args: &GraphArgs, asked: &Asked, catalogs: &[Catalog<'_>]) -> anyhow::Result<Graph> {
+    let Asked {
+        request,
+        environment,
+        options,
+    } = asked;
     let package = &request.filter.package_name;
     let selector = Selector::new(request.filter.selector.as_ref())?;
     let has_package = |catalog: &&Catalog<'_>| {
@@ -164,16 +181,11 @@ fn draw(
         ));
     }
     let options = graph::Options {
-        resolve,
+        resolve: *options,
         classic: args.classic,
         all: args.all,
     };
-    Ok(Graph::new(
-        request,
-        catalog,
-        &Environment::default(),
-        options,
-    )?)
+    Ok(Graph::new(request, catalog, environment, options)?)
 }
 
 impl From<Format> for graph::Format {

@@ -16,6 +16,7 @@ use olm_core::resolve::{
     self, Catalog, CatalogProblem, Dependencies, Environment, Options, Reason, Resolution,
     Selected, Unavailability, UpdatePolicy,
 };
+use olm_core::revision::BundleRecord;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -94,6 +95,20 @@ impl FromStr for Installed {
             name: name.to_owned(),
             version: version.to_owned(),
         })
+    }
+}
+
+impl Installed {
+    /// Returns the bundle of a package as a revision would record it.
+    pub(crate) fn into_record(self, package: &str) -> BundleRecord {
+        BundleRecord {
+            name: self.name,
+            package: package.to_owned(),
+            version: self.version,
+            release: None,
+            image: String::new(),
+            constraints: None,
+        }
     }
 }
 

@@ -8,8 +8,7 @@ use std::io::Write;
 use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::{ClusterExtension, UpdateStatus};
-use olm_core::resolve::{Options, pending, resolve};
-use olm_core::version::VersionRelease;
+use olm_core::resolve::Options;
 use serde_json::{Value, json};
 
 use crate::args::Global;
@@ -134,17 +133,9 @@ fn answer(rows: &[Row]) -> Value {
 /// Works out what could follow the installed bundle of an extension.
 fn offered(situation: &Situation) -> Option<UpdateStatus> {
     let catalogs = situation.catalogs();
-    let options = Options {
-        updates: situation.updates,
-        ..Options::default()
-    };
-    let request = &situation.request;
-    let resolution = resolve(request, &catalogs, &situation.environment, &options);
-    let installed = request.installed.as_ref()?;
-    let installed = match &installed.release {
-        Some(release) => VersionRelease::explicit(&installed.version, release),
-        None => VersionRelease::legacy(&installed.version),
-    };
-    let update = pending(request, &catalogs, &options, &resolution, &installed.ok()?)?;
-    Some(UpdateStatus::from(&update))
+    let question = &situation.question;
+    let options = question.options(Options::default());
+    let environment = situation.environment(&catalogs, options);
+    let resolution = question.resolve(&catalogs, &environment, &options);
+    question.update(&catalogs, &options, &resolution)
 }

@@ -12,12 +12,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use olm_api::keys::{label, policy};
+use olm_api::keys::label;
 use olm_api::{CatalogFilter, ClusterExtension};
+use olm_core::extension::{self, Question};
 use olm_core::resolve::report::explain_target;
-use olm_core::resolve::{
-    self, Catalog, CatalogProblem, Environment, Options, Unavailability, UpdatePolicy,
-};
+use olm_core::resolve::{Catalog, CatalogProblem, Environment, Options, UpdatePolicy};
 use olm_core::yaml;
 
 use crate::args::Global;
@@ -72,11 +71,10 @@ pub(crate) struct WhyArgs {
 }
 
 /// Everything a report is made of but the catalogs.
-struct Question {
+struct Inquiry {
     extension: Option<String>,
-    request: resolve::Request,
+    question: Question,
     environment: Environment,
-    options: Options,
     version: Option<String>,
 }
 
@@ -95,15 +93,15 @@ pub(crate) async fn run(
         return Err(UsageError(text).into());
     }
     let manifest = args.file.as_deref().map(read_manifest).transpose()?;
-    let mut question = Question::offline(&args, manifest.unwrap_or_default())?;
-    question.version = version;
+    let mut inquiry = Inquiry::offline(&args, manifest.unwrap_or_default())?;
+    inquiry.version = version;
     let mut catalogs = Catalogs::new(args.access.catalog_ca.clone());
     for flag in &args.catalogs {
         catalogs.load(&flag.place).await;
     }
     let given = args.catalogs.iter().map(|flag| offline(flag, &catalogs));
     let given: Vec<_> = given.collect();
-    question.answer(&args, &given, out)
+    inquiry.answer(&args, &given, out)
 }
 
 /// Explains an extension of a cluster.
@@ -119,16 +117,17 @@ async fn on_cluster(
     })?;
     let cluster = Cluster::connect(global, &args.access).await?;
     let situation = cluster.situation(&name).await?;
-    let mut request = situation.request.clone();
-    args.change(&mut request);
-    let question = Question {
+    let catalogs = situation.catalogs();
+    let mut question = situation.question.clone();
+    args.change(&mut question);
+    let environment = situation.environment(&catalogs, question.options(Options::default()));
+    let inquiry = Inquiry {
         extension: Some(name),
-        request,
-        environment: situation.environment.clone(),
-        options: options(args.upgrade_policy.unwrap_or(situation.updates)),
+        question,
+        environment,
         version: words.next(),
     };
-    question.answer(&args, &situation.catalogs(), out)
+    inquiry.answer(&args, &catalogs, out)
 }
 
 impl WhyArgs {
@@ -142,8 +141,8 @@ impl WhyArgs {
     }
 
     /// Asks what the flags ask instead.
-    fn change(&self, request: &mut resolve::Request) {
-        let filter = &mut request.filter;
+    fn change(&self, question: &mut Question) {
+        let filter = &mut question.filter;
         if let Some(range) = &self.range {
             filter.version = Some(range.clone());
         }
@@ -153,20 +152,19 @@ impl WhyArgs {
         if let Some(policy) = self.policy {
             filter.upgrade_constraint_policy = Some(policy.into());
         }
+        if let Some(updates) = self.upgrade_policy {
+            question.policy.updates = updates;
+        }
         if let Some(installed) = self.environment.bundle() {
-            request.installed = Some(installed.clone().into());
+            question.installed = Some(installed.clone().into_record(&filter.package_name));
         }
     }
 }
 
-impl Question {
+impl Inquiry {
     fn offline(args: &WhyArgs, manifest: ClusterExtension) -> anyhow::Result<Self> {
         let annotations = manifest.metadata.annotations.unwrap_or_default();
-        let updates = match (args.upgrade_policy, annotations.get(policy::UPGRADE)) {
-            (Some(updates), _) => updates,
-            (None, Some(text)) => text.parse()?,
-            (None, None) => UpdatePolicy::default(),
-        };
+        let policy = extension::Policy::of(&annotations, UpdatePolicy::default())?;
         let filter = match &args.package {
             Some(package) => CatalogFilter {
                 package_name: package.clone(),
@@ -177,20 +175,21 @@ impl Question {
                 .and_then(|spec| spec.source.catalog)
                 .context("the ClusterExtension names no package")?,
         };
-        let mut request = resolve::Request {
+        let mut question = Question {
             filter,
+            policy,
             installed: None,
+            rolling: None,
         };
-        args.change(&mut request);
-        let mut environment = resolving(&args.environment.read()?, &request.filter.package_name);
+        args.change(&mut question);
+        let mut environment = resolving(&args.environment.read()?, &question.filter.package_name);
         if let Some(name) = &manifest.metadata.name {
             environment.resolving.clone_from(name);
         }
         Ok(Self {
             extension: manifest.metadata.name,
-            request,
+            question,
             environment,
-            options: options(updates),
             version: None,
         })
     }
@@ -203,13 +202,12 @@ impl Question {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let version = self.version.as_deref();
-        let Self {
-            request,
-            environment,
-            options,
-            ..
-        } = self;
-        let mut report = explain_target(request, catalogs, environment, options, version);
+        let environment = &self.environment;
+        let options = self.question.options(Options::default());
+        let request = self
+            .question
+            .deciding_request(catalogs, environment, &options);
+        let mut report = explain_target(&request, catalogs, environment, &options, version);
         report.request.extension = self.extension.as_deref();
         match args.output {
             Format::Json => {
@@ -226,15 +224,6 @@ impl Question {
             }
         }
         Ok(Outcome::Done)
-    }
-}
-
-fn options(updates: UpdatePolicy) -> Options {
-    Options {
-        release_support: false,
-        unavailability: Unavailability::default(),
-        updates,
-        dependencies: resolve::Dependencies::default(),
     }
 }
 

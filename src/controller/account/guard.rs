@@ -26,8 +26,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OnceCell, watch};
 
-use crate::apply::Answer;
-use crate::client;
+use crate::cluster::{self, ApiError};
 use crate::telemetry::Metrics;
 
 /// How often the policies are looked at although nothing changed.
@@ -51,7 +50,7 @@ pub enum GuardError {
     NotInForce(Policy),
     /// It might be the controller's own.
     #[error("finding out the controller's own account")]
-    Own(#[source] Answer),
+    Own(#[source] ApiError),
 }
 
 impl Classify for GuardError {
@@ -118,7 +117,7 @@ impl Guard {
     /// Fails when nothing may be installed with `account`, whoever named it.
     pub async fn permit(&self, account: &Account) -> Result<(), GuardError> {
         let own = self.own.get_or_try_init(|| self.ask_own()).await;
-        let own = own.map_err(|error| GuardError::Own(Answer(error)))?;
+        let own = own.map_err(|error| GuardError::Own(ApiError(error)))?;
         Ok(self.reserved.check(account, own.as_ref())?)
     }
 
@@ -244,7 +243,7 @@ where
     PartialObjectMeta<K>: Send,
 {
     let all = Api::<PartialObjectMeta<K>>::all(client.clone());
-    client::changes(all, watcher::Config::default())
+    cluster::changes(all, watcher::Config::default())
         .map(drop)
         .boxed()
 }

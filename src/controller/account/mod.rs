@@ -17,7 +17,7 @@ use kube::{Api, Client};
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::Account;
 
-use crate::apply::{Answer, MAX_RIGHTS_DELAY};
+use crate::cluster::{ApiError, MAX_RIGHTS_DELAY};
 
 pub use guard::{Guard, GuardError};
 
@@ -34,7 +34,7 @@ pub enum AccountError {
     NotFound(Account),
     /// The account could not be looked up.
     #[error("error getting service account")]
-    Lookup(#[source] Answer),
+    Lookup(#[source] ApiError),
     /// The account's name cannot be sent.
     #[error("service account {0} cannot be impersonated")]
     Name(Account),
@@ -90,7 +90,7 @@ impl Accounts {
         match api.get_metadata_opt(&account.name).await {
             Ok(Some(_)) => Ok(()),
             Ok(None) => Err(AccountError::NotFound(account.clone())),
-            Err(err) => Err(AccountError::Lookup(Answer(err))),
+            Err(err) => Err(AccountError::Lookup(ApiError(err))),
         }
     }
 }

@@ -15,8 +15,7 @@ use olm_api::keys::manager;
 use olm_core::object::Object;
 use serde_json::{Value, json};
 
-use super::error::code;
-use super::kinds::Kind;
+use crate::cluster::{Kind, code};
 
 /// Requests for objects of one kind in one namespace, as one account.
 #[derive(Clone)]

@@ -1,12 +1,11 @@
 //! What can go wrong while objects are applied.
 
-use std::fmt;
 use std::time::Duration;
 
 use olm_core::error::{Classify, Disposition};
 
-/// Longest delay after a refusal for lack of rights, which may be granted at any time (decision 7).
-pub const MAX_RIGHTS_DELAY: Duration = Duration::from_mins(2);
+use crate::cluster::{MAX_RIGHTS_DELAY, message};
+
 /// Delay after a collision, a structural complaint or a missing kind or namespace.
 const FLAT_DELAY: Duration = Duration::from_secs(10);
 
@@ -94,42 +93,6 @@ impl Classify for ApplyError {
 impl From<kube::Error> for ApplyError {
     fn from(err: kube::Error) -> Self {
         Self::from_answers(std::slice::from_ref(&err))
-    }
-}
-
-/// A failed request that prints what the API server said and nothing else: the client's own text
-/// repeats it several times.
-#[derive(Debug)]
-pub struct Answer(pub kube::Error);
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&message(&self.0))
-    }
-}
-
-impl std::error::Error for Answer {}
-
-impl Answer {
-    /// Returns the HTTP status, 0 when there was no answer.
-    pub fn code(&self) -> u16 {
-        code(&self.0)
-    }
-}
-
-/// Returns what the API server said, or the client's own words when it said nothing.
-pub fn message(err: &kube::Error) -> String {
-    match err {
-        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// Returns the HTTP status of an answer, 0 when there was none.
-pub(crate) fn code(err: &kube::Error) -> u16 {
-    match err {
-        kube::Error::Api(status) => status.code,
-        _ => 0,
     }
 }
 

@@ -6,9 +6,9 @@ use olm_core::revision::{Decision, decide, desired_object, fold, is_unchanged};
 use serde_json::Value;
 
 use super::endpoint::Endpoint;
-use super::error::code;
 use super::memo::Memo;
 use super::phase::{ResolvedObject, Revision};
+use crate::cluster::code;
 
 /// How often a write that met a concurrent one is decided anew within one pass.
 const MAX_ATTEMPTS: usize = 3;

@@ -12,12 +12,11 @@ use olm_core::revision::{
 };
 use olm_core::status::object_set::{self as status, Collision, probe_line};
 
-use super::at_once;
 use super::endpoint::Endpoint;
-use super::error::{ApplyError, code, message};
-use super::kinds::Kinds;
+use super::error::ApplyError;
 use super::memo::Memo;
 use super::object::{Observed, storage_class};
+use crate::cluster::{Kinds, code, join_bounded, message};
 
 /// The revision whose phases are applied.
 #[derive(Debug, Clone)]
@@ -128,7 +127,7 @@ impl Applier {
             let live = endpoint.get(wanted.object.name()).await?;
             Ok((wanted, Some((endpoint, live))))
         });
-        let found: Vec<Result<_, kube::Error>> = at_once(looking.collect()).await;
+        let found: Vec<Result<_, kube::Error>> = join_bounded(looking.collect()).await;
         let (found, errors) = split(found);
         if !errors.is_empty() {
             return Err(ApplyError::from_answers(&errors));
@@ -175,7 +174,7 @@ impl Applier {
             let answer = one.try_out(revision, &self.memo).await;
             answer.map_err(|err| (&one.wanted.object, err))
         });
-        let answers = at_once(asking.collect()).await;
+        let answers = join_bounded(asking.collect()).await;
         let (_, refused) = split(answers);
         let (invalid, failed): (Vec<_>, Vec<_>) =
             refused.into_iter().partition(|(_, err)| is_invalid(err));
@@ -209,7 +208,7 @@ impl Applier {
         let writes = writing
             .into_iter()
             .map(|one| one.write(revision, &self.memo));
-        let answers = at_once(writes.collect()).await;
+        let answers = join_bounded(writes.collect()).await;
         let (_, errors) = split(answers);
         if errors.is_empty() {
             return Ok(());

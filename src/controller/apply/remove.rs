@@ -12,10 +12,9 @@ use olm_core::revision::{
 };
 use serde_json::{Map, Value, json};
 
-use super::at_once;
 use super::endpoint::Endpoint;
-use super::error::{ApplyError, code};
-use super::kinds::Kinds;
+use super::error::ApplyError;
+use crate::cluster::{Kinds, code, join_bounded};
 
 /// How often a removal that met a concurrent write is decided anew within one pass.
 const MAX_ATTEMPTS: usize = 3;
@@ -84,7 +83,7 @@ impl Remover {
     /// the others.
     pub async fn remove(&self, uid: &str, group: &[&Object]) -> Result<Removed, ApplyError> {
         let removals = group.iter().map(|content| self.remove_one(uid, content));
-        let answers = at_once(removals.collect()).await;
+        let answers = join_bounded(removals.collect()).await;
         let mut removed = Removed::default();
         let mut errors = Vec::new();
         for answer in answers {

@@ -6,6 +6,7 @@ use olm_core::error::{Classify, Disposition, quote};
 use olm_image::{PullError, ReferenceError};
 
 use super::store::StoreError;
+use crate::cluster::code;
 
 /// Why a ClusterCatalog is not as its spec wants it. The texts are upstream's.
 #[derive(Debug, thiserror::Error)]
@@ -55,15 +56,10 @@ impl Classify for CatalogError {
             | Self::Metadata(_) => Disposition::Retry,
         }
     }
-}
 
-impl CatalogError {
-    /// Says whether the object changed since it was read: its next version is already on the way.
-    pub fn is_conflict(&self) -> bool {
+    fn is_conflict(&self) -> bool {
         match self {
-            Self::Status(kube::Error::Api(status)) | Self::Metadata(kube::Error::Api(status)) => {
-                matches!(status.code, 404 | 409)
-            }
+            Self::Status(error) | Self::Metadata(error) => code(error) == 409,
             _ => false,
         }
     }

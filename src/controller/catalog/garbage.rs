@@ -9,7 +9,8 @@ use kube::api::{Api, ListParams};
 use olm_api::ClusterCatalog;
 use olm_core::error::Chain;
 
-use super::reconcile::{Context, blocking};
+use super::context::Context;
+use super::enact::blocking;
 
 /// Collects garbage at once and then every `interval`. Never returns.
 pub(super) async fn collect_regularly(ctx: Arc<Context>, interval: Duration) {

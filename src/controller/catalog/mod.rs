@@ -4,28 +4,35 @@
 //! [`crate::server::catalogs`] serves from, and the status of the objects. Nothing here resolves
 //! or installs anything.
 
+mod context;
+mod enact;
 mod error;
 mod garbage;
 pub mod index;
 mod plan;
-mod reconcile;
 mod report;
 pub mod store;
 mod writer;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use kube::Api;
+use jiff::Timestamp;
 use kube::core::DeserializeGuard;
+use kube::runtime::controller::Action;
 use kube::runtime::{Controller, WatchStreamExt as _, controller, reflector, watcher};
+use kube::{Api, ResourceExt as _};
 use olm_api::ClusterCatalog;
 
+pub use context::Context;
 pub use error::CatalogError;
-pub use reconcile::Context;
 
-use crate::client;
+use crate::backoff::{FIRST_DELAY_CATALOG, resync};
+use crate::cluster;
+use enact::{enact, release};
+use plan::{Failure, Observed, Plan, plan, until_poll};
+use report::{Outcome, report};
 
 /// Catalogs worked on at the same time, so that one hanging registry does not stop the others.
 const CONCURRENCY: u16 = 4;
@@ -42,13 +49,13 @@ pub async fn run(
     let catalogs = Api::<DeserializeGuard<ClusterCatalog>>::all(ctx.client.clone());
     let (store, writer) = reflector::store();
     // Every change counts: an edited status is repaired at once.
-    let catalogs = client::changes(catalogs, watcher::Config::default())
+    let catalogs = cluster::changes(catalogs, watcher::Config::default())
         .reflect(writer)
         .applied_objects();
     Controller::for_stream(catalogs, store)
         .with_config(controller::Config::default().concurrency(CONCURRENCY))
         .graceful_shutdown_on(shutdown)
-        .run(reconcile::reconcile, reconcile::error_policy, ctx)
+        .run(reconcile, error_policy, ctx)
         .for_each(|result| async move {
             if let Err(error) = result {
                 tracing::debug!(%error, "controller event");
@@ -56,4 +63,90 @@ pub async fn run(
         })
         .await;
     garbage.abort();
+}
+
+/// Brings one catalog closer to its spec, and reports.
+async fn reconcile(
+    object: Arc<DeserializeGuard<ClusterCatalog>>,
+    ctx: Arc<Context>,
+) -> Result<Action, CatalogError> {
+    let work = |catalog| converge(&ctx, catalog);
+    ctx.reconciler.attempt(&object, work).await
+}
+
+async fn converge(
+    ctx: &Arc<Context>,
+    catalog: &ClusterCatalog,
+) -> Result<Option<Duration>, CatalogError> {
+    let name = catalog.name_any();
+    let observed = Observed {
+        stored: ctx.content(catalog).is_some(),
+        memory: ctx.memory(&name),
+        failure: ctx.failures().get(&name).cloned(),
+    };
+    let plan = plan(catalog, &observed, Instant::now());
+    tracing::debug!(?plan, "planned");
+    if let Plan::Wait(left) = plan {
+        return Ok(Some(left));
+    }
+    let result = enact(ctx, catalog, &plan).await;
+    if result.is_err() {
+        ctx.remember(&name, None);
+    }
+    // Status is written on every path, so a failure is never visible only in the log.
+    let content = ctx.content(catalog);
+    let origin = content.as_ref().map(|content| content.origin());
+    let outcome = match (&result, &plan) {
+        (Err(error), _) => Outcome::Failed(error, origin),
+        (Ok(()), Plan::Adopt | Plan::Leave | Plan::Wait(_)) => return Ok(None),
+        (Ok(()), Plan::SwitchOff) => Outcome::SwitchedOff,
+        (Ok(()), Plan::Remove) => Outcome::Removed,
+        (Ok(()), Plan::Fetch | Plan::Keep) => match origin {
+            Some(origin) => Outcome::Served(origin),
+            // Removed by somebody else between two steps; the next pass fetches it.
+            None => return Ok(Some(FIRST_DELAY_CATALOG)),
+        },
+    };
+    let status = report(catalog, &outcome, &ctx.base, Timestamp::now());
+    let written = ctx.reconciler.write_status(catalog, status).await;
+    let written = written.map_err(CatalogError::Status);
+    let written = written.map(|written| written.unwrap_or_else(|| catalog.clone()));
+    if let Err(error) = result {
+        let failure = Failure {
+            reported: written.ok().and_then(|catalog| catalog.resource_version()),
+            retry: Instant::now(),
+        };
+        ctx.failures().insert(name, failure);
+        return Err(error);
+    }
+    let catalog = written?;
+    ctx.reconciler.succeeded(&name);
+    ctx.failures().remove(&name);
+    if matches!(plan, Plan::SwitchOff | Plan::Remove) {
+        release(ctx, &catalog).await?;
+        ctx.reconciler.forget(&catalog);
+        return Ok(None);
+    }
+    let next = ctx
+        .memory(&name)
+        .and_then(|memory| until_poll(&catalog, &memory, Instant::now()));
+    Ok(Some(next.unwrap_or_else(resync)))
+}
+
+/// Says when a catalog whose reconcile failed is reconciled again.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the controller passes them so"
+)]
+fn error_policy(
+    object: Arc<DeserializeGuard<ClusterCatalog>>,
+    error: &CatalogError,
+    ctx: Arc<Context>,
+) -> Action {
+    let name = object.name_any();
+    let delay = ctx.reconciler.retry(&name, error);
+    if let Some(failure) = ctx.failures().get_mut(&name) {
+        failure.retry = Instant::now() + delay;
+    }
+    Action::requeue(delay)
 }

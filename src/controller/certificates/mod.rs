@@ -34,9 +34,9 @@ use olm_core::render::CertificateRequest;
 use olm_core::revision::{Account, Extension};
 
 use crate::account::{AccountError, Accounts};
-use crate::apply::{Answer, Kind, MAX_RIGHTS_DELAY, Target, Watches};
+use crate::cluster::{ApiError, Kind, MAX_RIGHTS_DELAY, RequestError, Target, Watches};
 use leaf::{Leaf, Verdict, Why, judge};
-use secret::{LeafSecret, authority_name, delete, is_authority_of, is_owned, own, store_authority};
+use secret::{LeafSecret, authority_name, delete, is_authority_of, is_owned, store_authority};
 use state::{Authority, is_same_secret};
 
 /// Delay after a name turned out to be taken.
@@ -45,9 +45,9 @@ const COLLISION_DELAY: Duration = Duration::from_secs(10);
 /// What can go wrong with certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// The controller's own request failed; what was tried.
-    #[error("{0}")]
-    Own(&'static str, #[source] Answer),
+    /// The controller's own request failed.
+    #[error(transparent)]
+    Own(#[from] RequestError),
     /// A request as the account failed.
     #[error("{what} Secret {namespace}/{name} with the certificate of a webhook")]
     Secret {
@@ -59,7 +59,7 @@ pub enum CertificateError {
         name: String,
         /// The answer.
         #[source]
-        cause: Answer,
+        cause: ApiError,
     },
     /// The name of a Secret is taken.
     #[error(
@@ -88,7 +88,7 @@ impl CertificateError {
         match self {
             Self::Account(_) => true,
             Self::Secret { cause, .. } => matches!(cause.code(), 401 | 403),
-            Self::Own(..) | Self::Foreign { .. } | Self::Crypto(_) => false,
+            Self::Own(_) | Self::Foreign { .. } | Self::Crypto(_) => false,
         }
     }
 }
@@ -96,7 +96,7 @@ impl CertificateError {
 impl Classify for CertificateError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::Own(..) | Self::Crypto(_) => Disposition::Retry,
+            Self::Own(_) | Self::Crypto(_) => Disposition::Retry,
             Self::Secret { cause, .. } => match cause.code() {
                 401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
                 // On a write this is the namespace, which may appear at any time.
@@ -189,7 +189,7 @@ impl Issuer {
     async fn found(&self, owner: &Extension) -> Result<Found, CertificateError> {
         let name = authority_name(&owner.name);
         let secret = self.authorities().get_opt(&name).await;
-        let secret = secret.map_err(own("getting the CA of webhooks"))?;
+        let secret = secret.map_err(RequestError::doing("getting the CA of webhooks"))?;
         Ok(match secret {
             None => Found::Nothing,
             Some(secret) if is_authority_of(&secret, owner) => Found::Ours(Box::new(secret)),
@@ -401,7 +401,7 @@ impl Issuer {
 
     async fn remove_authority(&self, stored: &Secret) -> Result<(), CertificateError> {
         let removed = delete(&self.authorities(), stored).await;
-        removed.map_err(own("deleting the CA of webhooks"))?;
+        removed.map_err(RequestError::doing("deleting the CA of webhooks"))?;
         tracing::info!("CA of webhooks removed");
         Ok(())
     }

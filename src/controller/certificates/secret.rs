@@ -19,7 +19,7 @@ use super::CertificateError;
 use super::authority::Issued;
 use super::leaf::{CA, CERTIFICATE, KEY};
 use super::state::Authority;
-use crate::apply::Answer;
+use crate::cluster::{ApiError, RequestError};
 
 /// Type of Secrets that hold a server's certificate.
 const TLS_TYPE: &str = "kubernetes.io/tls";
@@ -112,19 +112,14 @@ pub(super) async fn store_authority(
         Some(old) => {
             delete(api, old)
                 .await
-                .map_err(own("replacing the CA of webhooks"))?;
+                .map_err(RequestError::doing("replacing the CA of webhooks"))?;
             let mut fresh = secret;
             fresh.metadata.resource_version = None;
             api.create(&params, &fresh).await
         }
         None => api.create(&params, &secret).await,
     };
-    answer.map_err(own("writing the CA of webhooks"))
-}
-
-/// Wraps a failure of the controller's own request.
-pub(super) fn own(what: &'static str) -> impl Fn(kube::Error) -> CertificateError {
-    move |err| CertificateError::Own(what, Answer(err))
+    Ok(answer.map_err(RequestError::doing("writing the CA of webhooks"))?)
 }
 
 /// The Secret of one server, seen with the rights of the account.
@@ -145,7 +140,7 @@ impl LeafSecret<'_> {
             what,
             namespace: namespace.clone(),
             name: name.clone(),
-            cause: Answer(err),
+            cause: ApiError(err),
         }
     }
 

@@ -5,20 +5,21 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use kube::{Client, ResourceExt as _};
+use olm_api::ClusterObjectSet;
+use olm_api::conditions::events;
 use olm_api::keys::policy;
-use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::error::Chain;
 use olm_core::render::{
     CertificateNeeds, CertificateProvider, CertificateRequest, CertificateSource, Served,
     choose_certificates,
 };
-use olm_core::revision::{self, Account, Extension};
+use olm_core::revision::{self, Extension};
 
-use super::Context;
-use super::pass::Pass;
-use crate::apply::Answer;
+use super::Attempt;
+use super::error::ExtensionError;
 use crate::backoff::jittered;
 use crate::certificates::{CertificateError, Kept, Prepared};
+use crate::cluster::RequestError;
 
 /// The group that tells OpenShift from other clusters.
 const OPENSHIFT: &str = "config.openshift.io";
@@ -40,34 +41,6 @@ pub(super) enum Certificates {
 }
 
 impl Certificates {
-    /// Chooses the source, and prepares it if it is the controller.
-    pub(super) async fn choose(
-        ctx: &Context,
-        owner: &Extension,
-        account: &Account,
-        needs: &CertificateNeeds,
-        revisions: &[ClusterObjectSet],
-    ) -> Result<Self, CertificateError> {
-        if needs.requests.is_empty() {
-            return Ok(Self::Unneeded);
-        }
-        let asked = ctx.settings.certificates;
-        let recorded = recorded(revisions);
-        let served = match asked.or(recorded) {
-            Some(_) => Served::default(),
-            None => served(&ctx.client).await?,
-        };
-        Ok(match choose_certificates(asked, recorded, served, needs) {
-            CertificateSource::CertManager => Self::Foreign(CertificateProvider::CertManager),
-            CertificateSource::ServiceCa => Self::Foreign(CertificateProvider::ServiceCa),
-            CertificateSource::SelfSigned => {
-                let now = Timestamp::now();
-                let prepared = ctx.issuer.prepare(owner, account, &needs.requests, now);
-                Self::Ours(Box::new(prepared.await?))
-            }
-        })
-    }
-
     /// Returns what rendering needs of the source.
     pub(super) fn provider(&self) -> Option<CertificateProvider> {
         match self {
@@ -91,7 +64,7 @@ pub(super) fn recorded(revisions: &[ClusterObjectSet]) -> Option<CertificateSour
 
 /// Asks what the cluster offers.
 async fn served(client: &Client) -> Result<Served, CertificateError> {
-    let failed = |err| CertificateError::Own("asking which APIs are served", Answer(err));
+    let failed = |err| RequestError::doing("asking which APIs are served")(err);
     let groups = client.list_api_groups().await.map_err(failed)?.groups;
     let is_served = |name: &str| groups.iter().any(|group| group.name == name);
     let (group, _) = CERT_MANAGER.split_once('/').unwrap_or_default();
@@ -102,7 +75,7 @@ async fn served(client: &Client) -> Result<Served, CertificateError> {
                 .iter()
                 .any(|resource| resource.kind == "Certificate"),
             Err(kube::Error::Api(status)) if status.code == 404 => false,
-            Err(err) => return Err(failed(err)),
+            Err(err) => return Err(failed(err).into()),
         }
     } else {
         false
@@ -113,102 +86,109 @@ async fn served(client: &Client) -> Result<Served, CertificateError> {
     })
 }
 
-impl Pass {
+impl Attempt<'_> {
+    /// Chooses who issues certificates, and prepares them if it is the controller.
+    pub(super) async fn choose_certificates(
+        &self,
+        needs: &CertificateNeeds,
+    ) -> Result<Certificates, CertificateError> {
+        if needs.requests.is_empty() {
+            return Ok(Certificates::Unneeded);
+        }
+        let asked = self.ctx.settings.certificates;
+        let recorded = recorded(self.revisions);
+        let served = match asked.or(recorded) {
+            Some(_) => Served::default(),
+            None => served(&self.ctx.client).await?,
+        };
+        Ok(match choose_certificates(asked, recorded, served, needs) {
+            CertificateSource::CertManager => {
+                Certificates::Foreign(CertificateProvider::CertManager)
+            }
+            CertificateSource::ServiceCa => Certificates::Foreign(CertificateProvider::ServiceCa),
+            CertificateSource::SelfSigned => {
+                let (owner, now) = (self.owner(), Timestamp::now());
+                let requests = &needs.requests;
+                let prepared = self.ctx.issuer.prepare(&owner, self.account, requests, now);
+                Certificates::Ours(Box::new(prepared.await?))
+            }
+        })
+    }
+
     /// Issues what the next revision needs before that revision is written, so that it is there
-    /// before its pods start.
+    /// before its pods start. Returns when to look again.
     pub(super) async fn issue_certificates(
-        &mut self,
-        extension: &ClusterExtension,
-        account: &Account,
+        &self,
         certificates: Certificates,
         published: bool,
-        ctx: &Context,
-    ) -> Result<(), CertificateError> {
+    ) -> Result<Option<Duration>, CertificateError> {
         let Certificates::Ours(prepared) = certificates else {
-            return Ok(());
+            return Ok(None);
         };
-        let owner = owner(extension);
-        let now = Timestamp::now();
-        let issued = ctx.issuer.issue(&owner, account, *prepared, published, now);
-        let kept = issued.await?;
-        self.certificates_kept = true;
-        self.note_certificates(extension, kept, SOONEST, ctx).await;
-        Ok(())
+        let (issuer, owner, now) = (&self.ctx.issuer, self.owner(), Timestamp::now());
+        let kept = issuer.issue(&owner, self.account, *prepared, published, now);
+        let kept = kept.await?;
+        Ok(self.follow_up(kept, SOONEST).await)
     }
 
     /// Removes certificates that nothing needs any more: at once where another source takes over
-    /// and would find their names taken, else when the revision without them is rolled out.
+    /// and would find their names taken, else when the revision without them is rolled out. Says
+    /// whether it did.
     pub(super) async fn retire_certificates(
-        &mut self,
-        extension: &ClusterExtension,
-        account: &Account,
+        &self,
         wanted: Option<&[CertificateRequest]>,
         rolled_out: bool,
-        ctx: &Context,
-    ) -> Result<(), CertificateError> {
-        let replaced = wanted.is_none();
-        if replaced || rolled_out {
+    ) -> Result<bool, CertificateError> {
+        let due = wanted.is_none() || rolled_out;
+        if due {
             let wanted = wanted.unwrap_or_default();
-            ctx.issuer
-                .retire(&owner(extension), account, wanted)
-                .await?;
-            self.certificates_kept = true;
+            let owner = self.owner();
+            let retired = self.ctx.issuer.retire(&owner, self.account, wanted);
+            retired.await?;
         }
-        Ok(())
+        Ok(due)
     }
 
-    /// Keeps what was issued before although nothing could be resolved or rendered.
-    pub(super) async fn keep_certificates(
-        &mut self,
-        extension: &ClusterExtension,
-        account: &Account,
-        revisions: &[ClusterObjectSet],
-        ctx: &Context,
-    ) {
-        let ours = recorded(revisions) == Some(CertificateSource::SelfSigned);
-        if self.certificates_kept || !ours {
-            return;
+    /// Keeps what was issued before although nothing could be resolved or rendered. Returns when to
+    /// look again.
+    pub(super) async fn keep_certificates(&self) -> Result<Option<Duration>, ExtensionError> {
+        if recorded(self.revisions) != Some(CertificateSource::SelfSigned) {
+            return Ok(None);
         }
-        let now = Timestamp::now();
-        match ctx.issuer.keep(&owner(extension), account, now).await {
-            // What is due besides takes a pass that gets further.
-            Ok(kept) => self.note_certificates(extension, kept, POLL, ctx).await,
+        let (issuer, now) = (&self.ctx.issuer, Timestamp::now());
+        match issuer.keep(&self.owner(), self.account, now).await {
+            // What is due besides takes a reconcile that gets further.
+            Ok(kept) => Ok(self.follow_up(kept, POLL).await),
             Err(error) => {
                 tracing::warn!(error = %Chain(&error), "certificates of webhooks not kept");
-                self.look_again_within(POLL);
+                Ok(Some(POLL))
             }
         }
     }
 
-    async fn note_certificates(
-        &mut self,
-        extension: &ClusterExtension,
-        kept: Kept,
-        soonest: Duration,
-        ctx: &Context,
-    ) {
+    /// Publishes what happened to certificates. Returns when to look at them again.
+    async fn follow_up(&self, kept: Kept, soonest: Duration) -> Option<Duration> {
         for said in kept.said {
             let (type_, reason) = if said.is_warning {
-                (EventType::Warning, "CertificateReplaced")
+                (EventType::Warning, events::CERTIFICATE_REPLACED)
             } else {
-                (EventType::Normal, "CertificateIssued")
+                (EventType::Normal, events::CERTIFICATE_ISSUED)
             };
-            ctx.tell(extension, type_, reason, said.note).await;
+            let publish = self.ctx.publish(self.extension, type_, reason, said.note);
+            publish.await;
         }
-        if let Some(next) = kept.next {
+        let due = kept.next.map(|next| {
             let left = next.duration_since(Timestamp::now());
             // A little more, so that the moment has passed for certain when we look.
             let left = Duration::try_from(left).unwrap_or_default() + SOONEST;
-            self.look_again_within(left.max(soonest));
-        }
-        if ctx.issuer.polls(&extension.name_any()) {
-            self.look_again_within(jittered(POLL));
-        }
+            left.max(soonest)
+        });
+        let polls = self.ctx.issuer.polls(&self.extension.name_any());
+        due.into_iter().chain(polls.then(|| jittered(POLL))).min()
     }
 
-    fn look_again_within(&mut self, delay: Duration) {
-        let planned = self.look_again.unwrap_or(delay);
-        self.look_again = Some(planned.min(delay));
+    fn owner(&self) -> Extension {
+        Extension::of(self.extension)
     }
 }
 
@@ -216,12 +196,4 @@ impl Pass {
 pub(super) fn is_rolled_out(revisions: &[ClusterObjectSet]) -> bool {
     revision::states(revisions).rolling.is_empty()
         && revisions.last().is_some_and(revision::has_succeeded)
-}
-
-/// Returns the extension as revisions know it.
-pub(super) fn owner(extension: &ClusterExtension) -> Extension {
-    Extension {
-        name: extension.name_any(),
-        uid: extension.metadata.uid.clone().unwrap_or_default(),
-    }
 }

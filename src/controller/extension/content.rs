@@ -10,12 +10,11 @@ use olm_core::render::{
     CertificateNeeds, CertificateProvider, CertificateRequest, RolePlacement, Settings, handover,
     render_configured,
 };
-use olm_core::revision::{Phase, phases};
+use olm_core::revision::{BundleRecord, Phase, phases};
 use olm_image::Digest;
 use serde_json::Value;
 
 use super::error::ContentError;
-use super::target::Target;
 
 /// Contents kept in memory, so that the passes of one roll-out render once.
 const KEPT: usize = 8;
@@ -50,7 +49,7 @@ impl Request {
     /// Returns what to render for `extension` to have `target`, whose image has this digest.
     pub(super) fn new(
         extension: &ClusterExtension,
-        target: &Target,
+        target: &BundleRecord,
         digest: &Digest,
         features: Features,
         certificates: Option<CertificateProvider>,

@@ -26,8 +26,8 @@ use olm_core::version::Version;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::client;
-use crate::objectset::defined_kinds;
+use crate::cluster;
+use crate::revision::defined_kinds;
 
 /// When to read what is served after a CRD or an API service changed: the API server tells of a new
 /// kind some time after the object that defines it.
@@ -255,10 +255,10 @@ async fn classic_providers(client: &Client) -> Result<Vec<Provider>, kube::Error
 fn changes(client: &Client) -> impl Stream<Item = ()> + use<> {
     let crds = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
     let services = Api::<PartialObjectMeta<APIService>>::all(client.clone());
-    let crds = client::changes(crds, watcher::Config::default())
+    let crds = cluster::changes(crds, watcher::Config::default())
         .touched_objects()
         .filter_map(|change| async { change.ok().map(drop) });
-    let services = client::changes(services, watcher::Config::default())
+    let services = cluster::changes(services, watcher::Config::default())
         .touched_objects()
         .filter_map(|change| async { change.ok().map(drop) });
     futures::stream::select(crds, services)

@@ -3,18 +3,20 @@
 use std::time::Duration;
 
 use olm_api::conditions::reasons;
+use olm_api::keys;
 use olm_core::bundle::BundleError;
 use olm_core::error::{Classify, Disposition, quote};
-use olm_core::policy::UnsupportedKey;
+use olm_core::extension::{DecisionError, PolicyError};
 use olm_core::render::RenderError;
 use olm_core::resolve::ResolveError;
 use olm_core::revision::{Account, RevisionError};
 use olm_image::PullError;
 
-use super::policy::PolicyError;
 use crate::account::GuardError;
 use crate::certificates::CertificateError;
-use crate::objectset::WriteError;
+use crate::cluster::ApiError;
+use crate::reconcile::TooLong;
+use crate::revision::WriteError;
 
 /// Failures that a person repairs are looked at again at least this often, should the watch on
 /// what repairs them have missed it (decision 7).
@@ -36,7 +38,7 @@ const NO_ACCOUNT: &str = "spec.serviceAccount.name is not set and no default ser
 pub enum ExtensionError {
     /// The revisions cannot be listed. `Progressing` shows this text without the cause.
     #[error("retrying to get installed bundle")]
-    Revisions(#[source] kube::Error),
+    Revisions(#[source] ApiError),
     /// The object has no spec.
     #[error("spec is required")]
     SpecMissing,
@@ -56,35 +58,22 @@ pub enum ExtensionError {
     Guard(#[from] GuardError),
     /// The account cannot be looked up.
     #[error("{INVALID}error getting service account: {_0}")]
-    Account(kube::Error),
-    /// An annotation asks for what is not known, or not done.
-    #[error("{_0}: remove it, nothing is changed until then")]
-    PolicyKey(UnsupportedKey),
-    /// An annotation holds a policy nobody knows.
-    #[error("annotation {annotation} is invalid")]
-    Policy {
-        /// Key of the annotation.
-        annotation: &'static str,
-        /// What is wrong with it.
-        #[source]
-        cause: PolicyError,
-    },
-    /// The pass did not end.
-    #[error("pass took longer than {} seconds", _0.as_secs())]
-    TooLong(Duration),
+    Account(ApiError),
+    /// An annotation cannot be followed.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// It did not end.
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
     /// The revisions of the extension cannot be named.
     #[error(transparent)]
     Name(RevisionError),
     /// The catalogs cannot be listed.
     #[error("error walking catalogs: error listing catalogs")]
-    Catalogs(#[source] kube::Error),
+    Catalogs(#[source] ApiError),
     /// No bundle was chosen.
     #[error(transparent)]
-    Resolve(#[from] ResolveError),
-    /// The content of the installed bundle is needed and cannot be had, and there is no revision
-    /// to fall back on.
-    #[error("catalog content unavailable and no revision installed")]
-    NoContent,
+    Decision(#[from] DecisionError),
     /// The chosen bundle cannot be installed.
     #[error(
         "error for resolved bundle {} with version {}",
@@ -107,14 +96,29 @@ pub enum ExtensionError {
         finalizer: &'static str,
         /// What is wrong.
         #[source]
-        cause: kube::Error,
+        cause: ApiError,
     },
     /// The certificates of webhooks cannot be removed.
     #[error("removing certificates of webhooks")]
     Certificates(#[source] Box<CertificateError>),
     /// The status cannot be written.
     #[error("error updating status")]
-    Status(#[source] kube::Error),
+    Status(#[source] ApiError),
+}
+
+impl ExtensionError {
+    /// The finalizer of the extension, or what it stands for, failed.
+    pub(super) fn finalizer(cause: ApiError) -> Self {
+        Self::Finalizer {
+            finalizer: keys::finalizer::CLEANUP_UNPACK_CACHE,
+            cause,
+        }
+    }
+
+    /// The newer bundle cannot be had, and what is installed stays.
+    pub(super) fn held(error: ResolveError) -> Self {
+        Self::Decision(error.into())
+    }
 }
 
 /// Why a bundle does not become a revision.
@@ -177,14 +181,10 @@ impl From<PullError> for ContentError {
 impl Classify for ExtensionError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::SpecMissing
-            | Self::NoAccount
-            | Self::Policy { .. }
-            | Self::PolicyKey(_)
-            | Self::Name(_) => Disposition::Terminal(reasons::INVALID_CONFIGURATION),
-            Self::Resolve(error) if error.is_invalid_request() => {
+            Self::SpecMissing | Self::NoAccount | Self::Policy(_) | Self::Name(_) => {
                 Disposition::Terminal(reasons::INVALID_CONFIGURATION)
             }
+            Self::Decision(error) => error.disposition(),
             Self::AccountMissing {
                 namespace_exists: false,
                 account: _,
@@ -195,11 +195,16 @@ impl Classify for ExtensionError {
             Self::Certificates(error) => error.disposition(),
             Self::Revisions(_)
             | Self::Catalogs(_)
-            | Self::Resolve(_)
-            | Self::NoContent
             | Self::TooLong(_)
             | Self::Finalizer { .. }
             | Self::Status(_) => Disposition::Retry,
+        }
+    }
+
+    fn is_conflict(&self) -> bool {
+        match self {
+            Self::Status(error) | Self::Finalizer { cause: error, .. } => error.code() == 409,
+            _ => false,
         }
     }
 }

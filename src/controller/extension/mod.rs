@@ -1,62 +1,59 @@
-//! The life of a ClusterExtension: observe, plan, enact, report.
+//! The reconciler of ClusterExtensions: observe, plan, enact, report.
 //!
 //! In: the object, its revisions, its account, the catalogs. Out: at most one revision (a
-//! ClusterObjectSet) and the status. Applying the revision's objects is the business of
-//! [`crate::objectset`].
+//! ClusterObjectSet) and the status. What is decided is decided by [`olm_core::extension`]; applying
+//! the revision's objects is the business of [`crate::objectset`].
 
+mod bundle;
 mod certificates;
 mod content;
+mod enact;
 mod environment;
 mod error;
-mod explain;
+mod events;
 mod observe;
-mod pass;
-mod policy;
 mod pulls;
 mod removal;
 mod report;
 mod resolve;
-mod target;
-mod telling;
 mod watch;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use jiff::Timestamp;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
-use kube::runtime::events::{EventType, Recorder};
-use kube::{Client, Resource, ResourceExt};
-use olm_api::{ClusterExtension, ClusterExtensionStatus, UpdateStatus, keys};
+use kube::runtime::events::EventType;
+use kube::{Client, ResourceExt};
+use olm_api::{ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, keys};
 use olm_core::config::Features;
 use olm_core::error::Chain;
+use olm_core::extension::{Goal, Notice, Policy, Question, ongoing_rollout};
 use olm_core::render::CertificateSource;
-use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
-use olm_core::revision::AccountRule;
+use olm_core::resolve::{Dependencies, Options, Unavailability, UpdatePolicy};
+use olm_core::revision::{Account, AccountRule, BundleRecord, states};
 use olm_image::{BundleCache, BundleImage, Puller, Resolved};
-use serde_json::json;
 
 pub use content::Rendered;
 pub use environment::Surroundings;
 pub use error::ExtensionError;
+pub use events::PublishedNotices;
 pub use pulls::{Pulls, ended};
-pub use telling::Told;
 pub use watch::{News, refills, run};
 
 use crate::account::Guard;
-use crate::backoff::Backoff;
 use crate::certificates::Issuer;
+use crate::cluster::ApiError;
 use crate::fetch::Catalogs;
-use crate::reconcile::{self, Own};
-use crate::telemetry::{CONTROLLER_EXTENSION, Metrics};
-use crate::written::Written;
-use pass::Pass;
-use telling::Telling;
+use crate::reconcile::{Reconciler, within};
+use crate::revision::list_revisions;
+use crate::telemetry::Metrics;
+use enact::Enacted;
+use report::Outcome;
 
-/// Longest time one pass may take before it is reported as failed. Pulls do not count: they go on
-/// without it.
-const PASS_LIMIT: Duration = Duration::from_mins(5);
+/// Longest time one part of a reconcile may take before it is reported as failed. Pulls do not
+/// count: they go on without it.
+const LIMIT: Duration = Duration::from_mins(5);
 
 /// What the administrator of the controller decided about extensions.
 #[derive(Debug, Clone)]
@@ -81,7 +78,19 @@ pub struct Settings {
     pub concurrency: u16,
 }
 
-/// Everything a pass needs.
+impl Settings {
+    /// Returns how resolution behaves where annotations say nothing.
+    fn options(&self) -> Options {
+        Options {
+            release_support: self.release_support,
+            unavailability: self.unavailability,
+            updates: self.updates,
+            dependencies: self.dependencies,
+        }
+    }
+}
+
+/// What reconciles of ClusterExtensions share.
 pub struct Context {
     /// A client with the controller's own rights.
     pub client: Client,
@@ -101,36 +110,36 @@ pub struct Context {
     pub images: Pulls<BundleImage>,
     /// The rest of the cluster.
     pub surroundings: Surroundings,
-    /// Writes Events.
-    pub recorder: Recorder,
-    /// What was told last.
-    pub told: Told,
-    /// What was written last.
-    pub written: Written,
-    /// Counts passes.
-    pub metrics: Arc<Metrics>,
+    /// Counts, delays and writes.
+    pub reconciler: Reconciler,
+    /// Events that were published last.
+    pub published: PublishedNotices,
+    /// Counts resolutions.
+    pub metrics: Metrics,
     /// Contents rendered last.
     pub rendered: Rendered,
     /// Issues certificates of webhooks.
     pub issuer: Issuer,
-    /// Delays of failing extensions.
-    pub backoff: Backoff<String>,
+}
+
+/// What every step of a reconcile works on.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    ctx: &'a Context,
+    extension: &'a ClusterExtension,
+    /// As whom is acted.
+    account: &'a Account,
+    /// The revisions, sorted by number.
+    revisions: &'a [ClusterObjectSet],
 }
 
 impl Context {
-    fn own(&self) -> Own<'_> {
-        Own {
-            client: &self.client,
-            manager: keys::manager::OPERATOR_CONTROLLER,
-        }
-    }
-
     /// Drops what is kept of an extension that is gone.
     fn forget(&self, extension: &ClusterExtension) {
         let name = extension.name_any();
         let uid = extension.metadata.uid.as_deref().unwrap_or_default();
-        self.told.forget(uid);
-        self.written.forget(uid);
+        self.published.forget(uid);
+        self.reconciler.forget(extension);
         self.surroundings.note(&name, false);
         self.surroundings.changed();
         self.metrics.update_offered(&name, None);
@@ -138,87 +147,157 @@ impl Context {
         self.images.forget(&name);
     }
 
-    /// Tells what is the case, as far as it was not told before.
-    async fn tell_news(&self, extension: &ClusterExtension, now: Vec<Telling>) {
+    /// Publishes what is the case, as far as it was not published before.
+    async fn publish_changed(&self, extension: &ClusterExtension, now: Vec<Notice>) {
         let uid = extension.metadata.uid.as_deref().unwrap_or_default();
-        for news in self.told.news(uid, now) {
-            self.tell(extension, news.type_, news.reason, news.note)
+        for notice in self.published.changed(uid, now) {
+            let type_ = if notice.is_warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            };
+            self.publish(extension, type_, notice.reason, notice.note)
                 .await;
         }
     }
 
-    /// Writes an Event about an extension; that it cannot be written is only logged.
-    async fn tell(
+    /// Publishes an Event about an extension.
+    async fn publish(
         &self,
         extension: &ClusterExtension,
         type_: EventType,
         reason: &str,
         note: String,
     ) {
-        let about = extension.object_ref(&());
-        reconcile::tell(&self.recorder, &about, type_, reason, note).await;
+        let publish = self.reconciler.publish(extension, type_, reason, note);
+        publish.await;
     }
 }
 
-/// One pass over one extension.
-#[tracing::instrument(skip_all, fields(
-    controller = CONTROLLER_EXTENSION, name = %object.name_any(),
-    generation = object.meta().generation,
-))]
+/// Brings one extension closer to its spec, and reports.
 async fn reconcile(
     object: Arc<DeserializeGuard<ClusterExtension>>,
     ctx: Arc<Context>,
 ) -> Result<Action, ExtensionError> {
-    let Ok(extension) = &object.0 else {
-        // It is looked at again when it changes; the others go on.
-        tracing::warn!("the ClusterExtension does not follow its schema and is left alone");
-        return Ok(Action::await_change());
-    };
-    let started = Instant::now();
-    let result = Box::pin(work(extension, &ctx)).await;
-    let counted = reconcile::counted(&result);
-    ctx.metrics
-        .reconciled(CONTROLLER_EXTENSION, counted, started.elapsed());
-    tracing::info!("reconcile ending");
-    if result.is_ok() {
-        ctx.backoff.forget(&extension.name_any());
-    }
-    result
+    let work = |extension| Box::pin(converge(&ctx, extension));
+    ctx.reconciler.attempt(&object, work).await
 }
 
 /// Reads, decides, writes; the status is written on every path.
-async fn work(extension: &ClusterExtension, ctx: &Context) -> Result<Action, ExtensionError> {
+async fn converge(
+    ctx: &Context,
+    extension: &ClusterExtension,
+) -> Result<Option<Duration>, ExtensionError> {
     if extension.metadata.deletion_timestamp.is_some() {
-        return within(removal::remove(extension, ctx)).await;
+        return within(LIMIT, removal::remove(extension, ctx)).await;
     }
-    if add_finalizer(extension, ctx).await? {
-        // The change of the object brings the next pass.
-        return Ok(Action::await_change());
+    let finalizer = keys::finalizer::CLEANUP_UNPACK_CACHE;
+    let added = ctx.reconciler.add_finalizer(extension, finalizer).await;
+    let added = added.map_err(|cause| ExtensionError::finalizer(cause.into()))?;
+    if added.is_some() {
+        // The change of the object brings the next reconcile.
+        return Ok(None);
     }
-    let mut pass = Pass::default();
-    let result = Box::pin(within(pass.run(extension, ctx))).await;
-    let status = report::status(extension, &pass, result.as_ref().err(), Timestamp::now());
-    if let Some(told) = pass.told.take() {
-        ctx.tell_news(extension, told).await;
-    }
-    let reachable = |update: &UpdateStatus| update.version.is_some();
-    let offered = status.update.as_ref().is_some_and(reachable);
-    ctx.metrics
-        .update_offered(&extension.name_any(), Some(offered));
-    write_status(ctx, extension, status).await?;
-    result?;
-    Ok(Action::requeue(pass.next_look()))
+    let outcome = Box::pin(attempt(ctx, extension)).await;
+    report::report(ctx, extension, &outcome).await?;
+    let next = outcome.next();
+    outcome.result?;
+    ctx.reconciler.succeeded(&extension.name_any());
+    Ok(Some(next))
 }
 
-/// Fails when what a pass does takes too long.
-async fn within<T>(
-    part: impl Future<Output = Result<T, ExtensionError>>,
-) -> Result<T, ExtensionError> {
-    let ended = tokio::time::timeout(PASS_LIMIT, part).await;
-    ended.unwrap_or(Err(ExtensionError::TooLong(PASS_LIMIT)))
+/// Does what can be done, and returns what came of it.
+async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
+    // The state comes first, so that `Installed` is truthful whatever else fails.
+    let revisions = match list_revisions(&ctx.client, extension).await {
+        Ok(revisions) => revisions,
+        Err(error) => return ExtensionError::Revisions(ApiError(error)).into(),
+    };
+    let observed = observe::observe(ctx, extension, &revisions).await;
+    let outcome = match observed {
+        Ok((filter, account)) => {
+            let attempt = Attempt {
+                ctx,
+                extension,
+                account: &account,
+                revisions: &revisions,
+            };
+            let mut outcome = match Policy::of(extension.annotations(), ctx.settings.updates) {
+                Ok(policy) => {
+                    let installed = states(&revisions).installed.map(BundleRecord::of);
+                    let question = Question {
+                        filter: filter.clone(),
+                        policy,
+                        installed,
+                        rolling: ongoing_rollout(extension, &revisions, jiff::Timestamp::now()),
+                    };
+                    Box::pin(attempt.pursue(&question)).await
+                }
+                Err(error) => ExtensionError::Policy(error).into(),
+            };
+            // Certificates run out whether or not the catalogs answer.
+            if !outcome.enacted.certificates_kept {
+                let next = within(LIMIT, attempt.keep_certificates()).await;
+                outcome.enacted.look_again_within(next.unwrap_or_default());
+            }
+            outcome
+        }
+        Err(error) => error.into(),
+    };
+    Outcome {
+        revisions: outcome.enacted.revisions.clone().or(Some(revisions)),
+        ..outcome
+    }
 }
 
-/// What is done after a pass failed.
+impl Attempt<'_> {
+    /// Finds out what is to be installed, and makes its revision.
+    async fn pursue(&self, question: &Question) -> Outcome {
+        let mut outcome = Outcome {
+            paused: question.policy.paused,
+            ..Outcome::default()
+        };
+        let answer = within(LIMIT, self.ask(question)).await;
+        let goal = match (&question.rolling, answer) {
+            (None, Err(error)) => Err(error),
+            (None, Ok(answer)) => {
+                let goal = answer.goal.clone().map_err(ExtensionError::from);
+                outcome.answer = Some(answer);
+                goal
+            }
+            // Only what the catalogs say about deprecation and newer versions is wanted while a
+            // roll-out is under way (api.md D6); what they would choose is not.
+            (Some(rolling), answer) => {
+                match answer {
+                    Ok(answer) => outcome.answer = Some(answer),
+                    Err(error) => tracing::debug!(error = %Chain(&error), "catalogs not asked"),
+                }
+                Ok(Goal::keep(rolling.clone()))
+            }
+        };
+        let enacted = match &goal {
+            Ok(goal) if !question.policy.paused => {
+                within(LIMIT, Box::pin(self.enact(goal, &question.policy))).await
+            }
+            Ok(_) => Ok(Enacted::default()),
+            Err(_) => {
+                outcome.result = goal.map(drop);
+                return outcome;
+            }
+        };
+        match enacted {
+            Ok(enacted) => {
+                outcome.enacted = enacted;
+                let held = goal.ok().and_then(|goal| goal.held);
+                outcome.result = held.map_or(Ok(()), |held| Err(ExtensionError::held(held)));
+            }
+            Err(error) => outcome.result = Err(error),
+        }
+        outcome
+    }
+}
+
+/// What is done after a reconcile failed.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the controller passes them so"
@@ -228,42 +307,7 @@ fn error_policy(
     error: &ExtensionError,
     ctx: Arc<Context>,
 ) -> Action {
-    let name = object.name_any();
-    let delay = reconcile::delay(error, &ctx.backoff, name.clone());
-    tracing::warn!(name, error = %Chain(error), ?delay, "reconcile failed");
-    Action::requeue(delay)
-}
-
-/// Adds our finalizer; says whether it was missing.
-async fn add_finalizer(
-    extension: &ClusterExtension,
-    ctx: &Context,
-) -> Result<bool, ExtensionError> {
-    let finalizer = keys::finalizer::CLEANUP_UNPACK_CACHE;
-    if extension
-        .finalizers()
-        .iter()
-        .any(|found| found == finalizer)
-    {
-        return Ok(false);
-    }
-    let mut finalizers = extension.finalizers().to_vec();
-    finalizers.push(finalizer.to_owned());
-    set_finalizers(extension, ctx, &finalizers)
-        .await
-        .map_err(|cause| ExtensionError::Finalizer { finalizer, cause })?;
-    Ok(true)
-}
-
-/// Replaces the finalizers, unless the object changed since it was read.
-async fn set_finalizers(
-    extension: &ClusterExtension,
-    ctx: &Context,
-    finalizers: &[String],
-) -> Result<(), kube::Error> {
-    let metadata = json!({"finalizers": finalizers});
-    let patched = ctx.own().patch_metadata(extension, metadata).await;
-    patched.map(drop)
+    Action::requeue(ctx.reconciler.retry(&object.name_any(), error))
 }
 
 /// Replaces the status, if it differs from the one that was read.
@@ -275,9 +319,9 @@ async fn write_status(
     let install = |status: &ClusterExtensionStatus| status.install.clone();
     let was = extension.status.as_ref().and_then(install);
     let moved = was != install(&status);
-    let own = ctx.own();
-    let changed = own.write_status(&ctx.written, extension, status).await;
-    if changed.map_err(ExtensionError::Status)?.is_some() && moved {
+    let changed = ctx.reconciler.write_status(extension, status).await;
+    let changed = changed.map_err(|error| ExtensionError::Status(ApiError(error)))?;
+    if changed.is_some() && moved {
         // Others may have waited for it, or may be held by it.
         ctx.surroundings.changed();
     }

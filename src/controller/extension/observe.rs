@@ -1,22 +1,53 @@
-//! What a pass reads from the cluster, as the controller.
+//! What a reconcile reads from the cluster, as the controller.
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::Client;
+use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use kube::core::DeserializeGuard;
-use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_api::{CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_core::guard::Policy;
-use olm_core::revision::{Account, recorded_account};
+use olm_core::revision::{Account, next_number, recorded_account, revision_name};
 
-use super::Context;
 use super::error::ExtensionError;
+use super::{Context, LIMIT};
+use crate::cluster::ApiError;
+use crate::reconcile::within;
+
+/// Reads what has to be there before anything else counts: what is asked for, and as whom.
+pub(super) async fn observe<'a>(
+    ctx: &Context,
+    extension: &'a ClusterExtension,
+    revisions: &[ClusterObjectSet],
+) -> Result<(&'a CatalogFilter, Account), ExtensionError> {
+    let filter = validated(extension, revisions)?;
+    let account = within(LIMIT, account(ctx, extension, revisions)).await?;
+    Ok((filter, account))
+}
+
+/// Returns the filter of a spec that can be worked with.
+fn validated<'a>(
+    extension: &'a ClusterExtension,
+    revisions: &[ClusterObjectSet],
+) -> Result<&'a CatalogFilter, ExtensionError> {
+    let spec = extension.spec.as_ref().ok_or(ExtensionError::SpecMissing)?;
+    // What is installed goes on; a further revision is refused where it is made.
+    if revisions.is_empty() {
+        revision_name(&extension.name_any(), next_number(revisions))
+            .map_err(ExtensionError::Name)?;
+    }
+    spec.source
+        .catalog
+        .as_ref()
+        .ok_or(ExtensionError::SpecMissing)
+}
 
 /// Returns all catalogs.
 pub(super) async fn catalogs(client: &Client) -> Result<Vec<ClusterCatalog>, ExtensionError> {
     let list = Api::<DeserializeGuard<ClusterCatalog>>::all(client.clone())
         .list(&ListParams::default())
         .await
-        .map_err(ExtensionError::Catalogs)?;
+        .map_err(|error| ExtensionError::Catalogs(ApiError(error)))?;
     // A catalog that does not follow its schema must not stop the others.
     Ok(list
         .items
@@ -27,7 +58,7 @@ pub(super) async fn catalogs(client: &Client) -> Result<Vec<ClusterCatalog>, Ext
 
 /// Returns the account an extension is installed with: the one it names, unless names are ignored,
 /// else the default. It may be acted as, and exists, when this returns.
-pub(super) async fn account(
+async fn account(
     ctx: &Context,
     extension: &ClusterExtension,
     revisions: &[ClusterObjectSet],
@@ -50,14 +81,14 @@ pub(super) async fn account(
     let found = Api::<ServiceAccount>::namespaced(client.clone(), &account.namespace)
         .get_metadata_opt(&account.name)
         .await
-        .map_err(ExtensionError::Account)?;
+        .map_err(|error| ExtensionError::Account(ApiError(error)))?;
     if found.is_some() {
         return Ok(account);
     }
     let namespace = Api::<Namespace>::all(client.clone())
         .get_metadata_opt(&account.namespace)
         .await
-        .map_err(ExtensionError::Account)?;
+        .map_err(|error| ExtensionError::Account(ApiError(error)))?;
     Err(ExtensionError::AccountMissing {
         namespace_exists: namespace.is_some(),
         account,

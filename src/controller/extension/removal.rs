@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use kube::runtime::controller::Action;
 use kube::runtime::events::EventType;
-use olm_api::conditions::{reasons, types};
+use olm_api::conditions::{events, reasons, types};
 use olm_api::{ClusterExtension, keys};
 use olm_core::error::Chain;
 use olm_core::policy::removal_hold;
+use olm_core::revision::Extension;
 use olm_core::status::{find, removal_held, uninstalling};
 
-use super::certificates::owner;
 use super::error::ExtensionError;
-use super::{Context, set_finalizers, write_status};
+use super::{Context, write_status};
 use crate::account::GuardError;
 use crate::backoff::resync;
-use crate::objectset::{Teardown, remove_orphaned_content, teardown_extension};
+use crate::cluster::ApiError;
+use crate::revision::{Teardown, remove_orphaned_content, teardown_extension};
 
 /// The finalizers that hold an extension until it is removed; the second is upstream's.
 const OURS: [&str; 2] = [
@@ -31,27 +31,24 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 pub(super) async fn remove(
     extension: &ClusterExtension,
     ctx: &Context,
-) -> Result<Action, ExtensionError> {
+) -> Result<Option<Duration>, ExtensionError> {
     if !extension
         .finalizers()
         .iter()
         .any(|found| OURS.contains(&found.as_str()))
     {
         // What is left is somebody else's.
-        return Ok(Action::await_change());
+        return Ok(None);
     }
     if let Some(what) = removal_hold(&extension.name_any(), extension.annotations()) {
         hold(extension, ctx, what).await?;
-        return Ok(Action::requeue(resync()));
+        return Ok(Some(resync()));
     }
-    let failed = |cause| ExtensionError::Finalizer {
-        finalizer: keys::finalizer::CLEANUP_UNPACK_CACHE,
-        cause,
-    };
+    let failed = |cause| ExtensionError::finalizer(ApiError(cause));
     match teardown_extension(&ctx.client, extension).await {
         Ok(Teardown::Waiting(what)) => {
             report(extension, ctx, &what).await?;
-            Ok(Action::requeue(LOOK_AGAIN))
+            Ok(Some(LOOK_AGAIN))
         }
         Ok(Teardown::Done) => {
             remove_certificates(extension, ctx).await?;
@@ -60,18 +57,11 @@ pub(super) async fn remove(
                 .await
                 .map_err(failed)?;
             forget_bundles(extension, ctx);
+            let released = ctx.reconciler.remove_finalizers(extension, &OURS);
+            released.await.map_err(failed)?;
             ctx.forget(extension);
-            let finalizers: Vec<String> = extension
-                .finalizers()
-                .iter()
-                .filter(|found| !OURS.contains(&found.as_str()))
-                .cloned()
-                .collect();
-            set_finalizers(extension, ctx, &finalizers)
-                .await
-                .map_err(failed)?;
             tracing::info!("extension removed");
-            Ok(Action::await_change())
+            Ok(None)
         }
         Err(cause) => Err(failed(cause)),
     }
@@ -88,7 +78,7 @@ async fn report(
         .is_none_or(|ready| ready.reason != reasons::UNINSTALLING);
     if first {
         let note = "removing everything the extension installed".to_owned();
-        ctx.tell(extension, EventType::Normal, reasons::UNINSTALLING, note)
+        ctx.publish(extension, EventType::Normal, reasons::UNINSTALLING, note)
             .await;
         // What is being removed offers nothing to others any more.
         ctx.surroundings.changed();
@@ -110,7 +100,7 @@ async fn hold(
     let mut status = extension.status.clone().unwrap_or_default();
     let generation = extension.metadata.generation;
     if removal_held(&what).put(&mut status.conditions, generation, Timestamp::now()) {
-        ctx.tell(extension, EventType::Warning, "RemovalHeld", what)
+        ctx.publish(extension, EventType::Warning, events::REMOVAL_HELD, what)
             .await;
     }
     write_status(ctx, extension, status).await
@@ -137,7 +127,7 @@ async fn remove_certificates(
         None => None,
     };
     let account = account.as_ref();
-    let removed = ctx.issuer.remove(&owner(extension), account).await;
+    let removed = ctx.issuer.remove(&Extension::of(extension), account).await;
     removed.map_err(|error| ExtensionError::Certificates(Box::new(error)))
 }
 

@@ -1,63 +1,165 @@
-//! What a pass means for the status.
+//! What came of a reconcile, and what it means for the status.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
-use olm_api::conditions::types;
-use olm_api::{BundleMetadata, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet};
-use olm_core::catalog::{self, schema};
-use olm_core::error::{Chain, Classify, Disposition};
-use olm_core::resolve::Resolution;
-use olm_core::revision::{bundle_version, states};
-use olm_core::status::deprecation::Deprecations;
-use olm_core::status::extension::{
-    self, Catalogs, Installed, Outcome, Revision, Revisions, paused,
+use kube::ResourceExt as _;
+use olm_api::conditions::{reasons, types};
+use olm_api::{
+    BundleMetadata, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet,
+    CrdUpgradeSafetyEnforcement, UpdateStatus,
 };
-use olm_core::status::{remove_condition, sanitize};
+use olm_core::error::{Chain, Classify, Disposition};
+use olm_core::extension::{Answer, Notice};
+use olm_core::revision::{BundleRecord, bundle_version, states};
+use olm_core::status::extension::{self, Catalogs, Installed, Revision, Revisions, paused, text};
+use olm_core::status::{Note, remove_condition, sanitize};
 
+use super::enact::Enacted;
 use super::error::ExtensionError;
-use super::pass::{Asked, Offered, Pass};
-use super::target::Target;
-use crate::fetch::Known;
+use super::{Context, write_status};
+use crate::backoff::{jittered, resync};
 
-/// Returns the status after a pass that ended with `error`, or well.
-pub(super) fn status(
+/// How often a roll-out is looked at although its revision wakes it: an event that never came costs
+/// no more than this.
+const LOOK_AT_ROLL_OUT: Duration = Duration::from_mins(1);
+
+/// What came of a reconcile.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// The revisions afterwards, sorted; absent when they could not be read.
+    pub(super) revisions: Option<Vec<ClusterObjectSet>>,
+    /// What the catalogs say; absent when they were not asked.
+    pub(super) answer: Option<Answer>,
+    /// What was made.
+    pub(super) enacted: Enacted,
+    /// Whether nothing is applied, because the annotation says so.
+    pub(super) paused: bool,
+    pub(super) result: Result<(), ExtensionError>,
+}
+
+impl Default for Outcome {
+    fn default() -> Self {
+        Self {
+            revisions: None,
+            answer: None,
+            enacted: Enacted::default(),
+            paused: false,
+            result: Ok(()),
+        }
+    }
+}
+
+impl From<ExtensionError> for Outcome {
+    fn from(error: ExtensionError) -> Self {
+        Self {
+            result: Err(error),
+            ..Self::default()
+        }
+    }
+}
+
+impl Outcome {
+    /// Returns when to reconcile again although nothing changes.
+    pub(super) fn next(&self) -> Duration {
+        let revisions = self.revisions.as_deref().unwrap_or_default();
+        let usual = if states(revisions).rolling.is_empty() {
+            resync()
+        } else {
+            jittered(LOOK_AT_ROLL_OUT)
+        };
+        let earlier = self.enacted.look_again;
+        earlier.map_or(usual, |delay| usual.min(delay))
+    }
+}
+
+/// Writes what came of a reconcile: into the status, Events and metrics.
+pub(super) async fn report(
+    ctx: &Context,
     extension: &ClusterExtension,
-    pass: &Pass,
-    error: Option<&ExtensionError>,
+    outcome: &Outcome,
+) -> Result<(), ExtensionError> {
+    let status = status(extension, outcome, Timestamp::now());
+    if let Some(answer) = &outcome.answer {
+        let notices = notices(extension, answer, &outcome.enacted);
+        ctx.publish_changed(extension, notices).await;
+    }
+    let reachable = |update: &UpdateStatus| update.version.is_some();
+    let offered = status.update.as_ref().is_some_and(reachable);
+    ctx.metrics
+        .update_offered(&extension.name_any(), Some(offered));
+    write_status(ctx, extension, status).await
+}
+
+/// Returns what Events say after a reconcile that asked the catalogs.
+fn notices(extension: &ClusterExtension, answer: &Answer, enacted: &Enacted) -> Vec<Notice> {
+    let unchecked = unchecked(extension);
+    let notes = enacted.notes.iter().chain(&unchecked);
+    let notes = notes.map(|note| Notice {
+        is_warning: true,
+        reason: note.reason,
+        note: note.message.clone(),
+    });
+    answer.notices.iter().cloned().chain(notes).collect()
+}
+
+/// Returns the note about a check that the extension asks for and that is not made.
+fn unchecked(extension: &ClusterExtension) -> Option<Note> {
+    let install = extension.spec.as_ref()?.install.as_ref()?;
+    let enforcement = install.preflight.as_ref()?.crd_upgrade_safety.enforcement;
+    (enforcement == CrdUpgradeSafetyEnforcement::Strict).then(|| Note {
+        reason: reasons::CRD_UPGRADE_SAFETY_UNCHECKED,
+        message: text::CRD_UPGRADE_SAFETY_UNCHECKED.to_owned(),
+    })
+}
+
+/// Returns the status after a reconcile.
+fn status(
+    extension: &ClusterExtension,
+    outcome: &Outcome,
     now: Timestamp,
 ) -> ClusterExtensionStatus {
-    let targets: Vec<Target> = pass.revisions.iter().flatten().map(Target::of).collect();
+    let error = outcome.result.as_ref().err();
+    let records: Vec<_> = outcome
+        .revisions
+        .iter()
+        .flatten()
+        .map(BundleRecord::of)
+        .collect();
     let channels = extension
         .spec
         .as_ref()
         .and_then(|spec| spec.source.catalog.as_ref())
         .map(|catalog| catalog.channels.as_slice())
         .unwrap_or_default();
+    let answer = outcome.answer.as_ref();
+    let answered = answer.map_or(&[][..], |answer| &answer.notes);
+    let notes = answered.iter().chain(&outcome.enacted.notes).cloned();
+    let notes: Vec<_> = notes.chain(unchecked(extension)).collect();
     let mut status = extension::summarize(
         extension.status.as_ref(),
         &extension::Pass {
             generation: extension.metadata.generation,
-            revisions: match (&pass.revisions, error) {
-                (Some(found), _) => Ok(revisions(found, &targets)),
+            revisions: match (&outcome.revisions, error) {
+                (Some(found), _) => Ok(revisions(found, &records)),
                 (None, Some(ExtensionError::Revisions(cause))) => Err(sanitize(&cause.to_string())),
                 (None, _) => Err(String::new()),
             },
-            outcome: outcome(error),
-            catalogs: match &pass.deprecations {
-                Asked::Not => Catalogs::NotAsked,
-                Asked::Unknown => Catalogs::Unknown,
-                Asked::Known(data) => Catalogs::Known(data),
+            outcome: ended(error),
+            catalogs: match answer.map(|answer| &answer.deprecations) {
+                None => Catalogs::NotAsked,
+                Some(None) => Catalogs::Unknown,
+                Some(Some(data)) => Catalogs::Known(data),
             },
             channels,
-            notes: &pass.notes,
+            notes: &notes,
         },
         now,
     );
-    match &pass.update {
-        Offered::NotAsked => {}
-        Offered::Nothing => status.update = None,
-        Offered::Update(update) => status.update = Some(update.clone()),
+    if let Some(answer) = answer {
+        status.update.clone_from(&answer.update);
     }
-    if pass.paused {
+    if outcome.paused {
         paused().put(&mut status.conditions, extension.metadata.generation, now);
     } else {
         remove_condition(&mut status.conditions, types::PAUSED);
@@ -65,36 +167,36 @@ pub(super) fn status(
     status
 }
 
-fn outcome(error: Option<&ExtensionError>) -> Outcome {
+fn ended(error: Option<&ExtensionError>) -> extension::Outcome {
     let Some(error) = error else {
-        return Outcome::Settled;
+        return extension::Outcome::Settled;
     };
     let text = Chain(error).to_string();
     match error.disposition() {
-        Disposition::Terminal(reason) => Outcome::Terminal(reason, text),
+        Disposition::Terminal(reason) => extension::Outcome::Terminal(reason, text),
         Disposition::Retry | Disposition::RetryWithin(_) | Disposition::Wait(_) => {
-            Outcome::Retry(text)
+            extension::Outcome::Retry(text)
         }
     }
 }
 
-fn revisions<'a>(found: &'a [ClusterObjectSet], targets: &'a [Target]) -> Revisions<'a> {
+fn revisions<'a>(found: &'a [ClusterObjectSet], records: &'a [BundleRecord]) -> Revisions<'a> {
     let states = states(found);
-    let target = |wanted: &ClusterObjectSet| {
-        let mut both = found.iter().zip(targets);
+    let record = |wanted: &ClusterObjectSet| {
+        let mut both = found.iter().zip(records);
         both.find(|(revision, _)| revision.spec.revision == wanted.spec.revision)
-            .map(|(_, target)| target)
+            .map(|(_, record)| record)
     };
     let installed = states.installed.and_then(|revision| {
-        let target = target(revision)?;
+        let record = record(revision)?;
         Some(Installed {
             revision: of(revision),
             bundle: BundleMetadata {
-                name: target.name.clone(),
-                version: target.version.clone(),
-                release: target.release.clone(),
+                name: record.name.clone(),
+                version: record.version.clone(),
+                release: record.release.clone(),
             },
-            image: &target.image,
+            image: &record.image,
         })
     });
     Revisions {
@@ -113,43 +215,4 @@ fn of(revision: &ClusterObjectSet) -> Revision<'_> {
             .map(|status| status.conditions.as_slice())
             .unwrap_or_default(),
     }
-}
-
-/// Returns what the catalog that counts says about deprecation, if it is clear which one counts:
-/// the one that supplied the bundle, else the only one with the package, else the one of the
-/// highest priority.
-///
-/// Source: api.md 4.5.
-pub(super) fn deprecations(resolution: &Resolution<'_>, known: &[Known]) -> Option<Deprecations> {
-    if let Ok(selected) = &resolution.result {
-        return Some(converted(selected.deprecations));
-    }
-    let mut holders: Vec<_> = resolution
-        .catalogs
-        .iter()
-        .filter(|report| report.bundles > 0)
-        .collect();
-    holders.sort_by_key(|report| std::cmp::Reverse(report.priority));
-    let top = match holders.as_slice() {
-        [] => return None,
-        [first, second, ..] if first.priority == second.priority => return None,
-        [first, ..] => first,
-    };
-    let holder = known.iter().find(|catalog| catalog.name() == top.name)?;
-    let package = holder.package()?;
-    Some(converted(package.deprecations.as_ref()))
-}
-
-fn converted(found: Option<&catalog::Deprecations>) -> Deprecations {
-    let mut converted = Deprecations::default();
-    for entry in found.iter().flat_map(|found| &found.entries) {
-        let message = entry.message.clone();
-        match entry.schema.as_str() {
-            schema::PACKAGE => converted.package = Some(message),
-            schema::CHANNEL => converted.channels.push((entry.name.clone(), message)),
-            schema::BUNDLE => converted.bundles.push((entry.name.clone(), message)),
-            _ => {}
-        }
-    }
-    converted
 }

@@ -23,7 +23,7 @@ use olm_core::status::find;
 use serde::de::DeserializeOwned;
 
 use super::{Context, error_policy, reconcile};
-use crate::client;
+use crate::cluster;
 
 type Guarded = DeserializeGuard<ClusterExtension>;
 type Reference = ObjectRef<Guarded>;
@@ -117,7 +117,7 @@ fn all<K>(ctx: &Context) -> impl Stream<Item = watcher::Result<watcher::Event<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    client::changes(Api::all(ctx.client.clone()), watcher::Config::default())
+    cluster::changes(Api::all(ctx.client.clone()), watcher::Config::default())
 }
 
 /// Watches the CAs of webhooks; Secrets with the content of revisions do not carry this label.
@@ -125,7 +125,7 @@ fn authorities(
     ctx: &Context,
 ) -> impl Stream<Item = watcher::Result<watcher::Event<PartialObjectMeta<Secret>>>> + use<> {
     let (key, value) = (keys::label::OWNER_KIND, keys::label::OWNER_KIND_EXTENSION);
-    client::changes(
+    cluster::changes(
         Api::namespaced(ctx.client.clone(), &ctx.settings.system_namespace),
         watcher::Config::default().labels(&format!("{key}={value}")),
     )

@@ -26,7 +26,7 @@ use olm_core::revision::{sort, states};
 use olm_core::status::Statement;
 use serde_json::Value;
 
-use crate::client;
+use crate::cluster;
 
 pub use operator::Manage;
 
@@ -164,9 +164,9 @@ impl Gate {
             keys::label::OWNER_KIND_EXTENSION
         ));
         let revisions: Api<PartialObjectMeta<ClusterObjectSet>> = Api::all(self.client.clone());
-        let revisions = client::changes(revisions, owned).map(drop);
+        let revisions = cluster::changes(revisions, owned).map(drop);
         let versions = openshift(self.client.clone(), "ClusterVersion");
-        let versions = client::changes(versions, watcher::Config::default()).map(drop);
+        let versions = cluster::changes(versions, watcher::Config::default()).map(drop);
         stream::select(revisions, versions).boxed()
     }
 

@@ -27,7 +27,7 @@ use olm_core::error::Chain;
 use tokio::sync::watch;
 
 use crate::telemetry::Metrics;
-use crate::{backoff, client};
+use crate::{backoff, cluster};
 use election::{Election, Step};
 use record::{Lease, Spec};
 
@@ -122,7 +122,7 @@ impl Elector {
     fn events(&self) -> BoxStream<'static, Event<Lease>> {
         let only = format!("metadata.name={}", self.candidacy.name);
         let config = watcher::Config::default().fields(&only);
-        client::changes(self.api.clone(), config)
+        cluster::changes(self.api.clone(), config)
             .filter_map(|event| std::future::ready(event.ok()))
             .boxed()
     }

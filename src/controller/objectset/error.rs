@@ -5,18 +5,10 @@ use olm_core::error::{Classify, Disposition};
 use olm_core::revision::IdentityError;
 
 use crate::account::{AccountError, GuardError};
-use crate::apply::{Answer, ApplyError};
-
-/// Why content in a Secret cannot be had.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RefError {
-    /// It is not there, or is not what a revision stores: asking again changes nothing.
-    #[error("{0}")]
-    Lost(String),
-    /// The Secret could not be read; it may well be there.
-    #[error("{0}")]
-    Unread(String),
-}
+use crate::apply::ApplyError;
+use crate::cluster::RequestError;
+use crate::reconcile::TooLong;
+use crate::revision::RefError;
 
 /// Why a pass over a ClusterObjectSet ended early.
 #[derive(Debug, thiserror::Error)]
@@ -34,13 +26,8 @@ pub enum ObjectSetError {
     #[error(transparent)]
     Apply(#[from] ApplyError),
     /// Content in a referenced Secret cannot be had.
-    #[error("resolving ref in phase {phase:?}: {cause}")]
-    Ref {
-        /// Name of the phase.
-        phase: String,
-        /// What is wrong.
-        cause: RefError,
-    },
+    #[error(transparent)]
+    Ref(#[from] RefError),
     /// It is archived, and what it installed is not known: its content is gone, and its account may
     /// not list these kinds.
     #[error(
@@ -52,21 +39,12 @@ pub enum ObjectSetError {
     /// Referenced Secrets can be changed, or were.
     #[error("{0}")]
     Blocked(String),
-    /// OLM's own objects cannot be read or written; what was tried.
-    #[error("{0}")]
-    Own(&'static str, #[source] Answer),
-}
-
-impl ObjectSetError {
-    /// Makes the error of a request for OLM's own objects.
-    pub(super) fn own(what: &'static str, err: kube::Error) -> Self {
-        Self::Own(what, Answer(err))
-    }
-
-    /// Says whether somebody else wrote first, which the next attempt sees.
-    pub(super) fn is_conflict(&self) -> bool {
-        matches!(self, Self::Own(_, answer) if answer.code() == 409)
-    }
+    /// OLM's own objects cannot be read or written.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// It did not end.
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
 }
 
 impl Classify for ObjectSetError {
@@ -77,8 +55,16 @@ impl Classify for ObjectSetError {
             Self::Guard(err) => err.disposition(),
             Self::Account(err) => err.disposition(),
             Self::Apply(err) => err.disposition(),
-            Self::Ref { .. } | Self::Unlisted(_) | Self::Own(..) => Disposition::Retry,
+            Self::Request(err) => err.disposition(),
+            Self::Ref(_) | Self::Unlisted(_) | Self::TooLong(_) => Disposition::Retry,
             Self::Blocked(_) => Disposition::Terminal(reasons::BLOCKED),
+        }
+    }
+
+    fn is_conflict(&self) -> bool {
+        match self {
+            Self::Request(err) => err.is_conflict(),
+            _ => false,
         }
     }
 }

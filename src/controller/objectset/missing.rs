@@ -17,13 +17,14 @@ use kube::runtime::events::EventType;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
 use olm_api::ClusterObjectSet;
-use olm_api::conditions::types;
+use olm_api::conditions::{events, types};
 use olm_core::object::Identity;
 use olm_core::revision::object_text;
 use olm_core::status::find;
 
-use super::{Context, ExtensionState};
-use crate::client;
+use super::Context;
+use super::observe::ExtensionState;
+use crate::cluster;
 
 /// When a revision looks again after a CRD changed. The API server serves a kind some moments after
 /// it calls the CRD established, and no further event tells.
@@ -96,7 +97,7 @@ impl Context {
         if left_out.is_empty() {
             if before.is_some() {
                 let note = "all objects that were left out are applied".to_owned();
-                let event = (EventType::Normal, "DeferredObjectsApplied", note);
+                let event = (EventType::Normal, events::DEFERRED_OBJECTS_APPLIED, note);
                 self.event(set, extension, event).await;
             }
             return;
@@ -129,7 +130,7 @@ pub(super) fn names(objects: &[Identity]) -> Vec<String> {
 /// Wakes the revisions that miss a kind whenever a CRD of its group changes. Never returns.
 pub(super) async fn follow_crds(ctx: &Context) {
     let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(ctx.client.clone());
-    let crds = client::changes(api, watcher::Config::default()).touched_objects();
+    let crds = cluster::changes(api, watcher::Config::default()).touched_objects();
     let mut crds = pin!(crds.fuse());
     let mut looks = FuturesUnordered::new();
     loop {

@@ -1,28 +1,175 @@
-//! The reconciler of ClusterObjectSets: observe, apply phase by phase, probe, archive, tear down;
-//! and what the reconciler of ClusterExtensions needs to write a revision and to take one down.
+//! The reconciler of ClusterObjectSets: observe, plan, enact, report.
 //!
-//! OLM's own kinds, their status and the content Secrets are written with the controller's client;
-//! every object of a bundle is written by `apply`, as the account that the revision records.
+//! In: the revision, its extension, its content, the live objects. Out: its objects on the cluster,
+//! phase by phase, and its status. OLM's own kinds are written with the controller's client; every
+//! object of a bundle is written by `apply`, as the account that the revision records.
 
-mod content;
 mod context;
+mod enact;
 mod error;
-mod list;
 mod missing;
-mod own;
-mod reconcile;
+mod observe;
+mod plan;
+mod report;
 mod rights;
-mod secrets;
 mod teardown;
-mod write;
 
-pub use content::defined_kinds;
-pub use context::{Context, ExtensionState, Settings};
-pub use error::{ObjectSetError, RefError};
-pub use list::list_revisions;
-pub use reconcile::{error_policy, reconcile, run};
-pub use secrets::{collect_orphaned_secrets, remove_orphaned_content};
-pub use teardown::{Teardown, teardown_extension};
-pub use write::{
-    WriteError, Written, complete_content, newest, plan_revision, without_content, write_revision,
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::channel::mpsc;
+use futures::{Stream, StreamExt as _, stream};
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::controller::{self, Action};
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::{
+    Controller, Predicate as _, PredicateConfig, WatchStreamExt as _, predicates, watcher,
 };
+use kube::{Api, ResourceExt as _};
+use olm_api::keys::label;
+use olm_api::{ClusterExtension, ClusterObjectSet};
+
+pub use context::{Context, Settings};
+pub use error::ObjectSetError;
+
+use crate::cluster;
+use crate::reconcile::within;
+use context::until_deadline;
+use enact::{Ended, enact};
+use missing::follow_crds;
+use plan::plan;
+
+/// Longest the report of a reconcile may take.
+const REPORT_LIMIT: Duration = Duration::from_mins(1);
+
+/// The kind as it is watched: one object that cannot be read does not stop the others.
+type Guarded = DeserializeGuard<ClusterObjectSet>;
+
+/// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
+///
+/// `woken` comes from [`Context::new`].
+pub async fn run(
+    ctx: Arc<Context>,
+    woken: mpsc::Receiver<String>,
+    shutdown: impl Future<Output = ()> + Send + Sync + 'static,
+) {
+    let api = Api::<Guarded>::all(ctx.client.clone());
+    let (reader, writer) = reflector::store();
+    // Our own status writes need no second look; everything a person or another part of the
+    // controller changes does.
+    let relevant = predicates::generation
+        .combine(predicates::finalizers)
+        .combine(predicates::annotations)
+        .combine(predicates::labels);
+    let sets = cluster::changes(api, watcher::Config::default())
+        .reflect(writer)
+        .applied_objects()
+        .predicate_filter(relevant, PredicateConfig::default());
+    let woken = woken.map(|name| ObjectRef::<Guarded>::new(&name));
+    let granted = rights::granted(&ctx.client, reader.clone());
+    let config = controller::Config::default().concurrency(ctx.settings.concurrency);
+    // A Secret that comes back, or is made immutable, unblocks the revision it belongs to.
+    let secrets = Api::<PartialObjectMeta<Secret>>::namespaced(
+        ctx.client.clone(),
+        &ctx.settings.system_namespace,
+    );
+    let of_revisions = watcher::Config::default().labels(label::REVISION_NAME);
+    let secrets = cluster::changes(secrets, of_revisions).touched_objects();
+    // Its account, its annotations and its deletion count for every revision of an extension.
+    let all = Api::<PartialObjectMeta<ClusterExtension>>::all(ctx.client.clone());
+    let relevant = predicates::generation
+        .combine(predicates::finalizers)
+        .combine(predicates::annotations);
+    let extensions = cluster::changes(all, watcher::Config::default())
+        .touched_objects()
+        .predicate_filter(relevant, PredicateConfig::default());
+    let revisions = reader.clone();
+    let results = Controller::for_stream(sets, reader)
+        .with_config(config)
+        .watches_stream(extensions, move |extension| {
+            labelled(&revisions, &extension.name_any())
+        })
+        .watches_stream(secrets, |secret| {
+            let revision = secret.labels().get(label::REVISION_NAME);
+            revision.map(|name| ObjectRef::<Guarded>::new(name))
+        })
+        .reconcile_on(stream::select(woken, granted))
+        .graceful_shutdown_on(shutdown)
+        .run(reconcile, error_policy, Arc::clone(&ctx));
+    tokio::select! {
+        () = drain(results) => {}
+        () = follow_crds(&ctx) => {}
+    }
+}
+
+/// Returns the revisions with the label of an extension.
+fn labelled(revisions: &reflector::Store<Guarded>, extension: &str) -> Vec<ObjectRef<Guarded>> {
+    let of_it = |guarded: &&Arc<Guarded>| {
+        let owner = guarded.labels().get(label::OWNER_NAME);
+        owner.is_some_and(|owner| owner == extension)
+    };
+    let revisions = revisions.state();
+    let found = revisions.iter().filter(of_it);
+    found
+        .map(|guarded| ObjectRef::from_obj(&**guarded))
+        .collect()
+}
+
+async fn drain<T, E: std::fmt::Display>(results: impl Stream<Item = Result<T, E>>) {
+    results
+        .for_each(|result| async move {
+            if let Err(err) = result {
+                tracing::debug!(error = %err, "reconcile not settled");
+            }
+        })
+        .await;
+}
+
+/// Brings the cluster closer to what one ClusterObjectSet says, and reports.
+async fn reconcile(guarded: Arc<Guarded>, ctx: Arc<Context>) -> Result<Action, ObjectSetError> {
+    let work = |set| Box::pin(converge(&ctx, set));
+    ctx.reconciler.attempt(&guarded, work).await
+}
+
+async fn converge(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+) -> Result<Option<Duration>, ObjectSetError> {
+    let ended = match ctx.extension(set).await {
+        Ok(extension) => {
+            let plan = plan(set, &extension);
+            tracing::debug!(?plan, "planned");
+            enact(ctx, set, &extension, plan).await
+        }
+        Err(error) => Ended::early(set, Err(error)),
+    };
+    within(REPORT_LIMIT, conclude(ctx, ended)).await
+}
+
+/// Reports how a reconcile ended, and does what has to come after the report.
+async fn conclude(ctx: &Context, ended: Ended) -> Result<Option<Duration>, ObjectSetError> {
+    // Status is written on every path, so a failure is never visible only in the log.
+    let set = report::report(ctx, &ended).await?;
+    let settled = ended.result?;
+    for replaced in &settled.replaced {
+        enact::archive(ctx, replaced).await?;
+    }
+    if settled.finished {
+        enact::remove_finalizer(ctx, &set).await?;
+        ctx.forget(&set);
+    }
+    ctx.reconciler.succeeded(&set.name_any());
+    Ok(Some(settled.next))
+}
+
+/// Says when a failed reconcile is tried again.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the controller passes them so"
+)]
+fn error_policy(guarded: Arc<Guarded>, err: &ObjectSetError, ctx: Arc<Context>) -> Action {
+    let delay = ctx.reconciler.retry(&guarded.name_any(), err);
+    let deadline = guarded.0.as_ref().ok().and_then(until_deadline);
+    Action::requeue(deadline.map_or(delay, |left| delay.min(left)))
+}

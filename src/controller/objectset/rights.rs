@@ -13,7 +13,7 @@ use olm_api::ClusterObjectSet;
 use olm_api::conditions::{reasons, types};
 use olm_core::status::find;
 
-use crate::client;
+use crate::cluster;
 
 type Guarded = DeserializeGuard<ClusterObjectSet>;
 
@@ -37,7 +37,7 @@ where
     PartialObjectMeta<K>: Send,
 {
     let all = Api::<PartialObjectMeta<K>>::all(client.clone());
-    client::changes(all, watcher::Config::default())
+    cluster::changes(all, watcher::Config::default())
         .touched_objects()
         .filter_map(|change| async { change.ok().map(drop) })
         .boxed()

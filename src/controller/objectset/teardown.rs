@@ -1,29 +1,28 @@
-//! Taking revisions down: archiving, and the ordered removal of an extension.
+//! Taking a revision down: archived, uninstalled, or released.
 
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
-use kube::{Client, ResourceExt as _};
-use olm_api::conditions::types;
-use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState};
+use olm_api::conditions::events;
+use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Account, Outcome, archive_groups, has_succeeded, object_text, removal_groups, states,
+    Account, Outcome, archive_groups, has_finalizer, has_orphan_finalizer, has_succeeded,
+    object_text, owner_name, removal_groups, states,
 };
-use olm_core::status::find;
 use tokio::time::Instant;
 
+use super::observe::ExtensionState;
+use super::report::Settled;
+use super::{Context, ObjectSetError};
 use crate::account::{AccountError, GuardError};
 use crate::apply::{Crds, Removed, Remover};
-
-use super::content::{read_secrets, resolve, salvage};
-use super::list::{list_abandoned, list_revisions, list_siblings};
-use super::own::{delete_revision, has_finalizer, has_orphan_finalizer, note_failure, owner_name};
-use super::reconcile::{Pass, Settled};
-use super::{Context, ExtensionState, ObjectSetError, RefError};
+use crate::cluster::{RequestError, message};
+use crate::revision::{RefCause, RefError, list_siblings, read_secrets, resolve, salvage};
 
 /// How often remaining objects are looked at when no watch reports their end.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -42,66 +41,19 @@ const HOLD: Duration = Duration::from_mins(5);
 /// Objects that a message names.
 const MAX_NAMED: usize = 10;
 
-/// How far the removal of an extension is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Teardown {
-    /// No revision is left: the extension's finalizers may go.
-    Done,
-    /// Revisions are being taken down; what is waited for.
-    Waiting(String),
-}
-
-/// Starts or continues the removal of everything an extension that is being deleted has installed.
-///
-/// Deletes its revisions; their own reconciler takes them down in order. Where what they installed
-/// is to stay, they are deleted so that Kubernetes itself keeps it, whatever becomes of us. To be
-/// called on every pass over the extension until it returns [`Teardown::Done`].
-pub async fn teardown_extension(
-    client: &Client,
-    extension: &ClusterExtension,
-) -> Result<Teardown, kube::Error> {
-    let mut revisions = list_revisions(client, extension).await?;
-    let mut abandoned = list_abandoned(client, extension).await?;
-    // The garbage collector takes the reference off a revision whose extension is orphaned.
-    let orphans = has_orphan_finalizer(&extension.metadata) || !abandoned.is_empty();
-    // A revision without reference must not live on.
-    revisions.append(&mut abandoned);
-    if revisions.is_empty() {
-        return Ok(Teardown::Done);
-    }
-    for set in &revisions {
-        if set.metadata.deletion_timestamp.is_none() {
-            delete_revision(client, set, orphans).await?;
-        }
-    }
-    let waiting: Vec<String> = revisions
-        .iter()
-        .filter(|set| set.metadata.deletion_timestamp.is_some())
-        .filter_map(|set| {
-            let status = set.status.as_ref()?;
-            let progressing = find(&status.conditions, types::PROGRESSING)?;
-            Some(format!("{}: {}", set.name_any(), progressing.message))
-        })
-        .collect();
-    if waiting.is_empty() {
-        return Ok(Teardown::Waiting("removing revisions".to_owned()));
-    }
-    Ok(Teardown::Waiting(waiting.join("\n")))
-}
-
 /// Removes what an archived revision still controls.
 pub(super) async fn archive(
     ctx: &Context,
-    pass: &Pass,
+    set: &ClusterObjectSet,
     account: &Account,
     extension: &ExtensionState,
 ) -> Result<Settled, ObjectSetError> {
     // The finalizer is put on before anything is applied.
-    if !has_finalizer(&pass.set) {
+    if !has_finalizer(set) {
         return Ok(Settled::at_rest(Some(Outcome::Archived)).finished());
     }
     ctx.accounts.require(account).await?;
-    let remains = take_down(ctx, &pass.set, account, Purpose::Archive(extension)).await?;
+    let remains = take_down(ctx, set, account, Purpose::Archive(extension)).await?;
     if remains.is_some() {
         return Ok(Settled::again(Some(Outcome::Archiving), LOOK_AGAIN));
     }
@@ -112,38 +64,29 @@ pub(super) async fn archive(
 /// Takes a revision down that is being deleted.
 pub(super) async fn delete(
     ctx: &Context,
-    pass: &mut Pass,
-    extension: ExtensionState,
+    set: &ClusterObjectSet,
+    extension: &ExtensionState,
 ) -> Result<Settled, ObjectSetError> {
-    // Nothing is removed by a copy that may be old: the extension was read before, so a reference
-    // that is still there now was not taken off to keep what the revision installed.
-    let Some(live) = ctx.read_again(&pass.set).await? else {
-        return Ok(Settled::at_rest(None));
-    };
-    pass.set = live;
-    let extension = extension.seen_from(&pass.set);
-    if !has_finalizer(&pass.set) {
+    if !has_finalizer(set) {
         return Ok(Settled::at_rest(None));
     }
     if let Some(text) = extension.removal_hold() {
         return Ok(Settled::again(Some(Outcome::Removing(text)), HOLD));
     }
-    if has_orphan_finalizer(&pass.set.metadata) || extension.is_orphaning() {
-        return Ok(release(ctx, &pass.set, &extension).await);
+    if has_orphan_finalizer(&set.metadata) || extension.is_orphaning() {
+        return Ok(release(ctx, set, extension).await);
     }
     if matches!(extension, ExtensionState::Alive(_)) {
-        return hand_over(ctx, pass, &extension).await;
+        return hand_over(ctx, set, extension).await;
     }
-    if let Some(before) = predecessor(ctx, &pass.set).await? {
+    if let Some(before) = predecessor(ctx, set).await? {
         let text = format!("waiting for revision {before}");
         return Ok(Settled::again(Some(Outcome::Removing(text)), TURN));
     }
-    match attempt(ctx, &pass.set, &extension).await {
-        Err(err) if is_identity_failure(&err) => {
-            Ok(fall_back(ctx, &pass.set, &extension, &err).await)
-        }
+    match attempt(ctx, set, extension).await {
+        Err(err) if is_identity_failure(&err) => Ok(fall_back(ctx, set, extension, &err).await),
         answer => {
-            ctx.forgive(&pass.set);
+            ctx.forgive(set);
             Ok(match answer? {
                 None => Settled::at_rest(None).finished(),
                 Some(text) => Settled::again(Some(Outcome::Removing(text)), LOOK_AGAIN),
@@ -160,16 +103,16 @@ pub(super) async fn delete(
 /// included.
 async fn hand_over(
     ctx: &Context,
-    pass: &Pass,
+    set: &ClusterObjectSet,
     extension: &ExtensionState,
 ) -> Result<Settled, ObjectSetError> {
-    let active = pass.set.spec.lifecycle_state == LifecycleState::Active;
-    if active && !has_succeeded(&pass.set) {
+    let active = set.spec.lifecycle_state == LifecycleState::Active;
+    if active && !has_succeeded(set) {
         return Ok(Settled::at_rest(None).finished());
     }
-    let siblings = ctx.siblings(&pass.set).await?;
+    let (siblings, _) = ctx.siblings(set).await?;
     let followed = siblings.iter().any(|one| {
-        one.spec.revision > pass.set.spec.revision
+        one.spec.revision > set.spec.revision
             && one.metadata.deletion_timestamp.is_none()
             && has_succeeded(one)
     });
@@ -180,8 +123,8 @@ async fn hand_over(
             LOOK_AGAIN,
         ));
     }
-    let account = ctx.identity(&pass.set, extension).await?;
-    let settled = archive(ctx, pass, &account, extension).await?;
+    let account = ctx.identity(set, extension).await?;
+    let settled = archive(ctx, set, &account, extension).await?;
     Ok(settled.reporting(Outcome::Archiving))
 }
 
@@ -202,10 +145,10 @@ async fn release(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionSta
                 "objects not released yet, nothing is removed"
             );
             let way_out = match &err {
-                ObjectSetError::Ref {
-                    phase: _,
-                    cause: RefError::Lost(_),
-                } => "when no object names this revision as owner any more, remove its finalizers",
+                ObjectSetError::Ref(RefError {
+                    cause: RefCause::Lost(_),
+                    ..
+                }) => "when no object names this revision as owner any more, remove its finalizers",
                 _ => "nothing is removed meanwhile",
             };
             let text = format!(
@@ -342,8 +285,12 @@ async fn tell_kept(
              cannot be counted, and nobody maintains it any more; kubectl delete crd {crd} removes \
              it with its objects"
         );
-        ctx.event(set, extension, (EventType::Warning, "CRDRetained", note))
-            .await;
+        ctx.event(
+            set,
+            extension,
+            (EventType::Warning, events::CRD_RETAINED, note),
+        )
+        .await;
     }
 }
 
@@ -364,7 +311,7 @@ async fn remove_group(
         }
         for crd in removed.remaining.iter().filter(|object| is_crd(object)) {
             if let Err(err) = by.wake_stuck_crd(crd, now).await {
-                note_failure("waking a CRD", &err);
+                tracing::debug!(error = message(&err), crd = crd.name(), "CRD not woken");
             }
         }
         tokio::time::sleep(QUICK_LOOK).await;
@@ -422,7 +369,7 @@ async fn predecessor(
 ) -> Result<Option<String>, ObjectSetError> {
     let all = list_siblings(&ctx.client, set)
         .await
-        .map_err(|err| ObjectSetError::own("listing revisions", err))?;
+        .map_err(RequestError::doing("listing revisions"))?;
     let installed = states(&all)
         .installed
         .and_then(|found| found.metadata.uid.clone());
@@ -448,10 +395,11 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
         },
         ObjectSetError::Apply(err) => err.is_forbidden(),
         ObjectSetError::Guard(_)
-        | ObjectSetError::Ref { .. }
+        | ObjectSetError::Ref(_)
         | ObjectSetError::Unlisted(_)
         | ObjectSetError::Blocked(_)
-        | ObjectSetError::Own(..) => false,
+        | ObjectSetError::Request(_)
+        | ObjectSetError::TooLong(_) => false,
     }
 }
 
@@ -484,7 +432,7 @@ async fn fall_back(
     ctx.event(
         set,
         extension,
-        (EventType::Warning, "UninstallFallback", note),
+        (EventType::Warning, events::UNINSTALL_FALLBACK, note),
     )
     .await;
     Settled::at_rest(Some(Outcome::Failed(text))).finished()

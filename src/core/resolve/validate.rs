@@ -5,6 +5,7 @@ use std::fmt;
 use super::constraint::{Breakage, Items, Judgement};
 use crate::catalog::{Bundle, ConstraintError};
 use crate::error::quote;
+use olm_api::conditions::events;
 
 /// What declared dependencies mean (gate `ConstraintChecking`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl ValidationError {
             Self::ConstraintInvalid { .. } => "ConstraintInvalid",
             Self::ConstraintUnmet(_) => "ConstraintUnmet",
             Self::ConstraintUnknown(_) => "ConstraintUnknown",
-            Self::BreaksInstalled(_) => "BreaksInstalled",
+            Self::BreaksInstalled(_) => events::BREAKS_INSTALLED,
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct Mark {
     pub revision: i64,
     /// Its `owner-name` label; sets made by hand have none, and then none is written.
     pub owner_name: Option<String>,
+    /// UIDs of earlier revisions of the same extension that are archived.
+    pub archived: Vec<String>,
 }
 
 /// Returns the metadata fields of `object` that content must not carry.
@@ -49,7 +51,9 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
 /// state in `live`.
 ///
 /// Other owner references of `live` stay, none of them as controller: all revisions of an
-/// extension share one field manager, so a reference that is left out would be removed.
+/// extension share one field manager, so a reference that is left out would be removed. Those of
+/// archived revisions go: they may have come back with a write that was decided before the
+/// revision let go of the object, and nobody else would take them off.
 /// A `ClusterRole` that aggregates others is applied without `rules`, which belong to the
 /// aggregation controller. `blockOwnerDeletion` is false, so that the applying account needs no
 /// right on our finalizers.
@@ -71,7 +75,7 @@ pub fn desired_object(content: &Object, mark: &Mark, live: Option<&Object>) -> O
         annotation::REVISION.to_owned(),
         mark.revision.to_string().into(),
     );
-    let mut references = other_references(live, &mark.uid);
+    let mut references = other_references(live, mark);
     references.push(json!({
         "apiVersion": API_VERSION,
         "kind": "ClusterObjectSet",
@@ -184,8 +188,17 @@ pub fn retained(live: &Object, uid: &str, owner: Option<&str>) -> Map<String, Va
     metadata
 }
 
-fn other_references(live: Option<&Object>, uid: &str) -> Vec<Value> {
-    let mut others = live.map(|live| released(live, uid)).unwrap_or_default();
+fn other_references(live: Option<&Object>, mark: &Mark) -> Vec<Value> {
+    let mut others = live
+        .map(|live| released(live, &mark.uid))
+        .unwrap_or_default();
+    others.retain(|reference| {
+        let uid = reference.get("uid").and_then(Value::as_str);
+        !mark
+            .archived
+            .iter()
+            .any(|archived| Some(archived.as_str()) == uid)
+    });
     for other in &mut others {
         if let Value::Object(other) = other
             && other.contains_key("controller")

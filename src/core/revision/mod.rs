@@ -12,11 +12,13 @@ mod managed;
 pub mod number;
 mod observed;
 mod optional;
+mod owner;
 mod pack;
 mod phase;
 mod plan;
 mod probe;
 mod provider;
+mod record;
 mod report;
 mod selector;
 #[cfg(test)]
@@ -32,6 +34,7 @@ pub use managed::{
 };
 pub use observed::changed;
 pub use optional::{OPTIONAL_GROUPS, is_optional_group};
+pub use owner::{extension_reference, has_finalizer, has_orphan_finalizer, owner_name};
 pub use pack::{
     ContentRef, ContentSecret, MAX_OBJECT_BYTES, MAX_SECRET_BYTES, Packed, digest, digest_packed,
     pack, unpack,
@@ -41,14 +44,14 @@ pub use phase::{
     reject_duplicates, removal_groups, removal_kinds,
 };
 pub use plan::{
-    Change, Desired, Extension, RETENTION, States, build, compare, extension_reference,
-    has_succeeded, installed_bundle, namespace_of, needs_patch, next_number, outdated, rebuild,
-    referenced_secrets, revision_name, sort, states,
+    Change, Desired, Extension, RETENTION, States, build, compare, has_succeeded, namespace_of,
+    needs_patch, next_number, outdated, rebuild, referenced_secrets, revision_name, sort, states,
 };
 pub use probe::{Readiness, built_in, evaluate};
 pub use provider::{
     csv_provider, installed_by_owner, provider, recorded_constraints, served_kinds,
 };
+pub use record::BundleRecord;
 pub use report::{Deadline, Outcome, bundle_version, deadline, statements};
 
 /// Lower-case hexadecimal digits of `bytes`.

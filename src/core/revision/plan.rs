@@ -6,14 +6,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use olm_api::conditions::{status, types};
 use olm_api::keys::{annotation, label, policy};
 use olm_api::{
-    API_VERSION, ClusterObjectSet, ClusterObjectSetSpec, CollisionProtection, LifecycleState,
-    ObjectSourceRef, PhaseObject, ProgressionProbe,
+    API_VERSION, ClusterExtension, ClusterObjectSet, ClusterObjectSetSpec, CollisionProtection,
+    LifecycleState, ObjectSourceRef, PhaseObject, ProgressionProbe,
 };
 
 use super::RevisionError;
 use super::pack::{Packed, digest_packed};
 use super::phase::Phase;
-use crate::resolve::Installed;
 
 /// Archived revisions that are kept beside those still in use.
 pub const RETENTION: usize = 5;
@@ -27,6 +26,16 @@ pub struct Extension {
     pub name: String,
     /// UID.
     pub uid: String,
+}
+
+impl Extension {
+    /// Returns the extension as revisions know it.
+    pub fn of(extension: &ClusterExtension) -> Self {
+        Self {
+            name: extension.metadata.name.clone().unwrap_or_default(),
+            uid: extension.metadata.uid.clone().unwrap_or_default(),
+        }
+    }
 }
 
 /// A revision as it should be, before it has a number.
@@ -68,16 +77,6 @@ pub struct States<'a> {
     pub rolling: Vec<&'a ClusterObjectSet>,
 }
 
-/// Returns the controller reference of a revision to its extension.
-pub fn extension_reference(metadata: &ObjectMeta) -> Option<&OwnerReference> {
-    let mut references = metadata.owner_references.iter().flatten();
-    references.find(|reference| {
-        reference.kind == label::OWNER_KIND_EXTENSION
-            && reference.controller == Some(true)
-            && reference.api_version.split('/').next() == API_VERSION.split('/').next()
-    })
-}
-
 /// Sorts revisions by number, ties by name.
 pub fn sort(revisions: &mut [ClusterObjectSet]) {
     revisions.sort_by(|a, b| {
@@ -104,17 +103,6 @@ pub fn states(revisions: &[ClusterObjectSet]) -> States<'_> {
         }
     }
     states
-}
-
-/// Returns the bundle of a revision, as its annotations record it for the next resolution.
-pub fn installed_bundle(revision: &ClusterObjectSet) -> Installed {
-    let annotations = revision.metadata.annotations.as_ref();
-    let text = |key: &str| annotations.and_then(|all| all.get(key)).cloned();
-    Installed {
-        name: text(annotation::BUNDLE_NAME).unwrap_or_default(),
-        version: text(annotation::BUNDLE_VERSION).unwrap_or_default(),
-        release: text(annotation::BUNDLE_RELEASE),
-    }
 }
 
 /// Says whether a revision was ever rolled out completely.

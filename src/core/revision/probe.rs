@@ -161,6 +161,9 @@ fn condition_equal(
     let Some(conditions) = conditions.as_array() else {
         return unknown("malformed .status.conditions");
     };
+    if !conditions.iter().all(Value::is_object) {
+        return unknown("malformed .status.conditions");
+    }
     let text = |condition: &Value, key: &str| {
         let value = condition.get(key).and_then(Value::as_str);
         value.unwrap_or_default().to_owned()

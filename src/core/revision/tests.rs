@@ -390,7 +390,29 @@ fn mark() -> Mark {
         uid: "me".into(),
         revision: 2,
         owner_name: Some("e".into()),
+        archived: vec!["gone".into()],
     }
+}
+
+// ours: found by killing and deleting at random
+#[test]
+fn what_an_archived_revision_left_on_an_object_goes() {
+    let content =
+        object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}));
+    let owner = |uid: &str| json!({"uid": uid, "controller": false});
+    let references = |uids: &[&str]| {
+        let owners: Vec<_> = uids.iter().copied().map(owner).collect();
+        let live = object(json!({"metadata": {"name": "x", "ownerReferences": owners}}));
+        let desired = desired_object(&content, &mark(), Some(&live)).into_value();
+        let found = desired["metadata"]["ownerReferences"]
+            .as_array()
+            .unwrap()
+            .clone();
+        let uid = |owner: &Value| owner["uid"].as_str().unwrap().to_owned();
+        found.iter().map(uid).collect::<Vec<_>>()
+    };
+    assert_eq!(references(&["gone", "other"]), ["other", "me"]);
+    assert_eq!(references(&["gone"]), ["me"]);
 }
 
 // applying.md 3.6

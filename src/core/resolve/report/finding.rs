@@ -1,6 +1,6 @@
 //! Why a bundle or a catalog is not what an answer is made of: one code each, with its data.
 
-use olm_api::conditions::reasons;
+use olm_api::conditions::{events, reasons};
 use serde::Serialize;
 
 use super::super::ValidationError;
@@ -304,7 +304,7 @@ impl Finding<'_> {
             Self::ConstraintInvalid { .. } => "ConstraintInvalid",
             Self::ConstraintUnmet { .. } => "ConstraintUnmet",
             Self::ConstraintUnknown { .. } => "ConstraintUnknown",
-            Self::BreaksInstalled { .. } => "BreaksInstalled",
+            Self::BreaksInstalled { .. } => events::BREAKS_INSTALLED,
             Self::Deprecated { .. } => reasons::DEPRECATED,
             Self::LowerVersion { .. } => "LowerVersion",
             Self::LowerRelease { .. } => "LowerRelease",
@@ -314,7 +314,7 @@ impl Finding<'_> {
             Self::AmbiguousCatalogs { .. } => "AmbiguousCatalogs",
             Self::UnreadableCatalogs { .. } => "UnreadableCatalogs",
             Self::StepBreaksInstalled { .. } => "StepBreaksInstalled",
-            Self::SuccessorIsLowerVersion { .. } => "SuccessorIsLowerVersion",
+            Self::SuccessorIsLowerVersion { .. } => events::SUCCESSOR_IS_LOWER_VERSION,
             Self::ForcedStep { .. } => "ForcedStep",
             Self::InNoChannel => "InNoChannel",
             Self::InvalidSkipRange { .. } => "InvalidSkipRange",

@@ -6,9 +6,7 @@ use kube::core::DeserializeGuard;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_core::revision::{extension_reference, sort};
-
-use super::own::owner_name;
+use olm_core::revision::{extension_reference, owner_name, sort};
 
 /// Lists the revisions of an extension, sorted by number, straight from the API server.
 ///
@@ -26,7 +24,7 @@ pub async fn list_revisions(
 
 /// Lists what looks like a revision of the extension and has lost the reference to it, as happens
 /// when the extension is deleted and what it installed is to stay.
-pub(super) async fn list_abandoned(
+pub async fn list_abandoned(
     client: &Client,
     extension: &ClusterExtension,
 ) -> Result<Vec<ClusterObjectSet>, kube::Error> {
@@ -44,7 +42,7 @@ pub(super) async fn list_abandoned(
 
 /// Lists a revision and those that belong together with it: of the same extension, or with the same
 /// label and of none.
-pub(super) async fn list_siblings(
+pub async fn list_siblings(
     client: &Client,
     set: &ClusterObjectSet,
 ) -> Result<Vec<ClusterObjectSet>, kube::Error> {

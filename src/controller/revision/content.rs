@@ -11,27 +11,25 @@ use olm_core::revision::{
     Phase, digest, namespace_of, number, referenced_secrets, reject_duplicates, served_kinds,
     unpack,
 };
-use olm_core::status::object_set::mutable_secrets;
 use serde_json::Value;
 
-use crate::apply::{ApplyError, ResolvedObject, ResolvedPhase, at_once, code, message};
-
-use super::ObjectSetError;
-use super::error::RefError;
+use super::error::{RefCause, RefError};
+use crate::apply::{ApplyError, ResolvedObject, ResolvedPhase, check_content};
+use crate::cluster::{code, join_bounded, message};
 
 /// The content of a revision.
-pub(super) struct Content {
-    pub(super) phases: Vec<ResolvedPhase>,
+pub struct Content {
+    pub phases: Vec<ResolvedPhase>,
     /// Digest of each phase as upstream computes it.
-    pub(super) observed: Vec<ObservedPhase>,
+    pub observed: Vec<ObservedPhase>,
 }
 
 /// Secrets by namespace and name; `Err` holds why one could not be read.
-pub(super) type Secrets = BTreeMap<(String, String), Result<Secret, kube::Error>>;
+pub(crate) type Secrets = BTreeMap<(String, String), Result<Secret, kube::Error>>;
 
 impl Content {
     /// Returns the objects in their phases, without protection.
-    pub(super) fn plain(&self) -> Vec<Phase> {
+    pub fn plain(&self) -> Vec<Phase> {
         let phases = self.phases.iter();
         phases
             .map(|phase| Phase {
@@ -42,10 +40,10 @@ impl Content {
     }
 
     /// Fails on content that no revision may have.
-    pub(super) fn check(&self) -> Result<(), ObjectSetError> {
+    pub fn check(&self) -> Result<(), ApplyError> {
         reject_duplicates(&self.plain())
             .map_err(|err| ApplyError::InvalidRevision(err.to_string()))?;
-        crate::apply::check_content(&self.phases)?;
+        check_content(&self.phases)?;
         Ok(())
     }
 }
@@ -54,7 +52,7 @@ impl Content {
 ///
 /// Secrets of the controller's namespace are read with `own`; those of others with `account`, the
 /// client of the revision's identity, so that nobody learns through us what they may not read.
-pub(super) async fn read_secrets(
+pub async fn read_secrets(
     own: &Client,
     account: &Client,
     set: &ClusterObjectSet,
@@ -71,31 +69,28 @@ pub(super) async fn read_secrets(
         let secret = api.get(&name).await;
         ((namespace, name), secret)
     });
-    at_once(reads.collect()).await.into_iter().collect()
+    join_bounded(reads.collect()).await.into_iter().collect()
 }
 
-/// Fails when a Secret could be changed. One that cannot be read is no finding here.
-pub(super) fn require_immutable(secrets: &Secrets) -> Result<(), ObjectSetError> {
-    let open: Vec<String> = secrets
+/// Returns the Secrets that could be changed, as `namespace/name`. What cannot be read is not among
+/// them.
+pub fn mutable(secrets: &Secrets) -> Vec<String> {
+    secrets
         .iter()
         .filter(|(_, secret)| {
             let secret = secret.as_ref();
             secret.is_ok_and(|secret| secret.immutable != Some(true))
         })
         .map(|((namespace, name), _)| format!("{namespace}/{name}"))
-        .collect();
-    if open.is_empty() {
-        return Ok(());
-    }
-    Err(ObjectSetError::Blocked(mutable_secrets(&open)))
+        .collect()
 }
 
 /// Puts the content of a revision together.
-pub(super) fn resolve(
+pub fn resolve(
     set: &ClusterObjectSet,
     secrets: &Secrets,
     system_namespace: &str,
-) -> Result<Content, ObjectSetError> {
+) -> Result<Content, RefError> {
     let mut phases = Vec::new();
     let mut observed = Vec::new();
     for phase in &set.spec.phases {
@@ -109,7 +104,7 @@ pub(super) fn resolve(
                 }
                 (None, Some(stored)) => {
                     let object = stored_object(secrets, stored, system_namespace);
-                    let object = object.map_err(|cause| ObjectSetError::Ref {
+                    let object = object.map_err(|cause| RefError {
                         phase: phase.name.clone(),
                         cause,
                     })?;
@@ -139,11 +134,11 @@ pub(super) fn resolve(
 
 /// Puts together what is left of the content of a revision, without protection, and says whether
 /// that is all of it. Fails while it is not known what is left.
-pub(super) fn salvage(
+pub fn salvage(
     set: &ClusterObjectSet,
     secrets: &Secrets,
     system_namespace: &str,
-) -> Result<(Vec<Phase>, bool), ObjectSetError> {
+) -> Result<(Vec<Phase>, bool), RefError> {
     let mut left = set.clone();
     let mut whole = true;
     for phase in &mut left.spec.phases {
@@ -153,12 +148,12 @@ pub(super) fn salvage(
             let stored = entry.ref_.as_ref().filter(|_| entry.object.is_none());
             match stored.map(|stored| stored_object(secrets, stored, system_namespace)) {
                 None | Some(Ok(_)) => kept.push(entry),
-                Some(Err(RefError::Lost(cause))) => {
+                Some(Err(RefCause::Lost(cause))) => {
                     tracing::warn!(phase = name, cause, "content is gone");
                     whole = false;
                 }
-                Some(Err(cause @ RefError::Unread(_))) => {
-                    return Err(ObjectSetError::Ref { phase: name, cause });
+                Some(Err(cause @ RefCause::Unread(_))) => {
+                    return Err(RefError { phase: name, cause });
                 }
             }
         }
@@ -172,7 +167,7 @@ pub async fn defined_kinds(
     client: &Client,
     set: &ClusterObjectSet,
     system_namespace: &str,
-) -> Result<BTreeSet<GroupVersionKind>, ObjectSetError> {
+) -> Result<BTreeSet<GroupVersionKind>, RefError> {
     let secrets = read_secrets(client, client, set, system_namespace).await;
     let content = resolve(set, &secrets, system_namespace)?;
     Ok(served_kinds(&content.plain()))
@@ -182,7 +177,7 @@ fn stored_object(
     secrets: &Secrets,
     stored: &ObjectSourceRef,
     system_namespace: &str,
-) -> Result<Object, RefError> {
+) -> Result<Object, RefCause> {
     let namespace = namespace_of(stored, system_namespace);
     let place = format!("{namespace}/{}", stored.name);
     let secret = match secrets.get(&(namespace, stored.name.clone())) {
@@ -190,19 +185,19 @@ fn stored_object(
         Some(Err(err)) => {
             let text = format!("getting Secret {place}: {}", message(err));
             return Err(match code(err) {
-                404 => RefError::Lost(text),
-                _ => RefError::Unread(text),
+                404 => RefCause::Lost(text),
+                _ => RefCause::Unread(text),
             });
         }
         None => {
-            return Err(RefError::Unread(format!(
+            return Err(RefCause::Unread(format!(
                 "getting Secret {place}: not read"
             )));
         }
     };
     let data = secret.data.as_ref().and_then(|data| data.get(&stored.key));
     let bytes = data.ok_or_else(|| {
-        RefError::Lost(format!("key {:?} not found in Secret {place}", stored.key))
+        RefCause::Lost(format!("key {:?} not found in Secret {place}", stored.key))
     })?;
-    unpack(&place, &stored.key, &bytes.0).map_err(|err| RefError::Lost(err.to_string()))
+    unpack(&place, &stored.key, &bytes.0).map_err(|err| RefCause::Lost(err.to_string()))
 }

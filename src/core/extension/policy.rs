@@ -2,102 +2,127 @@
 //!
 //! Unknown values are refused, never replaced by a default (applying.md 10).
 
-use kube::ResourceExt as _;
-use olm_api::ClusterExtension;
-use olm_api::keys::policy;
-use olm_core::error::quote;
-use olm_core::policy::check_keys;
-use olm_core::resolve::{UnknownUpdatePolicy, UpdatePolicy};
-use olm_core::version::{VersionRelease, VersionReleaseError};
+use std::collections::BTreeMap;
 
-use super::error::ExtensionError;
+use olm_api::keys::policy;
+
+use crate::error::quote;
+use crate::policy::{UnsupportedKey, check_keys};
+use crate::resolve::{UnknownUpdatePolicy, UpdatePolicy};
+use crate::version::{VersionRelease, VersionReleaseError};
 
 /// Value of `force` that passes over constraints; the second is its older name.
 const CONSTRAINTS: [&str; 2] = ["constraints", "dependencies"];
 
 /// How an extension is kept.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Policy {
+pub struct Policy {
     /// What an automatic update may change.
-    pub(super) updates: UpdatePolicy,
+    pub updates: UpdatePolicy,
     /// The one version that the update policy does not hold.
-    pub(super) approved: Option<VersionRelease>,
+    pub approved: Option<VersionRelease>,
     /// Whether nothing is applied.
-    pub(super) paused: bool,
+    pub paused: bool,
     /// Whether constraints are passed over.
-    pub(super) ignore_constraints: bool,
+    pub ignore_constraints: bool,
+    /// Digest of other content of the installed version that may be taken.
+    pub accepted_image: Option<String>,
 }
 
-/// An annotation holds what it cannot.
+/// An annotation that cannot be followed; nothing is changed until it can.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// It is no update policy.
+    /// It asks for what is not known, or not done.
+    #[error("{_0}: remove it, nothing is changed until then")]
+    Key(UnsupportedKey),
+    /// Its value is not one of those that are known.
+    #[error("annotation {annotation} is invalid")]
+    Value {
+        /// Key of the annotation.
+        annotation: &'static str,
+        /// What is wrong with the value.
+        #[source]
+        cause: ValueError,
+    },
+}
+
+/// The value of an annotation is not one of those that are known.
+#[derive(Debug, thiserror::Error)]
+pub enum ValueError {
+    /// It is not an update policy.
     #[error(transparent)]
     Update(#[from] UnknownUpdatePolicy),
-    /// It is none of a few words.
+    /// It is not one of a few words.
     #[error("unknown value {}: must be {must_be}", quote(found))]
     Word {
-        /// What it is.
+        /// The value.
         found: String,
-        /// What it may be.
+        /// The words.
         must_be: &'static str,
     },
-    /// It is no version.
+    /// It is not a version.
     #[error("{} is not a version", quote(found))]
     Version {
-        /// What it is.
+        /// The value.
         found: String,
-        /// Why it is none.
+        /// What keeps it from being one.
         #[source]
         cause: Box<VersionReleaseError>,
     },
 }
 
 impl Policy {
-    /// Reads the annotations; `updates` is what goes without one.
-    pub(super) fn of(
-        extension: &ClusterExtension,
+    /// Reads the annotations of an extension; `updates` applies where they say nothing.
+    pub fn of(
+        annotations: &BTreeMap<String, String>,
         updates: UpdatePolicy,
-    ) -> Result<Self, ExtensionError> {
-        check_keys(extension.annotations()).map_err(ExtensionError::PolicyKey)?;
+    ) -> Result<Self, PolicyError> {
+        check_keys(annotations).map_err(PolicyError::Key)?;
+        let upgrade = read(annotations, policy::UPGRADE, |text| Ok(text.parse()?))?;
         Ok(Self {
-            updates: read(extension, policy::UPGRADE, |text| Ok(text.parse()?))?.unwrap_or(updates),
-            approved: read(extension, policy::APPROVE, version)?,
-            paused: read(extension, policy::PAUSED, paused)?.unwrap_or(false),
-            ignore_constraints: read(extension, policy::FORCE, force)?.unwrap_or(false),
+            updates: upgrade.unwrap_or(updates),
+            approved: read(annotations, policy::APPROVE, version)?,
+            paused: read(annotations, policy::PAUSED, paused)?.unwrap_or(false),
+            ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
+            accepted_image: annotations.get(policy::ACCEPT_IMAGE).cloned(),
         })
+    }
+
+    /// Says whether the administrator accepted the content with this digest in place of another.
+    pub fn accepts(&self, digest: &str) -> bool {
+        self.accepted_image.as_deref() == Some(digest)
     }
 }
 
 fn read<T>(
-    extension: &ClusterExtension,
+    annotations: &BTreeMap<String, String>,
     annotation: &'static str,
-    parse: impl FnOnce(&str) -> Result<T, PolicyError>,
-) -> Result<Option<T>, ExtensionError> {
-    let text = extension.annotations().get(annotation);
+    parse: impl FnOnce(&str) -> Result<T, ValueError>,
+) -> Result<Option<T>, PolicyError> {
+    let text = annotations.get(annotation);
     let parsed = text.map(|text| parse(text)).transpose();
-    parsed.map_err(|cause| ExtensionError::Policy { annotation, cause })
+    parsed.map_err(|cause| PolicyError::Value { annotation, cause })
 }
 
-fn version(text: &str) -> Result<VersionRelease, PolicyError> {
-    VersionRelease::legacy(text).map_err(|cause| PolicyError::Version {
+fn version(text: &str) -> Result<VersionRelease, ValueError> {
+    VersionRelease::legacy(text).map_err(|cause| ValueError::Version {
         found: text.to_owned(),
         cause: Box::new(cause),
     })
 }
 
-fn paused(text: &str) -> Result<bool, PolicyError> {
-    text.parse().map_err(|_| PolicyError::Word {
+fn paused(text: &str) -> Result<bool, ValueError> {
+    text.parse().map_err(|_| ValueError::Word {
         found: text.to_owned(),
         must_be: "true or false",
     })
 }
 
-fn force(text: &str) -> Result<bool, PolicyError> {
+fn force(text: &str) -> Result<bool, ValueError> {
     let words = || text.split(',').map(str::trim);
     match words().find(|word| !CONSTRAINTS.contains(word)) {
         None => Ok(true),
-        Some(found) => Err(PolicyError::Word {
+        Some(found) => Err(ValueError::Word {
             found: found.to_owned(),
             must_be: "constraints or dependencies, or both joined by a comma",
         }),
@@ -106,18 +131,14 @@ fn force(text: &str) -> Result<bool, PolicyError> {
 
 #[cfg(test)]
 mod tests {
-    use olm_core::error::Chain;
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
+    use crate::error::Chain;
 
     fn policy(annotation: &str, value: &str) -> Result<Policy, String> {
-        let extension: ClusterExtension = serde_json::from_value(json!({
-            "metadata": {"name": "e", "annotations": {annotation: value}},
-        }))
-        .unwrap();
-        Policy::of(&extension, UpdatePolicy::MinorOnly).map_err(|error| Chain(&error).to_string())
+        let annotations = BTreeMap::from([(annotation.to_owned(), value.to_owned())]);
+        Policy::of(&annotations, UpdatePolicy::MinorOnly).map_err(|error| Chain(&error).to_string())
     }
 
     #[test]

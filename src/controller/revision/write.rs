@@ -10,37 +10,16 @@ use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt};
 use olm_api::keys::{label, manager, name};
 use olm_api::{API_VERSION, ClusterObjectSet};
-use olm_core::error::{Classify, Disposition};
 use olm_core::revision::{
-    Change, ContentSecret, Desired, RevisionError, build, compare, needs_patch, next_number,
+    Change, ContentSecret, Desired, build, compare, has_finalizer, needs_patch, next_number,
     outdated, pack, rebuild, referenced_secrets, revision_name,
 };
 use serde_json::json;
 
-use crate::apply::Answer;
-
 use super::content::{read_secrets, resolve};
-use super::own::{delete_revision, has_finalizer, own_params};
-
-/// Why a revision could not be written.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The content cannot be a revision.
-    #[error(transparent)]
-    Revision(#[from] RevisionError),
-    /// The cluster refused; what was tried.
-    #[error("{0}")]
-    Kube(&'static str, #[source] Answer),
-}
-
-impl Classify for WriteError {
-    fn disposition(&self) -> Disposition {
-        match self {
-            Self::Revision(err) => err.disposition(),
-            Self::Kube(..) => Disposition::Retry,
-        }
-    }
-}
+use super::delete::delete_revision;
+use super::error::WriteError;
+use crate::cluster::RequestError;
 
 /// A revision as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,7 +127,7 @@ async fn create(
     for old in outdated(revisions) {
         delete_revision(client, old, false)
             .await
-            .map_err(|err| WriteError::Kube("deleting archived revision", Answer(err)))?;
+            .map_err(RequestError::doing("deleting archived revision"))?;
         tracing::info!(revision = old.name_any(), "archived revision deleted");
     }
     let owner = &desired.extension.name;
@@ -252,7 +231,7 @@ async fn stored_content(
     let list = api
         .list_metadata(&ListParams::default().labels(&labels))
         .await
-        .map_err(|err| WriteError::Kube("listing content Secrets", Answer(err)))?;
+        .map_err(RequestError::doing("listing content Secrets"))?;
     Ok(list.items)
 }
 
@@ -279,9 +258,10 @@ fn missing_content(
 async fn apply(client: &Client, set: &ClusterObjectSet) -> Result<ClusterObjectSet, WriteError> {
     let api = Api::<ClusterObjectSet>::all(client.clone());
     let params = PatchParams::apply(manager::EXTENSION).force();
-    api.patch(&set.name_any(), &params, &Patch::Apply(set))
-        .await
-        .map_err(|err| WriteError::Kube("creating new Revision", Answer(err)))
+    let applied = api
+        .patch(&set.name_any(), &params, &Patch::Apply(set))
+        .await;
+    Ok(applied.map_err(RequestError::doing("creating new Revision"))?)
 }
 
 fn content_metadata(system_namespace: &str, revision: &str, extension: &str) -> ObjectMeta {
@@ -337,7 +317,7 @@ async fn create_secret(
         Ok(_) => Ok(()),
         // Its name is a hash of its content, so what is there is what we want.
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-        Err(err) => Err(WriteError::Kube("creating content Secret", Answer(err))),
+        Err(err) => Err(RequestError::doing("creating content Secret")(err).into()),
     }
 }
 
@@ -351,6 +331,14 @@ async fn own_secret(
     let patch = json!({"metadata": {"ownerReferences": [owner_of_content(set)]}});
     api.patch(secret, &own_params(), &Patch::Merge(patch))
         .await
-        .map(|_| ())
-        .map_err(|err| WriteError::Kube("setting owner of content Secret", Answer(err)))
+        .map_err(RequestError::doing("setting owner of content Secret"))?;
+    Ok(())
+}
+
+/// Parameters of patches the controller makes to its own objects.
+pub fn own_params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(manager::OPERATOR_CONTROLLER.to_owned()),
+        ..PatchParams::default()
+    }
 }

@@ -1,0 +1,139 @@
+//! Doing what was planned for a ClusterCatalog.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use olm_api::ClusterCatalog;
+use olm_api::keys::{finalizer, label};
+use olm_core::catalog::read;
+use olm_image::{CatalogImage, ImageRef, PullError, Resolved, pull_catalog};
+use serde_json::json;
+
+use super::context::Context;
+use super::error::CatalogError;
+use super::plan::{Memory, Plan, has_finalizer};
+use super::store::{Content, Origin, Store, StoreError, whole_seconds};
+use crate::backoff;
+
+/// Carries the plan out.
+pub(super) async fn enact(
+    ctx: &Arc<Context>,
+    catalog: &ClusterCatalog,
+    plan: &Plan,
+) -> Result<(), CatalogError> {
+    match plan {
+        Plan::Leave | Plan::Keep | Plan::Wait(_) => Ok(()),
+        Plan::SwitchOff => remove(ctx, catalog).await?.map_err(CatalogError::Remove),
+        Plan::Remove => remove(ctx, catalog).await?.map_err(CatalogError::Finalizer),
+        Plan::Adopt => adopt(ctx, catalog).await,
+        Plan::Fetch => {
+            fetch(ctx, catalog).await?;
+            let memory = Memory {
+                generation: catalog.metadata.generation,
+                polled: Instant::now(),
+                jitter: backoff::random_fraction(),
+            };
+            ctx.remember(&catalog.name_any(), Some(memory));
+            Ok(())
+        }
+    }
+}
+
+/// Asks the registry, and stores the content if it is not what is stored already.
+async fn fetch(ctx: &Arc<Context>, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
+    let name = catalog.name_any();
+    let image = catalog.spec.source.image.as_ref();
+    let image = image.ok_or_else(|| CatalogError::NoImage(name.clone()))?;
+    let reference: ImageRef = image.ref_.parse().map_err(CatalogError::Reference)?;
+    let pull = |error: PullError| CatalogError::Pull(Box::new(error));
+    let resolved = ctx.puller.resolve(&reference).await.map_err(pull)?;
+    let stored = ctx.content(catalog);
+    if stored.is_some_and(|content| content.origin().reference == resolved.image().to_string()) {
+        return Ok(());
+    }
+    let image = pull_catalog(&ctx.puller, &resolved).await.map_err(pull)?;
+    if image.directory_missing {
+        tracing::warn!(
+            directory = image.directory,
+            "the image has no catalog directory"
+        );
+    }
+    let origin = origin(catalog, &resolved);
+    let store = Arc::clone(&ctx.store);
+    let content = blocking(move || write(&store, origin, &image))
+        .await?
+        .map_err(CatalogError::Store)?;
+    let (blobs, dropped) = (content.index().len(), content.dropped());
+    ctx.metrics.stored_catalog(&name, blobs, dropped);
+    tracing::info!(
+        digest = content.digest(),
+        blobs,
+        dropped,
+        "catalog content stored"
+    );
+    Ok(())
+}
+
+fn origin(catalog: &ClusterCatalog, resolved: &Resolved) -> Origin {
+    Origin {
+        catalog: catalog.name_any(),
+        uid: catalog.metadata.uid.clone().unwrap_or_default(),
+        reference: resolved.image().to_string(),
+        unpacked: whole_seconds(Timestamp::now()),
+    }
+}
+
+/// Reads the files of an image and stores their blobs. Blocks, and holds no lock meanwhile.
+fn write(store: &Store, origin: Origin, image: &CatalogImage) -> Result<Arc<Content>, StoreError> {
+    let files = image
+        .files
+        .to_map()
+        .map_err(StoreError::disk("error reading unpacked files"))?;
+    let files = files
+        .iter()
+        .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+    store.write(origin, read::metas(files)?)
+}
+
+/// Removes the content; the outer error is that the process stops.
+async fn remove(
+    ctx: &Arc<Context>,
+    catalog: &ClusterCatalog,
+) -> Result<Result<(), StoreError>, CatalogError> {
+    let name = catalog.name_any();
+    ctx.remember(&name, None);
+    ctx.metrics.forget_catalog(&name);
+    let store = Arc::clone(&ctx.store);
+    blocking(move || store.remove(&name)).await
+}
+
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, CatalogError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(CatalogError::Interrupted)
+}
+
+/// Puts our finalizer and the label with the name on the object.
+async fn adopt(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
+    let mut finalizers = catalog.finalizers().to_vec();
+    if !has_finalizer(catalog) {
+        finalizers.push(finalizer::DELETE_SERVER_CACHE.to_owned());
+    }
+    let metadata = json!({
+        "finalizers": finalizers,
+        "labels": { label::METADATA_NAME: catalog.name_any() },
+    });
+    let patched = ctx.reconciler.patch_metadata(catalog, metadata).await;
+    patched.map(drop).map_err(CatalogError::Metadata)
+}
+
+/// Takes our finalizer off the object.
+pub(super) async fn release(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
+    let ours = [finalizer::DELETE_SERVER_CACHE];
+    let removed = ctx.reconciler.remove_finalizers(catalog, &ours).await;
+    removed.map_err(CatalogError::Metadata)
+}

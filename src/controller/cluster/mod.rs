@@ -1,0 +1,26 @@
+//! What everything that asks the API server stands on: a bounded client, watches, served kinds, and
+//! what its refusals mean.
+
+mod client;
+mod error;
+mod kinds;
+mod watches;
+
+use futures::stream::{self, StreamExt as _};
+
+pub use client::{bounded, changes};
+pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, message};
+pub use kinds::{Kind, Kinds};
+pub use watches::{Mode, Target, Watches};
+
+/// Requests that are under way at the same time for one reconcile, so that one extension cannot
+/// take all of the API server's attention.
+const PARALLEL: usize = 8;
+
+/// Runs futures a few at a time and returns their outputs in order.
+///
+/// They come as a list, not as an iterator: a closure that makes them would be held across the
+/// await, and the compiler cannot show then that the whole may move between threads.
+pub async fn join_bounded<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    stream::iter(futures).buffered(PARALLEL).collect().await
+}

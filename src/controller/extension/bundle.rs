@@ -1,0 +1,109 @@
+//! From what the catalog calls a bundle to the content of a revision: its image resolved, pulled,
+//! read and rendered, or found where it was rendered before.
+
+use std::sync::Arc;
+
+use kube::ResourceExt as _;
+use olm_api::LifecycleState;
+use olm_api::keys::annotation;
+use olm_core::bundle::Bundle;
+use olm_core::render::certificate_needs;
+use olm_core::revision::BundleRecord;
+use olm_image::{Digest, ImageRef, PullError, Resolved, pull_bundle};
+
+use super::Attempt;
+use super::certificates::Certificates;
+use super::content::{Content, Request};
+use super::error::ContentError;
+
+impl Attempt<'_> {
+    /// Resolves the image of a bundle to its digest.
+    pub(super) async fn resolved(&self, target: &BundleRecord) -> Result<Resolved, ContentError> {
+        let image: ImageRef = target.image.parse().map_err(PullError::from)?;
+        let (puller, registry) = (Arc::clone(&self.ctx.puller), image.registry().to_owned());
+        let work = async move { puller.resolve(&image).await };
+        let name = self.extension.name_any();
+        let asked = self.ctx.digests.wait(&name, &target.image, &registry, work);
+        let answer = asked.await;
+        Ok(answer.ok_or_else(|| ContentError::Pulling(target.image.clone()))??)
+    }
+
+    /// Returns the content of a bundle, and where the certificates of its webhooks come from.
+    pub(super) async fn content(
+        &self,
+        target: &BundleRecord,
+        resolved: &Resolved,
+    ) -> Result<(Arc<Content>, Certificates), ContentError> {
+        let rendered = &self.ctx.rendered;
+        let spec = self.extension.spec.as_ref();
+        let namespace = spec.map(|spec| spec.namespace.clone()).unwrap_or_default();
+        let place = (resolved.digest().clone(), namespace);
+        let mut loaded = None;
+        let needs = if let Some(needs) = rendered.needs(&place) {
+            needs
+        } else {
+            let bundle = self.bundle(resolved).await?;
+            let needs = Arc::new(certificate_needs(&bundle, &place.1));
+            rendered.put_needs(place, Arc::clone(&needs));
+            loaded = Some(bundle);
+            needs
+        };
+        let certificates = self.choose_certificates(&needs).await?;
+        let features = self.ctx.settings.features;
+        let provider = certificates.provider();
+        let request = Request::new(
+            self.extension,
+            target,
+            resolved.digest(),
+            features,
+            provider,
+        );
+        if let Some(content) = rendered.get(&request) {
+            return Ok((content, certificates));
+        }
+        let bundle = match loaded {
+            Some(bundle) => bundle,
+            None => self.bundle(resolved).await?,
+        };
+        let (content, request) = tokio::task::spawn_blocking(move || {
+            let content = request.render(&bundle);
+            (content, request)
+        })
+        .await
+        .map_err(|error| PullError::Store(std::io::Error::other(error)))?;
+        let content = Arc::new(content?);
+        for warning in &content.warnings {
+            tracing::warn!(warning, "bundle is unusual");
+        }
+        rendered.put(request, Arc::clone(&content));
+        Ok((content, certificates))
+    }
+
+    /// Pulls and reads a bundle, in place of those that no revision in use was made of.
+    async fn bundle(&self, resolved: &Resolved) -> Result<Bundle, ContentError> {
+        let ctx = self.ctx;
+        let (name, image) = (self.extension.name_any(), resolved.image().clone());
+        let (text, registry) = (image.to_string(), image.registry().to_owned());
+        let (puller, cache, owner) = (Arc::clone(&ctx.puller), ctx.bundles.clone(), name.clone());
+        let work = async move { pull_bundle(&puller, &image, Some((&cache, &owner))).await };
+        let answer = ctx.images.wait(&name, &text, &registry, work).await;
+        let bundle = answer.ok_or(ContentError::Pulling(text))??;
+        if let Err(error) = ctx.bundles.retain(&name, &self.in_use(resolved)) {
+            tracing::warn!(%error, "superseded bundles stay on disk");
+        }
+        let read = tokio::task::spawn_blocking(move || Bundle::from_files(&bundle.files)).await;
+        Ok(read.map_err(|error| PullError::Store(std::io::Error::other(error)))??)
+    }
+
+    /// Returns the digests of the bundles that may be asked for again: this one, and those of
+    /// revisions in use, whose content may have to be made anew.
+    fn in_use(&self, resolved: &Resolved) -> Vec<Digest> {
+        let active = self
+            .revisions
+            .iter()
+            .filter(|set| set.spec.lifecycle_state == LifecycleState::Active);
+        let recorded = active.filter_map(|set| set.annotations().get(annotation::BUNDLE_DIGEST));
+        let recorded = recorded.filter_map(|digest| digest.parse().ok());
+        recorded.chain([resolved.digest().clone()]).collect()
+    }
+}

@@ -1,0 +1,237 @@
+//! Making the revision of the bundle that an extension is to have.
+
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use kube::runtime::events::EventType;
+use olm_api::ClusterObjectSet;
+use olm_api::conditions::{events, reasons};
+use olm_api::keys::{annotation, policy};
+use olm_core::error::Chain;
+use olm_core::extension::{Goal, Policy, Source, desired, forced_step, retagged};
+use olm_core::render::{CertificateProvider, CertificateRequest, CertificateSource};
+use olm_core::revision::{BundleRecord, Change, Desired, states};
+use olm_core::status::Note;
+use olm_image::Resolved;
+
+use super::Attempt;
+use super::certificates::{Certificates, is_rolled_out, recorded};
+use super::content::Content;
+use super::error::{ContentError, ExtensionError};
+use crate::backoff::jittered;
+use crate::cluster::ApiError;
+use crate::revision::{
+    Written, complete_content, list_revisions, newest, plan_revision, without_content,
+    write_revision,
+};
+
+/// How often an image is asked for that what runs does not need.
+const WITHOUT_IMAGE: Duration = Duration::from_mins(2);
+
+/// What came of making a revision.
+#[derive(Debug, Default)]
+pub(super) struct Enacted {
+    /// The revisions afterwards, if there is another.
+    pub(super) revisions: Option<Vec<ClusterObjectSet>>,
+    /// What `Ready` explains, and a warning says.
+    pub(super) notes: Vec<Note>,
+    /// When to reconcile again although nothing changes.
+    pub(super) look_again: Option<Duration>,
+    /// Whether the certificates of webhooks were looked after.
+    pub(super) certificates_kept: bool,
+}
+
+impl Enacted {
+    /// What runs stays as it is.
+    fn kept(note: Note, look_again: Option<Duration>) -> Self {
+        Self {
+            notes: vec![note],
+            look_again,
+            ..Self::default()
+        }
+    }
+
+    /// What runs stays as it is, because its image cannot be had; that is tried again.
+    fn without_image(error: &ContentError) -> Self {
+        let cause = Chain(error).to_string();
+        tracing::info!(error = cause, "bundle unavailable, the revision is kept");
+        let note = Note {
+            reason: reasons::BUNDLE_UNAVAILABLE,
+            message: format!("what is installed stays as it is, changes of the spec wait: {cause}"),
+        };
+        Self::kept(note, Some(jittered(WITHOUT_IMAGE)))
+    }
+
+    /// Reconciles again after `delay` at the latest, if there is one.
+    pub(super) fn look_again_within(&mut self, delay: Option<Duration>) {
+        self.look_again = earlier(self.look_again, delay);
+    }
+}
+
+/// A revision and the certificates it needs.
+struct Plan<'a> {
+    desired: Desired,
+    certificates: Certificates,
+    requests: &'a [CertificateRequest],
+}
+
+/// A revision as it was written, and what became of its certificates.
+struct Made {
+    written: Written,
+    look_again: Option<Duration>,
+    certificates_kept: bool,
+}
+
+impl Attempt<'_> {
+    /// Makes the revision of the goal, if it is not there.
+    pub(super) async fn enact(
+        &self,
+        goal: &Goal,
+        policy: &Policy,
+    ) -> Result<Enacted, ExtensionError> {
+        let target = &goal.target;
+        let failed = |cause: ContentError| ExtensionError::Bundle {
+            name: target.name.clone(),
+            version: target.version.clone(),
+            cause: Box::new(cause),
+        };
+        let newest =
+            newest(self.revisions).filter(|newest| BundleRecord::of(newest).is_same_bundle(target));
+        let resolved = match self.resolved(target).await {
+            Ok(resolved) => resolved,
+            // What runs does not need its image: the newest revision holds its content.
+            Err(error) if newest.is_some() && error.is_of_registry() => {
+                return Ok(Enacted::without_image(&error));
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let recorded = newest.and_then(|set| set.annotations().get(annotation::BUNDLE_DIGEST));
+        let offered = resolved.digest().to_string();
+        if let Some(note) = retagged(policy, recorded.map(String::as_str), &offered) {
+            return Ok(Enacted::kept(note, None));
+        }
+        let (content, certificates) = match self.content(target, &resolved).await {
+            Ok(both) => both,
+            Err(error) if newest.is_some() && error.is_of_registry() => {
+                return Ok(Enacted::without_image(&error));
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let plan = Plan {
+            desired: self.desired(target, &resolved, &content),
+            requests: &content.certificate_requests,
+            certificates,
+        };
+        let made = self.write(plan).await.map_err(failed)?;
+        let mut enacted = Enacted {
+            look_again: made.look_again,
+            certificates_kept: made.certificates_kept,
+            ..Enacted::default()
+        };
+        if made.written.change == Change::Unchanged {
+            enacted.look_again_within(self.restore_content().await);
+            return Ok(enacted);
+        }
+        self.announce(goal, &made.written.name).await;
+        let revisions = list_revisions(&self.ctx.client, self.extension).await;
+        let revisions = revisions.map_err(|error| ExtensionError::Revisions(ApiError(error)))?;
+        enacted.revisions = Some(revisions);
+        Ok(enacted)
+    }
+
+    fn desired(&self, target: &BundleRecord, resolved: &Resolved, content: &Content) -> Desired {
+        let source = Source {
+            bundle: target,
+            digest: &resolved.digest().to_string(),
+            properties: content.properties.as_deref(),
+            phases: &content.phases,
+        };
+        desired(self.extension, self.account, source)
+    }
+
+    /// Writes a revision, its certificates before it, and removes certificates that it does not
+    /// need.
+    async fn write(&self, plan: Plan<'_>) -> Result<Made, ContentError> {
+        let Plan {
+            mut desired,
+            certificates,
+            requests,
+        } = plan;
+        let provider = certificates.provider();
+        if let Some(provider) = &provider {
+            let source = provider.source().to_string();
+            let key = policy::WEBHOOK_CERTIFICATES.to_owned();
+            desired.annotations.insert(key, source);
+        }
+        let (client, revisions) = (&self.ctx.client, self.revisions);
+        let namespace = &self.ctx.settings.system_namespace;
+        let change = plan_revision(client, namespace, &desired, revisions).await?;
+        let rolled_out = change == Change::Unchanged && is_rolled_out(revisions);
+        let ours = matches!(certificates, Certificates::Ours(_));
+        let look_again = self.issue_certificates(certificates, rolled_out).await?;
+        let written = write_revision(client, namespace, &desired, revisions, change).await?;
+        let mut retired = false;
+        if recorded(revisions) == Some(CertificateSource::SelfSigned) {
+            let wanted = match provider {
+                Some(CertificateProvider::CertManager | CertificateProvider::ServiceCa) => None,
+                Some(CertificateProvider::SelfSigned { .. }) | None => Some(requests),
+            };
+            retired = self.retire_certificates(wanted, rolled_out).await?;
+        }
+        Ok(Made {
+            written,
+            look_again,
+            certificates_kept: ours || retired,
+        })
+    }
+
+    /// Makes anew the content that earlier revisions have lost and still need: what is rendered
+    /// from their bundle, if it is the same. Returns when to try again what could not be had.
+    async fn restore_content(&self) -> Option<Duration> {
+        let error = self.try_restore_content().await.err()?;
+        let cause = Chain(&error).to_string();
+        tracing::warn!(
+            error = cause,
+            "lost content of earlier revisions stays lost"
+        );
+        Some(jittered(WITHOUT_IMAGE))
+    }
+
+    async fn try_restore_content(&self) -> Result<(), ContentError> {
+        let client = &self.ctx.client;
+        let namespace = &self.ctx.settings.system_namespace;
+        for set in without_content(client, namespace, self.revisions).await? {
+            let target = BundleRecord::of(set);
+            let resolved = self.resolved(&target).await?;
+            let (content, _) = self.content(&target, &resolved).await?;
+            let desired = self.desired(&target, &resolved, &content);
+            complete_content(client, namespace, &desired, set).await?;
+        }
+        Ok(())
+    }
+
+    /// Publishes that there is a new revision.
+    async fn announce(&self, goal: &Goal, revision: &str) {
+        let version = &goal.target.version;
+        tracing::info!(revision, version, forced = goal.forced, "revision created");
+        let note = format!("revision {revision} of bundle {} created", goal.target.name);
+        let (ctx, extension) = (self.ctx, self.extension);
+        ctx.publish(extension, EventType::Normal, events::REVISION_CREATED, note)
+            .await;
+        let installed = states(self.revisions).installed.map(BundleRecord::of);
+        if let (true, Some(installed)) = (goal.forced, installed) {
+            let reason = forced_step(&installed.version, version);
+            let note = format!(
+                "from {} to {version}, which no catalog edge allows",
+                installed.version
+            );
+            ctx.publish(extension, EventType::Warning, reason, note)
+                .await;
+        }
+    }
+}
+
+/// Returns the earlier of two moments that may not be there.
+fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
+}

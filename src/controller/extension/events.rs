@@ -1,0 +1,68 @@
+//! Events about an extension: what happened is published once, and what is the case when it begins
+//! and when its text changes, not on every attempt.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use olm_core::extension::Notice;
+
+/// What was published last, by uid of the extension and reason.
+#[derive(Debug, Default)]
+pub struct PublishedNotices(Mutex<HashMap<String, BTreeMap<&'static str, String>>>);
+
+impl PublishedNotices {
+    /// Returns which of these are new, and remembers all of them in place of those before.
+    pub(super) fn changed(&self, uid: &str, now: Vec<Notice>) -> Vec<Notice> {
+        let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let texts = now.iter().map(|one| (one.reason, one.note.clone()));
+        let texts: BTreeMap<_, _> = texts.collect();
+        let before = if texts.is_empty() {
+            published.remove(uid)
+        } else {
+            published.insert(uid.to_owned(), texts)
+        };
+        let before = before.unwrap_or_default();
+        now.into_iter()
+            .filter(|one| before.get(one.reason) != Some(&one.note))
+            .collect()
+    }
+
+    /// Forgets an extension that is gone.
+    pub(super) fn forget(&self, uid: &str) {
+        let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        published.remove(uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notice(reason: &'static str, note: &str) -> Notice {
+        Notice {
+            is_warning: false,
+            reason,
+            note: note.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_stays_the_case_is_told_once() {
+        let published = PublishedNotices::default();
+        let both = || vec![notice("A", "a"), notice("B", "b")];
+        assert_eq!(published.changed("1", both()).len(), 2);
+        assert_eq!(published.changed("1", both()), []);
+        let other = notice("B", "other");
+        let changed = published.changed("1", vec![notice("A", "a"), other.clone()]);
+        assert_eq!(changed, [other]);
+    }
+
+    #[test]
+    fn what_ends_and_begins_again_is_told_again() {
+        let published = PublishedNotices::default();
+        assert_eq!(published.changed("1", vec![notice("A", "a")]).len(), 1);
+        assert_eq!(published.changed("1", Vec::new()), []);
+        assert_eq!(published.changed("1", vec![notice("A", "a")]).len(), 1);
+        assert_eq!(published.changed("2", vec![notice("A", "a")]).len(), 1);
+    }
+}

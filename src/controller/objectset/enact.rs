@@ -1,0 +1,340 @@
+//! Doing what was planned for a ClusterObjectSet.
+
+use std::time::Duration;
+
+use kube::api::Patch;
+use kube::{Api, Client, ResourceExt};
+use olm_api::keys::{finalizer, label};
+use olm_api::{ClusterObjectSet, ObservedPhase};
+use olm_core::guard::Policy;
+use olm_core::revision::{Account, Mark, Outcome, Sibling, changed, has_succeeded, owner_name};
+use olm_core::status::object_set::mutable_secrets;
+use serde_json::json;
+
+use super::observe::ExtensionState;
+use super::plan::Plan;
+use super::report::Settled;
+use super::{Context, ObjectSetError, teardown};
+use crate::apply::{Applier, ApplyError, ResolvedPhase, Revision};
+use crate::backoff::{RESYNC, jittered, resync};
+use crate::cluster::{RequestError, Target};
+use crate::reconcile::within;
+use crate::revision::{Content, mutable, own_params, read_secrets, resolve};
+
+/// How often objects that fail their probes are looked at where they cannot be watched.
+const POLL_FAILING: Duration = Duration::from_secs(10);
+/// How often a revision that is not complete is looked at although nothing called for it: news that
+/// never came costs no more than this.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// Longest that doing it may take before it is reported as failed.
+const LIMIT: Duration = Duration::from_mins(5);
+
+/// How a reconcile ended, well or not.
+pub(super) struct Ended {
+    /// The object, with the resource version of the last write.
+    pub(super) set: ClusterObjectSet,
+    /// Digests of the content that was read, to store if none are stored yet.
+    pub(super) observed: Vec<ObservedPhase>,
+    pub(super) result: Result<Settled, ObjectSetError>,
+}
+
+impl Ended {
+    /// It ended before content was read or the object written.
+    pub(super) fn early(set: &ClusterObjectSet, result: Result<Settled, ObjectSetError>) -> Self {
+        Self {
+            set: set.clone(),
+            observed: Vec::new(),
+            result,
+        }
+    }
+}
+
+/// Does what is planned.
+pub(super) async fn enact(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    extension: &ExtensionState,
+    plan: Plan,
+) -> Ended {
+    if plan == Plan::TearDown {
+        return tear_down(ctx, set, extension).await;
+    }
+    if plan == Plan::AwaitDeletion {
+        let waits = Settled::again(None, jittered(LOOK_AGAIN));
+        return Ended::early(set, Ok(waits));
+    }
+    let account = match ctx.identity(set, extension).await {
+        Ok(account) => account,
+        Err(error) => return Ended::early(set, Err(error)),
+    };
+    match plan {
+        Plan::Archive => {
+            let archiving = teardown::archive(ctx, set, &account, extension);
+            Ended::early(set, within(LIMIT, archiving).await)
+        }
+        Plan::RollOut => roll_out(ctx, set, extension, &account).await,
+        Plan::Pause | Plan::TearDown | Plan::AwaitDeletion => {
+            Ended::early(set, Ok(Settled::at_rest(None)))
+        }
+    }
+}
+
+/// Takes a revision down that is being deleted.
+///
+/// Nothing is removed by a copy that may be old: the extension was read before, so a reference that
+/// is still on the revision now was not taken off to keep what it installed.
+async fn tear_down(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionState) -> Ended {
+    match ctx.read_again(set).await {
+        Ok(Some(live)) => {
+            let extension = extension.clone().seen_from(&live);
+            let deleting = teardown::delete(ctx, &live, &extension);
+            Ended::early(&live, within(LIMIT, deleting).await)
+        }
+        Ok(None) => Ended::early(set, Ok(Settled::at_rest(None))),
+        Err(error) => Ended::early(set, Err(error)),
+    }
+}
+
+/// Reads the content, holds the object, and applies the content.
+async fn roll_out(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    extension: &ExtensionState,
+    account: &Account,
+) -> Ended {
+    let (client, content) = match within(LIMIT, read(ctx, set, account)).await {
+        Ok(both) => both,
+        Err(error) => return Ended::early(set, Err(error)),
+    };
+    // A content that no revision may have is not applied; its digests are stored all the same.
+    let checked = content.check();
+    let held = match checked {
+        Ok(()) => add_finalizer(ctx, set).await,
+        Err(error) => Err(error.into()),
+    };
+    let (set, result) = match held {
+        Ok(set) => {
+            let applying = apply(ctx, &set, extension, (account, client), &content);
+            let result = within(LIMIT, applying).await;
+            (set, result)
+        }
+        Err(error) => (set.clone(), Err(error)),
+    };
+    Ended {
+        set,
+        observed: content.observed,
+        result,
+    }
+}
+
+/// Reads the content of a revision, if it may be applied at all.
+async fn read(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    account: &Account,
+) -> Result<(Client, Content), ObjectSetError> {
+    let guard = &ctx.settings.guard;
+    guard.admit(Policy::ObjectSet, was_read(set)).await?;
+    ctx.accounts.require(account).await?;
+    let client = ctx.accounts.client(account)?;
+    let namespace = &ctx.settings.system_namespace;
+    let secrets = read_secrets(&ctx.client, &client, set, namespace).await;
+    let mutable = mutable(&secrets);
+    if !mutable.is_empty() {
+        return Err(ObjectSetError::Blocked(mutable_secrets(&mutable)));
+    }
+    let content = resolve(set, &secrets, namespace)?;
+    let status = set.status.as_ref();
+    let known = status.map_or(&[][..], |status| &status.observed_phases);
+    // An empty list means that this is the first look, unless the revision was rolled out before.
+    if !known.is_empty()
+        && let Some(text) = changed(known, &content.observed)
+    {
+        return Err(ObjectSetError::Blocked(text));
+    }
+    Ok((client, content))
+}
+
+/// Applies the phases, one after the other, each when the one before is complete.
+async fn apply(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    extension: &ExtensionState,
+    (account, client): (&Account, Client),
+    content: &Content,
+) -> Result<Settled, ObjectSetError> {
+    watch(ctx, set, (account, &client), &content.phases).await;
+    let (siblings, archived) = ctx.siblings(set).await?;
+    let revision = Revision {
+        mark: mark(set, &archived),
+        siblings: owners(&siblings, extension),
+        probes: set.spec.progression_probes.clone(),
+    };
+    let applier = Applier {
+        client,
+        kinds: ctx.kinds.clone(),
+        memo: ctx.memo.clone(),
+        defer_optional: ctx.settings.defer_optional_kinds,
+    };
+    let mut deferred = Vec::new();
+    let mut overtaken = false;
+    for (index, phase) in content.phases.iter().enumerate() {
+        let report = applier.apply_phase(&revision, index, phase).await;
+        if let Err(ApplyError::Unserved { group, .. }) = &report {
+            ctx.await_group(set, group);
+        }
+        let report = report?;
+        deferred.extend(report.deferred);
+        overtaken |= report.overtaken;
+        if !report.complete {
+            let next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
+            let outcome = Outcome::RollingOut(report.failing);
+            return Ok(Settled::again(Some(outcome), next));
+        }
+    }
+    ctx.defer(set, extension, &deferred).await;
+    // Kinds come with a CRD, which wakes the revision; those of an aggregated API come unannounced.
+    let quiet = if deferred.is_empty() {
+        resync()
+    } else {
+        jittered(ctx.settings.managed_resync)
+    };
+    // What a newer revision made ready is not this one's success: it must never pass for installed.
+    if overtaken && !has_succeeded(set) {
+        let next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
+        return Ok(Settled {
+            deferred: Some(deferred),
+            ..Settled::again(Some(Outcome::RollingOut(None)), next)
+        });
+    }
+    let replaced = siblings
+        .into_iter()
+        .filter(|one| one.spec.revision < set.spec.revision)
+        .collect();
+    let next = ctx.next_look(set, ctx.settings.managed_resync, RESYNC);
+    Ok(Settled {
+        replaced,
+        deferred: Some(deferred),
+        ..Settled::again(Some(Outcome::Complete), next.min(quiet))
+    })
+}
+
+/// Has the revision woken by changes of its objects.
+async fn watch(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    (account, client): (&Account, &Client),
+    phases: &[ResolvedPhase],
+) {
+    let mut targets: Vec<Target> = Vec::new();
+    for wanted in phases.iter().flat_map(|phase| &phase.objects) {
+        let object = &wanted.object;
+        let found = ctx.kinds.find(object).await;
+        // A kind may come with an earlier phase; the next pass looks again.
+        let Ok(Some(kind)) = found else {
+            continue;
+        };
+        let namespace = if kind.namespaced {
+            object.namespace()
+        } else {
+            ""
+        };
+        let same = targets
+            .iter_mut()
+            .find(|target| target.kind == kind && target.namespace == namespace);
+        match same {
+            Some(target) => {
+                target.names.insert(object.name().to_owned());
+            }
+            None => targets.push(Target {
+                kind,
+                namespace: namespace.to_owned(),
+                names: [object.name().to_owned()].into(),
+            }),
+        }
+    }
+    let selector = match owner_name(set) {
+        Some(owner) => format!("{}={owner}", label::OWNER_NAME),
+        None => format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_OLM),
+    };
+    ctx.watches
+        .ensure(&set.name_any(), account, client, &selector, targets);
+}
+
+/// Puts our finalizer on, before anything is applied. Returns the object as it is then.
+async fn add_finalizer(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+) -> Result<ClusterObjectSet, ObjectSetError> {
+    let added = ctx.reconciler.add_finalizer(set, finalizer::TEARDOWN).await;
+    let added = added.map_err(RequestError::doing("updating finalizers"))?;
+    Ok(added.unwrap_or_else(|| set.clone()))
+}
+
+/// Takes our finalizer off.
+pub(super) async fn remove_finalizer(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+) -> Result<(), ObjectSetError> {
+    let removed = ctx
+        .reconciler
+        .remove_finalizers(set, &[finalizer::TEARDOWN]);
+    Ok(removed
+        .await
+        .map_err(RequestError::doing("updating finalizers"))?)
+}
+
+/// Retires a revision that a later one has replaced.
+pub(super) async fn archive(ctx: &Context, set: &ClusterObjectSet) -> Result<(), ObjectSetError> {
+    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
+    let patch = json!({"spec": {"lifecycleState": "Archived"}});
+    let answer = api
+        .patch(&set.name_any(), &own_params(), &Patch::Merge(patch))
+        .await;
+    match answer {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(err) => Err(RequestError::doing("archiving previous revision")(err).into()),
+        Ok(_) => {
+            tracing::info!(revision = set.name_any(), "previous revision archived");
+            Ok(())
+        }
+    }
+}
+
+/// Says whether the content of a revision was read for its account before. Only the controller
+/// writes the status, so that nobody can claim it.
+fn was_read(set: &ClusterObjectSet) -> bool {
+    let status = set.status.as_ref();
+    has_succeeded(set) || status.is_some_and(|status| !status.observed_phases.is_empty())
+}
+
+fn mark(set: &ClusterObjectSet, archived: &[ClusterObjectSet]) -> Mark {
+    Mark {
+        name: set.name_any(),
+        uid: set.uid().unwrap_or_default(),
+        revision: set.spec.revision,
+        owner_name: owner_name(set).map(str::to_owned),
+        archived: archived.iter().filter_map(ResourceExt::uid).collect(),
+    }
+}
+
+/// The owners whose objects this revision may take: its siblings, and its extension itself, which
+/// controls what a failed Helm installation left behind.
+fn owners(siblings: &[ClusterObjectSet], extension: &ExtensionState) -> Vec<Sibling> {
+    let extension = match extension {
+        ExtensionState::Alive(extension) => extension.metadata.uid.clone(),
+        ExtensionState::None
+        | ExtensionState::Deleting(_)
+        | ExtensionState::Orphaning(_)
+        | ExtensionState::Gone => None,
+    };
+    let extension = extension.map(|uid| Sibling { uid, revision: 0 });
+    siblings
+        .iter()
+        .map(|set| Sibling {
+            uid: set.uid().unwrap_or_default(),
+            revision: set.spec.revision,
+        })
+        .chain(extension)
+        .collect()
+}

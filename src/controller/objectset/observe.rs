@@ -1,0 +1,153 @@
+//! What a reconcile of a ClusterObjectSet reads of our own kinds.
+
+use kube::core::DeserializeGuard;
+use kube::{Api, ResourceExt as _};
+use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState};
+use olm_core::policy;
+use olm_core::revision::{Account, extension_reference, has_orphan_finalizer, owner_name};
+
+use super::{Context, ObjectSetError};
+use crate::cluster::RequestError;
+use crate::revision::list_siblings;
+
+/// The ClusterExtension a revision belongs to, as it is now.
+#[derive(Debug, Clone)]
+pub(super) enum ExtensionState {
+    /// The revision belongs to none.
+    None,
+    /// It is there.
+    Alive(Box<ClusterExtension>),
+    /// It is being deleted.
+    Deleting(Box<ClusterExtension>),
+    /// It is being deleted, and what it installed is to stay.
+    Orphaning(Box<ClusterExtension>),
+    /// It is gone, or another one has its name.
+    Gone,
+}
+
+impl ExtensionState {
+    /// Returns the extension, if there is one.
+    pub(super) fn extension(&self) -> Option<&ClusterExtension> {
+        match self {
+            Self::Alive(extension) | Self::Deleting(extension) | Self::Orphaning(extension) => {
+                Some(extension)
+            }
+            Self::None | Self::Gone => None,
+        }
+    }
+
+    /// Says whether what the extension installed is to stay.
+    pub(super) fn is_orphaning(&self) -> bool {
+        matches!(self, Self::Orphaning(_))
+    }
+
+    /// Returns what this means for a revision that was read after the extension: the garbage
+    /// collector takes the reference off a revision before it takes its finalizer off the
+    /// extension, so a reference that is missing now tells of that finalizer.
+    pub(super) fn seen_from(self, set: &ClusterObjectSet) -> Self {
+        match self {
+            Self::Deleting(extension) if extension_reference(&set.metadata).is_none() => {
+                Self::Orphaning(extension)
+            }
+            same => same,
+        }
+    }
+
+    /// Returns why nothing of the extension is removed, if its annotations ask for what cannot be
+    /// done.
+    pub(super) fn removal_hold(&self) -> Option<String> {
+        match self {
+            Self::Deleting(extension) | Self::Orphaning(extension) => {
+                policy::removal_hold(&extension.name_any(), extension.annotations())
+            }
+            Self::None | Self::Alive(_) | Self::Gone => None,
+        }
+    }
+
+    /// Says whether its annotations ask that nothing is applied.
+    pub(super) fn is_paused(&self) -> bool {
+        let extension = self.extension();
+        extension.is_some_and(|extension| policy::is_paused(extension.annotations()))
+    }
+}
+
+impl Context {
+    /// Looks up the extension of a revision: by owner reference; by label only to find out that
+    /// the reference was taken off, because everybody can write a label.
+    pub(super) async fn extension(
+        &self,
+        set: &ClusterObjectSet,
+    ) -> Result<ExtensionState, ObjectSetError> {
+        let owner = extension_reference(&set.metadata);
+        let Some(name) = owner.map(|owner| owner.name.as_str()).or(owner_name(set)) else {
+            return Ok(ExtensionState::None);
+        };
+        let unowned = owner.is_none();
+        let api = Api::<DeserializeGuard<ClusterExtension>>::all(self.client.clone());
+        let found = api
+            .get_opt(name)
+            .await
+            .map_err(RequestError::doing("getting ClusterExtension"))?;
+        let Some(DeserializeGuard(read)) = found else {
+            return Ok(if unowned {
+                ExtensionState::None
+            } else {
+                ExtensionState::Gone
+            });
+        };
+        // It lives, whatever is wrong with it: to take it for gone would remove what it installed.
+        let extension = read.map_err(|err| {
+            RequestError::doing("reading ClusterExtension")(kube::Error::Service(err.into()))
+        })?;
+        if owner.is_some_and(|owner| Some(&owner.uid) != extension.metadata.uid.as_ref()) {
+            return Ok(ExtensionState::Gone);
+        }
+        let deleting = extension.metadata.deletion_timestamp.is_some();
+        let orphaning = unowned || has_orphan_finalizer(&extension.metadata);
+        Ok(match (deleting, orphaning) {
+            (true, true) => ExtensionState::Orphaning(Box::new(extension)),
+            (true, false) => ExtensionState::Deleting(Box::new(extension)),
+            (false, _) if unowned => ExtensionState::None,
+            (false, _) => ExtensionState::Alive(Box::new(extension)),
+        })
+    }
+
+    /// Reads a revision anew; `None` when it is gone.
+    pub(super) async fn read_again(
+        &self,
+        set: &ClusterObjectSet,
+    ) -> Result<Option<ClusterObjectSet>, ObjectSetError> {
+        let found = Api::<ClusterObjectSet>::all(self.client.clone())
+            .get_opt(&set.name_any())
+            .await
+            .map_err(RequestError::doing("getting ClusterObjectSet"))?;
+        Ok(found.filter(|found| found.metadata.uid == set.metadata.uid))
+    }
+
+    /// Returns the account that applies a revision, and may do so.
+    pub(super) async fn identity(
+        &self,
+        set: &ClusterObjectSet,
+        extension: &ExtensionState,
+    ) -> Result<Account, ObjectSetError> {
+        let accounts = &self.settings.accounts;
+        let account = accounts.of_revision(set, extension.extension())?;
+        self.settings.guard.permit(&account).await?;
+        Ok(account)
+    }
+
+    /// Lists the other revisions of the same extension: those in use, and those that are archived.
+    /// One that is being deleted is among them: what it controls is there to be taken over.
+    pub(super) async fn siblings(
+        &self,
+        set: &ClusterObjectSet,
+    ) -> Result<(Vec<ClusterObjectSet>, Vec<ClusterObjectSet>), ObjectSetError> {
+        let mut others = list_siblings(&self.client, set)
+            .await
+            .map_err(RequestError::doing("listing revisions"))?;
+        others.retain(|other| other.metadata.uid != set.metadata.uid);
+        let in_use =
+            |other: &ClusterObjectSet| other.spec.lifecycle_state == LifecycleState::Active;
+        Ok(others.into_iter().partition(in_use))
+    }
+}

@@ -1,0 +1,80 @@
+//! Deleting revisions.
+
+use kube::api::DeleteParams;
+use kube::{Api, Client, ResourceExt as _};
+use olm_api::conditions::types;
+use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_core::revision::has_orphan_finalizer;
+use olm_core::status::find;
+
+use super::list::{list_abandoned, list_revisions};
+
+/// How far the removal of an extension is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Teardown {
+    /// No revision is left: the extension's finalizers may go.
+    Done,
+    /// Revisions are being taken down; what is waited for.
+    Waiting(String),
+}
+
+/// Starts or continues the removal of everything an extension that is being deleted has installed.
+///
+/// Deletes its revisions; their own reconciler takes them down in order. Where what they installed
+/// is to stay, they are deleted so that Kubernetes itself keeps it, whatever becomes of us. To be
+/// called on every pass over the extension until it returns [`Teardown::Done`].
+pub async fn teardown_extension(
+    client: &Client,
+    extension: &ClusterExtension,
+) -> Result<Teardown, kube::Error> {
+    let mut revisions = list_revisions(client, extension).await?;
+    let mut abandoned = list_abandoned(client, extension).await?;
+    // The garbage collector takes the reference off a revision whose extension is orphaned.
+    let orphans = has_orphan_finalizer(&extension.metadata) || !abandoned.is_empty();
+    // A revision without reference must not live on.
+    revisions.append(&mut abandoned);
+    if revisions.is_empty() {
+        return Ok(Teardown::Done);
+    }
+    for set in &revisions {
+        if set.metadata.deletion_timestamp.is_none() {
+            delete_revision(client, set, orphans).await?;
+        }
+    }
+    let waiting: Vec<String> = revisions
+        .iter()
+        .filter(|set| set.metadata.deletion_timestamp.is_some())
+        .filter_map(|set| {
+            let status = set.status.as_ref()?;
+            let progressing = find(&status.conditions, types::PROGRESSING)?;
+            Some(format!("{}: {}", set.name_any(), progressing.message))
+        })
+        .collect();
+    if waiting.is_empty() {
+        return Ok(Teardown::Waiting("removing revisions".to_owned()));
+    }
+    Ok(Teardown::Waiting(waiting.join("\n")))
+}
+
+/// Deletes a revision if nobody replaced it meanwhile. Absent is success. With `orphans` Kubernetes
+/// keeps what the revision owns, whatever becomes of its finalizer.
+pub async fn delete_revision(
+    client: &Client,
+    set: &ClusterObjectSet,
+    orphans: bool,
+) -> Result<(), kube::Error> {
+    let mut params = if orphans {
+        DeleteParams::orphan()
+    } else {
+        DeleteParams::background()
+    };
+    params.preconditions = Some(kube::api::Preconditions {
+        uid: set.uid(),
+        resource_version: None,
+    });
+    let api = Api::<ClusterObjectSet>::all(client.clone());
+    match api.delete(&set.name_any(), &params).await {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        answer => answer.map(|_| ()),
+    }
+}

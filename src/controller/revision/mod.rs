@@ -1,0 +1,20 @@
+//! Revisions as objects on the cluster: listed, written with their content, read back, deleted.
+//!
+//! ClusterObjectSets and the Secrets with their content are our own; everything here is done with
+//! the controller's client. What a revision installs is written by [`crate::apply`].
+
+mod content;
+mod delete;
+mod error;
+mod garbage;
+mod list;
+mod write;
+
+pub use content::{Content, defined_kinds, mutable, read_secrets, resolve, salvage};
+pub use delete::{Teardown, delete_revision, teardown_extension};
+pub use error::{RefCause, RefError, WriteError};
+pub use garbage::{collect_orphaned_secrets, remove_orphaned_content};
+pub use list::{list_abandoned, list_revisions, list_siblings};
+pub use write::{
+    Written, complete_content, newest, own_params, plan_revision, without_content, write_revision,
+};

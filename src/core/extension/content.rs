@@ -1,0 +1,100 @@
+//! Other content under the version that is installed (decision 29).
+
+use olm_api::conditions::reasons;
+use olm_api::keys::policy;
+
+use super::Policy;
+use crate::revision::BundleRecord;
+use crate::status::Note;
+
+/// Returns the note about content that changed under the installed version, if the catalog offers
+/// the same bundle with another image and nobody accepted that.
+pub fn content_changed(
+    policy: &Policy,
+    installed: &BundleRecord,
+    offered: &BundleRecord,
+) -> Option<Note> {
+    let (old, new) = (digest(&installed.image)?, digest(&offered.image)?);
+    changed(policy, old, new)
+}
+
+/// Returns the note about a tag that names other content than the revision was made of, whose
+/// digest is `recorded`, unless somebody accepted that.
+pub fn retagged(policy: &Policy, recorded: Option<&str>, offered: &str) -> Option<Note> {
+    changed(policy, recorded?, offered)
+}
+
+fn changed(policy: &Policy, installed: &str, offered: &str) -> Option<Note> {
+    if installed == offered || policy.accepts(offered) {
+        return None;
+    }
+    Some(Note {
+        reason: reasons::CONTENT_CHANGED,
+        message: format!(
+            "the catalog offers the installed version with other content: installed {installed}, \
+             offered {offered}; to take it set annotation {}: {offered}",
+            policy::ACCEPT_IMAGE
+        ),
+    })
+}
+
+/// Returns the digest in a reference, if it has one.
+fn digest(image: &str) -> Option<&str> {
+    let (_, digest) = image.rsplit_once('@')?;
+    digest.contains(':').then_some(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rstest::rstest;
+
+    use super::*;
+    use crate::resolve::UpdatePolicy;
+
+    fn record(image: &str) -> BundleRecord {
+        BundleRecord {
+            name: "p.v1".into(),
+            package: "p".into(),
+            version: "1.0.0".into(),
+            release: None,
+            image: image.into(),
+            constraints: None,
+        }
+    }
+
+    // decision 29
+    #[rstest]
+    #[case::the_same("r/p@sha256:a", "r/p@sha256:a", None, false)]
+    #[case::moved("old/p@sha256:a", "new/p@sha256:a", None, false)]
+    #[case::other("r/p@sha256:a", "r/p@sha256:b", None, true)]
+    #[case::accepted("r/p@sha256:a", "r/p@sha256:b", Some("sha256:b"), false)]
+    #[case::accepted_another("r/p@sha256:a", "r/p@sha256:b", Some("sha256:c"), true)]
+    #[case::by_tag("r/p:1", "r/p:2", None, false)]
+    fn other_content_is_said_until_it_is_accepted(
+        #[case] installed: &str,
+        #[case] offered: &str,
+        #[case] accepted: Option<&str>,
+        #[case] said: bool,
+    ) {
+        let accept = accepted.map(|digest| (policy::ACCEPT_IMAGE.to_owned(), digest.to_owned()));
+        let annotations: BTreeMap<_, _> = accept.into_iter().collect();
+        let policy = Policy::of(&annotations, UpdatePolicy::default()).unwrap();
+        let note = content_changed(&policy, &record(installed), &record(offered));
+        assert_eq!(note.is_some(), said);
+    }
+
+    #[test]
+    fn a_tag_that_moved_is_said() {
+        let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::default()).unwrap();
+        assert_eq!(retagged(&policy, Some("sha256:a"), "sha256:a"), None);
+        assert_eq!(retagged(&policy, None, "sha256:b"), None);
+        let note = retagged(&policy, Some("sha256:a"), "sha256:b").unwrap();
+        assert!(
+            note.message.ends_with("accept-image: sha256:b"),
+            "{}",
+            note.message
+        );
+    }
+}

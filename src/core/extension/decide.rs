@@ -1,0 +1,366 @@
+//! What the catalogs are asked for an extension, and what follows from their answer.
+//!
+//! Source: resolution.md 1.11, 6.1; decisions 5, 22, 24.
+
+use olm_api::conditions::{events, reasons};
+use olm_api::{CatalogFilter, UpdateStatus};
+
+use super::content::content_changed;
+use super::deprecation::deprecations;
+use super::policy::Policy;
+use crate::error::{Classify, Disposition};
+use crate::resolve::report::{Headline, explain};
+use crate::resolve::{
+    Catalog, Decision, Dependencies, Environment, Options, Reason, Request, Resolution,
+    ResolveError, Selected, Warning, pending, resolve,
+};
+use crate::revision::BundleRecord;
+use crate::status::Note;
+use crate::status::deprecation::Deprecations;
+use crate::status::extension::text;
+
+/// What an extension asks the catalogs.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// `spec.source.catalog`.
+    pub filter: CatalogFilter,
+    /// What its annotations say.
+    pub policy: Policy,
+    /// The bundle of the last revision that succeeded.
+    pub installed: Option<BundleRecord>,
+    /// What is being rolled out, and stays so whatever the answer is.
+    pub rolling: Option<BundleRecord>,
+}
+
+/// What a resolution has to know besides catalogs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needs {
+    /// Whether the cluster counts at all: not where constraints are passed over or refused.
+    pub cluster: bool,
+    /// What is installed.
+    pub installed: bool,
+    /// The version of Kubernetes.
+    pub kubernetes: bool,
+}
+
+/// What an extension is to have.
+#[derive(Debug, Clone)]
+pub struct Goal {
+    /// The bundle.
+    pub target: BundleRecord,
+    /// Reported although the goal is pursued: the newer bundle cannot be had.
+    pub held: Option<ResolveError>,
+    /// Whether no edge of the catalog allows the step.
+    pub forced: bool,
+}
+
+/// Why an extension is to have nothing.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DecisionError {
+    /// No bundle was chosen.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// The content of the installed bundle is needed and cannot be had, and there is no revision
+    /// to fall back on.
+    #[error("catalog content unavailable and no revision installed")]
+    NoContent,
+}
+
+impl Classify for DecisionError {
+    fn disposition(&self) -> Disposition {
+        match self {
+            Self::Resolve(error) if error.is_invalid_request() => {
+                Disposition::Terminal(reasons::INVALID_CONFIGURATION)
+            }
+            Self::Resolve(_) | Self::NoContent => Disposition::Retry,
+        }
+    }
+}
+
+/// Something that is the case, as an Event says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Whether anybody should worry.
+    pub is_warning: bool,
+    /// Reason of the Event.
+    pub reason: &'static str,
+    /// Its text.
+    pub note: String,
+}
+
+/// What follows from the answer of the catalogs.
+#[derive(Debug)]
+pub struct Answer {
+    /// What the extension is to have.
+    pub goal: Result<Goal, DecisionError>,
+    /// The newer version that is offered and not taken.
+    pub update: Option<UpdateStatus>,
+    /// What is deprecated; nothing when it is not clear which catalog counts.
+    pub deprecations: Option<Deprecations>,
+    /// What `Ready` explains besides.
+    pub notes: Vec<Note>,
+    /// What Events say.
+    pub notices: Vec<Notice>,
+}
+
+impl Goal {
+    /// Goes on with a bundle that was chosen before.
+    pub fn keep(target: BundleRecord) -> Self {
+        Self {
+            target,
+            held: None,
+            forced: false,
+        }
+    }
+}
+
+impl Question {
+    /// Returns what resolution is asked.
+    pub fn request(&self) -> Request {
+        Request {
+            filter: self.filter.clone(),
+            installed: self.installed.as_ref().map(BundleRecord::as_installed),
+        }
+    }
+
+    /// Returns how resolution behaves, as the controller is set and the annotations say.
+    pub fn options(&self, settings: Options) -> Options {
+        Options {
+            updates: self.policy.updates,
+            ..settings
+        }
+    }
+
+    /// Returns what has to be known of the cluster before the first resolution.
+    pub fn needs(&self, catalogs: &[Catalog<'_>], options: &Options) -> Needs {
+        let mut needs = Needs {
+            cluster: !self.policy.ignore_constraints
+                && options.dependencies != Dependencies::Refuse,
+            installed: false,
+            kubernetes: false,
+        };
+        if !needs.cluster {
+            return needs;
+        }
+        let packages = catalogs
+            .iter()
+            .filter_map(|catalog| catalog.content?.package(&self.filter.package_name)?.ok());
+        for bundle in packages.flat_map(|package| &package.bundles) {
+            needs.installed |= bundle.dependencies().next().is_some();
+            needs.kubernetes |= bundle.min_kube_version.is_some();
+        }
+        needs
+    }
+
+    /// Says whether a resolution has put another bundle in the place of the installed one: whoever
+    /// needs that one has to be known then.
+    pub fn replaces(&self, resolution: &Resolution<'_>) -> bool {
+        match (&resolution.result, &self.installed) {
+            (Ok(selected), Some(installed)) => selected.bundle.name != installed.name,
+            (Err(_), _) | (_, None) => false,
+        }
+    }
+
+    /// Resolves; for the version that was approved, if the update policy holds it.
+    pub fn resolve<'a>(
+        &self,
+        catalogs: &'a [Catalog<'a>],
+        environment: &Environment,
+        options: &Options,
+    ) -> Resolution<'a> {
+        let request = self.request();
+        let resolution = resolve(&request, catalogs, environment, options);
+        let Some(exactly) = self.approved(&request, &resolution) else {
+            return resolution;
+        };
+        let released = resolve(&exactly, catalogs, environment, options);
+        match released.result {
+            Ok(_) => released,
+            Err(_) => resolution,
+        }
+    }
+
+    /// Returns the request that decides: for the version that was approved, if the update policy
+    /// holds it.
+    pub fn deciding_request(
+        &self,
+        catalogs: &[Catalog<'_>],
+        environment: &Environment,
+        options: &Options,
+    ) -> Request {
+        let request = self.request();
+        let resolution = resolve(&request, catalogs, environment, options);
+        let exactly = self.approved(&request, &resolution);
+        let released = exactly.filter(|exactly| {
+            let released = resolve(exactly, catalogs, environment, options);
+            released.result.is_ok()
+        });
+        released.unwrap_or(request)
+    }
+
+    /// Returns the request for exactly the approved version, if it is held.
+    fn approved(&self, request: &Request, resolution: &Resolution<'_>) -> Option<Request> {
+        let approved = self.policy.approved.as_ref()?;
+        let held = resolution.held.iter().any(|held| {
+            matches!(held.reason, Reason::Held(_)) && held.version.precedence(approved).is_eq()
+        });
+        let mut exactly = request.clone();
+        exactly.filter.version = Some(approved.version.to_string());
+        held.then_some(exactly)
+    }
+
+    /// Returns what follows from a resolution, which [`Question::resolve`] made of the same
+    /// catalogs, environment and options.
+    pub fn answer(
+        &self,
+        catalogs: &[Catalog<'_>],
+        environment: &Environment,
+        options: &Options,
+        resolution: &Resolution<'_>,
+    ) -> Answer {
+        let mut answer = Answer {
+            goal: Err(DecisionError::NoContent),
+            update: self.update(catalogs, options, resolution),
+            deprecations: deprecations(resolution, catalogs, &self.filter.package_name),
+            notes: Vec::new(),
+            notices: Vec::new(),
+        };
+        answer.report(resolution);
+        let is_worth_it = resolution.result.is_err() || !resolution.held.is_empty();
+        // While something is rolled out, what would be chosen instead is of no interest.
+        if is_worth_it && self.rolling.is_none() {
+            let request = self.request();
+            let report = explain(&request, catalogs, environment, options);
+            if let Some(Headline { code, text }) = report.headline() {
+                answer.say(resolution.result.is_err(), code, text);
+            }
+        }
+        answer.offer();
+        let goal = self.goal(*options, resolution, &mut answer);
+        Answer { goal, ..answer }
+    }
+
+    /// Returns the newer version that is offered and not taken.
+    pub fn update(
+        &self,
+        catalogs: &[Catalog<'_>],
+        options: &Options,
+        resolution: &Resolution<'_>,
+    ) -> Option<UpdateStatus> {
+        let installed = self.installed.as_ref()?.version_release()?;
+        let selected = resolution.result.as_ref().ok();
+        let rolling = self.rolling.as_ref();
+        let rolling = rolling.and_then(BundleRecord::version_release);
+        let taken = match (&rolling, selected) {
+            (Some(rolling), _) => rolling,
+            (None, Some(selected)) => &selected.version,
+            (None, None) => &installed,
+        };
+        let request = self.request();
+        let update = pending(&request, catalogs, options, resolution, taken);
+        let newer = |it: &&Selected<'_>| it.version.precedence(&installed).is_gt();
+        if let Some(chosen) = selected.filter(newer).filter(|_| self.policy.paused) {
+            let version = chosen.version.recorded();
+            let newest = update.as_ref();
+            let newest = newest.map(|update| update.newest.version.recorded());
+            return Some(UpdateStatus {
+                newest: newest.unwrap_or_else(|| version.clone()),
+                catalog: chosen.catalog.to_owned(),
+                reason: reasons::PAUSED.to_owned(),
+                message: format!("{version} is available; {}", text::paused()),
+                version: Some(version),
+            });
+        }
+        update.as_ref().map(UpdateStatus::from)
+    }
+
+    fn goal(
+        &self,
+        options: Options,
+        resolution: &Resolution<'_>,
+        answer: &mut Answer,
+    ) -> Result<Goal, DecisionError> {
+        let installed = self.installed.as_ref();
+        Ok(match resolution.decision() {
+            Decision::Use(selected) => {
+                let package = &self.filter.package_name;
+                let target = BundleRecord::selected(selected, package, options.release_support);
+                let same = installed.filter(|installed| installed.is_same_bundle(&target));
+                let Some(installed) = same else {
+                    return Ok(Goal {
+                        target,
+                        held: None,
+                        forced: selected.warnings.contains(&Warning::ForcedStep),
+                    });
+                };
+                match content_changed(&self.policy, installed, &target) {
+                    Some(note) => {
+                        answer.note(note);
+                        Goal::keep(installed.clone())
+                    }
+                    None => Goal::keep(target),
+                }
+            }
+            Decision::Keep(error) => Goal {
+                target: installed.cloned().ok_or(DecisionError::NoContent)?,
+                held: error.cloned(),
+                forced: false,
+            },
+            Decision::Fail(error) => return Err(error.clone().into()),
+        })
+    }
+}
+
+impl Answer {
+    /// Adds what Events say about a resolution.
+    fn report(&mut self, resolution: &Resolution<'_>) {
+        if let Some(note) = resolution.unavailable_note() {
+            self.notice(true, events::CATALOG_UNAVAILABLE, note);
+        }
+        let warnings = resolution.result.iter().flat_map(|it| &it.warnings);
+        for warning in warnings {
+            let reason = match warning {
+                Warning::SuccessorIsLowerVersion => events::SUCCESSOR_IS_LOWER_VERSION,
+                Warning::BreaksInstalled(_) => events::BREAKS_INSTALLED,
+                // Said when the step is made.
+                Warning::ForcedStep => continue,
+            };
+            self.notice(true, reason, warning.to_string());
+        }
+    }
+
+    /// Adds what is said about the newer version that is offered.
+    fn offer(&mut self) {
+        let Some(update) = &self.update else { return };
+        let message = update.message.clone();
+        if update.reason == reasons::PAUSED {
+            self.notes.push(Note {
+                reason: reasons::PAUSED,
+                message: message.clone(),
+            });
+        }
+        self.notice(false, events::UPGRADE_AVAILABLE, message);
+    }
+
+    /// Adds what `Ready` explains and an Event says.
+    fn say(&mut self, is_warning: bool, reason: &'static str, message: String) {
+        self.notice(is_warning, reason, message.clone());
+        self.notes.push(Note { reason, message });
+    }
+
+    /// Adds what `Ready` explains and a warning says.
+    fn note(&mut self, note: Note) {
+        self.say(true, note.reason, note.message);
+    }
+
+    fn notice(&mut self, is_warning: bool, reason: &'static str, note: String) {
+        self.notices.push(Notice {
+            is_warning,
+            reason,
+            note,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

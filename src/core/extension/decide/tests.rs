@@ -1,0 +1,226 @@
+//! What follows from small catalogs of our own.
+
+use std::collections::BTreeMap;
+
+use olm_api::keys::policy;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::catalog::Content;
+use crate::error::Chain;
+use crate::resolve::{CatalogProblem, UpdatePolicy};
+
+/// A catalog of package `kettle`, whose versions replace each other in this order.
+fn content(versions: &[&str]) -> Content {
+    let name = |version: &str| format!("kettle.v{version}");
+    let mut blobs: Vec<Value> = versions
+        .iter()
+        .map(|version| {
+            json!({
+                "schema": "olm.bundle", "package": "kettle", "name": name(version),
+                "image": format!("r/kettle@sha256:{version}"),
+                "properties": [{"type": "olm.package", "value": {"version": version}}],
+            })
+        })
+        .collect();
+    let before = [None].into_iter().chain(versions.iter().map(Some));
+    let entries = versions.iter().zip(before).map(|(version, before)| {
+        json!({"name": name(version), "replaces": before.map(|it| name(it)).unwrap_or_default()})
+    });
+    blobs.push(json!({
+        "schema": "olm.channel", "package": "kettle", "name": "stable",
+        "entries": entries.collect::<Vec<_>>(),
+    }));
+    let lines: Vec<String> = blobs.iter().map(Value::to_string).collect();
+    Content::from_lines(lines.iter().map(String::as_str)).unwrap()
+}
+
+fn catalog(content: Option<&Content>) -> Catalog<'_> {
+    Catalog {
+        name: "acme",
+        labels: BTreeMap::new(),
+        priority: 0,
+        enabled: true,
+        problem: content.is_none().then_some(CatalogProblem::NotServing),
+        content,
+    }
+}
+
+fn record(version: &str, image: &str) -> BundleRecord {
+    BundleRecord {
+        name: format!("kettle.v{version}"),
+        package: "kettle".to_owned(),
+        version: version.to_owned(),
+        release: None,
+        image: image.to_owned(),
+        constraints: None,
+    }
+}
+
+fn question(installed: Option<&str>, annotations: &[(&str, &str)]) -> Question {
+    let annotations = annotations
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    Question {
+        filter: CatalogFilter {
+            package_name: "kettle".to_owned(),
+            ..CatalogFilter::default()
+        },
+        policy: Policy::of(&annotations, UpdatePolicy::MinorOnly).unwrap(),
+        installed: installed.map(|version| record(version, &format!("r/kettle@sha256:{version}"))),
+        rolling: None,
+    }
+}
+
+fn answer(question: &Question, content: Option<&Content>) -> Answer {
+    let catalogs = [catalog(content)];
+    let options = question.options(Options::default());
+    let environment = Environment::default();
+    let resolution = question.resolve(&catalogs, &environment, &options);
+    question.answer(&catalogs, &environment, &options, &resolution)
+}
+
+fn reasons_of(answer: &Answer) -> Vec<&str> {
+    answer.notices.iter().map(|notice| notice.reason).collect()
+}
+
+#[rstest]
+#[case::install(None, &[], "2.0.0", None)]
+#[case::next(Some("1.0.0"), &[], "1.1.0", None)]
+#[case::newest_of_the_major(Some("1.1.0"), &[], "1.1.0", Some("NextMajorHeld"))]
+#[case::any(Some("1.1.0"), &[(policy::UPGRADE, "Any")], "2.0.0", None)]
+#[case::approved(Some("1.1.0"), &[(policy::APPROVE, "2.0.0")], "2.0.0", None)]
+#[case::approved_another(Some("1.1.0"), &[(policy::APPROVE, "3.0.0")], "1.1.0", Some("NextMajorHeld"))]
+#[case::none(Some("1.0.0"), &[(policy::UPGRADE, "None")], "1.0.0", Some("NextMinorHeld"))]
+#[case::paused(Some("1.0.0"), &[(policy::PAUSED, "true")], "1.1.0", Some(reasons::PAUSED))]
+fn annotations_decide(
+    #[case] installed: Option<&str>,
+    #[case] annotations: &[(&str, &str)],
+    #[case] target: &str,
+    #[case] update: Option<&str>,
+) {
+    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+    let answer = answer(&question(installed, annotations), Some(&content));
+    let goal = answer.goal.unwrap();
+    assert_eq!(goal.target.version, target);
+    assert!(goal.held.is_none() && !goal.forced);
+    let offered = answer.update.map(|update| update.reason);
+    assert_eq!(offered.as_deref(), update);
+}
+
+// decision 5
+#[test]
+fn without_catalogs_what_is_installed_stays_and_nothing_new_comes() {
+    let installed = answer(&question(Some("1.0.0"), &[]), None);
+    let goal = installed.goal.unwrap();
+    assert_eq!(goal.target.version, "1.0.0");
+    assert!(goal.held.is_some(), "the catalog is reported");
+    let nothing = answer(&question(None, &[]), None);
+    let error = nothing.goal.unwrap_err();
+    assert_eq!(error.disposition(), Disposition::Retry);
+    assert!(nothing.update.is_none());
+}
+
+#[test]
+fn a_wrong_range_waits_for_a_change() {
+    let mut question = question(Some("1.0.0"), &[]);
+    question.filter.version = Some("one".to_owned());
+    let content = content(&["1.0.0"]);
+    let error = answer(&question, Some(&content)).goal.unwrap_err();
+    assert_eq!(
+        error.disposition(),
+        Disposition::Terminal(reasons::INVALID_CONFIGURATION),
+        "{}",
+        Chain(&error)
+    );
+}
+
+// decision 29
+#[test]
+fn other_content_of_the_installed_version_is_not_taken_unasked() {
+    let content = content(&["1.0.0"]);
+    let mut question = question(Some("1.0.0"), &[]);
+    question.installed = Some(record("1.0.0", "r/kettle@sha256:old"));
+    let kept = answer(&question, Some(&content));
+    assert_eq!(reasons_of(&kept), [reasons::CONTENT_CHANGED]);
+    assert_eq!(kept.notes[0].reason, reasons::CONTENT_CHANGED);
+    assert_eq!(kept.goal.unwrap().target.image, "r/kettle@sha256:old");
+    question.policy.accepted_image = Some("sha256:1.0.0".to_owned());
+    let taken = answer(&question, Some(&content));
+    assert_eq!(taken.goal.unwrap().target.image, "r/kettle@sha256:1.0.0");
+    assert!(taken.notes.is_empty());
+}
+
+// decision 30
+#[test]
+fn a_step_without_an_edge_is_forced() {
+    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+    let mut question = question(Some("1.0.0"), &[]);
+    question.filter.upgrade_constraint_policy =
+        Some(olm_api::UpgradeConstraintPolicy::SelfCertified);
+    question.filter.version = Some("2.0.0".to_owned());
+    let goal = answer(&question, Some(&content)).goal.unwrap();
+    assert!(goal.forced);
+    assert_eq!(goal.target.version, "2.0.0");
+}
+
+// api.md D6
+#[test]
+fn during_a_roll_out_nothing_is_said_of_what_would_be_chosen() {
+    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+    let mut question = question(Some("1.0.0"), &[(policy::UPGRADE, "None")]);
+    assert!(reasons_of(&answer(&question, Some(&content))).contains(&"NextMinorHeld"));
+    question.rolling = Some(record("1.1.0", "r/kettle@sha256:1.1.0"));
+    let answer = answer(&question, Some(&content));
+    assert!(
+        !reasons_of(&answer).contains(&"NextMinorHeld"),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn the_deciding_request_is_that_of_the_approved_version() {
+    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+    let catalogs = [catalog(Some(&content))];
+    let version = |annotations: &[(&str, &str)]| {
+        let question = question(Some("1.1.0"), annotations);
+        let options = question.options(Options::default());
+        let request = question.deciding_request(&catalogs, &Environment::default(), &options);
+        request.filter.version
+    };
+    assert_eq!(
+        version(&[(policy::APPROVE, "2.0.0")]).as_deref(),
+        Some("2.0.0")
+    );
+    assert_eq!(version(&[(policy::APPROVE, "3.0.0")]), None);
+    assert_eq!(version(&[]), None);
+}
+
+#[test]
+fn the_cluster_counts_only_for_what_asks_for_it() {
+    let plain = content(&["1.0.0"]);
+    let blob = json!({
+        "schema": "olm.bundle", "package": "kettle", "name": "kettle.v1", "image": "i",
+        "properties": [
+            {"type": "olm.package", "value": {"version": "1.0.0"}},
+            {"type": "olm.package.required",
+                "value": {"packageName": "water", "versionRange": ">=1.0.0"}},
+        ],
+    });
+    let needy = Content::from_lines([blob.to_string().as_str()]).unwrap();
+    let asks = |content: &Content, annotations: &[(&str, &str)]| {
+        let question = question(None, annotations);
+        question.needs(&[catalog(Some(content))], &Options::default())
+    };
+    let nothing = Needs {
+        cluster: true,
+        installed: false,
+        kubernetes: false,
+    };
+    assert_eq!(asks(&plain, &[]), nothing);
+    assert!(asks(&needy, &[]).installed);
+    let forced = asks(&needy, &[(policy::FORCE, "constraints")]);
+    assert!(!forced.cluster && !forced.installed);
+}

@@ -1,0 +1,117 @@
+//! The revision that a bundle becomes, before it has a number.
+
+use std::collections::BTreeMap;
+
+use olm_api::conditions::events;
+use olm_api::keys::annotation;
+use olm_api::{ClusterExtension, CollisionProtection};
+
+use crate::revision::{Account, BundleRecord, Desired, Extension, Phase, built_in};
+use crate::version::Version;
+
+/// What a revision is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// The bundle as the catalog names it.
+    pub bundle: &'a BundleRecord,
+    /// Digest of its image.
+    pub digest: &'a str,
+    /// Its properties, as its annotation holds them.
+    pub properties: Option<&'a str>,
+    /// What it was rendered to.
+    pub phases: &'a [Phase],
+}
+
+/// Returns the revision a bundle should have in an extension, applied as `account`.
+///
+/// Source: applying.md 3.1.
+pub fn desired(extension: &ClusterExtension, account: &Account, source: Source<'_>) -> Desired {
+    let mut annotations: BTreeMap<String, String> = source.bundle.annotations();
+    let generation = extension.metadata.generation.unwrap_or_default();
+    let recorded = [
+        (annotation::BUNDLE_DIGEST, source.digest.to_owned()),
+        (annotation::SERVICE_ACCOUNT_NAME, account.name.clone()),
+        (
+            annotation::SERVICE_ACCOUNT_NAMESPACE,
+            account.namespace.clone(),
+        ),
+        (annotation::EXTENSION_GENERATION, generation.to_string()),
+    ];
+    annotations.extend(recorded.map(|(key, value)| (key.to_owned(), value)));
+    if let Some(properties) = source.properties {
+        annotations.insert(annotation::PROPERTIES.to_owned(), properties.to_owned());
+    }
+    let spec = extension.spec.as_ref();
+    Desired {
+        extension: Extension::of(extension),
+        phases: source.phases.to_vec(),
+        annotations,
+        probes: built_in(),
+        deadline_minutes: spec.and_then(|spec| spec.progress_deadline_minutes),
+        collision_protection: CollisionProtection::Prevent,
+    }
+}
+
+/// Returns the reason of the Event about a step between versions that no catalog edge allows.
+pub fn forced_step(from: &str, to: &str) -> &'static str {
+    match (from.parse::<Version>(), to.parse::<Version>()) {
+        (Ok(from), Ok(to)) if to.precedence(&from).is_lt() => events::FORCED_ROLLBACK,
+        _ => events::FORCED_UPGRADE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::down("2.0.0", "1.9.0", events::FORCED_ROLLBACK)]
+    #[case::up("1.0.0", "3.0.0", events::FORCED_UPGRADE)]
+    #[case::unreadable("one", "3.0.0", events::FORCED_UPGRADE)]
+    fn a_forced_step_has_a_direction(#[case] from: &str, #[case] to: &str, #[case] want: &str) {
+        assert_eq!(forced_step(from, to), want);
+    }
+
+    #[test]
+    fn a_revision_records_what_made_it() {
+        let extension: ClusterExtension = serde_json::from_value(json!({
+            "metadata": {"name": "e", "uid": "u", "generation": 7},
+        }))
+        .unwrap();
+        let account = Account {
+            namespace: "ns".to_owned(),
+            name: "sa".to_owned(),
+        };
+        let bundle = BundleRecord {
+            name: "p.v1".into(),
+            package: "p".into(),
+            version: "1.0.0".into(),
+            release: None,
+            image: "r/p:1".into(),
+            constraints: None,
+        };
+        let source = Source {
+            bundle: &bundle,
+            digest: "sha256:a",
+            properties: Some("[]"),
+            phases: &[],
+        };
+        let desired = desired(&extension, &account, source);
+        assert_eq!(
+            (
+                desired.extension.name.as_str(),
+                desired.extension.uid.as_str()
+            ),
+            ("e", "u")
+        );
+        let recorded = |key: &str| desired.annotations.get(key).map(String::as_str);
+        assert_eq!(recorded(annotation::BUNDLE_VERSION), Some("1.0.0"));
+        assert_eq!(recorded(annotation::BUNDLE_DIGEST), Some("sha256:a"));
+        assert_eq!(recorded(annotation::EXTENSION_GENERATION), Some("7"));
+        assert_eq!(recorded(annotation::SERVICE_ACCOUNT_NAME), Some("sa"));
+        assert_eq!(recorded(annotation::PROPERTIES), Some("[]"));
+    }
+}

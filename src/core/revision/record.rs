@@ -1,0 +1,134 @@
+//! The bundle a revision is made of, as its annotations record it.
+
+use std::collections::BTreeMap;
+
+use olm_api::ClusterObjectSet;
+use olm_api::keys::annotation;
+
+use super::provider::recorded_constraints;
+use crate::resolve::{Installed, Selected};
+use crate::version::VersionRelease;
+
+/// A bundle a revision is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleRecord {
+    /// Its name in the catalog.
+    pub name: String,
+    /// Its package.
+    pub package: String,
+    /// Its version as recorded.
+    pub version: String,
+    /// Its release; empty means explicitly none.
+    pub release: Option<String>,
+    /// Its image as the catalog writes it.
+    pub image: String,
+    /// Its constraints as its revision records them, if it has any.
+    pub constraints: Option<String>,
+}
+
+impl BundleRecord {
+    /// Reads the bundle a revision was made of from its annotations.
+    pub fn of(revision: &ClusterObjectSet) -> Self {
+        let empty = BTreeMap::new();
+        let annotations = revision.metadata.annotations.as_ref().unwrap_or(&empty);
+        let text = |key: &str| annotations.get(key).cloned().unwrap_or_default();
+        Self {
+            name: text(annotation::BUNDLE_NAME),
+            package: text(annotation::PACKAGE_NAME),
+            version: text(annotation::BUNDLE_VERSION),
+            release: annotations.get(annotation::BUNDLE_RELEASE).cloned(),
+            image: text(annotation::BUNDLE_REFERENCE),
+            constraints: annotations.get(annotation::BUNDLE_CONSTRAINTS).cloned(),
+        }
+    }
+
+    /// Returns the bundle that resolution chose.
+    pub fn selected(selected: &Selected<'_>, package: &str, release_support: bool) -> Self {
+        // Without the gate the release is recorded where upstream looks for it: behind the version.
+        let (version, release) = if release_support {
+            let release = selected.version.release.as_ref();
+            let version = selected.version.version.to_string();
+            (
+                version,
+                Some(release.map(ToString::to_string).unwrap_or_default()),
+            )
+        } else {
+            (selected.version.recorded(), None)
+        };
+        Self {
+            name: selected.bundle.name.clone(),
+            package: package.to_owned(),
+            version,
+            release,
+            image: selected.bundle.image.clone(),
+            constraints: recorded_constraints(selected.bundle),
+        }
+    }
+
+    /// Says whether both are the same bundle, whatever their images.
+    pub fn is_same_bundle(&self, other: &Self) -> bool {
+        (&self.name, &self.version, &self.release) == (&other.name, &other.version, &other.release)
+    }
+
+    /// Returns what resolution has to know of the bundle when it is installed.
+    pub fn as_installed(&self) -> Installed {
+        Installed {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            release: self.release.clone(),
+        }
+    }
+
+    /// Returns the annotations that record the bundle on a revision.
+    pub fn annotations(&self) -> BTreeMap<String, String> {
+        let mut annotations = BTreeMap::from(
+            [
+                (annotation::BUNDLE_NAME, &self.name),
+                (annotation::PACKAGE_NAME, &self.package),
+                (annotation::BUNDLE_VERSION, &self.version),
+                (annotation::BUNDLE_REFERENCE, &self.image),
+            ]
+            .map(|(key, value)| (key.to_owned(), value.clone())),
+        );
+        for (key, value) in [
+            (annotation::BUNDLE_RELEASE, &self.release),
+            (annotation::BUNDLE_CONSTRAINTS, &self.constraints),
+        ] {
+            if let Some(value) = value {
+                annotations.insert(key.to_owned(), value.clone());
+            }
+        }
+        annotations
+    }
+
+    /// Returns the version and release, if they can be read: a release recorded apart selects the
+    /// explicit rule.
+    pub fn version_release(&self) -> Option<VersionRelease> {
+        self.as_installed().parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_recorded_bundle_survives_a_round_trip() {
+        let record = BundleRecord {
+            name: "p.v1".into(),
+            package: "p".into(),
+            version: "1.0.0".into(),
+            release: Some(String::new()),
+            image: "r/p@sha256:0".into(),
+            constraints: Some("[]".into()),
+        };
+        let revision: ClusterObjectSet = serde_json::from_value(json!({
+            "metadata": {"name": "e-1", "annotations": record.annotations()},
+            "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
+        }))
+        .unwrap();
+        assert_eq!(BundleRecord::of(&revision), record);
+    }
+}
