@@ -15,26 +15,26 @@ use super::pack::{Packed, digest_packed};
 use super::phase::Phase;
 use crate::resolve::Installed;
 
-/// Archived revisions that are kept beside those still in use.
+/// How many archived revisions are kept beside those still in use.
 pub const RETENTION: usize = 5;
-/// Longest label value, which the name of a revision has to fit into.
+/// Longest label value, in characters; the name of a revision has to fit into one.
 const MAX_NAME: usize = 63;
 
 /// The ClusterExtension a revision belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extension {
-    /// Name.
+    /// Name of the ClusterExtension.
     pub name: String,
-    /// UID.
+    /// UID of the ClusterExtension.
     pub uid: String,
 }
 
-/// A revision as it should be, before it has a number.
+/// A revision as it should be, without a number yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Desired {
-    /// Whose revision it is.
+    /// The ClusterExtension it belongs to.
     pub extension: Extension,
-    /// What it holds, made by [`super::phases`] from objects that went through
+    /// Its phases, made by [`super::phases`] from objects that went through
     /// [`crate::render::handover`].
     pub phases: Vec<Phase>,
     /// Annotations of the ClusterObjectSet: bundle metadata, recorded identity, generation.
@@ -54,17 +54,17 @@ pub enum Change {
     Install,
     /// The content differs from the newest revision.
     Upgrade,
-    /// The content is that of the newest revision; at most annotations, probes or the deadline
-    /// are patched in place.
+    /// The content is that of the newest revision; at most annotations, probes or the deadline are
+    /// patched.
     Unchanged,
 }
 
 /// The revisions of an extension that are in use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct States<'a> {
-    /// The highest-numbered one that was rolled out completely once.
+    /// The highest-numbered revision that was rolled out completely once.
     pub installed: Option<&'a ClusterObjectSet>,
-    /// Those that were not, in ascending order.
+    /// Revisions that were never rolled out completely, in ascending order.
     pub rolling: Vec<&'a ClusterObjectSet>,
 }
 
@@ -106,7 +106,7 @@ pub fn states(revisions: &[ClusterObjectSet]) -> States<'_> {
     states
 }
 
-/// Returns the bundle of a revision, as its annotations record it for the next resolution.
+/// Returns the bundle of a revision, as recorded in its annotations, for the next resolution.
 pub fn installed_bundle(revision: &ClusterObjectSet) -> Installed {
     let annotations = revision.metadata.annotations.as_ref();
     let text = |key: &str| annotations.and_then(|all| all.get(key)).cloned();
@@ -125,10 +125,10 @@ pub fn has_succeeded(revision: &ClusterObjectSet) -> bool {
         .any(|condition| condition.type_ == types::SUCCEEDED && condition.status == status::TRUE)
 }
 
-/// Compares what should be with the newest revision.
+/// Compares the desired revision with the newest one.
 ///
-/// `digests` are name and digest of each phase of the newest revision: `status.observedPhases`,
-/// or computed from its resolved content while that is empty.
+/// `digests` are name and digest of each phase of the newest revision: from
+/// `status.observedPhases`, or computed from its resolved content while that is empty.
 ///
 /// Source: applying.md 3.4.
 pub fn compare(
@@ -153,7 +153,7 @@ pub fn compare(
     }
 }
 
-/// Says whether the newest revision differs from `desired` in what may be patched in place.
+/// Says whether the newest revision differs from `desired` in fields that may be patched.
 ///
 /// Annotations that others put on the revision do not count.
 pub fn needs_patch(desired: &Desired, newest: &ClusterObjectSet) -> bool {
@@ -162,7 +162,7 @@ pub fn needs_patch(desired: &Desired, newest: &ClusterObjectSet) -> bool {
         .annotations
         .iter()
         .all(|(key, value)| annotations.get(key) == Some(value));
-    // Keys of ours that the desired revision no longer has are dropped by the patch.
+    // Annotations of ours that the desired revision no longer has are removed by the patch.
     let stale = annotations.keys().any(|key| {
         OWN_ANNOTATIONS.contains(&key.as_str()) && !desired.annotations.contains_key(key)
     });
@@ -199,7 +199,7 @@ pub fn next_number(revisions: &[ClusterObjectSet]) -> i64 {
 /// Returns the name of a revision.
 ///
 /// # Errors
-/// Fails when it does not fit into a label value.
+/// Fails when the name does not fit into a label value.
 pub fn revision_name(extension: &str, number: i64) -> Result<String, RevisionError> {
     let name = format!("{extension}-{number}");
     if name.len() > MAX_NAME {
@@ -208,9 +208,9 @@ pub fn revision_name(extension: &str, number: i64) -> Result<String, RevisionErr
     Ok(name)
 }
 
-/// Returns the archived revisions to delete before another is created.
+/// Returns the archived revisions to delete before another one is created.
 ///
-/// `revisions` is sorted; those with an index below `len - 5` go if they are archived.
+/// `revisions` is sorted; those with an index below `len - 5` are deleted if they are archived.
 ///
 /// Source: applying.md 3.4.
 pub fn outdated(revisions: &[ClusterObjectSet]) -> Vec<&ClusterObjectSet> {
@@ -223,7 +223,7 @@ pub fn outdated(revisions: &[ClusterObjectSet]) -> Vec<&ClusterObjectSet> {
 
 /// Returns the ClusterObjectSet to apply for a new revision, with its content in Secrets.
 ///
-/// `system_namespace` is where those Secrets are.
+/// `system_namespace` is the namespace of those Secrets.
 pub fn build(
     desired: &Desired,
     name: &str,
@@ -253,8 +253,8 @@ pub fn build(
     object_set(desired, name, number, phases)
 }
 
-/// Returns the ClusterObjectSet to apply when only what is mutable differs: content and number
-/// are those of `newest`.
+/// Returns the ClusterObjectSet to apply when only mutable fields differ: content and number are
+/// those of `newest`.
 pub fn rebuild(desired: &Desired, newest: &ClusterObjectSet) -> ClusterObjectSet {
     let name = newest.metadata.name.clone().unwrap_or_default();
     object_set(
