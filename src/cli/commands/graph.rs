@@ -88,7 +88,7 @@ pub(crate) async fn run(
     Ok(Outcome::Done)
 }
 
-/// Makes the graph of a package of the named catalogs.
+/// Makes the graph of a package from the named catalogs.
 async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
     let mut catalogs = Catalogs::new(args.access.catalog_ca.clone());
     for flag in &args.catalogs {
@@ -115,7 +115,7 @@ async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
     draw(args, &request, &given, options)
 }
 
-/// Makes the graph of what an extension of the cluster asks for.
+/// Makes the graph of the package that an extension of the cluster requests.
 async fn of_extension(args: &GraphArgs, global: &Global) -> anyhow::Result<Graph> {
     let cluster = Cluster::connect(global, &args.access).await?;
     let mut situation = cluster.situation(&args.name).await?;
@@ -129,8 +129,8 @@ async fn of_extension(args: &GraphArgs, global: &Global) -> anyhow::Result<Graph
     draw(args, &situation.request, &situation.catalogs(), options)
 }
 
-/// Makes the graph from the catalog of the highest priority that has the package, and says so if
-/// others have it too.
+/// Makes the graph from the catalog of the highest priority that has the package, and prints a
+/// notice if others have it too.
 fn draw(
     args: &GraphArgs,
     request: &Request,

@@ -1,8 +1,8 @@
 //! `kubectl olm why`: why a ClusterExtension gets the bundle it gets, or none, and what would lead
 //! to another version.
 //!
-//! The question comes from an extension on a cluster, from a manifest, or from flags; the answer is
-//! the report of the code that decides.
+//! The request comes from an extension on a cluster, from a manifest, or from flags; the answer is
+//! a report by the code that resolves.
 
 mod text;
 
@@ -71,7 +71,7 @@ pub(crate) struct WhyArgs {
     access: CatalogAccess,
 }
 
-/// Everything a report is made of but the catalogs.
+/// Everything a report is made from, except the catalogs.
 struct Question {
     extension: Option<String>,
     request: resolve::Request,
@@ -132,7 +132,7 @@ async fn on_cluster(
 }
 
 impl WhyArgs {
-    /// Takes the words that are no flags, or says that there are too many.
+    /// Takes the positional arguments, or fails if there are too many.
     fn take_words(&mut self, most: usize) -> Result<Vec<String>, UsageError> {
         if self.words.len() > most {
             let text = "with --package and with -f only a VERSION may follow";
@@ -141,7 +141,7 @@ impl WhyArgs {
         Ok(std::mem::take(&mut self.words))
     }
 
-    /// Asks what the flags ask instead.
+    /// Applies the flags to the request.
     fn change(&self, request: &mut resolve::Request) {
         let filter = &mut request.filter;
         if let Some(range) = &self.range {
@@ -195,7 +195,7 @@ impl Question {
         })
     }
 
-    /// Explains and prints.
+    /// Explains a resolution and prints the report.
     fn answer(
         &self,
         args: &WhyArgs,
@@ -238,7 +238,7 @@ fn options(updates: UpdatePolicy) -> Options {
     }
 }
 
-/// Returns a catalog of the command line; one that cannot be read is a failed download.
+/// Returns a catalog of the command line; an unreadable one is a failed download.
 fn offline<'a>(flag: &'a CatalogFlag, catalogs: &'a Catalogs) -> Catalog<'a> {
     let content = catalogs.content(&flag.place);
     Catalog {
