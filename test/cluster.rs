@@ -33,7 +33,7 @@ pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
 /// The service account of the controller.
 pub const CONTROLLER_ACCOUNT: &str = "operator-controller-controller-manager";
 
-/// The addresses and paths that `local-cluster up` prints.
+/// The addresses and paths that `local-cluster up` writes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Addresses {

@@ -14,8 +14,8 @@ use crate::world::World;
 /// How soon a violation is noticed.
 const NOTICED: Duration = Duration::from_secs(30);
 
-/// Each line is a fault: the command that is run while the controller is stopped, the command that
-/// undoes it, and what the comparison must report. `NS` stands for the namespace of the extension.
+/// Each line is a fault: the command that plants it, the command that undoes it, and what the
+/// comparison must report. `NS` stands for the namespace of the extension.
 const FAULTS: [(&str, &str, &str); 6] = [
     (
         "create configmap orphan --namespace NS",

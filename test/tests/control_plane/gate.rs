@@ -19,7 +19,7 @@ fn api(client: &kube::Client, kind: &str) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &ApiResource::from_gvk(&kind))
 }
 
-/// Sets the version of the cluster, so that the gate has something to decide on.
+/// Sets the version of the cluster, without which the gate reports an error.
 pub(crate) async fn set_cluster_version(client: &kube::Client, version: &str) {
     let versions = api(client, "ClusterVersion");
     let object = serde_json::from_value(json!({

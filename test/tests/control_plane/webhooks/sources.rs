@@ -55,7 +55,7 @@ impl Hooked {
         })
         .await;
         extension.installed("1.0.0").await;
-        // The old revision was archived with its objects.
+        // The old revision is archived, and its objects are removed.
         wait::until("one revision is in use", SOON, || async {
             let revisions = extension.revisions().await;
             let active = revisions
