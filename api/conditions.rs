@@ -9,7 +9,7 @@ pub mod status {
     pub const TRUE: &str = "True";
     /// The condition does not hold.
     pub const FALSE: &str = "False";
-    /// Nobody can say.
+    /// It is not known whether the condition holds.
     pub const UNKNOWN: &str = "Unknown";
 }
 
@@ -47,22 +47,22 @@ pub mod types {
     pub const PLATFORM_UPGRADEABLE: &str = "PlatformUpgradeable";
 }
 
-/// Reasons.
+/// Condition reasons.
 pub mod reasons {
     /// The desired state is reached.
     pub const SUCCEEDED: &str = "Succeeded";
-    /// An error that may pass by itself; another attempt follows.
+    /// An error that may go away by itself; the controller retries.
     pub const RETRYING: &str = "Retrying";
     /// A revision is being rolled out.
     pub const ROLLING_OUT: &str = "RollingOut";
-    /// An error that waits for somebody.
+    /// An error that needs somebody to act.
     pub const BLOCKED: &str = "Blocked";
     /// The spec cannot be followed as it is written.
     pub const INVALID_CONFIGURATION: &str = "InvalidConfiguration";
     /// A revision was not rolled out in time.
     pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 
-    /// `Installed`: nothing is, or nobody can say.
+    /// `Installed`: nothing is installed, or it is not known whether anything is.
     pub const FAILED: &str = "Failed";
     /// `Installed`: not yet, the first revision is being rolled out. `BundleDeprecated`: nothing
     /// is installed.
@@ -98,7 +98,7 @@ pub mod reasons {
     /// `Ready`, ours: the catalog offers the installed bundle with other content
     /// (decision 29).
     pub const CONTENT_CHANGED: &str = "ContentChanged";
-    /// `Ready`, ours: the image of the installed bundle cannot be had, so changes wait.
+    /// `Ready`, ours: the image of the installed bundle cannot be fetched, so changes wait.
     pub const BUNDLE_UNAVAILABLE: &str = "BundleUnavailable";
     /// `Ready`, ours: the extension asks for a check of CRDs that is not made.
     pub const CRD_UPGRADE_SAFETY_UNCHECKED: &str = "CRDUpgradeSafetyUnchecked";
@@ -106,12 +106,12 @@ pub mod reasons {
     pub const NEXT_MAJOR_HELD: &str = "NextMajorHeld";
     /// `Ready`, ours: the successor has a lower version (decision 22).
     pub const LOWER_VERSION_HELD: &str = "LowerVersionHeld";
-    /// `status.update`, ours: the version that is asked for does not admit it.
+    /// `status.update`, ours: the version in the spec excludes it.
     pub const PINNED: &str = "Pinned";
-    /// `Ready`, `Paused` and `status.update`, ours: nothing is applied until the annotation goes.
+    /// `Ready`, `Paused` and `status.update`, ours: nothing is applied while the annotation is set.
     pub const PAUSED: &str = "Paused";
-    /// `Deferred`, and `Ready` while nothing worse is to be said, ours: objects of optional kinds
-    /// are left out (decision 21).
+    /// `Deferred`, and `Ready` when nothing worse is to be reported, ours: objects of optional
+    /// kinds are left out (decision 21).
     pub const OBJECTS_DEFERRED: &str = "ObjectsDeferred";
 
     /// `PlatformUpgradeable`: the bundle supports the next version.

@@ -35,7 +35,7 @@ pub mod label {
     pub const BOXCUTTER_MANAGED: &str = "boxcutter-managed";
 }
 
-/// Annotations.
+/// Annotations the controller sets or reads.
 pub mod annotation {
     /// ClusterObjectSet and managed objects: name of the package.
     pub const PACKAGE_NAME: &str = "olm.operatorframework.io/package-name";
@@ -78,29 +78,29 @@ pub mod annotation {
     pub const OPERATOR_NAMESPACE: &str = "olm.operatorNamespace";
     /// ClusterServiceVersions of OLM Classic: the properties of their bundle.
     pub const CSV_PROPERTIES: &str = "operatorframework.io/properties";
-    /// Left by `kubectl apply` of old; never carried into a revision.
+    /// Left by client-side `kubectl apply`; never carried into a revision.
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-    /// cert-manager puts its CA into objects with this: `<namespace>/<certificate>`.
+    /// cert-manager injects its CA into objects annotated with `<namespace>/<certificate>`.
     pub const CERT_MANAGER_INJECT_CA_FROM: &str = "cert-manager.io/inject-ca-from";
-    /// cert-manager puts the CA of a Secret into objects with this.
+    /// cert-manager injects the CA of a Secret into objects annotated with the Secret's name.
     pub const CERT_MANAGER_INJECT_CA_FROM_SECRET: &str = "cert-manager.io/inject-ca-from-secret";
-    /// cert-manager says with this of which Certificate a Secret is.
+    /// Set by cert-manager on a Secret: name of the Certificate it belongs to.
     pub const CERT_MANAGER_CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
-    /// OpenShift puts its service CA into objects with this.
+    /// OpenShift injects its service CA into objects annotated with this.
     pub const SERVICE_CA_INJECT: &str = "service.beta.openshift.io/inject-cabundle";
-    /// OpenShift makes a serving certificate for Services with this.
+    /// OpenShift makes a serving certificate for Services annotated with this.
     pub const SERVICE_CA_SERVING_CERT: &str = "service.beta.openshift.io/serving-cert-secret-name";
-    /// OpenShift says with this for which Service a Secret was made.
+    /// Set by OpenShift on a Secret: name of the Service it was made for.
     pub const SERVICE_CA_ORIGIN: &str = "service.beta.openshift.io/originating-service-name";
 }
 
-/// Annotations on a ClusterExtension that carry policy which upstream's schema has no field for.
+/// Annotations on a ClusterExtension for policies that upstream's schema has no field for.
 ///
 /// Unknown values are refused as `InvalidConfiguration`, never replaced by a default
 /// (applying.md 10).
 pub mod policy {
-    /// What all of them begin with.
+    /// Prefix of all of them.
     pub const PREFIX: &str = "policy.olm.operatorframework.io/";
     /// `None`, `PatchOnly`, `MinorOnly` or `Any` (decision 22).
     pub const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
@@ -114,30 +114,30 @@ pub mod policy {
     pub const USER_ROLES: &str = "policy.olm.operatorframework.io/user-roles";
     /// On a ClusterObjectSet: the webhook certificate provider chosen for the first revision.
     pub const WEBHOOK_CERTIFICATES: &str = "policy.olm.operatorframework.io/webhook-certificates";
-    /// `constraints`, `dependencies`: checks that are passed over (applying.md 10, F7).
+    /// `constraints`, `dependencies`: checks that are skipped (applying.md 10, F7).
     pub const FORCE: &str = "policy.olm.operatorframework.io/force";
     /// `"true"`: resolve and report, apply nothing.
     pub const PAUSED: &str = "policy.olm.operatorframework.io/paused";
-    /// The one version that is released to be installed (applying.md 10, F11).
+    /// The one version that is approved for installation (applying.md 10, F11).
     pub const APPROVE: &str = "policy.olm.operatorframework.io/approve";
     /// Number of the archived revision to go back to (applying.md 10, F10).
     pub const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
 }
 
-/// Finalizers.
+/// Finalizers the controller sets, removes or reads.
 pub mod finalizer {
-    /// ClusterExtension: until it is torn down.
+    /// ClusterExtension: present until it is torn down.
     pub const CLEANUP_UNPACK_CACHE: &str = "olm.operatorframework.io/cleanup-unpack-cache";
     /// ClusterExtension: written by upstream only; removed together with the one above.
     pub const CLEANUP_CONTENTMANAGER_CACHE: &str =
         "olm.operatorframework.io/cleanup-contentmanager-cache";
-    /// ClusterObjectSet: until its objects are torn down.
+    /// ClusterObjectSet: present until its objects are torn down.
     pub const TEARDOWN: &str = "olm.operatorframework.io/teardown";
-    /// ClusterCatalog: until what is served and unpacked of it is removed.
+    /// ClusterCatalog: present until its served and unpacked content is removed.
     pub const DELETE_SERVER_CACHE: &str = "olm.operatorframework.io/delete-server-cache";
-    /// Kubernetes': dependents are to be kept.
+    /// Kubernetes' own: dependents are kept.
     pub const ORPHAN: &str = "orphan";
-    /// Kubernetes': dependents go first.
+    /// Kubernetes' own: dependents are deleted first.
     pub const FOREGROUND_DELETION: &str = "foregroundDeletion";
 }
 
@@ -179,36 +179,36 @@ pub mod property {
     pub const DEPRECATED: &str = "olm.deprecated";
 }
 
-/// Names of the admission policies on who may name an account, and of their bindings
+/// Names of the admission policies on who may name a service account, and of their bindings
 /// (deploying.md 6).
 pub mod admission {
-    /// In a ClusterExtension.
+    /// Who may name a service account in a ClusterExtension.
     pub const EXTENSION_ACCOUNT: &str = "clusterextension-serviceaccount-use";
-    /// In a ClusterObjectSet.
+    /// Who may name a service account in a ClusterObjectSet.
     pub const OBJECT_SET_ACCOUNT: &str = "clusterobjectset-serviceaccount-use";
-    /// Who may write a ClusterExtension that names none, where there is a default account.
+    /// Who may write a ClusterExtension without a service account, where there is a default one.
     pub const DEFAULT_ACCOUNT: &str = "clusterextension-default-account";
     /// Who may approve a version.
     pub const APPROVE: &str = "clusterextension-approve";
 }
 
-/// Fixed names.
+/// Fixed names of objects, namespaces and Secret types.
 pub mod name {
     /// Phase of a ClusterServiceVersion of OLM Classic that is installed.
     pub const CSV_SUCCEEDED: &str = "Succeeded";
-    /// Namespace of the controller unless told otherwise.
+    /// Default namespace of the controller.
     pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
     /// Type of the Secrets that hold the objects of a revision.
     pub const OBJECT_DATA_SECRET_TYPE: &str = "olm.operatorframework.io/object-data";
     /// Type of the Secrets that hold the CA of an extension's webhooks.
     pub const WEBHOOK_CA_SECRET_TYPE: &str = "olm.operatorframework.io/webhook-ca";
-    /// Lease of the extension side.
+    /// Leader election lease of the extension side.
     pub const LEASE_OPERATOR_CONTROLLER: &str = "9c4404e7.operatorframework.io";
-    /// Lease of the catalog side.
+    /// Leader election lease of the catalog side.
     pub const LEASE_CATALOGD: &str = "catalogd-operator-lock";
-    /// The ClusterOperator the gate writes.
+    /// The ClusterOperator that the upgrade gate writes.
     pub const CLUSTER_OPERATOR: &str = "olm";
-    /// The ClusterOperator the gate writes where upstream's operator owns the other one.
+    /// The ClusterOperator that the upgrade gate writes where upstream's operator owns `olm`.
     pub const CLUSTER_OPERATOR_OURS: &str = "olm-clusterextensions";
     /// Label of a catalog image that says where its configuration files are.
     pub const CATALOG_CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";

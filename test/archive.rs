@@ -1,4 +1,4 @@
-//! Tar archives made entry by entry; nothing of them is checked, so that hostile ones can be made.
+//! Tar archives built entry by entry, without checks, so that hostile ones can be made.
 
 /// Size of a block, to which everything in an archive is padded.
 const BLOCK: usize = 512;
@@ -13,7 +13,7 @@ impl Archive {
         Self::default()
     }
 
-    /// Adds an entry of any kind whose header says `size`, whatever the content is.
+    /// Adds an entry of any type whose header says `size`, whatever the size of the content.
     #[must_use]
     pub fn entry(mut self, kind: u8, name: &[u8], link: &[u8], size: u64, content: &[u8]) -> Self {
         let mut header = tar::Header::new_ustar();
@@ -64,12 +64,12 @@ impl Archive {
         self.entry(b'x', b"pax", b"", record.len() as u64, record.as_bytes())
     }
 
-    /// Returns the bytes without an end marker, as if the rest had been lost.
+    /// Returns the bytes without an end marker, as if the rest were lost.
     pub fn unfinished(self) -> Vec<u8> {
         self.0
     }
 
-    /// Returns the bytes.
+    /// Returns the bytes with an end marker.
     pub fn finish(mut self) -> Vec<u8> {
         self.0.extend_from_slice(&[0; 2 * BLOCK]);
         self.0

@@ -1,4 +1,4 @@
-//! The API server's audit log: who asked for what.
+//! Reads the API server's audit log: who sent which requests.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use serde_json::Value;
 /// One request for an object or a list of objects, as the API server saw it.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// When it came in.
+    /// When the API server received it.
     pub received: Timestamp,
-    /// Who sent it.
+    /// User name of the sender.
     pub user: String,
-    /// Whom the sender acted as, if anybody.
+    /// User name that the sender impersonated, if any.
     pub acted_as: Option<String>,
-    /// Path and query.
+    /// Path and query of the URL.
     pub uri: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
-    /// Resource, plural.
+    /// Plural name of the resource.
     pub resource: String,
     /// Subresource, empty for the object itself.
     pub subresource: String,
@@ -26,17 +26,17 @@ pub struct Request {
     pub group: String,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name, empty when a create request does not say it in its URL.
+    /// Name of the object, empty when a create request does not have it in its URL.
     pub name: String,
-    /// Status code of the answer.
+    /// Status code of the response.
     pub code: u64,
     /// Whether the request was a dry run.
     pub dry_run: bool,
 }
 
 impl Request {
-    /// Says whether it is one of the verbs that write, dry runs included. A review is created to
-    /// ask something, and changes nothing.
+    /// Says whether its verb writes, dry runs included. A review is created to get an answer, and
+    /// changes nothing.
     pub fn is_write(&self) -> bool {
         let asks = ["authentication.k8s.io", "authorization.k8s.io"].contains(&self.group.as_str());
         !asks
@@ -54,7 +54,7 @@ pub fn writes(log: &Path) -> Vec<Request> {
 
 /// Returns all requests in the log so far whose record mentions `text`, oldest first.
 ///
-/// Requests for no object, as those of discovery, have no resource.
+/// Requests that are not about an object, such as those of discovery, have no resource.
 pub fn mentioning(log: &Path, text: &str) -> Vec<Request> {
     let records = std::fs::read_to_string(log).expect("the audit log can be read");
     records

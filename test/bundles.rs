@@ -1,4 +1,4 @@
-//! Bundles as files on disk, read the way an unpacked image is.
+//! Bundles as files on disk, read as an unpacked image is.
 
 use std::fs;
 use std::io;

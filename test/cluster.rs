@@ -18,53 +18,53 @@ const POLL: Duration = Duration::from_millis(50);
 /// Lines of its log that [`Controller::last_words`] shows.
 const LAST_LINES: usize = 20;
 
-/// Runs `$@` and kills it (SIGKILL) when our end of the standard input closes, so that no
+/// Runs `$@` and kills it (SIGKILL) when our end of its standard input closes, so that no
 /// controller outlives the test that started it; its process id goes to the file `$0`.
 const KILL_WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; echo $child >\"$0\"; \
     (cat <&3 >/dev/null; kill -9 $child 2>/dev/null) & exec 3<&-; wait $child";
-/// Runs `$@` and stops it (SIGTERM) when our end of the standard input closes; then removes the
-/// folder `$0`, which nobody else would when a test program just ends.
+/// Runs `$@` and stops it (SIGTERM) when our end of its standard input closes; then removes the
+/// folder `$0`, which nothing else would do when a test program just ends.
 const STOP_WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; \
     (cat <&3 >/dev/null; kill $child 2>/dev/null) & exec 3<&-; wait $child; status=$?; \
     test -n \"$OLM_TEST_KEEP\" || rm -rf \"$0\"; exit $status";
 
-/// The namespace the controller lives in.
+/// The namespace of the controller.
 pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
-/// The account the controller runs as.
+/// The service account of the controller.
 pub const CONTROLLER_ACCOUNT: &str = "operator-controller-controller-manager";
 
-/// What `local-cluster up` writes about itself.
+/// The addresses and paths that `local-cluster up` writes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Addresses {
-    /// Folder with everything of this cluster.
+    /// Folder with all files of this cluster.
     pub dir: PathBuf,
-    /// The administrator's kubeconfig.
+    /// Path of the administrator's kubeconfig.
     pub kubeconfig: PathBuf,
     /// Registry, `127.0.0.1:<port>`, plain HTTP.
     pub registry: String,
-    /// A registries.conf that allows plain HTTP to that registry.
+    /// Path of a registries.conf that allows plain HTTP to that registry.
     pub registries_conf: PathBuf,
-    /// The API server's audit log, one JSON event a line.
+    /// Path of the API server's audit log, one JSON event per line.
     pub audit_log: PathBuf,
     /// URL of the API server.
     pub api_server: String,
-    /// The CA of the API server.
+    /// Path of the CA of the API server.
     pub ca_file: PathBuf,
-    /// Serving certificate for the controller.
+    /// Path of the serving certificate for the controller.
     pub controller_cert: PathBuf,
-    /// Its key.
+    /// Path of the key of that certificate.
     pub controller_key: PathBuf,
-    /// Its CA.
+    /// Path of the CA of that certificate.
     #[serde(rename = "controllerCA")]
     pub controller_ca: PathBuf,
-    /// A runnable kubectl.
+    /// Path of a kubectl.
     pub kubectl: PathBuf,
 }
 
 /// A running control plane. Dropping it stops it; the one of [`shared`] stops with the process.
 pub struct ControlPlane {
-    /// Where everything is.
+    /// Addresses and paths of the control plane.
     pub addresses: Addresses,
     process: Child,
 }
@@ -147,7 +147,7 @@ impl ControlPlane {
         self.apply_policies();
     }
 
-    /// Puts the policies of `config/policy` into force: who may name an account.
+    /// Applies the admission policies of `config/policy`: who may name a service account.
     pub fn apply_policies(&self) {
         let folder = path(&paths::repository().join("config/policy"));
         self.kubectl(&["apply", "--server-side", "-k", &folder]);
@@ -176,7 +176,7 @@ impl ControlPlane {
             .stderr(Stdio::piped())
             .spawn()
             .expect("kubectl starts");
-        // A command that does not read its input closes the pipe early; that is no failure.
+        // A command that does not read its input closes the pipe early; that is not a failure.
         let _ = child
             .stdin
             .take()
@@ -206,7 +206,7 @@ impl ControlPlane {
 
     /// Returns a client that acts as the administrator.
     ///
-    /// Each test takes its own: a client dies with the runtime that made it.
+    /// Each test needs its own: a client stops working with the runtime that made it.
     pub async fn client(&self) -> kube::Client {
         client_from(&self.addresses.kubeconfig).await
     }
@@ -238,7 +238,7 @@ impl Drop for ControlPlane {
     }
 }
 
-/// How a controller process is started.
+/// Options for starting a controller process.
 #[derive(Debug, Clone, Default)]
 pub struct ControllerOptions {
     /// Distinguishes the folders of several controllers on one cluster.
@@ -261,7 +261,7 @@ impl Controller {
         Self::start_at(plane, &server, options)
     }
 
-    /// The same, but the controller reaches the API server through `proxy` only, also after a
+    /// The same, but the controller reaches the API server only through `proxy`, also after a
     /// restart.
     pub fn start_through(plane: &ControlPlane, proxy: &Proxy, options: ControllerOptions) -> Self {
         let server = Server {
@@ -303,7 +303,7 @@ impl Controller {
             .expect("a log file");
         let errors = log.try_clone().expect("a second handle of the log");
         let listen = dir.join("listen.json");
-        // A restarted controller takes the same port again, because catalogs hold it in status.
+        // A restarted controller uses the same port again, because it is in the status of catalogs.
         let catalogs = std::fs::read_to_string(&listen)
             .ok()
             .and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok())
@@ -361,10 +361,9 @@ impl Controller {
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
-    /// Says whether the process still runs, and the end of its log: what helps to understand a
-    /// stall.
+    /// Returns whether the process still runs, and the end of its log, to help understand a stall.
     pub fn last_words(&self) -> String {
-        // Its shell waits for it, so a signal of no effect finds it exactly while it runs.
+        // Its shell waits for it, so signal 0 finds it exactly as long as it runs.
         let alive = Command::new("kill")
             .args(["-0", &self.pid().to_string()])
             .stderr(Stdio::null())
@@ -405,7 +404,7 @@ impl Controller {
         ended.map(|status| status.code().unwrap_or(-1))
     }
 
-    /// Kills the process without warning (SIGKILL) and waits until it is gone.
+    /// Kills the process (SIGKILL) and waits until it is gone.
     pub fn kill(&mut self) {
         drop(self.process.stdin.take());
         let _ = self.process.wait();
@@ -427,7 +426,7 @@ impl Controller {
         self.wait_ready();
     }
 
-    /// Reads the metrics, as Prometheus does.
+    /// Requests the metrics, as Prometheus does.
     pub async fn metrics(&self) -> String {
         let address = self.listening()["metrics"]
             .as_str()
@@ -442,7 +441,7 @@ impl Controller {
         answer.text().await.expect("metrics are text")
     }
 
-    /// Asks a health endpoint, `healthz` or `readyz`, and returns the status code.
+    /// Requests a health endpoint, `healthz` or `readyz`, and returns the status code.
     pub async fn health(&self, endpoint: &str) -> u16 {
         let address = self.listening()["health"]
             .as_str()
@@ -467,7 +466,7 @@ impl Drop for Controller {
     }
 }
 
-/// Where an API server is reached.
+/// Address and CA of an API server.
 struct Server {
     url: String,
     ca_file: Option<PathBuf>,
@@ -482,7 +481,7 @@ impl Server {
     }
 }
 
-/// Returns a client that acts as the controller's account, through `proxy`.
+/// Returns a client that acts as the controller's service account, through `proxy`.
 pub async fn client_through(plane: &ControlPlane, proxy: &Proxy) -> kube::Client {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Server {
@@ -492,7 +491,7 @@ pub async fn client_through(plane: &ControlPlane, proxy: &Proxy) -> kube::Client
     client_from(&controller_kubeconfig(plane, &server, dir.path())).await
 }
 
-/// Writes a kubeconfig with a token of the controller's own account, so that it runs with the
+/// Writes a kubeconfig with a token of the controller's service account, so that it runs with the
 /// rights of `config/rbac` and never as the administrator.
 fn controller_kubeconfig(plane: &ControlPlane, server: &Server, dir: &Path) -> PathBuf {
     let token = plane.kubectl(&[
@@ -524,7 +523,7 @@ fn path(path: &Path) -> String {
 }
 
 async fn client_from(kubeconfig: &Path) -> kube::Client {
-    // Several tests may install it; the first wins.
+    // It may be installed already by another test, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig can be read");
     let mut config =
@@ -539,18 +538,18 @@ async fn client_from(kubeconfig: &Path) -> kube::Client {
 /// test's runtime.
 #[derive(Clone)]
 pub struct Cluster {
-    /// The control plane.
+    /// The shared control plane.
     pub plane: &'static ControlPlane,
     /// A client that acts as the administrator.
     pub client: kube::Client,
     /// Registry, `127.0.0.1:<port>`.
     pub registry: String,
-    /// Folder with everything of this cluster.
+    /// Folder with all files of this cluster.
     pub dir: PathBuf,
 }
 
 /// Returns a control plane for tests that start controllers of their own, one test after the other:
-/// the returned guard is held as long as the test runs.
+/// the test holds the returned guard as long as it runs.
 pub async fn alone() -> (Cluster, MutexGuard<'static, ()>) {
     static PLANE: OnceLock<ControlPlane> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::const_new(());
@@ -570,8 +569,8 @@ pub async fn shared() -> Cluster {
     Cluster::of(plane).await
 }
 
-/// Starts a control plane for one test alone, which ends with the test program; without a
-/// controller on it.
+/// Starts a control plane for one test, which ends with the test program; without a controller on
+/// it.
 pub async fn own() -> Cluster {
     let plane = tokio::task::spawn_blocking(ControlPlane::start)
         .await
@@ -598,8 +597,8 @@ pub async fn with_controller() -> Cluster {
     let plane = cluster.plane;
     tokio::task::spawn_blocking(move || {
         CONTROLLER.get_or_init(|| {
-            // The CRDs of the gate make the cluster look like OpenShift, whose service CA is
-            // not there.
+            // The CRDs of the gate make the cluster look like OpenShift, but its service CA does
+            // not exist here.
             let args = vec!["--webhook-certificates=self-signed".to_owned()];
             let options = ControllerOptions {
                 args,

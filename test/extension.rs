@@ -1,4 +1,4 @@
-//! What a user does with a ClusterExtension, and what a test wants to know about it.
+//! What a user does with a ClusterExtension, and what a test checks about it.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub const UNINSTALL: Duration = Duration::from_mins(6);
 /// A handle on one ClusterExtension.
 #[derive(Clone)]
 pub struct Extension {
-    /// Its name.
+    /// Name of the ClusterExtension.
     pub name: String,
     client: kube::Client,
 }
@@ -65,7 +65,7 @@ impl Extension {
         Api::all(self.client.clone())
     }
 
-    /// Reads it.
+    /// Reads the ClusterExtension.
     pub async fn get(&self) -> ClusterExtension {
         self.api().get(&self.name).await.expect("it exists")
     }
@@ -88,7 +88,7 @@ impl Extension {
             .await;
     }
 
-    /// Waits until it is installed at `version`, settled, and says so about its newest generation.
+    /// Waits until it is installed at `version`, settled, and its status is current.
     pub async fn installed(&self, version: &str) -> ClusterExtension {
         self.eventually(&format!("installed at {version}"), ROLLOUT, |extension| {
             let progressing = condition(extension, "Progressing");
@@ -120,7 +120,7 @@ impl Extension {
         .await
     }
 
-    /// Waits until `holds`.
+    /// Waits until the predicate `holds` is true.
     pub async fn eventually(
         &self,
         what: &str,

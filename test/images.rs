@@ -6,18 +6,18 @@ use olm_image::push::{BuiltImage, ImageBuilder, PushOptions, push};
 
 use crate::package::Files;
 
-/// Pushes a bundle image and returns it by digest.
+/// Pushes a bundle image and returns its reference by digest.
 pub async fn push_bundle(image: &str, files: Files) -> String {
     send(image, files, &[]).await
 }
 
-/// Pushes a catalog image whose files stand below `configs/`, and returns it by digest.
+/// Pushes a catalog image with its files below `configs/`, and returns its reference by digest.
 pub async fn push_catalog(image: &str, files: Files) -> String {
     let label = (keys::name::CATALOG_CONFIGS_LABEL, "/configs");
     send(image, files, &[label]).await
 }
 
-/// Pushes an image of one layer with these labels, and returns it by digest.
+/// Pushes an image of one layer with these labels, and returns its reference by digest.
 pub async fn send(image: &str, files: Files, labels: &[(&str, &str)]) -> String {
     let layer = files
         .iter()
@@ -29,9 +29,9 @@ pub async fn send(image: &str, files: Files, labels: &[(&str, &str)]) -> String 
     send_built(image, &builder.build().expect("an image")).await
 }
 
-/// Pushes an image whatever is in it, and returns it by digest.
+/// Pushes an image without checks, and returns its reference by digest.
 pub async fn send_built(image: &str, built: &BuiltImage) -> String {
-    // Several tests may install it; the first wins.
+    // It may be installed already by another test, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let reference: ImageRef = image.parse().expect("a reference");
     let options = PushOptions {

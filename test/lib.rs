@@ -1,12 +1,12 @@
-//! Fixtures for the tests that need a real control plane, and small helpers all tests share.
+//! Fixtures for the tests that need a real control plane, and small helpers for all tests.
 //!
 //! [`cluster`] starts `local-cluster` (see `hack/local-cluster`) and the controller on it;
-//! [`scene`] sets the stage of a test, [`wait`] polls a condition with a deadline, [`bundles`] reads
-//! bundle folders, [`release`] makes a catalog of them, [`audit`] says who asked for what, [`state`]
-//! compares whole clusters, [`proxy`] loses requests and answers on the way to the API server,
-//! [`random`] repeats its numbers, [`webhook`] answers the API server's questions, [`archive`] makes
-//! layers nobody should trust. Nothing here is a stand-in: API server, etcd and registry are the real
-//! programs.
+//! [`scene`] prepares what a test needs, [`wait`] polls a condition with a deadline, [`bundles`]
+//! reads bundle folders, [`release`] makes a catalog from them, [`audit`] reads the audit log,
+//! [`state`] compares whole clusters, [`proxy`] fails requests and responses between controller and
+//! API server, [`random`] has repeatable random numbers, [`webhook`] serves admission webhooks,
+//! [`archive`] makes hostile layers. Nothing here is a mock: API server, etcd and registry are the
+//! real programs.
 
 pub mod archive;
 pub mod audit;

@@ -1,5 +1,4 @@
-//! A small package of our own: bundles and catalogs made for one test, with names no other test
-//! uses.
+//! A small package: bundles and catalogs made for one test, with names that no other test uses.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ const IMAGE: &str = "registry.example.com/buoy:v1";
 /// The port of webhook Services.
 pub const WEBHOOK_PORT: u16 = 9443;
 
-/// A package whose every name carries the suffix of one test.
+/// A package of which every name has the suffix of one test.
 #[derive(Debug, Clone)]
 pub struct Package {
     /// Distinguishes the cluster-scoped objects of one test from all others.
@@ -23,25 +22,25 @@ pub struct Package {
 /// One version of a [`Package`].
 #[derive(Debug, Clone)]
 pub struct Bundle {
-    /// The version.
+    /// Version of the bundle.
     pub version: String,
     /// Image of the (first) operator's container; `wrong/image` never becomes ready.
     pub image: String,
-    /// How many Deployments the bundle has.
+    /// Number of Deployments of the bundle.
     pub deployments: usize,
     /// `data` of the `ConfigMap`.
     pub data: BTreeMap<String, String>,
-    /// Whether the bundle holds a second `ConfigMap`.
+    /// Whether the bundle contains a second `ConfigMap`.
     pub second_config_map: bool,
-    /// Bytes of filler in each `ConfigMap`: with enough of it the objects of a revision take several
-    /// Secrets.
+    /// Bytes of filler in each `ConfigMap`: with enough of it, the objects of a revision need
+    /// several Secrets.
     pub filler: usize,
-    /// Whether the operator watches one namespace, its own or another, and has rights in it, rather
-    /// than all of them.
+    /// Whether the operator watches only one namespace, its own or another, and has rights there,
+    /// instead of all namespaces.
     pub one_namespace: bool,
     /// Value of property `olm.maxOpenShiftVersion`, if the bundle declares one.
     pub max_openshift: Option<String>,
-    /// Further manifests.
+    /// Additional manifests.
     pub extra: Vec<Value>,
     /// Webhook definitions; [`Package::validating_webhook`] makes one.
     pub webhooks: Vec<Value>,
@@ -121,17 +120,17 @@ impl Bundle {
     }
 }
 
-/// One entry of a channel.
+/// One entry of a channel, with the version of its bundle.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// The bundle's version.
+    /// Version of the bundle.
     pub version: String,
-    /// Version it replaces.
+    /// Version it replaces, if any.
     pub replaces: Option<String>,
 }
 
 impl Package {
-    /// Returns the package of the test that goes by `suffix` (lower-case letters and digits).
+    /// Returns the package of the test with this `suffix` (lower-case letters and digits).
     pub fn new(suffix: &str) -> Self {
         Self {
             suffix: suffix.to_owned(),
@@ -168,7 +167,7 @@ impl Package {
         format!("{}-second", self.config_map())
     }
 
-    /// Name of the Service before the webhooks of its Deployment.
+    /// Name of the Service for the webhooks of its Deployment.
     pub fn service(&self) -> String {
         format!("{}-service", self.deployment())
     }
@@ -178,7 +177,7 @@ impl Package {
         format!("{}-cert", self.service())
     }
 
-    /// Returns the definition of a webhook that is asked about new `ConfigMap`s with the label
+    /// Returns the definition of a webhook that is called for new `ConfigMap`s with the label
     /// `asks: <name of the package>`.
     pub fn validating_webhook(&self) -> Value {
         json!({

@@ -1,4 +1,4 @@
-//! Where the checkout, the built programs and the shared test data are.
+//! Paths of the checkout, the built programs and the shared test data.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub fn shared_data() -> PathBuf {
     folder
 }
 
-/// Returns a program that was built into the same profile folder as the running test.
+/// Returns the path of a program in the profile folder of the running test.
 pub fn built(program: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
     test.parent()

@@ -1,10 +1,10 @@
-//! An HTTP proxy before the real API server that does to chosen requests what a network, a load
-//! balancer or an overloaded server does.
+//! An HTTP proxy in front of the real API server that does to chosen requests what a network, a
+//! load balancer or an overloaded server does.
 //!
-//! It speaks plain HTTP on a loopback address to the client and TLS to the API server, and passes
-//! on whatever the client sends, its token and impersonation included. [`Rule`]s, which come and go
-//! while it runs, say which requests are struck. No two requests share a connection to the API server
-//! at a time, so that one that is held back holds no other.
+//! It speaks plain HTTP on a loopback address to the client and TLS to the API server, and forwards
+//! whatever the client sends, its token and impersonation included. [`Rule`]s, which can be added
+//! and removed while it runs, say which requests are affected. No two requests share a connection
+//! to the API server at a time, so that a delayed one does not delay others.
 //!
 //! ```text
 //! let proxy = Proxy::start(plane);
@@ -37,33 +37,33 @@ use self::rule::Fault;
 pub use self::rule::{Asked, Rule};
 use crate::cluster::ControlPlane;
 
-/// Largest request that is passed on.
+/// Largest request that is forwarded, in bytes.
 const LARGEST: usize = 16 << 20;
-/// How soon a taken away rule lets go what it holds back.
+/// How soon the removal of a rule releases what it delays.
 const TICK: Duration = Duration::from_millis(10);
-/// What a watch may report while its events are held back.
+/// Most chunks of a watch that are queued while its events are delayed.
 const HELD_CHUNKS: usize = 4096;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// What becomes of a request; `Err` ends the connection without an answer.
+/// The response to a request; `Err` closes the connection without a response.
 type Answer = Result<Response<Body>, Failure>;
 
-/// The proxy; it ends, and cuts all connections, when it is dropped.
+/// The proxy; when it is dropped, it stops and closes all connections.
 pub struct Proxy {
     address: SocketAddr,
     rules: Arc<Rules>,
-    /// Its own, so that a test that blocks its threads does not hold the proxy.
+    /// Its own runtime, so that a test that blocks its threads does not block the proxy.
     runtime: Option<tokio::runtime::Runtime>,
 }
 
-/// Names a rule that was given to [`Proxy::fail`].
+/// Identifies a rule that was given to [`Proxy::fail`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RuleId(usize);
 
 impl Proxy {
-    /// Starts a proxy before the API server of `plane`.
+    /// Starts a proxy in front of the API server of `plane`.
     pub fn start(plane: &ControlPlane) -> Self {
-        // Several may install it; the first wins.
+        // It may be installed already by another test, which is fine.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let ca = std::fs::read(&plane.addresses.ca_file).expect("the cluster has a CA");
         let certificates = reqwest::Certificate::from_pem_bundle(&ca).expect("a PEM file");
@@ -97,12 +97,12 @@ impl Proxy {
         }
     }
 
-    /// Returns the URL of the API server behind the proxy.
+    /// Returns the URL of the proxy, for clients.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Adds a rule. Of several that are about a request the first that strikes counts.
+    /// Adds a rule. If several match a request, the first that strikes counts.
     pub fn fail(&self, rule: Rule) -> RuleId {
         let mut rules = self.rules.lock();
         rules.last += 1;
@@ -111,17 +111,17 @@ impl Proxy {
         id
     }
 
-    /// Takes a rule away; what it holds back goes on.
+    /// Removes a rule; what it delays is released.
     pub fn stop(&self, rule: RuleId) {
         self.rules.lock().installed.remove(&rule);
     }
 
-    /// Takes all rules away.
+    /// Removes all rules.
     pub fn clear(&self) {
         self.rules.lock().installed.clear();
     }
 
-    /// Returns how often a rule has struck, also one that was taken away.
+    /// Returns how often a rule has struck, even if it was removed.
     pub fn strikes(&self, rule: RuleId) -> u64 {
         self.rules.lock().strikes.get(&rule).copied().unwrap_or(0)
     }
@@ -131,12 +131,12 @@ impl Proxy {
         self.rules.lock().injected.clone()
     }
 
-    /// Returns which requests were struck, and by what, in order.
+    /// Returns the requests that were struck and the faults, in order.
     pub fn log(&self) -> Vec<String> {
         self.rules.lock().log.clone()
     }
 
-    /// Returns how many requests came.
+    /// Returns the number of requests so far.
     pub fn requests(&self) -> u64 {
         self.rules.lock().requests
     }
@@ -168,7 +168,7 @@ impl Rules {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what happens to a request.
+    /// Returns the fault for a request, if any.
     fn decide(&self, asked: &Asked) -> Option<Fault> {
         let mut state = self.lock();
         state.requests += 1;
@@ -181,7 +181,7 @@ impl Rules {
         Some(fault)
     }
 
-    /// Returns the rule that holds back what a watch reports, and for how long.
+    /// Returns the rule that delays the events of a watch, and for how long.
     fn delay(&self, asked: &Asked) -> Option<(RuleId, Duration)> {
         let state = self.lock();
         let mut installed = state.installed.iter();
@@ -214,7 +214,7 @@ async fn serve(listener: TcpListener, handler: Arc<Handler>) {
             });
             let service = TowerToHyperService::new(service);
             let server = Builder::new(TokioExecutor::new()).http1_only();
-            // A client that breaks off, or whom we cut off, is as it should be.
+            // It is fine if the client closes the connection, or we do.
             drop(server.serve_connection(TokioIo::new(stream), service).await);
         });
     }
@@ -250,7 +250,7 @@ impl Handler {
         let answer = self.forward(request).await?;
         match fault {
             Some(Fault::Unanswered(time)) => {
-                // Its end is its being carried out.
+                // When the response ends, the request has been carried out.
                 let _ = answer.bytes().await;
                 tokio::time::sleep(time).await;
                 Err("silence".into())
@@ -280,7 +280,7 @@ impl Handler {
         Ok(request.send().await?)
     }
 
-    /// Passes a watch on, chunk by chunk, each as late as the rules of its time say.
+    /// Forwards a watch, chunk by chunk, each delayed as the current rules say.
     fn watched(&self, answer: reqwest::Response, asked: Asked) -> Response<Body> {
         let (head, body) = parts(answer);
         let (chunks, queue) = mpsc::channel(HELD_CHUNKS);
@@ -307,7 +307,7 @@ impl Handler {
     }
 }
 
-/// Waits as long as a rule holds back what came at `came`.
+/// Waits as long as a rule delays what came at `came`.
 async fn wait_for(came: Instant, rules: &Rules, asked: &Asked) {
     let mut counted = false;
     while let Some((id, time)) = rules.delay(asked) {
@@ -337,7 +337,7 @@ fn passed_on(answer: reqwest::Response) -> Response<Body> {
     Response::from_parts(head, Body::from_stream(body))
 }
 
-/// Cuts an answer in the middle: a watch within its first chunk, everything else at half its length.
+/// Cuts a response in the middle: a watch in its first chunk, everything else at half its length.
 async fn cut(answer: reqwest::Response, watches: bool) -> Answer {
     let (head, mut body) = parts(answer);
     let whole = if watches {
@@ -352,7 +352,7 @@ async fn cut(answer: reqwest::Response, watches: bool) -> Answer {
     let half = whole.slice(..whole.len() / 2);
     let first = stream::once(async move { Ok(half) });
     let then = stream::once(async {
-        // The half is on its way before the end is.
+        // Gives the first half time to be sent before the connection ends.
         tokio::time::sleep(TICK).await;
         Err(io::Error::other("cut"))
     });
@@ -362,14 +362,14 @@ async fn cut(answer: reqwest::Response, watches: bool) -> Answer {
     ))
 }
 
-/// Removes what is said between two neighbours only.
+/// Removes hop-by-hop headers.
 fn without_hops(headers: &mut HeaderMap) {
     for hop in [CONNECTION, TRANSFER_ENCODING] {
         headers.remove(hop);
     }
 }
 
-/// Answers as the API server does when it refuses.
+/// Returns the response of an API server that refuses a request.
 fn status(code: u16, retry_after: Option<u32>, asked: &Asked) -> Response<Body> {
     let reason = match code {
         403 => "Forbidden",

@@ -1,8 +1,8 @@
-//! Random numbers that a seed repeats.
+//! Random numbers that a seed reproduces.
 
 use std::time::{Duration, SystemTime};
 
-/// `SplitMix64`: small, and good enough to choose moments.
+/// `SplitMix64`: small, and good enough to choose times.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -28,7 +28,7 @@ impl Random {
         Self(seed)
     }
 
-    /// Returns another source of numbers, which this one's seed repeats as well.
+    /// Returns another source of numbers, which the seed of this one reproduces too.
     #[must_use]
     pub fn another(&mut self) -> Self {
         Self(self.next())
@@ -47,13 +47,13 @@ impl Random {
         low + self.next() % (high - low + 1)
     }
 
-    /// Returns a time of up to `limit`.
+    /// Returns a random duration of up to `limit`.
     pub fn up_to(&mut self, limit: Duration) -> Duration {
         let limit = u64::try_from(limit.as_micros()).expect("limits are short");
         Duration::from_micros(self.between(0, limit))
     }
 
-    /// Says yes in `share` of a thousand cases.
+    /// Returns true in `share` of a thousand cases.
     pub fn per_mille(&mut self, share: u64) -> bool {
         self.between(1, 1000) <= share
     }

@@ -1,5 +1,5 @@
-//! Bundle folders as releases of a package, and the file-based catalog that offers them: what
-//! `opm render` reads of a bundle, as far as resolution looks at it.
+//! Bundle folders as releases of a package, and the file-based catalog that offers them: made as by
+//! `opm render`, with the fields that resolution uses.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,26 +15,26 @@ use crate::package::Files;
 const SKIP_RANGE: &str = "olm.skipRange";
 /// Key of the package's name in `metadata/annotations.yaml`.
 const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
-/// The channel that all releases stand in.
+/// The channel of all releases.
 const CHANNEL: &str = "stable";
 
 /// One version of a package, as its folder describes it.
 #[derive(Debug, Clone)]
 pub struct Release {
-    /// The folder of the bundle.
+    /// Folder of the bundle.
     pub folder: PathBuf,
     /// Name of the package.
     pub package: String,
     /// Name of the ClusterServiceVersion, and so of the bundle.
     pub name: String,
-    /// Its version.
+    /// Version of the bundle.
     pub version: String,
     edges: Value,
     properties: Vec<Value>,
 }
 
 impl Release {
-    /// Reads a bundle folder; panics when it holds no bundle.
+    /// Reads a bundle folder; panics when it does not contain a bundle.
     pub fn read(folder: &Path) -> Self {
         let files = bundles::read_files(folder).expect("the bundle folder can be read");
         let annotations = document(&files, "metadata/annotations.yaml");
@@ -59,7 +59,7 @@ impl Release {
         }
     }
 
-    /// Returns the files of its image.
+    /// Returns the files of the bundle image.
     pub fn files(&self) -> Files {
         bundles::read_files(&self.folder).expect("the bundle folder can be read")
     }
@@ -67,7 +67,7 @@ impl Release {
 
 /// Returns the files of a catalog image whose packages have one channel, `stable`.
 ///
-/// Each release comes with the image of its bundle.
+/// Each release is given with the image of its bundle.
 pub fn catalog_files(releases: &[(Release, String)]) -> Files {
     let mut packages: BTreeMap<&str, Vec<&(Release, String)>> = BTreeMap::new();
     for release in releases {
@@ -105,8 +105,8 @@ fn present(object: &Value) -> Value {
         .collect()
 }
 
-/// The properties a catalog shows: package and version, what the author declares, and the
-/// dependencies under the names that resolution knows.
+/// The properties in the catalog: package and version, what the author declares, and the
+/// dependencies with the types that resolution knows.
 fn properties(files: &Files, csv: &Value, package: &str, version: &str) -> Vec<Value> {
     let own = json!({"type": keys::property::PACKAGE,
         "value": {"packageName": package, "version": version}});
@@ -122,7 +122,7 @@ fn properties(files: &Files, csv: &Value, package: &str, version: &str) -> Vec<V
             other => other.unwrap_or_default(),
         };
         let mut value = dependency["value"].clone();
-        // Catalogs have another name for it.
+        // Catalogs use another type for it.
         if kind == keys::property::PACKAGE_REQUIRED {
             value["versionRange"] = value["version"].take();
             value.as_object_mut().map(|it| it.remove("version"));

@@ -1,5 +1,5 @@
-//! A stage for one test: a package in the registry, a served catalog, a namespace and an account
-//! that `kubectl olm rbac` made.
+//! The setup of one test: a package in the registry, a served catalog, a namespace, and a service
+//! account made by `kubectl olm rbac`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use crate::extension::Extension;
 use crate::package::{Bundle, Entry, Files, Package};
 use crate::{images, paths, wait};
 
-/// The account every scene installs with.
+/// The service account that every scene installs with.
 pub const ACCOUNT: &str = "installer";
 const SERVED: Duration = Duration::from_mins(1);
 
 /// A package, a catalog and a namespace of one test.
 pub struct Scene {
-    /// The control plane.
+    /// The control plane of the test.
     pub cluster: Cluster,
-    /// The package.
+    /// The package of the test.
     pub package: Package,
     /// The namespace it is installed into, and the name of its catalog and its extension.
     pub name: String,
@@ -32,8 +32,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Sets the stage: pushes `bundles`, serves a catalog with `entries`, makes the namespace and
-    /// an account with the rights that all `bundles` need.
+    /// Pushes `bundles`, serves a catalog with `entries`, and makes the namespace and a service
+    /// account with the rights that all `bundles` need.
     pub async fn set(
         cluster: Cluster,
         suffix: &str,
@@ -47,7 +47,7 @@ impl Scene {
         scene
     }
 
-    /// Returns a stage with nothing on it.
+    /// Returns a scene without any objects.
     pub fn empty(cluster: Cluster, suffix: &str) -> Self {
         let package = Package::new(suffix);
         Self {
@@ -70,7 +70,7 @@ impl Scene {
             .await;
     }
 
-    /// The same for bundles of which each version has further properties in the catalog.
+    /// The same, with additional properties in the catalog for each version.
     pub async fn publish_with(
         &mut self,
         bundles: &[Bundle],
@@ -112,7 +112,7 @@ impl Scene {
         serve(&self.cluster.client, &self.name, &image).await;
     }
 
-    /// Creates the namespace.
+    /// Creates the namespace of the scene.
     pub fn create_namespace(&self) {
         self.plane().kubectl(&["create", "namespace", &self.name]);
     }
@@ -124,12 +124,12 @@ impl Scene {
         folder
     }
 
-    /// Makes the account with the rights that `bundles` need, by `kubectl olm rbac`.
+    /// Makes the service account with the rights that `bundles` need, with `kubectl olm rbac`.
     pub fn grant(&self, bundles: &[Bundle]) {
         self.grant_with(bundles, &[]);
     }
 
-    /// Makes the account with the rights that `bundles` need when they are rendered with `flags`.
+    /// Makes the service account with the rights that `bundles` need when rendered with `flags`.
     pub fn grant_with(&self, bundles: &[Bundle], flags: &[&str]) {
         let folders: Vec<_> = bundles.iter().map(|bundle| self.folder(bundle)).collect();
         grant(self.plane(), &folders, &self.name, ACCOUNT, flags);
@@ -262,8 +262,8 @@ pub async fn serve(client: &kube::Client, name: &str, image: &str) {
     .await;
 }
 
-/// Makes an account in `namespace` with the rights the bundles in `folders` need, by `kubectl olm
-/// rbac` with these further `flags` and nothing else.
+/// Makes a service account in `namespace` with only the rights that the bundles in `folders` need,
+/// with `kubectl olm rbac` and these additional `flags`.
 pub fn grant(
     plane: &ControlPlane,
     folders: &[PathBuf],

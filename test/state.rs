@@ -1,7 +1,7 @@
-//! Everything that is on a cluster, in a form in which two runs can be compared.
+//! The state of a cluster in a form in which two runs can be compared.
 //!
-//! All kinds are read, not only those somebody thought of: what is left over or doubled anywhere
-//! shows. What differs between two equal runs is left out: uids, times, resource versions, the
+//! All kinds are read, not only the expected ones, so that anything left over or duplicated is
+//! found. What differs between two equal runs is left out: uids, times, resource versions, the
 //! status of kinds that are not OLM's, and the kinds of [`VOLATILE`].
 
 mod numbers;
@@ -16,7 +16,7 @@ use kube::discovery::{ApiResource, Discovery, verbs};
 use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use serde_json::{Value, json};
 
-/// Kinds whose objects come and go by themselves or have random names.
+/// Kinds whose objects are created and deleted by the cluster itself or have random names.
 const VOLATILE: [&str; 8] = [
     "ComponentStatus",
     "CSINode",
@@ -31,15 +31,15 @@ const OLM_GROUP: &str = "olm.operatorframework.io";
 /// Parts of the names of all field managers of ours.
 const OUR_MANAGERS: [&str; 2] = ["olm.operatorframework.io", "operator-controller"];
 const LONGEST_VALUE: usize = 160;
-/// Where the Deployment controller counts.
+/// Annotation in which the Deployment controller counts roll-outs.
 const ROLL_OUTS: &str = "deployment.kubernetes.io/revision";
 
-/// What is on a cluster: `Kind.group namespace/name` to the object, without what is random.
+/// The state of a cluster: `Kind.group namespace/name` to the object, without random parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State(BTreeMap<String, Value>);
 
 impl State {
-    /// Reads the whole cluster.
+    /// Reads all objects of the cluster.
     pub async fn read(client: &Client) -> Result<Self, String> {
         let objects = objects(client).await?;
         Ok(Self::of(objects))
@@ -56,7 +56,7 @@ impl State {
         Ok(Self::of(objects.collect()))
     }
 
-    /// Returns the part of it that consists of OLM's own kinds.
+    /// Returns only the objects of OLM's own kinds.
     #[must_use]
     pub fn ours(&self) -> Self {
         let ours = self.0.iter().filter(|(key, _)| is_ours(key));
@@ -78,7 +78,7 @@ impl State {
         Self(comparable.collect())
     }
 
-    /// Says in what `found` differs from `self`, one line for each difference.
+    /// Returns how `found` differs from `self`, one line per difference.
     pub fn differences(&self, found: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         for (key, object) in &self.0 {
@@ -103,15 +103,15 @@ impl State {
         beyond.cloned().collect()
     }
 
-    /// Leaves out which number the revisions of an extension have, and the archived ones with their
-    /// content: both differ after somebody deleted one by hand.
+    /// Leaves out the numbers of the revisions of an extension, and the archived ones with their
+    /// content: both differ after a revision was deleted by hand.
     #[must_use]
     pub fn without_numbers(&self, extension: &str) -> Self {
         numbers::left_out(&self.0, extension)
     }
 
-    /// Leaves out what Kubernetes remembers of the roll-outs of an extension's Deployments: one that
-    /// somebody deleted by hand begins anew.
+    /// Leaves out what Kubernetes records about the roll-outs of an extension's Deployments: it
+    /// starts again for one that was deleted by hand.
     #[must_use]
     pub fn without_roll_outs(mut self, extension: &str) -> Self {
         let replica_sets = format!("ReplicaSet.apps {extension}/");
@@ -127,18 +127,18 @@ impl State {
         self
     }
 
-    /// Returns how many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Says whether there is nothing at all.
+    /// Says whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Returns the resource version of every object on the cluster, of [`VOLATILE`] kinds excepted.
+/// Returns the resource version of every object on the cluster, except [`VOLATILE`] kinds.
 pub async fn resource_versions(client: &Client) -> Result<BTreeMap<String, String>, String> {
     let objects = objects(client).await?;
     Ok(objects
@@ -150,7 +150,7 @@ pub async fn resource_versions(client: &Client) -> Result<BTreeMap<String, Strin
         .collect())
 }
 
-/// Returns the UID of every object on the cluster, of [`VOLATILE`] kinds excepted.
+/// Returns the UID of every object on the cluster, except [`VOLATILE`] kinds.
 pub async fn uids(client: &Client) -> Result<BTreeMap<String, String>, String> {
     let objects = objects(client).await?.into_iter();
     Ok(objects
@@ -180,7 +180,7 @@ async fn list(client: &Client, resource: ApiResource) -> Result<Vec<(String, Val
     let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
     let listed = match api.list(&ListParams::default()).await {
         Ok(listed) => listed,
-        // The kind went between the two requests, and its objects with it.
+        // The kind was removed between the two requests, and its objects with it.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => return Ok(Vec::new()),
         Err(error) => return Err(format!("listing {}: {error}", resource.plural)),
     };
@@ -207,7 +207,7 @@ pub fn is_ours(key: &str) -> bool {
     kind.is_some_and(|kind| kind.ends_with(OLM_GROUP))
 }
 
-/// Returns what two runs must have in common about an object.
+/// Returns the parts of an object that two runs must have in common.
 fn comparable(key: &str, object: &Value, living: &BTreeSet<String>) -> Value {
     let mut kept = object.clone();
     let metadata = &object["metadata"];
@@ -229,7 +229,7 @@ fn comparable(key: &str, object: &Value, living: &BTreeSet<String>) -> Value {
     kept
 }
 
-/// Returns the owner references, with the word whether the owner lives instead of its uid.
+/// Returns the owner references, with whether the owner exists instead of its uid.
 fn owners(metadata: &Value, living: &BTreeSet<String>) -> Value {
     let mut owners = metadata["ownerReferences"].clone();
     for owner in owners.as_array_mut().into_iter().flatten() {
@@ -241,8 +241,9 @@ fn owners(metadata: &Value, living: &BTreeSet<String>) -> Value {
     owners
 }
 
-/// Returns by which operations we own fields, so that a creation that never became an apply shows.
-/// Which fields is no matter of ours alone: a create owns what the API server defaulted, until the
+/// Returns the operations with which we own fields, so that a creation that never became an apply
+/// is found. The fields themselves depend on others too: a create owns what the API server
+/// defaulted, until the next apply.
 /// next apply.
 fn writers(metadata: &Value) -> Value {
     let entries = metadata["managedFields"].as_array().into_iter().flatten();
@@ -255,7 +256,7 @@ fn writers(metadata: &Value) -> Value {
     json!(ours.collect::<BTreeSet<_>>())
 }
 
-/// Removes times from a status, and puts conditions in the order of their types.
+/// Removes times from a status, and sorts conditions by type.
 fn without_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {

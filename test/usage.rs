@@ -1,9 +1,9 @@
-//! What a process uses of the machine.
+//! The resources that a process uses.
 
 use std::fmt;
 use std::fs;
 
-/// Clock ticks in a second: what Linux tells user space on every architecture.
+/// Clock ticks per second: what Linux reports to user space on every architecture.
 const TICKS: f64 = 100.0;
 
 /// Memory and processor time of a process.
@@ -11,14 +11,14 @@ const TICKS: f64 = 100.0;
 pub struct Usage {
     /// Resident memory in KiB.
     pub resident: u64,
-    /// The most resident memory so far, in KiB.
+    /// The highest resident memory so far, in KiB.
     pub peak: u64,
     /// Processor time so far, in seconds.
     pub cpu: f64,
 }
 
 impl Usage {
-    /// Reads what the process `pid` uses.
+    /// Reads the memory and processor time of the process `pid`.
     pub fn of(pid: u32) -> Self {
         let read = |file: &str| {
             fs::read_to_string(format!("/proc/{pid}/{file}")).expect("the process runs")
@@ -31,7 +31,7 @@ impl Usage {
                 .and_then(|text| text.parse().ok())
                 .unwrap_or_default()
         };
-        // The second field is the name in parentheses and may hold blanks.
+        // The second field is the name in parentheses and may contain blanks.
         let stat = read("stat");
         let (_, fields) = stat.rsplit_once(") ").expect("proc(5)");
         let ticks: f64 = fields

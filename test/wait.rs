@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(100);
 
-/// Polls `look` until it returns `Ok`, and returns that; panics with the last `Err` when `within`
-/// has passed.
+/// Polls `look` until it returns `Ok`, and returns that; panics with the last `Err` after `within`.
 pub async fn until<T, E, F, Fut>(what: &str, within: Duration, mut look: F) -> T
 where
     E: Debug,

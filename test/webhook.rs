@@ -1,8 +1,8 @@
-//! A webhook server outside the cluster, which the API server reaches under the address of a
-//! Service: those of `local-cluster` are loopback addresses.
+//! A webhook server outside the cluster, which the API server reaches at the address of a Service:
+//! those of `local-cluster` are loopback addresses.
 //!
 //! It allows an object whose `data.verdict` is `yes`, and closes every connection, so that each
-//! call shows its certificate anew.
+//! call uses the current certificate.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,14 +17,14 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-/// How often the Secret is read, as kubelet carries it into pods, only faster.
+/// How often the Secret is read; kubelet updates the files in pods in the same way, but slower.
 const FOLLOW: Duration = Duration::from_millis(100);
-/// Longest a caller may take.
+/// Longest time that a client may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 type Config = Arc<Mutex<Option<Arc<ServerConfig>>>>;
 
-/// The server; it ends when it is dropped.
+/// The server; it stops when it is dropped.
 pub struct Webhook {
     address: SocketAddr,
     ended: Arc<AtomicBool>,
@@ -32,7 +32,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Listens on `address` with the certificate in the Secret `name`, whatever it is at a time.
+    /// Listens on `address` with the certificate in the Secret `name`, whatever it is at the time.
     pub fn serve(address: SocketAddr, secrets: Api<Secret>, name: String) -> Self {
         let listener = TcpListener::bind(address).expect("the address of a Service is loopback");
         let ended = Arc::new(AtomicBool::new(false));
@@ -41,7 +41,7 @@ impl Webhook {
             let config = Arc::clone(&config);
             async move {
                 loop {
-                    // A pod keeps the files of a Secret that is gone.
+                    // A pod keeps the files of a deleted Secret.
                     if let Ok(secret) = secrets.get(&name).await
                         && let Some(new) = server_config(&secret)
                     {
@@ -62,7 +62,7 @@ impl Webhook {
                     .unwrap_or_else(PoisonError::into_inner)
                     .clone();
                 if let (Ok(stream), Some(current)) = (stream, current) {
-                    // A caller that breaks off is no failure of the server.
+                    // A client that closes the connection is not a failure of the server.
                     std::thread::spawn(move || drop(answer(stream, current)));
                 }
             }
@@ -79,7 +79,7 @@ impl Drop for Webhook {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::SeqCst);
         self.follower.abort();
-        // Wakes the listener.
+        // Wakes up the listener.
         let _ = TcpStream::connect(self.address);
     }
 }

@@ -111,13 +111,13 @@ impl CatalogArgs {
     }
 }
 
-/// Loads the bundle an argument names: a directory if there is one of that path, otherwise an
+/// Loads the bundle that an argument names: a directory if one exists at that path, otherwise an
 /// image reference.
 pub(crate) async fn load_bundle_source(source: &str) -> anyhow::Result<Bundle> {
     parse(load_files(source).await?).await
 }
 
-/// Loads the files of the bundle an argument names.
+/// Loads the files of the bundle that an argument names.
 pub(crate) async fn load_files(source: &str) -> anyhow::Result<Files> {
     if !Path::new(source).is_dir() {
         return pull(source).await;
@@ -127,7 +127,7 @@ pub(crate) async fn load_files(source: &str) -> anyhow::Result<Files> {
     read.with_context(|| format!("reading {source}"))
 }
 
-/// Reads a bundle; megabytes of YAML would hold up everything else on an async thread.
+/// Parses a bundle on a blocking thread, because megabytes of YAML would block async tasks.
 async fn parse(files: Files) -> anyhow::Result<Bundle> {
     let bundle = tokio::task::spawn_blocking(move || Bundle::from_files(&files)).await?;
     Ok(bundle?)
@@ -141,7 +141,7 @@ async fn pull(source: &str) -> anyhow::Result<Files> {
     Ok(pull_bundle(&puller()?, &image, None).await?.files)
 }
 
-/// Makes what pulls images.
+/// Makes a puller with the configuration of other container tools.
 pub(crate) fn puller() -> anyhow::Result<Puller> {
     let configured = env::var_os("CONTAINERS_REGISTRIES_CONF").filter(|path| !path.is_empty());
     let puller = Puller::new(PullConfig {
@@ -152,10 +152,10 @@ pub(crate) fn puller() -> anyhow::Result<Puller> {
     Ok(puller)
 }
 
-/// Reads the credentials of container tools; a file that is not there has none.
+/// Reads the credentials of container tools; an absent file has none.
 ///
-/// `REGISTRY_AUTH_FILE` alone is read if it is set, else Docker's file and over it the one of the
-/// login session.
+/// If `REGISTRY_AUTH_FILE` is set, only that file is read, else Docker's file and over it the one
+/// of the login session.
 fn credentials() -> anyhow::Result<Credentials> {
     let set = |name| {
         env::var_os(name)
@@ -188,7 +188,7 @@ fn credentials() -> anyhow::Result<Credentials> {
     Ok(all)
 }
 
-/// Reads the files of a bundle that anybody looks at.
+/// Reads the files of a bundle that are used.
 fn read_directory(directory: &Path) -> io::Result<Files> {
     let mut files = Files::new();
     for name in [ANNOTATIONS_FILE, DEPENDENCIES_FILE, PROPERTIES_FILE] {

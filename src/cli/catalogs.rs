@@ -1,5 +1,5 @@
 //! Catalogs named on the command line: directories and files of blobs, catalog images, or the URL
-//! of a catalog server. Each is read once, however often it is asked for.
+//! of a catalog server. Each is read once, however often it is used.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,20 @@ use crate::bundle_source::puller;
 
 /// How long a catalog server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a catalog server may be silent; large catalogs may take long in all.
+/// How long a catalog server may send nothing; a large catalog may take longer in total.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
-/// Path of the whole content below the base URL of a catalog.
+/// Path of the whole content, relative to the base URL of a catalog.
 const ALL: &str = "/api/v1/all";
 
-/// How the value of `--catalog` is written.
+/// Syntax of the value of `--catalog`.
 pub(crate) const CATALOG_SYNTAX: &str = "[NAME=]PATH|IMAGE|URL[,priority=N]";
 
-/// The value of `--catalog`, written as [`CATALOG_SYNTAX`] says.
+/// The value of `--catalog`, in the syntax of [`CATALOG_SYNTAX`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CatalogFlag {
-    /// Name of the catalog; by default the last part of its place.
+    /// Name of the catalog; by default the last component of its path, reference or URL.
     pub(crate) name: String,
-    /// Its priority, 0 by default.
+    /// Priority of the catalog, 0 by default.
     pub(crate) priority: i32,
     /// Path, image reference or URL.
     pub(crate) place: String,
@@ -50,7 +50,7 @@ impl FromStr for CatalogFlag {
             }
             None => (text, 0),
         };
-        // A path may hold `=` too; a name holds no `/`.
+        // A path may contain `=` too; a name does not contain `/`.
         let named = text.split_once('=').filter(|(name, _)| !name.contains('/'));
         let (name, place) = match named {
             Some((name, place)) => (name.to_owned(), place),
@@ -67,13 +67,13 @@ impl FromStr for CatalogFlag {
     }
 }
 
-/// Returns the last part of a path or of the base of a URL.
+/// Returns the last component of a path or of the base of a URL.
 fn default_name(place: &str) -> String {
     let place = if is_url(place) { base_of(place) } else { place };
     let place = place.trim_end_matches('/');
     let name = Path::new(place).file_name();
     let name = name.map(|name| name.to_string_lossy().into_owned());
-    // `.` and `/` have no last part.
+    // `.` and `/` have no last component.
     name.unwrap_or_else(|| "catalog".to_owned())
 }
 
@@ -86,7 +86,7 @@ fn base_of(url: &str) -> &str {
     url.strip_suffix(ALL).unwrap_or(url)
 }
 
-/// Reads catalogs and keeps them, and the reasons why some could not be read.
+/// Catalogs that were read, and the reasons why others could not be.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogs {
     authorities: Option<PathBuf>,
@@ -95,8 +95,7 @@ pub(crate) struct Catalogs {
 }
 
 impl Catalogs {
-    /// Starts with nothing read; servers are trusted by the CA certificates of a file, if given,
-    /// and of nobody else then.
+    /// Starts without catalogs; if a file with CA certificates is given, only these are trusted.
     pub(crate) fn new(authorities: Option<PathBuf>) -> Self {
         Self {
             authorities,
@@ -104,7 +103,7 @@ impl Catalogs {
         }
     }
 
-    /// Reads a catalog unless that was tried before.
+    /// Reads a catalog unless it was tried before.
     pub(crate) async fn load(&mut self, place: &str) {
         if !self.contents.contains_key(place) {
             let content = self.read(place).await;
@@ -121,7 +120,7 @@ impl Catalogs {
         }
     }
 
-    /// Returns a catalog that was loaded as resolution takes it.
+    /// Returns a loaded catalog in the form that resolution takes.
     pub(crate) fn given<'a>(&'a self, flag: &'a CatalogFlag) -> anyhow::Result<Catalog<'a>> {
         let content = self.content(&flag.place);
         Ok(Catalog {
@@ -183,7 +182,7 @@ impl Catalogs {
     }
 }
 
-/// Pulls the blobs of a catalog image, with their paths from its catalog directory.
+/// Pulls the blobs of a catalog image, with their paths relative to its catalog directory.
 async fn pull(image: &ImageRef) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let puller = puller()?;
     let catalog = pull_catalog(&puller, &puller.resolve(image).await?).await?;
@@ -197,7 +196,7 @@ async fn pull(image: &ImageRef) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
         .collect())
 }
 
-/// Makes the client that talks to catalog servers.
+/// Makes the HTTP client for catalog servers.
 pub(crate) fn client(authorities: Option<&Path>) -> anyhow::Result<reqwest::Client> {
     let mut builder = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)

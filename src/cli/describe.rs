@@ -1,4 +1,4 @@
-//! What a bundle is and what it asks of a cluster, for people and for programs.
+//! What a bundle is and what it requires of a cluster, as text and as data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ const BUILT_IN_GROUPS: [&str; 7] = [
     "scheduling.k8s.io",
 ];
 
-/// A bundle, described.
+/// A description of a bundle.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Description {
@@ -42,10 +42,10 @@ pub(crate) struct Description {
     min_kube_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_open_shift_version: Option<Value>,
-    /// How many webhooks of each type a deployment serves, which makes it need a certificate.
+    /// By deployment, how many webhooks of each type it serves; it needs a certificate for them.
     certificates: BTreeMap<String, BTreeMap<String, usize>>,
     accounts: BTreeMap<String, Rights>,
-    /// Properties as a catalog has them.
+    /// Constraints as properties in the form of a catalog.
     constraints: Vec<Value>,
     kinds: BTreeSet<RequiredKind>,
 }
@@ -59,13 +59,13 @@ enum WatchNamespace {
     Required,
 }
 
-/// What a service account of the operator may do.
+/// The rights of a service account of the operator.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Rights {
     cluster_rules: usize,
     namespaced_rules: usize,
-    /// Rights that deserve a second look.
+    /// Powerful rights that an administrator should check.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     strong: BTreeSet<&'static str>,
 }
@@ -76,7 +76,7 @@ struct Rights {
 struct RequiredKind {
     kind: String,
     api_version: String,
-    /// Whether its objects may wait until it is served.
+    /// Whether its objects may wait until the kind is served.
     optional: bool,
 }
 
@@ -147,7 +147,7 @@ impl Description {
     }
 }
 
-/// Shows a text without quotes and everything else as JSON.
+/// Shows a string without quotes and everything else as JSON.
 fn plain(value: &Value) -> String {
     value
         .as_str()
@@ -181,7 +181,7 @@ fn kind_line(kind: &RequiredKind) -> String {
     format!("{} of {}{optional}", kind.kind, kind.api_version)
 }
 
-/// Asks the schema, which knows the rules.
+/// Derives it from the configuration schema.
 fn watch_namespace(csv: &Csv) -> WatchNamespace {
     let schema = schema(csv, Features::default());
     if schema["required"].is_array() {
@@ -234,7 +234,7 @@ fn accounts(csv: &Csv) -> BTreeMap<String, Rights> {
     accounts
 }
 
-/// Names what a rule allows that an administrator should know.
+/// Returns the powerful rights that a rule grants, in words.
 fn strong(rule: &PolicyRule, everywhere: bool) -> Vec<&'static str> {
     let verbs = rule.verbs.as_deref().unwrap_or_default();
     let has = |list: &[String], item: &str| list.iter().any(|one| one == item || one == "*");
@@ -281,7 +281,7 @@ fn kinds(bundle: &Bundle) -> BTreeSet<RequiredKind> {
         .collect()
 }
 
-/// Warns of pods that will not start because nobody creates their service account.
+/// Warns of pods that will not start because their service account is never created.
 pub(crate) fn missing_accounts(csv: &Csv, objects: &[Object]) -> Vec<String> {
     let created: BTreeSet<&str> = objects
         .iter()

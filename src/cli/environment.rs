@@ -1,5 +1,5 @@
-//! What a command without a cluster is told of one: what is installed, which kinds are served, and
-//! the version of Kubernetes. Constraints are judged by what is told and by nothing else.
+//! The state of a cluster as given by files and flags: what is installed, which kinds are served,
+//! and the version of Kubernetes. Constraints are judged by what is given and nothing else.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -43,16 +43,16 @@ pub(crate) struct EnvironmentFlags {
     kube_version: Option<Version>,
 }
 
-/// The value of `--installed`.
+/// The value of the flag `--installed`.
 #[derive(Debug, Clone)]
 enum InstalledFlag {
-    /// The installed bundle of what is resolved.
+    /// The installed bundle of the package that is resolved.
     Bundle(Installed),
-    /// A file of what is installed on the cluster.
+    /// A file that lists what is installed on the cluster.
     File(PathBuf),
 }
 
-/// Something installed, as a file tells it.
+/// An installed bundle in a file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -75,7 +75,7 @@ struct PropertyEntry {
     value: Value,
 }
 
-/// A kind as a file tells it.
+/// A kind in a file.
 #[derive(Debug, Deserialize)]
 #[serde(
     untagged,
@@ -96,7 +96,7 @@ struct KindMembers {
 }
 
 impl EnvironmentFlags {
-    /// Returns the installed bundle of what is resolved.
+    /// Returns the installed bundle of the package that is resolved.
     pub(crate) fn bundle(&self) -> Option<&Installed> {
         self.installed.iter().rev().find_map(|flag| match flag {
             InstalledFlag::Bundle(bundle) => Some(bundle),
@@ -104,7 +104,7 @@ impl EnvironmentFlags {
         })
     }
 
-    /// Reads the files; what no flag tells is not judged.
+    /// Reads the files; what no flag gives is not judged.
     pub(crate) fn read(&self) -> anyhow::Result<Environment> {
         let mut providers = Vec::new();
         let mut told = false;
@@ -133,8 +133,8 @@ impl EnvironmentFlags {
     }
 }
 
-/// Names the extension a package is resolved for: the one that has it installed, or else one that
-/// is called like it.
+/// Returns the environment with the name of the extension that a package is resolved for: the one
+/// that has it installed, or else one with the name of the package.
 pub(crate) fn resolving(environment: &Environment, package: &str) -> Environment {
     let providers = environment.providers.known();
     let mut providers = providers.into_iter().flat_map(|providers| providers.iter());
@@ -151,7 +151,7 @@ impl FromStr for InstalledFlag {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let extension = Path::new(text).extension();
-        // No version ends like this.
+        // No version ends with such an extension.
         if extension.is_some_and(|it| it == "yaml" || it == "yml" || it == "json") {
             return Ok(Self::File(text.into()));
         }
@@ -174,7 +174,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Reads a file that is one list.
+/// Reads a file that contains one list.
 fn read_list<T: DeserializeOwned>(path: &Path) -> anyhow::Result<Vec<T>> {
     let text = std::fs::read_to_string(path).with_context(|| shown(path))?;
     let documents = yaml::to_json(&text)
@@ -231,7 +231,7 @@ impl Kind {
             .split_once(',')
             .with_context(|| format!("`{text}` is not `group/version, Kind`"))?;
         let (group, version) = api.trim().split_once('/').unwrap_or(("", api.trim()));
-        // Messages of constraints print `Kind=`.
+        // Messages about constraints print `Kind=`.
         let kind = kind.trim();
         let kind = kind.strip_prefix("Kind=").unwrap_or(kind);
         Ok(GroupVersionKind {

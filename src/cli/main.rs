@@ -1,7 +1,7 @@
-//! `kubectl olm`: the command line over the same code the controller runs.
+//! `kubectl olm`: a command line for the code that the controller runs.
 //!
-//! Arguments come in, one command runs, data goes to stdout and everything else to stderr.
-//! Nothing is decided here but the exit code.
+//! Arguments come in, one command runs, data goes to stdout and everything else to stderr. Only the
+//! exit code is decided here.
 
 mod args;
 mod bundle_source;
@@ -22,14 +22,14 @@ use crate::args::Cli;
 use crate::output::{Outcome, UsageError};
 
 fn main() -> ExitCode {
-    // Being second is as good as being first: some provider is installed either way.
+    // This fails if a provider is installed already, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // A closed stream leaves nobody to tell.
+            // If the stream is closed, the message cannot be shown anywhere.
             let _ = error.print();
-            // Help and version are answers; everything else clap reports is wrong usage.
+            // Help and version are successful output; everything else clap reports is wrong usage.
             let outcome = if error.use_stderr() {
                 Outcome::Usage
             } else {
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     finish(execute(cli)).into()
 }
 
-/// Runs the command to its end on a runtime of its own.
+/// Runs the command to its end on its own runtime.
 fn execute(cli: Cli) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -52,7 +52,7 @@ fn execute(cli: Cli) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-/// Tells stderr about a failure and says how the program ends.
+/// Prints a failure to stderr and returns the outcome of the program.
 fn finish(result: anyhow::Result<Outcome>) -> Outcome {
     let error = match result {
         Ok(outcome) => return outcome,

@@ -1,4 +1,4 @@
-//! Many requests at once: one JSON document a line in, one answer a line out, in the same order.
+//! Many requests at once: one JSON document per line in, one answer per line out, in order.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::output::{Outcome, write_json_line};
 
-/// Answers every line of a file, or of stdin for `-`; blank lines are no requests.
+/// Answers every line of a file, or of stdin for `-`; blank lines are skipped.
 ///
-/// A line that is no request is answered with `error` and its number, the rest goes on, and the
-/// command ends as failed. Whatever the answers are, it is done otherwise.
+/// A line that is not a request is answered with `error` and its number; the following lines are
+/// still answered, and the command ends as failed. Otherwise it succeeds, whatever the answers are.
 pub(crate) async fn answer_lines<T: DeserializeOwned>(
     source: &str,
     out: &mut dyn Write,
@@ -48,7 +48,7 @@ pub(crate) async fn answer_lines<T: DeserializeOwned>(
             }
         };
         write_json_line(out, &answer)?;
-        // Another program may wait for this answer before it asks again.
+        // Another program may wait for this answer before it sends the next request.
         if interactive {
             out.flush()?;
         }
@@ -56,7 +56,7 @@ pub(crate) async fn answer_lines<T: DeserializeOwned>(
     Ok(outcome)
 }
 
-/// Returns what is wrong with a line, without the place in it that only confuses beside its number.
+/// Returns what is wrong with a line, without the parser's position, which would only confuse.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

@@ -1,8 +1,8 @@
 //! How a failure is shown, and what a reconciler does about it.
 //!
 //! Errors are `thiserror` enums whose `Display` prints their own layer only; [`Chain`] joins the
-//! layers. What a failure means for the reconcile that met it is said once, by [`Classify`], where
-//! the failure is understood.
+//! layers. What a failure means for the reconcile that met it is decided once, by [`Classify`], on
+//! the error type itself.
 
 use std::error::Error;
 use std::fmt;
@@ -15,11 +15,11 @@ pub enum Disposition {
     /// Waits for a change of the spec or of something watched; the string is the `Progressing`
     /// reason, for example `InvalidConfiguration`.
     Terminal(&'static str),
-    /// May pass by itself: try again, with growing delays.
+    /// May go away by itself: retry, with growing delays.
     Retry,
     /// Like [`Disposition::Retry`], but delays never exceed the given one.
     RetryWithin(Duration),
-    /// May pass by itself: look again after exactly this long.
+    /// May go away by itself: reconcile again after exactly this long.
     Wait(Duration),
 }
 
@@ -95,8 +95,8 @@ pub fn quote(text: &str) -> String {
 }
 
 /// Takes the path off an error of a temporary file.
-///
 /// The path holds a random name, so the same failure would read differently on every attempt and
+/// each of them would change a status; it also reveals a directory of the machine.
 /// each of them would change a status; besides, it names a folder of the machine.
 pub fn without_path(error: io::Error) -> io::Error {
     match error.to_string().split_once(" at path \"") {

@@ -64,7 +64,7 @@ pub fn push_joined<T>(
     out.push(brackets.1);
 }
 
-/// Appends a text in quotes, escaped as Go does.
+/// Appends a string in quotes, escaped as Go does.
 pub fn push_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {

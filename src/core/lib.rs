@@ -1,4 +1,4 @@
-//! Everything that decides: pure functions over plain values, no I/O, no clock.
+//! All decisions, as pure functions over plain values: no I/O, no clock.
 
 pub mod bundle;
 pub mod catalog;

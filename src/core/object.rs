@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object(pub Map<String, Value>);
 
-/// What makes an object the same object for the API server: group, kind, namespace and name.
+/// What identifies an object for the API server: group, kind, namespace and name.
 ///
 /// The version is kept for addressing but does not count for identity where [`Identity::key`] is
 /// compared.
@@ -25,12 +25,12 @@ pub struct Identity {
     pub kind: String,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name.
+    /// `metadata.name`.
     pub name: String,
 }
 
 impl Identity {
-    /// Returns the parts that the API server treats as one object, whatever the version.
+    /// Returns what identifies the object for the API server, which leaves the version out.
     pub fn key(&self) -> (&str, &str, &str, &str) {
         (&self.group, &self.kind, &self.namespace, &self.name)
     }
@@ -64,7 +64,7 @@ impl Object {
         }
     }
 
-    /// Gives the value back.
+    /// Returns the object as a JSON value.
     pub fn into_value(self) -> Value {
         Value::Object(self.0)
     }
@@ -126,7 +126,7 @@ impl Object {
         }
     }
 
-    /// Returns `metadata`, created empty when it is absent or no object.
+    /// Returns `metadata`, created empty when it is absent or not an object.
     pub fn metadata_mut(&mut self) -> &mut Map<String, Value> {
         let metadata = self.0.entry("metadata").or_insert(Value::Null);
         if !metadata.is_object() {

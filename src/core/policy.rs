@@ -1,7 +1,6 @@
 //! Which policy annotations an extension may carry.
 //!
-//! A key that is not understood may be the one that keeps somebody's data, so it is never passed
-//! over (applying.md 10).
+//! An unknown key may be one that protects data, so it is never ignored (applying.md 10).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +8,7 @@ use olm_api::keys::policy;
 
 use crate::error::quote;
 
-/// Keys that are understood on a ClusterExtension.
+/// Keys that are supported on a ClusterExtension.
 pub const UNDERSTOOD: [&str; 5] = [
     policy::ACCEPT_IMAGE,
     policy::APPROVE,
@@ -18,7 +17,7 @@ pub const UNDERSTOOD: [&str; 5] = [
     policy::UPGRADE,
 ];
 
-/// Keys of the contract that this version does not act on.
+/// Keys of the contract that this version does not implement.
 pub const NOT_BUILT: [&str; 4] = [
     policy::CRD_SAFETY_ALLOW,
     policy::ROLLBACK_TO,
@@ -26,13 +25,13 @@ pub const NOT_BUILT: [&str; 4] = [
     policy::USER_ROLES,
 ];
 
-/// A policy annotation that would be passed over.
+/// A policy annotation that would be ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnsupportedKey {
-    /// Nobody knows it.
+    /// The key is unknown.
     #[error("annotation {} is unknown", quote(_0))]
     Unknown(String),
-    /// This version does not act on it.
+    /// This version does not implement the key.
     #[error("annotation {} is not supported by this version", quote(_0))]
     NotBuilt(String),
 }
@@ -46,7 +45,7 @@ impl UnsupportedKey {
     }
 }
 
-/// Fails on the first annotation below the policy prefix that is not understood.
+/// Fails on the first annotation with the policy prefix that is not supported.
 pub fn check_keys(annotations: &BTreeMap<String, String>) -> Result<(), UnsupportedKey> {
     let mut policies = annotations
         .keys()
@@ -60,8 +59,8 @@ pub fn check_keys(annotations: &BTreeMap<String, String>) -> Result<(), Unsuppor
     }
 }
 
-/// Returns why nothing of the extension `name` is removed, if its annotations ask for what this
-/// version cannot do; with the way out.
+/// Returns why nothing of the extension `name` is removed, and what to do, if its annotations ask
+/// for what this version cannot do.
 pub fn removal_hold(name: &str, annotations: &BTreeMap<String, String>) -> Option<String> {
     let unsupported = check_keys(annotations).err()?;
     let key = unsupported.key();
@@ -71,7 +70,7 @@ pub fn removal_hold(name: &str, annotations: &BTreeMap<String, String>) -> Optio
     ))
 }
 
-/// Says whether the annotations ask that nothing is applied.
+/// Says whether the annotations ask for a pause: nothing is applied.
 pub fn is_paused(annotations: &BTreeMap<String, String>) -> bool {
     annotations.get(policy::PAUSED).map(String::as_str) == Some("true")
 }

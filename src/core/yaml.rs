@@ -1,4 +1,4 @@
-//! YAML read the way Go reads it, as JSON values, and YAML written so that nobody misreads it.
+//! YAML read as Go reads it, as JSON values, and YAML written so that no reader misinterprets it.
 //!
 //! In: text of one or more YAML or JSON documents. Out: JSON values, as upstream gets them from
 //! `sigs.k8s.io/yaml`: YAML 1.1 booleans and octal numbers, the last of duplicate keys, keys of

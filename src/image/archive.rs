@@ -13,22 +13,22 @@ use tar::EntryType;
 /// Largest extension header, in bytes. Source: Go `archive/tar`, `maxSpecialFileSize`.
 const MAX_EXTENSION_BYTES: u64 = 1 << 20;
 
-/// Why an archive is not read any further.
+/// Why reading an archive stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// Decompression, a limit of the stream, a bad header or the end in the middle of an entry.
+    /// Decompression failed, a limit was exceeded, a header is bad, or an entry is cut short.
     #[error(transparent)]
     Read(#[from] io::Error),
     /// An extension header is larger than 1 MiB.
     #[error("extension header is larger than {MAX_EXTENSION_BYTES} bytes")]
     ExtensionSize,
-    /// Extension headers without an entry of their own between them.
+    /// More extension headers in a row than allowed.
     #[error("too many extension headers")]
     Extensions,
     /// A PAX record does not have the form `length key=value`.
     #[error("malformed PAX record")]
     Pax,
-    /// The PAX record and the header name different sizes.
+    /// The PAX record and the header have different sizes.
     #[error("header says {header} bytes and its PAX record {pax}")]
     SizeMismatch {
         /// Size in the header.
@@ -44,14 +44,14 @@ pub enum ArchiveError {
 /// Most extension headers in a row; real archives have at most one of each of the four kinds.
 const MAX_EXTENSIONS: usize = 16;
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
     Directory,
     HardLink,
     SymbolicLink,
-    /// A device, fifo, or a type nobody knows; holds its name for messages.
+    /// A device, fifo, or an unknown type; holds its name for messages.
     Special(&'static str),
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) content: Box<dyn Read + 'a>,
 }
 
-/// What extension headers said about the entry after them.
+/// What extension headers say about the entry that follows them.
 #[derive(Default)]
 struct Extensions {
     long_name: Option<Vec<u8>>,
@@ -98,7 +98,7 @@ impl<'a, R: Read + 'a> Entries<'a, R> {
                 EntryType::GNULongName => extensions.long_name = Some(text(&mut raw)?),
                 EntryType::GNULongLink => extensions.long_link = Some(text(&mut raw)?),
                 EntryType::XHeader => extensions.read_pax(&bounded(&mut raw)?)?,
-                // A global header describes the archive, for example the commit it was made of.
+                // A global header describes the archive, for example the commit it was made from.
                 EntryType::XGlobalHeader => drop(bounded(&mut raw)?),
                 EntryType::GNUSparse => return Err(ArchiveError::Sparse),
                 _ => return extensions.complete(raw).map(Some),
@@ -137,7 +137,7 @@ impl Extensions {
         let link = self.link_path.or(self.long_link);
         let link = link.or_else(|| header.link_name_bytes().map(Cow::into_owned));
         let mut kind = kind(header.entry_type());
-        // Before there was a type for directories, a slash at the end marked them.
+        // Before there was a type for directories, a trailing slash marked them.
         if kind == Kind::File && name.ends_with(b"/") {
             kind = Kind::Directory;
         }

@@ -1,8 +1,8 @@
 //! Registry credentials from docker and podman configuration files, kept in memory.
 //!
-//! Goes in: the JSON of `config.json`, `auth.json`, `.dockerconfigjson` or `.dockercfg`. Comes
-//! out: the credential for a repository, found by its longest prefix. Credential helpers are
-//! programs of the machine and are deliberately not run.
+//! In: the JSON of `config.json`, `auth.json`, `.dockerconfigjson` or `.dockercfg`. Out: the
+//! credential for a repository, found by its longest prefix. Credential helpers are programs on the
+//! machine and are deliberately not run.
 //!
 //! Source: catalogs.md 5.4, containers-auth.json(5).
 
@@ -24,7 +24,7 @@ impl SecretString {
         Self(secret.into())
     }
 
-    /// Returns the secret itself; only for the request that needs it.
+    /// Returns the secret itself; only for the request that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -36,7 +36,7 @@ impl fmt::Debug for SecretString {
     }
 }
 
-/// What a registry is told about who asks.
+/// Credentials that are sent to a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
     /// User name and password.
@@ -46,13 +46,13 @@ pub enum Credential {
         /// The password.
         password: SecretString,
     },
-    /// An OAuth refresh token, traded for access tokens.
+    /// An OAuth refresh token, exchanged for access tokens.
     IdentityToken(SecretString),
-    /// A bearer token that is sent as it is.
+    /// A bearer token that is sent unchanged.
     RegistryToken(SecretString),
 }
 
-/// Why credentials cannot be read. The text never holds what was read.
+/// Why credentials cannot be read. The text never contains what was read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// Not JSON of a known shape.
@@ -87,7 +87,7 @@ struct Entry {
 impl Credentials {
     /// Reads a configuration: `{"auths": {...}}`, or the older form that is the inner map alone.
     ///
-    /// Keys without any credential are left out, as `credsStore` leaves them behind.
+    /// Keys without a credential are skipped; `credsStore` leaves such keys behind.
     pub fn parse(json: &[u8]) -> Result<Self, AuthError> {
         let value: serde_json::Value =
             serde_json::from_slice(json).map_err(|_| AuthError::Shape("not valid JSON"))?;
@@ -114,18 +114,18 @@ impl Credentials {
     /// Adds `credential` for everything below `key`: a host, a repository prefix or a URL.
     pub fn insert(&mut self, key: &str, credential: Credential) {
         let (prefix, exact) = normalize(key);
-        // A key written as a plain prefix wins over one that only a URL was reduced to.
+        // A key written as a plain prefix takes precedence over one that was reduced from a URL.
         if exact || !self.by_prefix.contains_key(&prefix) {
             self.by_prefix.insert(prefix, credential);
         }
     }
 
-    /// Adds all of `other`; equal keys of `other` win.
+    /// Adds all of `other`; on equal keys `other` wins.
     pub fn merge(&mut self, other: Self) {
         self.by_prefix.extend(other.by_prefix);
     }
 
-    /// Says whether there is no credential at all.
+    /// Says whether there are no credentials.
     pub fn is_empty(&self) -> bool {
         self.by_prefix.is_empty()
     }

@@ -1,9 +1,9 @@
 //! Bundle images: the files below `manifests/` and `metadata/`, and a cache of them on disk.
 //!
-//! The cache has one directory for each owner (an extension), and in it one file for each digest.
-//! A file of ours holds all files of the bundle: no path of an image becomes a path of the
-//! machine. It appears by a rename and carries the hash of its content, so it is whole or not
-//! there.
+//! The cache has one directory for each owner (an extension), and in it one file for each digest. A
+//! cache file holds all files of the bundle: a path of an image never becomes a path of the
+//! machine. The file is created by a rename and contains the hash of its content, so it is either
+//! complete or absent.
 //!
 //! Source: catalogs.md 5.1, D2.
 
@@ -31,15 +31,15 @@ pub type BundleFiles = BTreeMap<String, Vec<u8>>;
 /// The content of a bundle image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleImage {
-    /// The image by digest.
+    /// Reference of the image, by digest.
     pub image: ImageRef,
-    /// Its files.
+    /// Files of the image below [`BUNDLE_DIRECTORIES`].
     pub files: BundleFiles,
 }
 
 /// Pulls the files of a bundle, within the limits for bundles.
 ///
-/// With a cache and its owner, a digest that is there is not pulled again.
+/// With a cache and an owner, a cached digest is not pulled again.
 pub async fn pull_bundle(
     puller: &Puller,
     image: &ImageRef,
@@ -83,15 +83,15 @@ async fn blocking<T: Send + 'static>(
         .map_err(|error| PullError::Store(without_path(error)))
 }
 
-/// Bundles on disk, by owner and digest. Its calls block shortly.
+/// Cache of bundles on disk, by owner and digest. Its calls block briefly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleCache {
     base: PathBuf,
 }
 
 impl BundleCache {
-    /// Uses the directory `base`, which is made if it is not there; files that a killed process
-    /// left unfinished are removed.
+    /// Uses the directory `base`, which is created if absent; unfinished files of a killed process
+    /// are removed.
     pub fn open(base: impl Into<PathBuf>) -> io::Result<Self> {
         let cache = Self { base: base.into() };
         fs::create_dir_all(&cache.base)?;
@@ -105,17 +105,17 @@ impl BundleCache {
         Ok(cache)
     }
 
-    /// Returns the bundle if it is there and whole.
+    /// Returns the bundle if it is cached and complete.
     pub fn load(&self, owner: &str, digest: &Digest) -> io::Result<Option<BundleFiles>> {
         Ok(read(&self.file(owner, digest)?))
     }
 
-    /// Puts a bundle there.
+    /// Stores a bundle in the cache.
     pub fn store(&self, owner: &str, digest: &Digest, files: &BundleFiles) -> io::Result<()> {
         write(&self.file(owner, digest)?, files)
     }
 
-    /// Removes the owner's bundles but those of `keep`.
+    /// Removes the owner's bundles except those of `keep`.
     pub fn retain(&self, owner: &str, keep: &[Digest]) -> io::Result<()> {
         let keep: Vec<String> = keep.iter().map(file_name).collect();
         let directory = self.owner(owner)?;
@@ -127,12 +127,12 @@ impl BundleCache {
         Ok(())
     }
 
-    /// Removes all of an owner.
+    /// Removes all bundles of an owner.
     pub fn remove_owner(&self, owner: &str) -> io::Result<()> {
         gone(fs::remove_dir_all(self.owner(owner)?))
     }
 
-    /// Removes all owners but those of `keep`.
+    /// Removes all owners except those of `keep`.
     pub fn retain_owners(&self, keep: &BTreeSet<String>) -> io::Result<()> {
         for owner in names(&self.base)? {
             if !keep.contains(&owner) {
@@ -143,7 +143,7 @@ impl BundleCache {
     }
 
     fn owner(&self, owner: &str) -> io::Result<PathBuf> {
-        // An owner is the name of an object, so this holds unless the caller is wrong.
+        // An owner is the name of an object, so this only fails on an error of the caller.
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
         if owner.is_empty() || owner.starts_with('.') || !owner.bytes().all(plain) {
             return Err(io::Error::new(
@@ -170,7 +170,7 @@ struct Head {
     files: Vec<(String, usize)>,
 }
 
-/// Reads a cached file; one that is not whole counts as absent and is replaced by the next pull.
+/// Reads a cached file; an incomplete one counts as absent and is replaced by the next pull.
 fn read(path: &Path) -> Option<BundleFiles> {
     let bytes = fs::read(path).ok()?;
     let end = bytes.iter().position(|b| *b == b'\n')?;
@@ -209,7 +209,7 @@ fn write(path: &Path, files: &BundleFiles) -> io::Result<()> {
     file.persist(path).map(drop).map_err(|err| err.error)
 }
 
-/// Returns the names in a directory, none if it is absent.
+/// Returns the names in a directory, empty if it is absent.
 fn names(directory: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,

@@ -11,13 +11,13 @@ use crate::files::Files;
 use crate::pull::{PullError, Puller, Resolved, within};
 use crate::reference::ImageRef;
 
-/// Label of the catalogs before, which hold an `SQLite` database.
+/// Label of older catalogs, which hold an `SQLite` database.
 const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 
 /// The content of a catalog image.
 #[derive(Debug)]
 pub struct CatalogImage {
-    /// The image by digest.
+    /// Reference of the image, by digest.
     pub image: ImageRef,
     /// Labels of the image configuration.
     pub labels: BTreeMap<String, String>,
@@ -25,7 +25,7 @@ pub struct CatalogImage {
     pub directory: String,
     /// The files below it, by their path from the root of the image (`configs/pkg/catalog.yaml`).
     pub files: Files,
-    /// Whether no layer has the directory: the catalog is empty, and somebody should be told.
+    /// Whether no layer has the directory: the catalog is empty, which should be reported.
     pub directory_missing: bool,
 }
 
@@ -60,7 +60,7 @@ pub async fn pull_catalog(puller: &Puller, resolved: &Resolved) -> Result<Catalo
     .await
 }
 
-/// Cleans the label's value into a path from the root of the image; `None` if it leaves it.
+/// Cleans the label's value into a path from the root of the image; `None` if it is outside.
 fn clean(value: &str) -> Option<String> {
     let mut components: Vec<&str> = Vec::new();
     for component in value.split('/') {

@@ -1,11 +1,11 @@
-//! What a registry wants to see before it answers: the `WWW-Authenticate` header.
+//! The authentication a registry asks for: the `WWW-Authenticate` header.
 
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 
-/// A challenge that can be met.
+/// A supported challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Challenge {
-    /// None, or one nobody here understands: ask anonymously.
+    /// No challenge, or an unsupported one: send anonymous requests.
     Anonymous,
     Basic,
     Bearer {
@@ -16,7 +16,7 @@ pub(crate) enum Challenge {
 }
 
 impl Challenge {
-    /// Returns the first challenge of `headers` that is understood.
+    /// Returns the first challenge of `headers` that is supported.
     pub(crate) fn read(headers: &HeaderMap) -> Self {
         headers
             .get_all(WWW_AUTHENTICATE)

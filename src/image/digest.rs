@@ -1,15 +1,15 @@
-//! Content digests: the name of bytes by their hash.
+//! Content digests: hashes that identify content.
 //!
-//! Goes in: text such as `sha256:<64 hex>`, or bytes. Comes out: a [`Digest`] that is known to be
-//! well formed. Only SHA-256 and SHA-512 exist here, as in the image specification; a reference
-//! with another algorithm is refused.
+//! In: text such as `sha256:<64 hex>`, or bytes. Out: a [`Digest`] that is known to be well formed.
+//! Only SHA-256 and SHA-512 are supported, as in the image specification; a reference with another
+//! algorithm is refused.
 
 use std::fmt;
 use std::str::FromStr;
 
 use sha2::Digest as _;
 
-/// A hash algorithm a registry may name content with.
+/// A hash algorithm of a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
     /// SHA-256, the default.
@@ -19,7 +19,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Returns the name as it stands before the colon.
+    /// Returns the name as written before the colon.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sha256 => "sha256",
@@ -47,13 +47,13 @@ pub struct Digest {
 /// Source: go-digest v1.0 `algorithm.go`, `digest.go` (the texts upstream shows).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
-    /// No `algorithm:hex` form.
+    /// It does not have the form `algorithm:hex`.
     #[error("invalid checksum digest format")]
     Format,
-    /// An algorithm other than SHA-256 and SHA-512.
+    /// The algorithm is neither SHA-256 nor SHA-512.
     #[error("unsupported digest algorithm")]
     Algorithm,
-    /// Too few or too many digits for the algorithm.
+    /// The algorithm requires another number of digits.
     #[error("invalid checksum digest length")]
     Length,
 }
@@ -71,7 +71,7 @@ impl Digest {
         hasher.finish()
     }
 
-    /// Returns the algorithm.
+    /// Returns the hash algorithm.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -112,7 +112,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Hashes bytes as they stream by.
+/// Hashes bytes while they are streamed.
 #[derive(Clone)]
 pub(crate) enum Hasher {
     Sha256(sha2::Sha256),

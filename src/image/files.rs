@@ -1,4 +1,4 @@
-//! The files kept of an image: paths in memory, contents in a spool.
+//! The files kept from an image: paths in memory, contents in a spool.
 //!
 //! The spool is memory up to [`SPOOL_MEMORY_BYTES`] and a temporary file without a name beyond
 //! it. No path of an image ever becomes a path of the machine.
@@ -13,7 +13,7 @@ use tempfile::{SpooledData, SpooledTempFile};
 
 use crate::limits::SPOOL_MEMORY_BYTES;
 
-/// Where a file's bytes lie in the spool.
+/// Position of a file's bytes in the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: u64,
@@ -34,7 +34,7 @@ impl Spool {
         }
     }
 
-    /// Copies all of `reader` and returns where it lies.
+    /// Copies all of `reader` and returns its position in the spool.
     pub(crate) fn append(&mut self, reader: &mut dyn Read) -> io::Result<Span> {
         let start = self.written;
         let mut buffer = vec![0; 64 << 10];
@@ -87,12 +87,12 @@ impl Files {
         }
     }
 
-    /// Returns how many files there are.
+    /// Returns the number of files.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Says whether there are none.
+    /// Says whether there are no files.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
@@ -109,7 +109,7 @@ impl Files {
         self.spans.values().map(|span| span.len).sum()
     }
 
-    /// Reads one file; `None` when there is none at `path`.
+    /// Reads one file; `None` when there is no file at `path`.
     pub fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
         self.spans
             .get(path)

@@ -1,8 +1,8 @@
 //! One layer as a stream of plain tar bytes, counted and hashed.
 //!
-//! Goes in: the bytes of a layer blob, whatever their media type says. Comes out: a reader of the
-//! decompressed bytes that stops at the limits. The compression is told by the first bytes, as
-//! upstream does; bzip2 and xz are refused.
+//! In: the bytes of a layer blob, whatever their media type says. Out: a reader of the decompressed
+//! bytes that stops at the limits. The compression is detected from the first bytes, as upstream
+//! does; bzip2 and xz are refused.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::digest::{Digest, Hasher};
 use crate::limits::{Limits, MAX_ZSTD_WINDOW_LOG};
 
-/// Why a layer stopped being read; carried through `io::Error` by the readers in between.
+/// Why reading a layer stopped; carried through `io::Error` by the readers in between.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayerError {
-    /// A compression that is not read here.
+    /// A compression that is not supported.
     #[error("layer compression {0} is not supported")]
     Compression(&'static str),
     /// The decompressed layer is over its limit.
@@ -23,10 +23,10 @@ pub enum LayerError {
     /// All decompressed layers together are over their limit.
     #[error("image is larger than {0} bytes when decompressed")]
     ImageBytes(u64),
-    /// So much out of so little is an attack.
+    /// A compression ratio over the limit, as in a decompression bomb; holds the limit.
     #[error("layer expands more than {0} times when decompressed")]
     Ratio(u64),
-    /// The caller gave up, for example because the pull took too long.
+    /// The caller stopped it, for example because the pull took too long.
     #[error("unpacking was stopped")]
     Stopped,
 }
@@ -37,12 +37,12 @@ impl From<LayerError> for io::Error {
     }
 }
 
-/// Tells a running unpack to stop at its next read.
+/// Asks a running unpack to stop at its next read.
 #[derive(Debug, Clone, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Asks for the stop; it cannot be taken back.
+    /// Asks for the stop; it cannot be undone.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -58,7 +58,7 @@ pub(crate) struct LayerReader<'a> {
     compressed: Arc<AtomicU64>,
     hasher: Hasher,
     out: u64,
-    /// Decompressed bytes of the layers before this one.
+    /// Decompressed bytes of all previous layers.
     before: u64,
     limits: &'a Limits,
     stop: StopFlag,
@@ -88,8 +88,8 @@ impl<'a> LayerReader<'a> {
         })
     }
 
-    /// Reads what the archive did not, so that the digest covers all bytes, and returns the
-    /// digest and how many bytes there were.
+    /// Reads what the archive reader left unread, so that the digest covers all bytes, and returns
+    /// the digest and the number of bytes.
     pub(crate) fn finish(mut self) -> io::Result<(Digest, u64)> {
         io::copy(&mut self, &mut io::sink())?;
         Ok((self.hasher.finish(), self.out))
@@ -142,7 +142,7 @@ fn decompress<'a, R: Read + 'a>(mut blob: BufReader<R>) -> io::Result<Box<dyn Re
     if magic.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Ok(Box::new(flate2::bufread::MultiGzDecoder::new(blob)));
     }
-    // A stream may open with a skippable frame, whose number has sixteen values.
+    // A stream may begin with a skippable frame, whose magic number has sixteen values.
     let skippable = matches!(magic, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
     if magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) || skippable {
         let mut decoder = zstd::stream::read::Decoder::with_buffer(blob)?;

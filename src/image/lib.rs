@@ -1,13 +1,13 @@
 //! OCI images: from a reference to unpacked files.
 //!
-//! [`mod@reference`] and [`digest`] name images; [`registries`], [`auth`], [`policy`] and [`trust`]
-//! read the machine's configuration; [`registry`] speaks with one registry; [`pull`] joins them;
-//! [`unpack`] turns layers into files inside a virtual tree, within [`limits`]. What the rest of
-//! the program calls is [`catalog::pull_catalog`] and [`bundle::pull_bundle`]. [`push`] is for
+//! [`mod@reference`] and [`digest`] identify images; [`registries`], [`auth`], [`policy`] and
+//! [`trust`] read the machine's configuration; [`registry`] talks to one registry; [`pull`]
+//! combines them; [`unpack`] turns layers into files inside a virtual tree, within [`limits`]. The
+//! rest of the program calls [`catalog::pull_catalog`] and [`bundle::pull_bundle`]. [`push`] is for
 //! tests, the demo and the release.
 //!
-//! No environment is read here, and nothing from an image is ever created on the machine under a
-//! name the image chose. A TLS provider must be installed by the program before the first pull.
+//! No environment variables are read here, and nothing from an image is ever created on the machine
+//! under a name the image chose. The program must install a TLS provider before the first pull.
 
 mod archive;
 pub mod auth;

@@ -1,4 +1,4 @@
-//! Every bound on what an image may cost, in one place.
+//! All limits on the resources that pulling an image may use.
 //!
 //! Source: catalogs.md 5.8, 5.3, 8.3.
 
@@ -10,11 +10,11 @@ const GIB: u64 = 1 << 30;
 
 /// Largest manifest or image configuration, in bytes.
 pub const MAX_MANIFEST_BYTES: u64 = 4 * MIB;
-/// Largest answer of a token service, in bytes.
+/// Largest response of a token service, in bytes.
 pub const MAX_TOKEN_BYTES: u64 = MIB;
-/// How much of an error answer is read, in bytes.
+/// How much of an error response is read, in bytes.
 pub const MAX_ERROR_BODY_BYTES: u64 = 64 * KIB;
-/// How much of a registry's own words is shown, in bytes.
+/// How much of a registry's error text is shown, in bytes.
 pub const MAX_ERROR_TEXT_BYTES: usize = 512;
 /// How much of a name from an image is shown, in characters.
 pub const MAX_SHOWN_NAME: usize = 256;
@@ -22,55 +22,55 @@ pub const MAX_SHOWN_NAME: usize = 256;
 pub const MAX_REDIRECTS: usize = 10;
 /// Most symbolic links followed while one path is resolved.
 pub const MAX_LINK_HOPS: usize = 40;
-/// Largest window a zstd frame may ask for, as a power of two: 128 MiB.
+/// Largest window a zstd frame may have, as a power of two: 128 MiB.
 pub const MAX_ZSTD_WINDOW_LOG: u32 = 27;
 /// Bytes kept in memory before they move to a temporary file.
 pub const SPOOL_MEMORY_BYTES: usize = 8 << 20;
 /// Layers downloaded at the same time.
 pub const PARALLEL_DOWNLOADS: usize = 4;
 
-/// Time without a byte from a registry.
+/// Longest time without a byte from a registry.
 pub const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
-/// Time to connect to a registry.
+/// Longest time to connect to a registry.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bounds of one pull. [`Limits::catalog`] and [`Limits::bundle`] are the defaults.
+/// Limits of one pull. [`Limits::catalog`] and [`Limits::bundle`] are the defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Layers of an image.
+    /// Most layers of an image.
     pub layers: usize,
-    /// Compressed bytes of one layer.
+    /// Most compressed bytes of one layer.
     pub compressed_layer: u64,
-    /// Compressed bytes of all layers.
+    /// Most compressed bytes of all layers.
     pub compressed_image: u64,
-    /// Decompressed bytes of one layer.
+    /// Most decompressed bytes of one layer.
     pub layer: u64,
-    /// Decompressed bytes of all layers.
+    /// Most decompressed bytes of all layers.
     pub image: u64,
-    /// Decompressed bytes for one compressed byte, once `ratio_free` bytes have come out.
+    /// Most decompressed bytes per compressed byte, once `ratio_free` bytes were produced.
     pub ratio: u64,
-    /// Decompressed bytes of a layer before `ratio` counts.
+    /// Decompressed bytes of a layer before `ratio` is checked.
     pub ratio_free: u64,
-    /// Tar entries of an image.
+    /// Most tar entries of an image.
     pub entries: u64,
-    /// Components of a path.
+    /// Most components of a path.
     pub path_depth: usize,
-    /// Bytes of a path, and of the target of a link.
+    /// Most bytes of a path, and of the target of a link.
     pub path_bytes: usize,
-    /// Bytes of all paths and link targets held at once, so that names cannot fill the memory.
+    /// Most bytes of all paths and link targets held at once, so that names cannot fill the memory.
     pub names: usize,
-    /// Bytes of one kept file.
+    /// Most bytes of one kept file.
     pub file: u64,
-    /// Bytes written for kept files, overwritten ones included.
+    /// Most bytes written for kept files, overwritten ones included.
     pub kept: u64,
-    /// Files kept, overwritten ones included.
+    /// Most files kept, overwritten ones included.
     pub kept_files: u64,
-    /// Time a whole pull may take.
+    /// Longest time of a whole pull.
     pub pull: Duration,
 }
 
 impl Limits {
-    /// Returns the bounds for catalog images.
+    /// Returns the limits for catalog images.
     pub fn catalog() -> Self {
         Self {
             layers: 256,
@@ -91,7 +91,7 @@ impl Limits {
         }
     }
 
-    /// Returns the bounds for bundle images, whose content ends in memory and in Secrets.
+    /// Returns the limits for bundle images, whose content ends up in memory and in Secrets.
     pub fn bundle() -> Self {
         Self {
             kept: 256 * MIB,

@@ -15,7 +15,7 @@ use crate::digest::{Digest, DigestError};
 use crate::limits::Limits;
 use crate::shown::shown;
 
-/// What a registry is told we understand.
+/// Media types sent in the `Accept` header.
 pub(crate) const ACCEPT: [&str; 4] = [
     OCI_IMAGE_MEDIA_TYPE,
     OCI_IMAGE_INDEX_MEDIA_TYPE,
@@ -34,63 +34,63 @@ pub enum ManifestError {
         /// Position and reason, without content.
         reason: String,
     },
-    /// Both an index and an image: two readers would see two things.
+    /// Both an index and an image: two readers would interpret it differently.
     #[error("manifest is both an image and an image index")]
     Ambiguous,
-    /// The form before 2016, which has no trustworthy digests.
+    /// The format before 2016, whose digests cannot be trusted.
     #[error("manifest schema 1 is not supported")]
     Schema1,
-    /// A media type that is no image.
+    /// A media type that is not one of an image.
     #[error("unsupported manifest media type {}", shown(.0))]
     MediaType(String),
-    /// A Helm chart or another artifact.
+    /// A Helm chart or another artifact; holds its media type.
     #[error("not a container image: configuration has media type {}", shown(.0))]
     NotAnImage(String),
-    /// The index has nothing for any Linux.
+    /// The index has no image for Linux on any processor.
     #[error("no image found in image index for architecture {}, variant {}, OS {}", quote(.0.architecture.as_str()), quote(.0.variant.as_deref().unwrap_or_default()), quote(.0.os.as_str()))]
     Platform(Platform),
-    /// An index in an index in an index.
+    /// An index inside an index inside an index.
     #[error("image index inside an image index")]
     Nested,
-    /// A descriptor's digest is none.
+    /// The digest of a descriptor is invalid.
     #[error("digest {} of a descriptor", shown(text))]
     Digest {
-        /// The text.
+        /// The digest as written.
         text: String,
-        /// Why.
+        /// Why the digest is invalid.
         #[source]
         source: DigestError,
     },
     /// A descriptor's size is negative.
     #[error("negative size of {0}")]
     Size(Digest),
-    /// Too many layers.
+    /// The image has more layers than allowed; holds their number.
     #[error("image has more than {0} layers")]
     Layers(usize),
-    /// A layer is too large.
+    /// The compressed bytes of a layer are over the limit.
     #[error("layer is larger than {0} bytes")]
     LayerBytes(u64),
-    /// All layers together are too large.
+    /// The compressed bytes of all layers are over the limit.
     #[error("image is larger than {0} bytes")]
     ImageBytes(u64),
-    /// The configuration does not describe these layers.
+    /// The configuration lists another number of layers than the manifest.
     #[error("image configuration lists {diff_ids} layers, the manifest {layers}")]
     DiffIds {
-        /// Layers of the configuration.
+        /// Number of layers in the configuration.
         diff_ids: usize,
-        /// Layers of the manifest.
+        /// Number of layers in the manifest.
         layers: usize,
     },
 }
 
-/// An operating system and processor.
+/// An operating system and processor architecture.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Platform {
-    /// For example `linux`.
+    /// Operating system, for example `linux`.
     pub os: String,
-    /// For example `amd64`.
+    /// Architecture in Go's spelling, for example `amd64`.
     pub architecture: String,
-    /// For example `v8`; only of arm.
+    /// Variant of the architecture, for example `v8`; only for arm.
     #[serde(default)]
     pub variant: Option<String>,
 }
@@ -117,15 +117,15 @@ impl Platform {
     }
 }
 
-/// Named content.
+/// A reference to content by media type, digest and size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Descriptor {
     pub(crate) digest: Digest,
     pub(crate) size: u64,
 }
 
-/// The parts of a manifest that matter here. `urls` of descriptors are deliberately not read:
-/// content comes from the registry that was asked, or not at all.
+/// The parts of a manifest that are used. `urls` of descriptors are deliberately not read: content
+/// comes from the registry that was requested, or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Manifest {
     Image {
@@ -180,7 +180,7 @@ impl RawDescriptor {
 
     fn index_entry(&self) -> Result<IndexEntry, ManifestError> {
         let annotations = self.annotations.iter().flatten();
-        // Written by buildah and podman beside a gzip instance of the same platform.
+        // Written by buildah and podman next to a gzip image of the same platform.
         let zstd = annotations
             .filter(|(key, _)| *key == "io.github.containers.compression.zstd")
             .any(|(_, value)| value == "true");
@@ -192,7 +192,7 @@ impl RawDescriptor {
     }
 }
 
-/// Parses a manifest or index; `content_type` decides only where the document names no type.
+/// Parses a manifest or index; `content_type` is only used if the document has no media type.
 pub(crate) fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Manifest, ManifestError> {
     let raw: RawManifest = json("manifest", bytes)?;
     if raw.schema_version == Some(1) {
@@ -225,10 +225,10 @@ pub(crate) fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Manifest
     })
 }
 
-/// Returns the entry of an index that suits `platform` best, and whether it really does.
+/// Returns the entry of an index that matches `platform` best, and whether it really matches.
 ///
 /// Entries without a platform come after those that match. Catalogs and bundles are data, so if
-/// nothing matches the first Linux entry is as good (catalogs.md 5.3).
+/// nothing matches, the first Linux entry will do (catalogs.md 5.3).
 pub(crate) fn choose<'e>(
     entries: &'e [IndexEntry],
     platform: &Platform,
@@ -254,7 +254,7 @@ pub(crate) fn choose<'e>(
         .ok_or_else(|| ManifestError::Platform(platform.clone()))
 }
 
-/// Newer variants of arm first; on other processors all are alike.
+/// Ranks newer variants of arm first; on other processors all are equal.
 fn variant_rank(variant: Option<&str>) -> usize {
     let order = ["v8", "v7", "v6", "v5", ""];
     let variant = variant.unwrap_or_default();
@@ -262,7 +262,7 @@ fn variant_rank(variant: Option<&str>) -> usize {
     rank.unwrap_or(order.len())
 }
 
-/// Checks layers against the limits before any is downloaded.
+/// Checks layers against the limits before any of them is downloaded.
 pub(crate) fn check_layers(layers: &[Descriptor], limits: &Limits) -> Result<(), ManifestError> {
     if layers.len() > limits.layers {
         return Err(ManifestError::Layers(limits.layers));
@@ -282,7 +282,7 @@ pub(crate) fn check_layers(layers: &[Descriptor], limits: &Limits) -> Result<(),
     Ok(())
 }
 
-/// The parts of an image configuration that matter here.
+/// The parts of an image configuration that are used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ImageConfig {
     pub(crate) labels: BTreeMap<String, String>,
@@ -342,7 +342,7 @@ fn json<'de, T: Deserialize<'de>>(
 ) -> Result<T, ManifestError> {
     serde_json::from_slice(bytes).map_err(|err| ManifestError::Shape {
         what,
-        // The crate's own text may quote the document.
+        // The error text of the crate may quote the document.
         reason: format!("line {} column {}", err.line(), err.column()),
     })
 }

@@ -1,8 +1,9 @@
 //! The signature policy of the machine, `policy.json`.
 //!
-//! Goes in: the file and a reference. Comes out: permission, or the reason there is none. Only
-//! `insecureAcceptAnything` and `reject` are understood; whatever asks for a signature is refused,
-//! because accepting it unverified would be worse. A file that cannot be read refuses everything.
+//! In: the file and a reference. Out: permission, or the reason why there is none. Only
+//! `insecureAcceptAnything` and `reject` are supported; any policy that requires a signature is
+//! refused, because accepting an unverified image would be worse. An unreadable file refuses
+//! everything.
 //!
 //! Source: containers-policy.json(5), catalogs.md 5.5.
 
@@ -24,30 +25,30 @@ pub enum PolicyError {
     /// The file exists and cannot be read; every image is refused until it can.
     #[error("reading signature policy {}", quote(&path.display().to_string()))]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// The file is no policy; every image is refused until it is.
+    /// The file is not a valid policy; every image is refused until it is.
     #[error("invalid signature policy {}: {message}", quote(&path.display().to_string()))]
     Invalid {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and reason.
         message: String,
     },
-    /// The policy says `reject`.
+    /// The policy says `reject`; holds the image.
     #[error("Source image rejected: Running image docker://{0} is rejected by policy.")]
     Rejected(String),
-    /// The policy asks for a signature of a kind that is not verified here.
+    /// The policy requires a signature of a kind that is not verified here.
     #[error(
         "Source image rejected: the policy for docker://{image} requires {}, which is not supported",
         quote(requirement)
     )]
     Unsupported {
-        /// The image.
+        /// Reference of the image.
         image: String,
         /// Type of the requirement, for example `sigstoreSigned`.
         requirement: String,
@@ -55,7 +56,7 @@ pub enum PolicyError {
 }
 
 impl PolicyError {
-    /// Says whether only an edit of the policy or of the reference can help.
+    /// Says whether only a change of the policy or of the reference can help.
     pub fn is_terminal(&self) -> bool {
         match self {
             Self::Rejected(_) | Self::Unsupported { .. } => true,

@@ -1,9 +1,9 @@
 //! Pulling: from a reference to the files of an image.
 //!
-//! [`Puller::resolve`] turns a reference into a digest, [`Puller::image`] reads what the manifest
-//! and the configuration say, [`Image::unpack`] fetches the layers. Configuration files are read
-//! anew by each `resolve`. The endpoint that resolved a tag serves the rest of the pull, by
-//! digest: the tag may move meanwhile, and a mirror for tags may be the only one that answers.
+//! [`Puller::resolve`] turns a reference into a digest, [`Puller::image`] reads the manifest and
+//! the configuration, [`Image::unpack`] fetches the layers. Configuration files are read again by
+//! each `resolve`. The endpoint that resolved a tag serves the rest of the pull, by digest: the tag
+//! may move meanwhile, and a mirror for tags may be the only one that answers.
 //!
 //! Source: catalogs.md 5.1 to 5.6.
 
@@ -35,23 +35,23 @@ mod error;
 
 pub use error::{CopyError, EndpointError, PullError, SourceError};
 
-/// Chunks of a layer on their way to the disk.
+/// Most chunks of a layer that wait to be written to disk.
 const CHUNKS_IN_FLIGHT: usize = 16;
 
-/// Where a [`Puller`] finds its configuration, and what it asks for.
+/// Where a [`Puller`] reads its configuration, the platform it pulls, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullConfig {
-    /// Mirrors, blocked and insecure registries.
+    /// Configuration of mirrors, blocked and insecure registries.
     pub registries: RegistriesPaths,
-    /// The signature policy; a missing file accepts everything.
+    /// Path of the signature policy; a missing file accepts everything.
     pub policy: PathBuf,
-    /// Certificates of registries and our own.
+    /// Certificates of registries, and client certificates.
     pub certificates: CertificateDirs,
-    /// Which image of an index to take.
+    /// Which image of an index to pull.
     pub platform: Platform,
-    /// Bounds of catalog images.
+    /// Limits for catalog images.
     pub catalog: Limits,
-    /// Bounds of bundle images.
+    /// Limits for bundle images.
     pub bundle: Limits,
 }
 
@@ -68,7 +68,7 @@ impl Default for PullConfig {
     }
 }
 
-/// Pulls images. Cheap to share behind an `Arc`; keeps no connection between pulls.
+/// Pulls images. Cheap to share in an `Arc`; keeps no connection between pulls.
 #[derive(Debug)]
 pub struct Puller {
     config: PullConfig,
@@ -84,7 +84,7 @@ pub struct Resolved {
     found: Option<Found>,
 }
 
-/// Who answered, and what.
+/// The endpoint that answered, and its manifest.
 #[derive(Clone)]
 struct Found {
     session: Arc<Session>,
@@ -92,7 +92,7 @@ struct Found {
 }
 
 impl Resolved {
-    /// Returns the reference that was asked for.
+    /// Returns the requested reference.
     pub fn requested(&self) -> &ImageRef {
         &self.requested
     }
@@ -102,7 +102,7 @@ impl Resolved {
         &self.image
     }
 
-    /// Returns the digest; of a multi-platform image that of its index.
+    /// Returns the digest; for a multi-platform image that of its index.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
@@ -137,8 +137,8 @@ impl Puller {
         &self.config
     }
 
-    /// Turns a tag into the digest it has now, with one request for the manifest; a digest is
-    /// returned as it is without any request. The signature policy is asked here.
+    /// Resolves a tag to its current digest, with one request for the manifest; a digest is
+    /// returned unchanged without a request. The signature policy is checked here.
     pub async fn resolve(&self, image: &ImageRef) -> Result<Resolved, PullError> {
         let copy = |err| PullError::Copy(CopyError::Policy(err));
         if let Some(policy) = Policy::load(&self.config.policy).map_err(copy)? {
@@ -163,7 +163,7 @@ impl Puller {
         })
     }
 
-    /// Reads the manifest for our platform and the image configuration.
+    /// Reads the manifest for the configured platform and the image configuration.
     pub async fn image(&self, resolved: &Resolved) -> Result<Image, PullError> {
         let found = match &resolved.found {
             Some(found) => found.clone(),
@@ -299,7 +299,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Returns the labels of the image configuration.
+    /// Returns the labels in the image configuration.
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.config.labels
     }
@@ -331,7 +331,7 @@ impl Image {
         Ok(unpacked.map_err(|err| PullError::Store(io::Error::other(err)))??)
     }
 
-    /// Streams a layer to a temporary file without a name, hashing it on the way.
+    /// Streams a layer to an unnamed temporary file while hashing it.
     async fn download(&self, blob: &Descriptor) -> Result<File, CopyError> {
         let (sink, chunks) = mpsc::channel(CHUNKS_IN_FLIGHT);
         let algorithm = blob.digest.algorithm();
@@ -343,7 +343,7 @@ impl Image {
             source,
         };
         match (streamed, written) {
-            // A receiver that stopped has the better reason.
+            // If the receiver stopped, its error is the more useful one.
             (Ok(()) | Err(RequestError::Stopped), Err(err)) => {
                 Err(CopyError::Spool(without_path(err)))
             }
@@ -370,7 +370,7 @@ fn spool(
     Ok((file, size, hasher.finish()))
 }
 
-/// Ends the blocking work of a pull that nobody waits for any more.
+/// Ends the blocking work of a pull whose future was dropped.
 #[derive(Default)]
 struct StopOnDrop(StopFlag);
 

@@ -1,4 +1,4 @@
-//! Building small images and pushing them, for the demo, for tests and for our own release.
+//! Builds small images and pushes them, for the demo, for tests and for our own release.
 //!
 //! Same input, same bytes: times, owners and order are fixed. Pushing is done by `oci-client`.
 
@@ -27,16 +27,16 @@ use crate::reference::ImageRef;
 /// How a layer is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
-    /// The usual one.
+    /// gzip, the most common.
     #[default]
     Gzip,
-    /// The fast one.
+    /// zstd, the fastest.
     Zstd,
 }
 
-/// Whose media types an image has.
+/// Which media types an image has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// OCI image 1.1.
@@ -46,7 +46,7 @@ pub enum Format {
     Docker,
 }
 
-/// Collects what an image consists of.
+/// Builder of an image.
 #[derive(Debug, Clone, Default)]
 pub struct ImageBuilder {
     labels: BTreeMap<String, String>,
@@ -59,13 +59,13 @@ pub struct ImageBuilder {
 /// An image in memory, ready to be pushed.
 #[derive(Debug, Clone)]
 pub struct BuiltImage {
-    /// Manifest.
+    /// The manifest as JSON.
     pub manifest: Vec<u8>,
-    /// Image configuration.
+    /// The image configuration as JSON.
     pub config: Vec<u8>,
     /// Compressed layers.
     pub layers: Vec<Vec<u8>>,
-    /// What it was built for.
+    /// Platform of the image.
     pub platform: Platform,
     format: Format,
 }
@@ -104,22 +104,22 @@ impl ImageBuilder {
         self
     }
 
-    /// Sets the platform.
+    /// Sets the platform of the image.
     #[must_use]
     pub fn platform(mut self, platform: Platform) -> Self {
         self.platform = Some(platform);
         self
     }
 
-    /// Sets whose media types are used.
+    /// Sets which media types are used.
     #[must_use]
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// Adds a layer of files by their path in the image, gzip-compressed. The directories they
-    /// lie in get entries of their own.
+    /// Adds a layer of files by their path in the image, gzip-compressed. Their directories get
+    /// entries of their own.
     pub fn layer<'f>(
         self,
         files: impl IntoIterator<Item = (&'f str, &'f [u8])>,
@@ -128,14 +128,14 @@ impl ImageBuilder {
         Ok(self.tar(tar, Compression::Gzip))
     }
 
-    /// Adds a layer from the bytes of a tar archive, whatever is in it.
+    /// Adds a layer from the bytes of a tar archive, unchecked.
     #[must_use]
     pub fn tar(mut self, tar: Vec<u8>, compression: Compression) -> Self {
         self.layers.push((tar, compression));
         self
     }
 
-    /// Makes the image.
+    /// Builds the image in memory.
     pub fn build(self) -> io::Result<BuiltImage> {
         let platform = self.platform.unwrap_or_else(|| Platform::linux("amd64"));
         let (mut layers, mut descriptors, mut diff_ids) = (Vec::new(), Vec::new(), Vec::new());
@@ -194,7 +194,7 @@ fn layer_type(format: Format, compression: Compression) -> &'static str {
 
 /// Makes a tar archive of files, with entries for their directories.
 pub fn tar_of<'f>(files: impl IntoIterator<Item = (&'f str, &'f [u8])>) -> io::Result<Vec<u8>> {
-    // A directory has no content and a slash at its end, which puts it before its files.
+    // A directory has no content and a trailing slash, which puts it before its files.
     let mut entries: BTreeMap<String, Option<&[u8]>> = BTreeMap::new();
     for (path, content) in files {
         for (slash, _) in path.match_indices('/') {
@@ -231,35 +231,35 @@ fn compress(tar: Vec<u8>, compression: Compression) -> io::Result<Vec<u8>> {
     }
 }
 
-/// How a registry is reached for a push.
+/// Options for the connection to a registry.
 #[derive(Debug, Clone, Default)]
 pub struct PushOptions {
-    /// Plain HTTP.
+    /// Whether to use plain HTTP.
     pub plain_http: bool,
-    /// Who pushes.
+    /// Credentials of the user who pushes.
     pub credential: Option<Credential>,
 }
 
 /// Why a push failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
-    /// The reference has no tag and the image another digest than it.
+    /// The reference has no tag and not the digest of the image.
     #[error("image has digest {digest}, the reference is {image}")]
     Digest {
         /// Digest of the image.
         digest: Digest,
-        /// Where it was to go.
+        /// Reference of the image.
         image: String,
     },
-    /// Credentials of a kind that is not used for pushes.
+    /// Credentials of a kind that is not supported for pushes.
     #[error("pushing needs a user name and password or a registry token")]
     Credential,
-    /// The registry refused or failed.
+    /// The registry refused the image or failed.
     #[error("pushing {image}")]
     Registry {
-        /// Where.
+        /// Reference of the image.
         image: String,
-        /// Why.
+        /// The error of the registry client.
         #[source]
         source: OciDistributionError,
     },

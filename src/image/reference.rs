@@ -1,8 +1,8 @@
 //! Image references, parsed strictly: what is not fully qualified is refused.
 //!
-//! Goes in: text as a user or a catalog wrote it. Comes out: an [`ImageRef`] with registry,
-//! repository and a tag or a digest. No registry is ever guessed and no tag is ever added, because
-//! a controller must not pull from a place nobody named.
+//! In: text as a user or a catalog wrote it. Out: an [`ImageRef`] with registry, repository and a
+//! tag or a digest. No registry is ever guessed and no tag is ever added, because a controller must
+//! only pull from registries that somebody named.
 //!
 //! Source: distribution `reference` package (grammar and texts), catalogs.md 5.2.
 
@@ -32,16 +32,16 @@ pub struct ImageRef {
 /// A reference that cannot be used, as conditions show it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// The text is no canonical reference.
+    /// The text is not a canonical reference.
     #[error("error parsing image reference {}", quote(reference))]
     Parse {
         /// The text as written.
         reference: String,
-        /// What is wrong with it.
+        /// What is wrong with the text.
         #[source]
         reason: Malformed,
     },
-    /// The reference names a repository and nothing in it.
+    /// The reference names a repository but has neither tag nor digest.
     #[error("error creating reference: Docker reference {0} has neither a tag nor a digest")]
     NoVersion(String),
 }
@@ -49,10 +49,10 @@ pub enum ReferenceError {
 /// What is wrong with the text of a reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Registry or namespace are left to a default, such as in `nginx:1` or `docker.io/alpine`.
+    /// Registry or namespace are missing, such as in `nginx:1` or `docker.io/alpine`.
     #[error("repository name must be canonical")]
     NotCanonical,
-    /// Nothing, or nothing before the tag.
+    /// The text, or the name before the tag, is empty.
     #[error("repository name must have at least one component")]
     Empty,
     /// The repository has an upper-case letter; holds the repository.
@@ -61,10 +61,10 @@ pub enum Malformed {
     /// The name is longer than 255 bytes.
     #[error("repository name must not be more than {MAX_NAME_BYTES} characters")]
     TooLong,
-    /// Any other breach of the grammar.
+    /// Any other violation of the grammar.
     #[error("invalid reference format")]
     Grammar,
-    /// The digest is not one.
+    /// The digest is invalid.
     #[error(transparent)]
     Digest(#[from] DigestError),
 }
@@ -109,7 +109,7 @@ impl ImageRef {
     /// Returns the reference to `tag` in the same repository, without a digest.
     ///
     /// # Errors
-    /// When `tag` is no tag.
+    /// When `tag` is not a valid tag.
     pub fn with_tag(&self, tag: &str) -> Result<Self, ReferenceError> {
         format!("{}:{tag}", self.name()).parse()
     }
@@ -161,7 +161,7 @@ fn parse(text: &str) -> Result<ImageRef, Malformed> {
     if name.is_empty() {
         return Err(Malformed::Empty);
     }
-    // Without a first component that can only be a host, a default registry would be filled in.
+    // If the first component may not be a host, other tools would insert a default registry.
     let Some((registry, repository)) = name.split_once('/').filter(|(host, _)| is_host(host))
     else {
         return Err(shortened(name));
@@ -201,7 +201,7 @@ pub(crate) fn split_tag(named: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Says why a name without a registry is refused: short, or no name at all.
+/// Says why a name without a registry is refused: it is short, or not a name at all.
 fn shortened(name: &str) -> Malformed {
     if name.split('/').all(is_component) {
         Malformed::NotCanonical
@@ -271,7 +271,7 @@ fn is_tag(tag: &str) -> bool {
         && bytes.iter().all(|&b| word(b) || b == b'.' || b == b'-')
 }
 
-/// Tells text outside the grammar from a digest that is merely wrong, as upstream does.
+/// Distinguishes text outside the grammar from an invalid digest, as upstream does.
 fn parse_digest(digest: &str) -> Result<Digest, Malformed> {
     let Some((algorithm, hex)) = digest.split_once(':') else {
         return Err(Malformed::Grammar);

@@ -1,8 +1,8 @@
-//! `registries.conf` version 2: where the content of a reference is really fetched from.
+//! `registries.conf` version 2: where a reference is actually fetched from.
 //!
-//! Goes in: the configuration files and a reference. Comes out: the endpoints to try, mirrors
-//! first and the place itself last. Nothing is contacted here, and no environment is read: the
-//! binaries turn `CONTAINERS_REGISTRIES_CONF` into [`RegistriesPaths`].
+//! In: the configuration files and a reference. Out: the endpoints to try, mirrors first and the
+//! origin last. No registry is contacted here, and no environment is read: the binaries turn
+//! `CONTAINERS_REGISTRIES_CONF` into [`RegistriesPaths`].
 //!
 //! Source: containers-registries.conf(5), catalogs.md 5.4.
 
@@ -23,19 +23,19 @@ pub const SYSTEM_FILE: &str = "/etc/containers/registries.conf";
 /// The system's drop-in directory.
 pub const SYSTEM_DROP_INS: &str = "/etc/containers/registries.conf.d";
 
-/// Where the configuration is read from, anew for each pull.
+/// Paths of the configuration, which is read again for each pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistriesPaths {
-    /// The main file.
+    /// Path of the main file.
     pub file: PathBuf,
     /// Directory whose `*.conf` files are read after it, in the order of their names.
     pub drop_ins: Option<PathBuf>,
-    /// Whether a missing main file is an error; it is when somebody named the file.
+    /// Whether a missing main file is an error; it is when a user named the file.
     pub required: bool,
 }
 
 impl RegistriesPaths {
-    /// Returns the system's paths, or only `file` if somebody named one (the value of
+    /// Returns the system's paths, or only `file` if a user named one (the value of
     /// `CONTAINERS_REGISTRIES_CONF`).
     pub fn new(file: Option<PathBuf>) -> Self {
         match file {
@@ -65,23 +65,23 @@ pub enum RegistriesError {
     /// A file or directory that exists cannot be read.
     #[error("loading registries configuration {}", quote(&path.display().to_string()))]
     Read {
-        /// The file.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A file says something that no tool may take for its meaning.
+    /// A file has a setting that other tools refuse.
     #[error("invalid registries configuration {}, line {line}: {message}", quote(&path.display().to_string()))]
     Invalid {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The line, counted from 1.
+        /// Line of the setting, counted from 1.
         line: usize,
-        /// What is wrong there.
+        /// What is wrong with it.
         message: String,
     },
-    /// A mirror's location and the rest of the reference make no reference.
+    /// A mirror's location and the rest of the reference do not form a reference.
     #[error(
         "rewriting reference {} to {} for registries configuration {}, line {line}",
         quote(reference),
@@ -89,47 +89,47 @@ pub enum RegistriesError {
         quote(&path.display().to_string())
     )]
     Rewrite {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The line in which the registry begins.
         line: usize,
-        /// The reference that was asked for.
+        /// The requested reference.
         reference: String,
-        /// What the configuration turns it into.
+        /// The invalid text that it is rewritten to.
         rewritten: String,
-        /// Why that is none.
+        /// Why the text is not a reference.
         #[source]
         source: Box<ReferenceError>,
     },
 }
 
-/// One place that may serve a reference.
+/// An endpoint that may serve a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The reference there: registry, repository, tag or digest.
+    /// The reference at the endpoint: registry, repository, tag or digest.
     pub image: ImageRef,
-    /// Skip certificate verification and allow plain HTTP.
+    /// Whether to skip certificate verification and allow plain HTTP.
     pub insecure: bool,
-    /// Refuse to contact it; holds the prefix of the entry that says so.
+    /// If set, do not contact it; holds the prefix of the entry that blocks it.
     pub blocked: Option<String>,
 }
 
 /// The merged configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registries {
-    /// By prefix; a later file replaces the entry of an earlier one.
+    /// Entries by prefix; a later file replaces the entry of an earlier one.
     entries: BTreeMap<String, Registry>,
 }
 
-/// A `[[registry]]`, with nothing left to check.
+/// A `[[registry]]` entry after validation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Registry {
-    /// The file it is from, and the line it begins in.
+    /// Path of its file, and the line it begins in.
     path: PathBuf,
     line: usize,
-    /// Never matches when it is empty.
+    /// Prefix of references it applies to; never matches when it is empty.
     prefix: String,
-    /// Empty with a wildcard for a prefix: the place the reference names.
+    /// Where to fetch from; empty with a wildcard prefix, for the location in the reference.
     location: String,
     blocked: bool,
     insecure: bool,
@@ -164,7 +164,7 @@ impl Registries {
         for path in drop_ins.transpose()?.unwrap_or_default() {
             match std::fs::read_to_string(&path) {
                 Ok(text) => merged.add(&path, &text)?,
-                // It was removed since the directory was read.
+                // The file was removed after the directory was read.
                 Err(err) if err.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => return Err(read_error(&path, source)),
             }
@@ -173,7 +173,7 @@ impl Registries {
     }
 
     /// Merges one file's text: its entries replace those of earlier files with the same prefix.
-    /// Nothing of a file with a fault is used.
+    /// Nothing from a file with an error is used.
     fn add(&mut self, path: &Path, text: &str) -> Result<(), RegistriesError> {
         let registries = file::parse(text).map_err(|fault| RegistriesError::Invalid {
             path: path.to_owned(),
@@ -187,8 +187,8 @@ impl Registries {
         Ok(())
     }
 
-    /// Returns the endpoints for `image` in the order to try them; the last one is the place
-    /// the reference itself names (or is relocated to).
+    /// Returns the endpoints for `image` in the order to try them; the last one is the location
+    /// that the reference itself names (or is relocated to).
     pub fn endpoints(&self, image: &ImageRef) -> Result<Vec<Endpoint>, RegistriesError> {
         let Some((registry, matched)) = self.find(image) else {
             return Ok(vec![Endpoint {
@@ -223,7 +223,7 @@ impl Registries {
     }
 
     /// Returns the entry with the longest prefix of an image's name, and how much of the name that
-    /// covers. Of two equally long ones the smaller decides.
+    /// covers. Of two equally long ones the smaller counts.
     fn find(&self, image: &ImageRef) -> Option<(&Registry, usize)> {
         let name = image.name();
         let matching = self.entries.values().rev();
@@ -232,8 +232,8 @@ impl Registries {
             .max_by_key(|(registry, _)| registry.prefix.len())
     }
 
-    /// Returns the prefix of the entry that forbids to contact the place an image is at, whoever
-    /// led there: a mirror may lie in a registry that is blocked.
+    /// Returns the prefix of the entry that blocks the location of an image, even if a mirror
+    /// points there.
     fn blocks(&self, image: &ImageRef) -> Option<String> {
         let (registry, _) = self.find(image)?;
         registry.blocked.then(|| registry.prefix.clone())
@@ -241,7 +241,7 @@ impl Registries {
 }
 
 impl Registry {
-    /// What its settings are about; several prefixes may lead to one place.
+    /// The location its settings are about; several prefixes may have one location.
     fn place(&self) -> &str {
         if self.location.is_empty() {
             &self.prefix
@@ -260,7 +260,7 @@ impl Registry {
         allowed && (by_digest || !self.mirror_by_digest_only)
     }
 
-    /// Puts `location` in the place of the first `matched` bytes of a reference.
+    /// Replaces the first `matched` bytes of a reference by `location`.
     fn rewrite(
         &self,
         image: &ImageRef,

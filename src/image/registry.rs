@@ -1,10 +1,10 @@
-//! Asking one registry for manifests and blobs.
+//! Requests manifests and blobs from one registry.
 //!
-//! The requests that read are written here on `reqwest` and not left to `oci-client`, because
-//! that crate reads manifests, tokens and error answers without a bound, follows redirects from
+//! The requests that read are implemented here with `reqwest` and not with `oci-client`, because
+//! that crate reads manifests, tokens and error responses without a limit, follows redirects from
 //! `https` to `http`, hides `Retry-After` and the registry's own error code, turns a failed token
-//! request into an anonymous one, and knows neither identity tokens nor client certificates.
-//! The names of media types come from it, and pushing is left to it (see `push`).
+//! request into an anonymous one, and supports neither identity tokens nor client certificates. The
+//! names of media types come from it, and pushing uses it (see `push`).
 //!
 //! Source: OCI distribution specification 1.1, catalogs.md 5.3, 8.3.
 
@@ -30,7 +30,7 @@ use redirect::{Redirects, is_same_host};
 pub use request::RequestError;
 use request::{answer, body, send, transport, url};
 
-/// A broken download is taken up again if at least this much arrived since the last time ...
+/// A broken download is resumed if at least this many bytes arrived since the last time ...
 const RESUME_BYTES: u64 = 1 << 20;
 /// ... or if it lasted at least this long.
 const RESUME_TIME: Duration = Duration::from_mins(1);
@@ -43,10 +43,10 @@ pub(crate) struct RawManifest {
     pub(crate) digest: Digest,
 }
 
-/// One repository of one registry, and what is needed to be let in.
+/// A connection to one repository of one registry, with its credentials.
 pub(crate) struct Session {
     http: Client,
-    /// Scheme and host.
+    /// URL of the registry: scheme and host.
     base: String,
     repository: String,
     insecure: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Finds out how the registry of `endpoint` is reached and what it asks for.
+    /// Finds out how the registry of `endpoint` is reached and which authentication it requires.
     ///
     /// HTTPS comes first; plain HTTP is tried only where the endpoint is configured insecure.
     pub(crate) async fn open(
@@ -65,7 +65,7 @@ impl Session {
         credential: Option<Credential>,
     ) -> Result<Self, RequestError> {
         let host = match endpoint.image.registry() {
-            // The name of Docker Hub is not the name of its registry.
+            // The host name of Docker Hub's registry differs from its name in references.
             "docker.io" => "registry-1.docker.io",
             other => other,
         };
@@ -86,7 +86,7 @@ impl Session {
         })
     }
 
-    /// Returns the manifest that `version`, a tag or a digest, names.
+    /// Returns the manifest of `version`, a tag or a digest.
     pub(crate) async fn manifest(
         &self,
         version: &str,
@@ -108,7 +108,7 @@ impl Session {
             None => Digest::sha256(&bytes),
         };
         let wants = expected.map(ToString::to_string).into_iter();
-        // A registry may announce a digest with another algorithm; only equal ones are compared.
+        // A registry may send a digest with another algorithm; only equal algorithms are compared.
         let prefix = format!("{}:", digest.algorithm().name());
         let announced = announced.filter(|it| it.starts_with(&prefix));
         for want in wants.chain(announced) {
@@ -140,8 +140,8 @@ impl Session {
         Ok(bytes)
     }
 
-    /// Sends the bytes of a blob into `sink`, at most as many as its descriptor says, and takes
-    /// broken downloads up again. The receiver checks size and digest with [`check`].
+    /// Sends the bytes of a blob into `sink`, at most as many as its descriptor says, and resumes
+    /// broken downloads. The receiver checks size and digest with [`check`].
     pub(crate) async fn stream(
         &self,
         blob: &Descriptor,
@@ -217,8 +217,8 @@ impl Session {
             if response.status().is_success() {
                 return Ok(response);
             }
-            // The token may have expired, or the registry wants a wider one; once is enough.
-            // Where its blobs are kept nobody has a say in that.
+            // The token may have expired, or the registry requires a wider one; one retry is
+            // enough. A host that only stores the blobs cannot ask for another token.
             if response.status() == StatusCode::UNAUTHORIZED
                 && scope.is_none()
                 && is_same_host(&url, response.url())
@@ -237,7 +237,7 @@ impl Session {
     }
 }
 
-/// Compares what arrived with what was promised.
+/// Compares what arrived with the descriptor.
 pub(crate) fn check(blob: &Descriptor, size: u64, digest: &Digest) -> Result<(), RequestError> {
     if size != blob.size {
         return Err(RequestError::Size {
@@ -254,7 +254,7 @@ pub(crate) fn check(blob: &Descriptor, size: u64, digest: &Digest) -> Result<(),
     Ok(())
 }
 
-/// Says whether a registry is there, and what it asks for.
+/// Says whether a registry responds, and which authentication it requires.
 async fn ping(http: &Client, base: &str) -> Result<Challenge, RequestError> {
     let url = url(&format!("{base}/v2/"))?;
     let response = send(http, &url, &[], None, Redirects::SameHost).await?;

@@ -1,10 +1,10 @@
-//! How text from a network or an archive is shown: printable, short, in quotes.
+//! How text from a network or an archive is displayed: printable, short, in quotes.
 
 use olm_core::error::quote;
 
 use crate::limits::{MAX_ERROR_TEXT_BYTES, MAX_SHOWN_NAME};
 
-/// Quotes a name; what is not printable is replaced, what is long is cut (catalogs.md 8.2).
+/// Quotes a name; characters that are not printable are replaced, long names cut (catalogs.md 8.2).
 pub(crate) fn shown(name: &str) -> String {
     let mut text: String = name.chars().take(MAX_SHOWN_NAME).map(printable).collect();
     if name.chars().nth(MAX_SHOWN_NAME).is_some() {
@@ -13,7 +13,7 @@ pub(crate) fn shown(name: &str) -> String {
     quote(&text)
 }
 
-/// Returns at most 512 bytes of what a registry said, on one line (catalogs.md 5.3).
+/// Returns at most 512 bytes of a registry's text, on one line (catalogs.md 5.3).
 pub(crate) fn said(text: &str) -> String {
     let mut said = String::new();
     for character in text.trim().chars().map(printable) {
@@ -26,7 +26,7 @@ pub(crate) fn said(text: &str) -> String {
 }
 
 fn printable(character: char) -> char {
-    // Besides control characters: marks that turn text around or hide in it.
+    // Besides control characters: invisible ones, and those that change the direction of text.
     let invisible = matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
     if character.is_control() || invisible {
         char::REPLACEMENT_CHARACTER

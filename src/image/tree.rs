@@ -1,9 +1,9 @@
 //! The virtual file tree that layers are applied to.
 //!
-//! A flat map from path to node: directories are implied by the paths below them, links are kept
-//! as text and resolved only inside this map, and regular files are kept only below the wanted
-//! directories. That takes symbolic links, devices, permissions and path traversal away as
-//! classes of bugs: nothing here can name a place outside the map.
+//! A flat map from path to node: directories are implied by the paths below them, links are kept as
+//! text and resolved only inside this map, and regular files are kept only below the wanted
+//! directories. That rules out bugs with symbolic links, devices, permissions and path traversal:
+//! nothing here can refer to a path outside the map.
 //!
 //! Source: catalogs.md 5.7.
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use crate::files::Span;
 use crate::limits::MAX_LINK_HOPS;
 
-/// Most components walked while links are followed; long targets would cost time otherwise.
+/// Most components visited while links are followed; limits the time that long targets cost.
 const MAX_STEPS: usize = 4096;
 
 /// A path inside the image, components joined by `/`; the root is the empty text.
@@ -30,11 +30,11 @@ pub(crate) enum Node {
 #[derive(Debug)]
 struct Placed {
     node: Node,
-    /// Index of the layer that put it there: a whiteout hides only older ones.
+    /// Index of the layer it comes from: a whiteout hides only older ones.
     layer: usize,
 }
 
-/// Too many links on the way, most likely a loop.
+/// Too many links on a path, most likely a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooManyLinks;
 
@@ -54,7 +54,7 @@ impl Tree {
         self.names
     }
 
-    /// Puts `node` at `path` and removes what it replaces: whatever was there, unless both are
+    /// Puts `node` at `path` and removes what it replaces: the previous node, unless both are
     /// directories, and files or links where its parents must be.
     pub(crate) fn place(&mut self, path: &str, node: Node, layer: usize) {
         self.make_way(path, node != Node::Directory);
@@ -65,7 +65,7 @@ impl Tree {
         }
     }
 
-    /// Removes what an entry at `path` replaces. `leaf`: the entry is no directory.
+    /// Removes what an entry at `path` replaces. `leaf`: the entry is not a directory.
     pub(crate) fn make_way(&mut self, path: &str, leaf: bool) {
         for (slash, _) in path.match_indices('/') {
             self.remove_leaf(&path[..slash]);
@@ -76,7 +76,7 @@ impl Tree {
         self.remove_leaf(path);
     }
 
-    /// Removes `path` and all below it, if put there by a layer before `layer`.
+    /// Removes `path` and all below it, if it comes from a layer before `layer`.
     pub(crate) fn whiteout(&mut self, path: &str, layer: usize) {
         if self
             .nodes
@@ -88,7 +88,7 @@ impl Tree {
         self.remove_below(path, layer);
     }
 
-    /// Removes all below `path` that was put there by a layer before `layer`.
+    /// Removes all below `path` that comes from a layer before `layer`.
     pub(crate) fn remove_below(&mut self, path: &str, layer: usize) {
         let old: Vec<Path> = self
             .below(path)
@@ -110,13 +110,13 @@ impl Tree {
             .filter(|(_, node)| !matches!(node, Node::Directory))
     }
 
-    /// Follows links in all components of `path`, the last one too if `last`. The result may
-    /// name nothing. Absolute targets start at the image's root, and `..` never leaves it.
+    /// Follows links in all components of `path`, including the last one if `last`. The result need
+    /// not exist. Absolute targets start at the image's root, and `..` never leaves it.
     pub(crate) fn resolve(&self, path: &str, last: bool) -> Result<Path, TooManyLinks> {
         let mut hops = 0;
         let mut steps = 0;
         let mut resolved = Path::new();
-        // Components still to walk, the next one at the end.
+        // Components still to visit, the next one at the end.
         let mut left: Vec<String> = components(path).rev().collect();
         while let Some(component) = left.pop() {
             steps += 1;

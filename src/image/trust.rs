@@ -1,4 +1,4 @@
-//! Which certificates a registry is believed with, and the HTTP client made of them.
+//! Which certificates a registry is trusted with, and the HTTP client that uses them.
 //!
 //! Source: catalogs.md 5.4 (CA certificates), 8.3.
 
@@ -38,36 +38,36 @@ pub enum TrustError {
     /// A file or directory cannot be read.
     #[error("reading certificates in {}", quote(&path.display().to_string()))]
     Read {
-        /// The file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A file holds no certificate or key.
+    /// A file does not hold a certificate or key.
     #[error("invalid certificate {}", quote(&path.display().to_string()))]
     Invalid {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Why it cannot be read.
         #[source]
         source: reqwest::Error,
     },
-    /// A client certificate without its key, or the other way round.
+    /// A client certificate without its key, or a key without its certificate.
     #[error("missing {} for {}", quote(&missing.display().to_string()), quote(&present.display().to_string()))]
     Pair {
-        /// What is there.
+        /// The file that exists.
         present: PathBuf,
-        /// What is not.
+        /// The file that is missing.
         missing: PathBuf,
     },
-    /// The parts do not make a client.
+    /// The HTTP client cannot be built.
     #[error("creating the HTTP client")]
     Client(#[source] reqwest::Error),
 }
 
-/// Makes a client for `host`. It follows no redirect: which one may be followed depends on what is
-/// asked for. Bodies arrive as they were sent, so that their digests are those of the registry.
+/// Makes a client for `host`. It follows no redirects: which ones may be followed depends on the
+/// request. Bodies are not decompressed, so that their digests are those of the registry.
 pub(crate) fn client(
     dirs: &CertificateDirs,
     host: &str,

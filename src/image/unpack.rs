@@ -1,9 +1,9 @@
 //! From layers to the wanted files.
 //!
-//! Goes in: the layers of an image in order, and the directories that are wanted. Comes out: the
-//! regular files below them, with links resolved and whiteouts applied. Nothing of an archive is
-//! ever created on the machine: entries go into the virtual tree of `tree`, contents into a
-//! spool. This is blocking work; the caller puts it on a thread for that.
+//! In: the layers of an image in order, and the directories that are wanted. Out: the regular files
+//! below them, with links resolved and whiteouts applied. Nothing from an archive is ever created
+//! on the machine: entries go into the virtual tree of `tree`, contents into a spool. This is
+//! blocking work; the caller runs it on a thread for that.
 //!
 //! Source: catalogs.md 5.7, 5.8.
 
@@ -54,16 +54,16 @@ impl Read for FromStart<'_> {
     }
 }
 
-/// One layer.
+/// One layer of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer<S> {
-    /// The blob.
+    /// The bytes of the blob.
     pub source: S,
     /// Digest of the decompressed bytes, as the image configuration lists it.
     pub diff_id: Option<Digest>,
 }
 
-/// What was found.
+/// The result of unpacking an image.
 #[derive(Debug)]
 pub struct Unpacked {
     /// The files, by their path in the image.
@@ -75,14 +75,14 @@ pub struct Unpacked {
 /// Why an image was refused. Names are shown in printable form, contents never.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// Something in a layer.
+    /// An entry or the stream of a layer.
     #[error("layer {layer}{}", entry.as_deref().map(|name| format!(", entry {}", shown(name))).unwrap_or_default())]
     Layer {
-        /// Counted from 1.
+        /// Number of the layer, counted from 1.
         layer: usize,
-        /// The entry at or after which it happened.
+        /// The entry at or after which it was refused.
         entry: Option<String>,
-        /// What it was.
+        /// Why it was refused.
         #[source]
         refusal: Refusal,
     },
@@ -91,16 +91,16 @@ pub enum UnpackError {
     File {
         /// Path in the image.
         path: String,
-        /// Why.
+        /// Why it was refused.
         #[source]
         refusal: Refusal,
     },
-    /// The files kept, links counted as copies, are over a limit.
+    /// The kept files, with links counted as copies, are over a limit.
     #[error(transparent)]
     Kept(Refusal),
 }
 
-/// One reason to refuse an image.
+/// A reason to refuse an image.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say it")]
 pub enum Refusal {
@@ -154,8 +154,8 @@ impl From<io::Error> for Refusal {
 
 /// Applies `layers` in order and returns the files below the `wanted` directories.
 ///
-/// A wanted directory is a clean path without slashes at its ends; the empty path is the whole
-/// image. If one is a symbolic link inside the image, its target is read under its name.
+/// A wanted directory is a clean path without leading or trailing slashes; the empty path is the
+/// whole image. If it is a symbolic link inside the image, its target is read under its name.
 pub fn unpack<S: LayerSource>(
     layers: &[Layer<S>],
     wanted: &[String],
@@ -170,7 +170,7 @@ pub fn unpack<S: LayerSource>(
             unpacking.layer(index, layer, stop)?;
         }
         let real = unpacking.real_places(wanted)?;
-        // Links do not depend on what is wanted, so a second pass over the real places suffices.
+        // Links do not depend on what is wanted, so a second run over the real paths suffices.
         if real == unpacking.places || !first {
             return unpacking.collect(wanted);
         }
@@ -252,7 +252,7 @@ impl<'a> Unpacking<'a> {
         }
         let components = split(&entry.name, self.limits)?;
         let Some((name, parents)) = components.split_last() else {
-            // The root itself.
+            // The entry is the root itself.
             return Ok(());
         };
         let parent = self.resolve(&parents.join("/"), true)?;
@@ -294,11 +294,11 @@ impl<'a> Unpacking<'a> {
         Ok(())
     }
 
-    /// Hides what older layers have; the layer's own entries stay, wherever they stand in it.
+    /// Hides what older layers have; the layer's own entries stay, in whatever order they come.
     fn whiteout(&mut self, parent: &str, marker: &str, layer: usize) -> Result<(), Refusal> {
         match marker {
             ".wh..opq" => self.tree.remove_below(parent, layer),
-            // Bookkeeping of an old storage driver.
+            // Metadata of an old storage driver.
             other if other.starts_with(".wh.") => {}
             "" | "." | ".." => return Err(Refusal::Whiteout),
             name => self.tree.whiteout(&join(parent, name), layer),
@@ -382,7 +382,7 @@ impl<'a> Unpacking<'a> {
                 missing.push(name.clone());
             }
         }
-        // Links are copies for whoever reads the files, so they count like copies.
+        // Readers of the files get links as copies, so they count as copies.
         if total > self.limits.kept {
             return Err(UnpackError::Kept(Refusal::KeptBytes(self.limits.kept)));
         }
@@ -406,7 +406,7 @@ impl<'a> Unpacking<'a> {
     }
 }
 
-/// Splits a name into components: `.` and one slash at the end are dropped, all else that is not
+/// Splits a name into components: `.` and one trailing slash are dropped, anything else that is not
 /// a plain relative path is refused.
 fn split<'n>(name: &'n [u8], limits: &Limits) -> Result<Vec<&'n str>, Refusal> {
     if name.contains(&0) {
@@ -442,7 +442,7 @@ fn join(parent: &str, name: &str) -> String {
     }
 }
 
-/// Returns `path`, which lies at or below `place`, under the name `name` of that place.
+/// Returns `path`, which is `place` or below it, with `place` replaced by `name`.
 fn rename(path: &str, place: &str, name: &str) -> String {
     if place == name {
         return path.to_owned();

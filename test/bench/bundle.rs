@@ -1,4 +1,4 @@
-//! A registry+v1 bundle with as many and as large definitions as asked for.
+//! A registry+v1 bundle with any number and size of definitions.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 
 use crate::text;
 
-/// How large the bundle is.
+/// Size of a generated bundle.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
-    /// Custom resource definitions.
+    /// Number of custom resource definitions.
     pub definitions: usize,
-    /// Properties of each object in a definition's schema.
+    /// Number of properties of each object in a definition's schema.
     pub width: usize,
-    /// How deep the objects of a schema are nested.
+    /// Nesting depth of the objects of a schema.
     pub depth: usize,
 }
 

@@ -1,7 +1,7 @@
-//! A catalog as large as the public ones, made from nothing but numbers.
+//! A catalog as large as the public ones, generated from numbers only.
 //!
-//! In go the number of bundles and how many bytes each takes; out come packages, one file of JSON
-//! lines each. The same input gives the same bytes on every machine. Sizes of packages differ as in
+//! In: the number of bundles and the size of each in bytes. Out: packages, one file of JSON lines
+//! each. The same input gives the same bytes on every machine. Sizes of packages differ as in
 //! public catalogs: each has a twentieth of the bundles that are left.
 
 use std::iter;
@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 
 use crate::text;
 
-/// Bundles of the catalog the benchmarks run on.
+/// Number of bundles of the catalog the benchmarks run on.
 pub const BUNDLES: usize = 7_000;
-/// Bytes of one bundle's blob; with [`BUNDLES`] they make a catalog of 130 MB.
+/// Size of one bundle's blob in bytes; with [`BUNDLES`] they make a catalog of 130 MB.
 pub const BUNDLE_BYTES: usize = 18_500;
 
-/// Bundles that share a minor version.
+/// Number of bundles that share a minor version.
 const PATCHES: usize = 8;
-/// Minor versions that share a major one.
+/// Number of minor versions that share a major one.
 const MINORS: usize = 12;
 
 /// A package of the generated catalog.
 #[derive(Debug, Clone)]
 pub struct Package {
-    /// Its name.
+    /// Name of the package.
     pub name: String,
     /// Versions of its bundles, the oldest first.
     pub versions: Vec<String>,
-    /// Bytes of each bundle's blob.
+    /// Size of each bundle's blob in bytes.
     pub bundle_bytes: usize,
 }
 
-/// Returns the packages of a catalog with so many bundles, the largest package first.
+/// Returns the packages of a catalog with this many bundles, the largest package first.
 pub fn packages(bundles: usize, bundle_bytes: usize) -> impl Iterator<Item = Package> {
     let mut left = bundles;
     let sizes = iter::from_fn(move || {
@@ -72,7 +72,7 @@ impl Package {
             .collect()
     }
 
-    /// Returns the path and the content of the package's file in a catalog image.
+    /// Returns path and content of the package's file in a catalog image.
     pub fn file(&self) -> (String, String) {
         let content = self.lines().join("\n") + "\n";
         (format!("configs/{}/catalog.json", self.name), content)
@@ -82,7 +82,7 @@ impl Package {
         format!("{}.v{}", self.name, self.versions[number])
     }
 
-    /// One channel with everything, and one for each minor version.
+    /// One channel with all bundles, and one for each minor version.
     fn channels(&self) -> Vec<Value> {
         let all: Vec<usize> = (0..self.versions.len()).collect();
         let stable = self.channel("stable", &all);
@@ -157,7 +157,7 @@ impl Package {
         blob(&properties)
     }
 
-    /// The oldest tenth is deprecated, if that is anything.
+    /// Deprecates the oldest tenth of the bundles, if that is at least one.
     fn deprecations(&self) -> Option<Value> {
         let old = self.versions.len() / 10;
         let entries = (0..old).map(|number| {

@@ -1,11 +1,11 @@
-//! Data of any size made from nothing but numbers, for benchmarks, and the tables they print.
+//! Data of any size generated from numbers only, for benchmarks, and the tables they print.
 
 pub mod bundle;
 pub mod catalog;
 pub mod table;
 
 /// Returns `bytes` bytes (in characters of one byte) of `sample` repeated with a running number, so
-/// that compression does not make nothing of it.
+/// that it does not compress to almost nothing.
 pub(crate) fn text(sample: &str, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + sample.len() + 20);
     let mut number: u64 = 0x9E37_79B9_7F4A_7C15;

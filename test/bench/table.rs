@@ -1,4 +1,4 @@
-//! What a run of benchmarks found, in a few lines.
+//! The results of a run of benchmarks, in a few lines.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,7 +16,7 @@ pub fn folder() -> PathBuf {
     target.join("criterion")
 }
 
-/// Returns the median that Criterion found for a benchmark in its last run; nothing when it was
+/// Returns the median that Criterion measured for a benchmark in its last run; `None` when it was
 /// filtered out.
 pub fn median(group: &str, name: &str) -> Option<Duration> {
     let file = folder().join(group).join(name).join("new/estimates.json");
@@ -25,12 +25,12 @@ pub fn median(group: &str, name: &str) -> Option<Duration> {
     Some(Duration::from_secs_f64(nanoseconds / 1e9))
 }
 
-/// Lines of what was measured, how long it took and how long it may take.
+/// Lines with what was measured, how long it took and how long it may take.
 #[derive(Debug, Default)]
 pub struct Table(Vec<[String; 4]>);
 
 impl Table {
-    /// Adds a line; what was not measured is left out.
+    /// Adds a line; nothing if there is no measurement.
     pub fn add(
         &mut self,
         what: impl Into<String>,

@@ -1,4 +1,4 @@
-//! What fuzz targets share: files in one input, and rendering with everything switched on.
+//! Helpers for fuzz targets: files in one input, and rendering with all features enabled.
 
 use olm_core::bundle::{Bundle, Files};
 use olm_core::config::Features;
@@ -7,7 +7,7 @@ use olm_core::render::{
 };
 use olm_core::yaml;
 
-/// Begins a line that names a file; what follows up to the next one is its content.
+/// Starts a line with the path of a file; its content follows, up to the next such line.
 const FILE: &[u8] = b"=== ";
 
 /// Splits an input into files: `=== PATH` on a line, then the content. `test/fuzz/seed.sh` writes

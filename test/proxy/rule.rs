@@ -1,4 +1,4 @@
-//! What a client asks of the API server, which of it a rule strikes, and what happens to it then.
+//! Requests to the API server, the rules that match them, and the faults they cause.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use http::Method;
 
 use crate::random::Random;
 
-/// A request in Kubernetes' words.
+/// A request in the terms of Kubernetes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asked {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: &'static str,
     /// Plural of the kind; empty for discovery and the like.
     pub resource: String,
-    /// Namespace in the path.
+    /// Namespace in the path, if any.
     pub namespace: String,
-    /// Name in the path.
+    /// Name in the path, if any.
     pub name: String,
-    /// Subresource.
+    /// Subresource in the path, if any.
     pub subresource: String,
-    /// The path.
+    /// Path of the URL.
     pub path: String,
-    /// The query, as it is sent.
+    /// Query of the URL, as it is sent.
     pub query: String,
     /// `Impersonate-User`; empty for the controller itself.
     pub user: String,
@@ -80,20 +80,20 @@ impl std::fmt::Display for Asked {
     }
 }
 
-/// What happens to a request.
+/// The fault that happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It never reaches the API server; this is the answer.
+    /// It never reaches the API server; the proxy responds with this.
     Status(u16, Option<u32>),
-    /// It is carried out; its answer ends in the middle.
+    /// The API server carries it out; its response ends in the middle.
     Cut,
     /// It never reaches the API server; after a while the connection ends.
     Silence(Duration),
-    /// It is carried out, and nobody hears of it; after a while the connection ends.
+    /// The API server carries it out, without a response; after a while the connection ends.
     Unanswered(Duration),
-    /// It is carried out; its answer comes late.
+    /// The API server carries it out; its response is delayed.
     Late(Duration),
-    /// Everything that a watch reports comes late.
+    /// The events of a watch are delayed.
     LateEvents(Duration),
 }
 
@@ -118,7 +118,7 @@ enum Scope {
     Share(u64, Random),
 }
 
-/// Which requests are struck, by what, and how often. Without more, all of them are answered 500.
+/// Which requests are struck, by which fault, and how often. By default all get status 500.
 #[derive(Debug, Clone)]
 pub struct Rule {
     verbs: &'static [&'static str],
@@ -154,7 +154,7 @@ impl Rule {
         Self::on(&[], "")
     }
 
-    /// Strikes whatever changes something.
+    /// Strikes all requests that write.
     pub fn writes() -> Self {
         Self::on(
             &["create", "update", "patch", "delete", "deletecollection"],
@@ -162,8 +162,8 @@ impl Rule {
         )
     }
 
-    /// Strikes requests of these verbs (of any, if there are none) about this resource (any, if it is
-    /// empty).
+    /// Strikes requests with one of these verbs (all verbs, if there are none) for this resource
+    /// (all resources, if it is empty).
     pub fn on(verbs: &'static [&'static str], resource: &str) -> Self {
         Self {
             verbs,
@@ -179,21 +179,21 @@ impl Rule {
         }
     }
 
-    /// Only about objects in this namespace.
+    /// Only for objects in this namespace.
     #[must_use]
     pub fn in_namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// Only about the object of this name; an ending `*` stands for the rest of a name.
+    /// Only for the object of this name; a trailing `*` matches the rest of a name.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Only about this subresource; `""` is the object itself.
+    /// Only for this subresource; `""` is the object itself.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());
@@ -214,36 +214,36 @@ impl Rule {
         self
     }
 
-    /// Only requests that impersonate this user; `""` are the controller's own.
+    /// Only requests that impersonate this user; `""` matches the controller's own.
     #[must_use]
     pub fn user(mut self, user: &str) -> Self {
         self.user = Some(user.to_owned());
         self
     }
 
-    /// Answers with this status, without asking the API server.
+    /// Responds with this status, without the API server.
     #[must_use]
     pub fn status(mut self, code: u16) -> Self {
         self.fault = Fault::Status(code, (code == 429).then_some(1));
         self
     }
 
-    /// Answers 429 and asks to come back after so many seconds.
+    /// Responds with 429 and asks to retry after this many seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.fault = Fault::Status(429, Some(seconds));
         self
     }
 
-    /// Lets the API server carry the request out, and cuts the answer in the middle: of a watch, its
-    /// first event.
+    /// Lets the API server carry the request out, and cuts the response in the middle: for a watch,
+    /// its first event.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.fault = Fault::Cut;
         self
     }
 
-    /// Says nothing for so long and ends the connection; the API server does not see the request.
+    /// Sends nothing for this long, then closes the connection; the API server gets no request.
     #[must_use]
     pub fn silent(mut self, time: Duration) -> Self {
         self.fault = Fault::Silence(time);
@@ -257,29 +257,29 @@ impl Rule {
         self
     }
 
-    /// Holds the answer back for so long.
+    /// Delays the response by this long.
     #[must_use]
     pub fn late(mut self, time: Duration) -> Self {
         self.fault = Fault::Late(time);
         self
     }
 
-    /// Holds back for so long whatever a watch reports, also one that is open already, until the rule
-    /// is taken away. The order stays.
+    /// Delays all events of watches by this long, including watches that are open already, until
+    /// the rule is removed. The order stays.
     #[must_use]
     pub fn late_events(mut self, time: Duration) -> Self {
         self.fault = Fault::LateEvents(time);
         self
     }
 
-    /// Only the next so many requests.
+    /// Only the next `count` requests.
     #[must_use]
     pub fn times(mut self, count: u64) -> Self {
         self.scope = Scope::Next(count);
         self
     }
 
-    /// Only so many of a thousand requests, chosen from `seed`.
+    /// Only this many of a thousand requests, chosen from `seed`.
     #[must_use]
     pub fn per_mille(mut self, share: u64, seed: u64) -> Self {
         self.scope = Scope::Share(share, Random::new(seed));
@@ -319,7 +319,7 @@ impl Rule {
                 .is_none_or(|text| asked.query.contains(text))
     }
 
-    /// Says whether the rule strikes a request it is about; counts down or draws.
+    /// Says whether the rule strikes a matching request; counts down or draws a random number.
     pub(super) fn strikes(&mut self) -> bool {
         match &mut self.scope {
             Scope::Always => true,

@@ -1,5 +1,5 @@
-//! Two states of one extension of which somebody deleted a revision in between: the numbers of its
-//! revisions, and the names made of them, differ.
+//! Compares two states of one extension if a revision was deleted in between: the numbers of its
+//! revisions, and names with these numbers, differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::{State, is_ours};
 use crate::cluster::SYSTEM_NAMESPACE;
 
 const REVISIONS: &str = "ClusterObjectSet.olm.operatorframework.io /";
-/// What stands for every number.
+/// Placeholder for every number.
 const ANY: &str = "N";
 
 pub(super) fn left_out(objects: &BTreeMap<String, Value>, extension: &str) -> State {
@@ -30,7 +30,7 @@ pub(super) fn left_out(objects: &BTreeMap<String, Value>, extension: &str) -> St
         });
         if let Some((number, key)) = of_revision {
             if !archived.contains(number) {
-                // A roll-out has several; the last one counts.
+                // During a roll-out there are several active revisions; the last one counts.
                 in_all_texts(&mut object, extension);
                 object["spec"]["revision"] = json!(ANY);
                 kept.insert(key, object);
@@ -40,7 +40,7 @@ pub(super) fn left_out(objects: &BTreeMap<String, Value>, extension: &str) -> St
         if is_ours(key) {
             in_all_texts(&mut object, extension);
         } else {
-            // What Kubernetes makes of a Deployment has its annotations, not its labels.
+            // What Kubernetes derives from a Deployment has its annotations, not its labels.
             let copied = key.starts_with(&format!("ReplicaSet.apps {extension}/"));
             in_references(&mut object["metadata"], extension, copied);
         }
@@ -59,7 +59,7 @@ fn number<'a>(name: &'a str, extension: &str) -> Option<(&'a str, &'a str)> {
     (!number.is_empty() && (rest.is_empty() || rest.starts_with('-'))).then_some((number, rest))
 }
 
-/// Leaves the numbers out of every text in an object of ours.
+/// Removes the numbers from every string in an object of ours.
 fn in_all_texts(value: &mut Value, extension: &str) {
     match value {
         Value::String(text) => *text = without(text, extension),
@@ -97,7 +97,7 @@ fn without(text: &str, extension: &str) -> String {
     out
 }
 
-/// Leaves the numbers out of what an object says about its revision.
+/// Removes the numbers from an object's references to its revision.
 fn in_references(metadata: &mut Value, extension: &str, copied: bool) {
     for (place, key) in [
         ("annotations", annotation::REVISION),

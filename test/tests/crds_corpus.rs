@@ -1,15 +1,15 @@
 //! Our CRDs against upstream's published ones (api.md A17).
 //!
 //! Everything but descriptions is compared: properties, defaults, enums, limits, formats, list and
-//! map markers, CEL rules and messages, printer columns, names. [`CHOSEN`] lists the differences
-//! we want; a difference beside it fails, and so does an entry that is no difference any more.
+//! map markers, CEL rules and messages, printer columns, names. [`CHOSEN`] lists the intended
+//! differences; any other difference fails, and so does an entry that is not a difference any more.
 
 use olm_test::paths;
 use serde_json::Value;
 
 const KINDS: [&str; 3] = ["clusterextensions", "clustercatalogs", "clusterobjectsets"];
 
-/// Differences we chose: the file, the path, and why.
+/// Intended differences: the file, the path, and why.
 const CHOSEN: [(&str, &str, &str); 6] = [
     (
         "clusterextensions",
@@ -65,7 +65,7 @@ fn crds_equal_the_reference_but_for_the_chosen_differences() {
     assert_eq!(found, chosen);
 }
 
-// D20 is compared by its parts as well: only the six bracket repairs may differ.
+// D20 is also compared in parts: only the six bracket repairs may differ.
 #[test]
 fn version_rule_differs_from_upstream_in_brackets_only() {
     let pointer = CHOSEN[3].1;
@@ -88,7 +88,7 @@ fn read(path: &std::path::Path) -> Value {
     serde_saphyr::from_str(&text).expect("the CRD is YAML")
 }
 
-/// Collects the JSON pointers at which `ours` and `reference` differ, descriptions apart.
+/// Collects the JSON pointers at which `ours` and `reference` differ, except descriptions.
 fn compare(ours: &Value, reference: &Value, path: &str, found: &mut Vec<String>) {
     match (ours, reference) {
         (Value::Object(a), Value::Object(b)) => {

@@ -1,7 +1,7 @@
-//! The rights computed for real bundles: exact, as narrow as can be, and always the same.
+//! The rights computed for real bundles: exact, as narrow as possible, and always the same.
 //!
-//! Most tests take the objects of the shared rendering vectors: every install mode, webhooks and
-//! certificates included. The last takes whatever our own renderer makes of the shared bundles.
+//! Most tests use the objects of the shared rendering vectors: every install mode, webhooks and
+//! certificates included. The last uses what our own renderer makes of the shared bundles.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ use olm_test::bundles::read_files;
 use olm_test::paths;
 use serde_json::Value;
 
-/// Most bytes `kubectl apply` keeps of an object in its annotation.
+/// Most bytes that `kubectl apply` stores of an object in its annotation.
 const MAX_APPLIED_BYTES: usize = 256 * 1024;
 
-/// Bundles with an object whose kind nobody defines, because it lacks its `apiVersion`.
+/// Bundles with an object whose kind is not defined, because it lacks its `apiVersion`.
 ///
 /// Our own rendering refuses them earlier (rendering.md R7).
 const WITHOUT_API_VERSION: [&str; 1] = ["cluster-aas-operator"];
@@ -45,7 +45,7 @@ impl Vector {
         let file = fs::File::open(path).unwrap();
         GzDecoder::new(file).read_to_string(&mut text).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
-        // Twice the same object is one after our own rendering.
+        // Our own rendering merges an object that occurs twice.
         let mut objects: BTreeMap<String, Object> = BTreeMap::new();
         for object in value["objects"].as_array()? {
             let object = Object::from_value(object.clone()).unwrap();
@@ -93,7 +93,7 @@ fn vectors() -> Vec<Vector> {
     vectors
 }
 
-/// The vectors with what is printed for them.
+/// The vectors, with the manifests that are printed for them.
 fn printed() -> Vec<(Vector, Vec<Object>)> {
     let usable = vectors().into_iter().filter_map(|vector| {
         let refused = WITHOUT_API_VERSION.contains(&vector.package.as_str());
@@ -109,7 +109,7 @@ fn printed() -> Vec<(Vector, Vec<Object>)> {
     usable.collect()
 }
 
-/// What the roles among some objects grant.
+/// Returns the rights that the roles among some objects grant.
 fn rights_of_roles(objects: &[Object]) -> Rights {
     let mut rights = Rights::default();
     for role in objects {

@@ -28,7 +28,7 @@ fn load(directory: &Path) -> Result<Bundle, String> {
     Bundle::from_files(&files).map_err(|error| Chain(&error).to_string())
 }
 
-/// Bundles of the corpus that are refused while loading, and the leading text of why.
+/// Bundles of the corpus that are refused while loading, and the start of the message.
 const REFUSED: [(&str, &str); 5] = [
     (
         "azure-service-operator/1.0.27207",
@@ -104,7 +104,7 @@ fn every_bundle_loads_or_is_refused_for_its_known_reason() {
 
 type Key = (String, String, String, String);
 
-/// Keys the objects of a list, after dropping what the vectors' README says does not count.
+/// Groups objects by identity, after dropping what the vectors' README says does not count.
 fn keyed(objects: impl IntoIterator<Item = Value>) -> BTreeMap<Key, Vec<Value>> {
     let mut map: BTreeMap<Key, Vec<Value>> = BTreeMap::new();
     for value in objects {
@@ -195,7 +195,7 @@ fn community_goldens_are_equal_or_named() {
     let mut equal_renders = 0;
     let mut equal_refusals = 0;
     let mut named = Named::default();
-    // AllNamespaces without webhooks: what is rendered, and of that what is equal.
+    // AllNamespaces without webhooks: how many are rendered, and how many of those are equal.
     let mut plain = (0, 0);
     let mut failures = Vec::new();
     let directory = shared_data().join("vectors/render/community");
@@ -289,7 +289,7 @@ fn properties(file: &str, bundle: &Bundle, theirs: &str) -> Option<String> {
     (ours != theirs).then(|| format!("{file}: properties: ours {ours}, upstream {theirs}"))
 }
 
-/// The certificate source of a golden.
+/// The certificate issuer of a golden file.
 fn provider(name: &str) -> CertificateProvider {
     match name {
         "cert-manager" => CertificateProvider::CertManager,
@@ -298,7 +298,7 @@ fn provider(name: &str) -> CertificateProvider {
     }
 }
 
-/// The target of a golden; without a watch namespace it was rendered with the default.
+/// The options of a golden file; without a watch namespace it was rendered with the default.
 fn options(bundle: &Bundle, install_namespace: &str, watch_namespace: &str) -> RenderOptions {
     let targets = match watch_namespace {
         "" if !bundle.csv.supports(mode::ALL_NAMESPACES) => Vec::new(),

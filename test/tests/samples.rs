@@ -1,5 +1,5 @@
-//! The samples in `config/samples` do what their comments say. That the API server accepts them is
-//! a test of the control plane.
+//! The samples in `config/samples` do what their comments say. A test on the control plane checks
+//! that the API server accepts them.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn sample(name: &str) -> Value {
     documents.remove(0)
 }
 
-/// Returns the bundle that a sample gets, from the sample catalog, and whether by force.
+/// Returns the bundle that a sample resolves to, from the sample catalog, and whether by force.
 fn resolved(name: &str, installed: Option<&str>) -> (String, bool) {
     let extension: ClusterExtension = serde_json::from_value(sample(name)).unwrap();
     let filter = extension.spec.unwrap().source.catalog.unwrap();
@@ -60,7 +60,7 @@ fn resolved(name: &str, installed: Option<&str>) -> (String, bool) {
     }
 }
 
-/// What each sample gets: its file, what is installed, the version, whether by force.
+/// The expected results: sample, installed version, resulting version, whether by force.
 const EXPECTED: [(&str, Option<&str>, &str, bool); 10] = [
     ("clusterextension_channel.yaml", None, "0.9.0", false),
     (
@@ -102,7 +102,7 @@ fn every_sample_gets_what_its_comment_says() {
     }
 }
 
-// decision 22 and resolution.md R052: a version that is not a successor takes SelfCertified.
+// decision 22 and resolution.md R052: a version that is not a successor needs SelfCertified.
 #[test]
 fn only_self_certified_goes_back() {
     let (answer, _) = resolved("clusterextension_version.yaml", Some("0.9.0"));

@@ -1,4 +1,4 @@
-//! What a real catalog costs: the memory of the controller after it serves the one beside the
+//! The cost of a real catalog: the memory of the controller after it serves the one next to the
 //! checkout.
 
 use olm_test::cluster::{self, Controller, ControllerOptions};

@@ -1,5 +1,5 @@
-//! The structure of the workspace, held by tests: who may depend on whom, and where a contract
-//! string may stand (style.md cases 1 and 2).
+//! Tests of the structure of the workspace: which crate may depend on which, and where a contract
+//! string may be written (style.md cases 1 and 2).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -167,8 +167,8 @@ fn core_reads_no_file_no_environment_and_no_clock() {
     }
 }
 
-/// The string constants of olm-api's `file` that belong to us: those with a group in them, and
-/// condition types and reasons of more than one word.
+/// The string constants of olm-api's `file` that are part of our contract: those with an API group
+/// in them, and condition types and reasons of more than one word.
 fn contract_strings(file: &str) -> Vec<String> {
     let text =
         std::fs::read_to_string(paths::repository().join("api").join(file)).expect("a source file");
@@ -189,7 +189,7 @@ fn contract_strings_stand_in_one_place() {
     let strings: Vec<String> = ["conditions.rs", "keys.rs"]
         .iter()
         .flat_map(|file| contract_strings(file))
-        // These are kinds and values of flags as well.
+        // These are also kinds and values of flags.
         .filter(|value| !["ClusterExtension", "Unavailable"].contains(&value.as_str()))
         .collect();
     assert!(strings.len() > 40, "the constants were not found");
@@ -204,8 +204,8 @@ fn contract_strings_stand_in_one_place() {
     }
 }
 
-/// ARCHITECTURE.md, invariant 3: typed structs of Kubernetes kinds would drop fields newer than
-/// they are, so nothing between unpacking and applying may use one.
+/// ARCHITECTURE.md, invariant 3: typed structs of Kubernetes kinds would drop newer fields, so
+/// nothing between unpacking and applying may use one.
 #[test]
 fn objects_of_a_bundle_never_pass_through_typed_structs() {
     let folders = [
@@ -220,14 +220,14 @@ fn objects_of_a_bundle_never_pass_through_typed_structs() {
         let typed: Vec<_> = code
             .lines()
             .filter(|line| line.contains("k8s_openapi::api::"))
-            // Read from the cluster to judge a claim; never part of a bundle.
+            // Read from the cluster to check a claim; never part of a bundle.
             .filter(|line| !line.contains("storage::v1::StorageClass"))
             .collect();
         assert!(typed.is_empty(), "{} uses {typed:?}", file.display());
     }
 }
 
-/// ARCHITECTURE.md, invariant 4: outside `apply` nobody can write an arbitrary kind, but for the
+/// ARCHITECTURE.md, invariant 4: outside `apply` no code can write an arbitrary kind, except the
 /// gate, whose `ClusterOperator` has no typed struct.
 #[test]
 fn only_apply_and_the_gate_write_kinds_they_do_not_know() {

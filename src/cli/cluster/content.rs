@@ -1,8 +1,8 @@
-//! The way to the content of a cluster's catalogs.
+//! Access to the content of a cluster's catalogs.
 //!
 //! The address in a catalog's status usually is that of a Service, which exists inside the cluster
-//! only: it is reached through the API server, with the caller's own rights on
-//! `services/proxy`. Any other address is used as it is, and `--catalog-url` replaces both.
+//! only: it is reached through the API server, with the caller's own rights on `services/proxy`.
+//! Any other address is used as it is, and `--catalog-url` replaces both.
 
 use std::path::PathBuf;
 
@@ -29,18 +29,18 @@ pub(crate) struct CatalogAccess {
     pub(crate) catalog_ca: Option<PathBuf>,
 }
 
-/// The way to the catalog server.
+/// The connection to the catalog server.
 pub(super) struct Road {
     client: Client,
     http: reqwest::Client,
     instead: Option<Url>,
 }
 
-/// A Service of the cluster, and the path below it.
+/// A Service of the cluster, and the URL path on it.
 #[derive(Debug, PartialEq, Eq)]
 struct Service {
     namespace: String,
-    /// Scheme, name and port as the API server's proxy takes them.
+    /// Scheme, name and port in the form the API server's proxy takes.
     reference: String,
     path: String,
 }
@@ -55,7 +55,7 @@ impl Road {
         })
     }
 
-    /// Returns what the server has of a package.
+    /// Returns the content of the server for a package.
     pub(super) async fn content(
         &self,
         catalog: &ClusterCatalog,
@@ -78,8 +78,8 @@ impl Road {
             .map_err(|error| anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error)))
     }
 
-    /// Returns the blobs of a package, one a line; of the whole catalog where the server cannot
-    /// tell them apart.
+    /// Returns the blobs of a package, one per line; those of the whole catalog if the server
+    /// cannot select by package.
     async fn package(&self, base: &Url, package: &str) -> anyhow::Result<String> {
         let metas = |query: &[(&str, &str)]| {
             let mut url = below(base, "metas");
@@ -151,7 +151,7 @@ impl Service {
     }
 }
 
-/// Returns the address of an endpoint of a catalog.
+/// Returns the URL of an endpoint of a catalog.
 fn below(base: &Url, endpoint: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!(
@@ -165,7 +165,7 @@ fn ok(status: StatusCode, text: String) -> anyhow::Result<String> {
     if status == StatusCode::OK {
         return Ok(text);
     }
-    // The API server says in the body why it cannot reach the Service.
+    // The response body of the API server says why it cannot reach the Service.
     let detail: String = text.trim().chars().take(200).collect();
     let status = status.as_u16();
     anyhow::bail!("error: received unexpected response status code {status}: {detail}")

@@ -1,5 +1,5 @@
-//! A cluster as the commands see it: extensions with their revisions, catalogs, and what the
-//! catalog server has of a package. Everything is only read.
+//! The state of a cluster for the commands: extensions with their revisions, catalogs, and the
+//! content of the catalog server for a package. Everything is only read.
 
 mod content;
 
@@ -33,7 +33,7 @@ pub(crate) struct Cluster {
     road: Road,
 }
 
-/// An extension with all that its resolution depends on.
+/// An extension with everything that its resolution depends on.
 #[derive(Debug)]
 pub(crate) struct Situation {
     /// What it asks for, what its annotations say, and what is installed.
@@ -44,7 +44,7 @@ pub(crate) struct Situation {
     environment: Environment,
 }
 
-/// A catalog of the cluster with what it has of one package.
+/// A catalog of the cluster with its content for one package.
 #[derive(Debug)]
 pub(crate) struct Served {
     name: String,
@@ -56,7 +56,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Returns the catalog as resolution takes it.
+    /// Returns the catalog in the form that resolution takes.
     pub(crate) fn as_catalog(&self) -> Catalog<'_> {
         Catalog {
             name: &self.name,
@@ -70,7 +70,7 @@ impl Served {
 }
 
 impl Situation {
-    /// Returns the catalogs as resolution takes them.
+    /// Returns the catalogs in the form that resolution takes.
     pub(crate) fn catalogs(&self) -> Vec<Catalog<'_>> {
         self.catalogs.iter().map(Served::as_catalog).collect()
     }
@@ -150,9 +150,9 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Reads all catalogs, by name, with what each has of `package`.
+    /// Reads all catalogs, by name, with their content for `package`.
     ///
-    /// A catalog whose content cannot be had is no failure: it says what is wrong with it.
+    /// A catalog whose content cannot be fetched is not a failure: its problem says why.
     pub(crate) async fn catalogs(&self, package: &str) -> anyhow::Result<Vec<Served>> {
         let mut found = Api::<ClusterCatalog>::all(self.client.clone())
             .list(&ListParams::default())
@@ -164,7 +164,7 @@ impl Cluster {
         Ok(futures::future::join_all(served).await)
     }
 
-    /// Reads an extension and all that its resolution depends on.
+    /// Reads an extension and everything that its resolution depends on.
     pub(crate) async fn situation(&self, name: &str) -> anyhow::Result<Situation> {
         let extension = self.extension(name).await?;
         let filter = extension
@@ -187,9 +187,9 @@ impl Cluster {
         })
     }
 
-    /// Reads what constraints are judged by, for the extension `resolving`.
+    /// Reads the state that constraints are judged by, for the extension `resolving`.
     ///
-    /// Kinds that installed extensions define are known by what is served: the content of
+    /// Kinds that installed extensions define are known from what is served: the content of
     /// revisions is in Secrets, which few callers may read.
     async fn environment(&self, resolving: &str) -> anyhow::Result<Environment> {
         let version = self.client.apiserver_version().await;
@@ -251,7 +251,7 @@ impl Cluster {
     }
 }
 
-/// Returns what the status of a catalog says is wrong with it.
+/// Returns the problem of a catalog according to its status.
 fn state_problem(catalog: &ClusterCatalog) -> Option<CatalogProblem> {
     let status = catalog.status.as_ref();
     let serving = status.is_some_and(|status| is_true(&status.conditions, types::SERVING));

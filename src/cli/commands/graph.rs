@@ -95,7 +95,7 @@ pub(crate) async fn run(
     Ok(Outcome::Done)
 }
 
-/// Makes the graph of a package of the named catalogs.
+/// Makes the graph of a package from the named catalogs.
 async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
     let mut catalogs = Catalogs::new(args.access.catalog_ca.clone());
     for flag in &args.catalogs {
@@ -127,7 +127,7 @@ async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
     draw(args, &asked, &given)
 }
 
-/// Makes the graph of what an extension of the cluster asks for.
+/// Makes the graph of the package that an extension of the cluster requests.
 async fn of_extension(args: &GraphArgs, global: &Global) -> anyhow::Result<Graph> {
     let cluster = Cluster::connect(global, &args.access).await?;
     let mut situation = cluster.situation(&args.name).await?;

@@ -1,4 +1,4 @@
-//! `kubectl olm lint-bundle`: what is wrong with a bundle, and what it asks of a cluster.
+//! `kubectl olm lint-bundle`: what is wrong with a bundle, and what it requires of a cluster.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::bundle_source::load_files;
 use crate::describe::{Description, missing_accounts};
 use crate::output::{Format, Outcome, Sheet, write_json, write_yaml};
 
-/// Namespaces that stand for those of an installation; findings do not depend on them.
+/// Placeholders for the namespaces of an installation; findings do not depend on them.
 const INSTALL_NAMESPACE: &str = "install-namespace";
 const OTHER_NAMESPACE: &str = "watched-namespace";
 
@@ -32,14 +32,14 @@ pub(crate) struct LintBundleArgs {
     output: Format,
 }
 
-/// What is wrong with a bundle.
+/// The findings about a bundle.
 #[derive(Debug, Default)]
 struct Report {
-    /// What keeps it from being installed.
+    /// Errors that prevent its installation.
     findings: Vec<String>,
-    /// What a person should know although it stops nothing.
+    /// Warnings that do not prevent its installation.
     warnings: BTreeSet<String>,
-    /// The bundle, if it can be read.
+    /// Description of the bundle, if it can be read.
     description: Option<Description>,
 }
 
@@ -94,7 +94,7 @@ impl Report {
         self.description = Some(Description::of(bundle, constraints));
     }
 
-    /// Renders a valid bundle for every install mode, which finds what the validators cannot.
+    /// Renders a valid bundle for every install mode, to find errors that the validators do not.
     fn render(&mut self, bundle: &Bundle) {
         for target in targets(&bundle.csv) {
             let options = RenderOptions {
@@ -142,7 +142,7 @@ impl Report {
     }
 }
 
-/// Warns of misspelt install modes, which count as if they were not there.
+/// Warns of misspelled install modes, which are ignored.
 fn unknown_modes(csv: &Csv) -> Vec<String> {
     let known = [
         mode::ALL_NAMESPACES,

@@ -1,6 +1,6 @@
-//! One file per subcommand: its arguments, and a `run` that ends in one place that prints.
+//! One file per subcommand: its arguments, and a `run` that prints in one place.
 //!
-//! Adding a command takes a variant of [`Command`] and a line in [`run`].
+//! A new command needs a variant of [`Command`] and a line in [`run`].
 
 pub(crate) mod graph;
 pub(crate) mod lint_bundle;

@@ -44,10 +44,10 @@ enum Grammar {
     SkipRange,
 }
 
-/// One question.
+/// One request of a range and a version.
 #[derive(Debug, Deserialize, Serialize)]
 struct Request {
-    /// As the asker wrote it, aliases included.
+    /// As in the input, aliases included.
     #[serde(skip_serializing_if = "Option::is_none")]
     grammar: Option<GrammarName>,
     range: String,
@@ -64,7 +64,7 @@ enum GrammarName {
     Blang,
 }
 
-/// A question with its answer.
+/// A request with its answer.
 #[derive(Debug, Serialize)]
 struct Answer {
     #[serde(flatten)]
@@ -92,7 +92,7 @@ pub(crate) async fn run(args: RangeArgs, out: &mut dyn Write) -> anyhow::Result<
         answer(request, default)
     };
     let answers: Vec<Answer> = args.versions.into_iter().map(ask).collect();
-    // A range that is none gives the same error for every version.
+    // An invalid range gives the same error for every version.
     if let Some(error) = range_error(default, &range) {
         output::notice(&format!("error: {error}"));
     } else {
@@ -122,7 +122,7 @@ fn print(format: Format, answers: &[Answer], out: &mut dyn Write) -> anyhow::Res
                     table.row(vec![answer.request.version.clone(), inside.to_owned()]);
                 }
             }
-            // Headers over nothing would look like an answer.
+            // Headers without rows would look like an answer.
             if answers.iter().any(|answer| answer.got.is_some()) {
                 table.write(out)?;
             }
@@ -147,7 +147,7 @@ fn answer(request: Request, default: Grammar) -> Answer {
     }
 }
 
-/// Says whether a version is inside a range; of two mistakes that of the range is told.
+/// Says whether a range contains a version; if both are invalid, the error is that of the range.
 fn contains(grammar: Grammar, range: &str, version: &str) -> Result<bool, String> {
     let parsed = version
         .parse::<Version>()
@@ -166,7 +166,7 @@ fn contains(grammar: Grammar, range: &str, version: &str) -> Result<bool, String
     }
 }
 
-/// Returns why a text is no range, if it is none.
+/// Returns why a range is invalid, or `None` if it is valid.
 fn range_error(grammar: Grammar, range: &str) -> Option<String> {
     contains(grammar, range, "0.0.0").err()
 }

@@ -1,7 +1,7 @@
 //! `kubectl olm rbac`: a service account with exactly the rights that bundles need.
 //!
-//! The output is ready for `kubectl apply -f -`. No Namespace is in it: the user owns it, and it
-//! must exist, as every other namespace in which the bundles have objects.
+//! The output is ready for `kubectl apply -f -`. It contains no Namespace: the user owns it, and it
+//! must exist, as must every other namespace in which the bundles have objects.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -62,14 +62,14 @@ pub(crate) struct RbacArgs {
     output: Output,
 }
 
-/// One bundle, rendered.
+/// A rendered bundle and its source.
 struct Rendered {
     source: String,
     name: String,
     objects: Vec<Object>,
 }
 
-/// Renders the bundles and prints the account with its roles and bindings.
+/// Renders the bundles and prints the service account with its roles and bindings.
 pub(crate) async fn run(
     args: RbacArgs,
     global: &Global,
@@ -118,7 +118,7 @@ async fn load(source: &str, args: &RbacArgs, namespace: &str) -> anyhow::Result<
     })
 }
 
-/// Returns who may name the account besides those who may anyway.
+/// Returns the users and groups that get the right to name the service account.
 fn people(args: &RbacArgs) -> Result<Vec<Subject>, UsageError> {
     let users = args.for_user.iter().cloned().map(Subject::User);
     let groups = args.for_group.iter().cloned().map(Subject::Group);
@@ -147,14 +147,14 @@ fn options(args: &RbacArgs) -> Options {
     }
 }
 
-/// Says in a YAML comment which bundles the rights are for, so that a file kept of them tells.
+/// Names the bundles in a YAML comment, so that a saved file shows what the rights are for.
 fn header(bundles: &[Rendered], account: &Account) -> String {
     let mut header = format!(
         "# What service account {}/{} needs to install, keep, upgrade among and remove:\n",
         account.namespace, account.name
     );
     for Rendered { source, name, .. } in bundles {
-        // Quoted, so that no line break of a path ends the comment.
+        // Quoted, so that a line break in a path cannot end the comment.
         let _ = writeln!(header, "#   {name} from {}", quote(source));
     }
     header

@@ -115,8 +115,8 @@ impl Rendering {
         Ok(rendered.objects)
     }
 
-    /// Returns every object an installation has, the Secrets the controller makes included. Unless
-    /// told who issues certificates, these are the objects of whoever the controller may choose.
+    /// Returns every object of an installation, including the Secrets the controller makes. If the
+    /// issuer of certificates is not given, these are the objects of every possible issuer.
     pub(crate) fn installed(
         &self,
         bundle: &Bundle,
@@ -181,7 +181,7 @@ fn provider(certificates: WebhookCertificates) -> Option<CertificateProvider> {
     }
 }
 
-/// Returns the configuration of the file, the flag `--watch-namespace` put into it.
+/// Returns the configuration of the file, with the value of the flag `--watch-namespace`.
 fn configuration(args: &Rendering) -> anyhow::Result<Option<Value>> {
     let file = match &args.config {
         Some(path) => read_configuration(path)?,
@@ -204,7 +204,7 @@ fn configuration(args: &Rendering) -> anyhow::Result<Option<Value>> {
             map.insert("watchNamespace".to_owned(), namespace.into());
             Ok(Some(Value::Object(map)))
         }
-        // The wrong type is reported with the other faults of the configuration.
+        // A value of the wrong type is reported with the other errors of the configuration.
         other => Ok(other),
     }
 }
@@ -221,7 +221,7 @@ fn read_configuration(path: &Path) -> anyhow::Result<Option<Value>> {
     Ok(documents.into_iter().next())
 }
 
-/// Prints objects so that `kubectl apply -f -` takes them.
+/// Prints objects in a form that `kubectl apply -f -` takes.
 pub(crate) fn print(
     objects: Vec<Object>,
     output: Output,

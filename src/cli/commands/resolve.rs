@@ -1,7 +1,7 @@
 //! `kubectl olm resolve`: which bundle a ClusterExtension would get.
 //!
-//! Knows no update policy, and of a cluster what the flags tell: what a bundle needs beyond that is
-//! named and excludes nothing.
+//! There is no update policy here, and the state of the cluster is only what the flags give:
+//! requirements beyond that are listed and exclude nothing.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -76,7 +76,7 @@ pub(crate) enum Policy {
     SelfCertified,
 }
 
-/// The installed bundle as a request names it.
+/// The installed bundle as given in a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Installed {
     pub(crate) name: String,
@@ -87,7 +87,7 @@ impl FromStr for Installed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // Neither sign can be in a name or a version.
+        // Neither separator can be in a name or a version.
         let split = text.rsplit_once(['@', '/']);
         let split = split.filter(|(name, version)| !name.is_empty() && !version.is_empty());
         let (name, version) = split.ok_or("must be NAME@VERSION")?;
@@ -122,7 +122,7 @@ impl From<Installed> for resolve::Installed {
     }
 }
 
-/// A catalog as a request names it.
+/// A catalog as given in a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct CatalogPlace {
     name: String,
@@ -132,7 +132,7 @@ struct CatalogPlace {
     priority: Option<i32>,
 }
 
-/// One question; unknown members are ignored and not answered.
+/// One request; unknown members are ignored and not echoed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Request {
     catalogs: Vec<CatalogPlace>,
@@ -209,7 +209,7 @@ impl Request {
         }
     }
 
-    /// Returns the catalogs as resolution sees them; one that cannot be read is a failed download.
+    /// Returns the catalogs as resolution takes them; an unreadable one is a failed download.
     fn catalogs<'a>(&'a self, catalogs: &'a Catalogs) -> Vec<Catalog<'a>> {
         let catalog = |place: &'a CatalogPlace| {
             let content = catalogs.content(&place.dir);
@@ -244,7 +244,7 @@ impl Request {
         };
         let options = Options {
             release_support: false,
-            // An unreadable catalog on a command line is a mistake to be told, not to be survived.
+            // An unreadable catalog on a command line is a user's mistake and is reported.
             unavailability: Unavailability::Strict,
             updates: UpdatePolicy::Any,
             dependencies: Dependencies::Check,
@@ -253,7 +253,7 @@ impl Request {
         resolve::resolve(&request, catalogs, &environment, &options)
     }
 
-    /// Returns the request with the answer's members added.
+    /// Returns the request with the members of the answer added.
     fn answer(&self, resolution: &Resolution<'_>) -> Value {
         let mut answer = serde_json::to_value(self).unwrap_or_default();
         match &resolution.result {
@@ -284,7 +284,7 @@ impl Request {
         answer
     }
 
-    /// Returns the answer with where the bundle comes from.
+    /// Returns the answer with the origin of the bundle.
     fn detailed_answer(&self, resolution: &Resolution<'_>) -> Value {
         let mut answer = self.answer(resolution);
         if let Ok(selected) = &resolution.result {
@@ -295,11 +295,11 @@ impl Request {
     }
 }
 
-/// Names what a bundle needs from its environment, each as a property with type and value.
+/// Returns the constraints of a bundle, each as a property with type and value.
 fn constraints(bundle: &Bundle) -> Vec<Value> {
     let named = |kind: &str, value: Value| json!({"type": kind, "value": value});
     let declared = bundle.dependencies().map(|property| {
-        // What is no JSON is shown as the text it is.
+        // A value that is not JSON is shown as a string.
         let value = serde_json::from_str(&property.value);
         named(
             &property.kind,
@@ -311,7 +311,7 @@ fn constraints(bundle: &Bundle) -> Vec<Value> {
     declared.chain(kubernetes).collect()
 }
 
-/// Tells stderr what went wrong, or what a person may want to know about the result.
+/// Prints errors, or warnings about the result, to stderr.
 fn tell(resolution: &Resolution<'_>) {
     let selected = match &resolution.result {
         Ok(selected) => selected,
@@ -341,7 +341,7 @@ fn tell(resolution: &Resolution<'_>) {
     }
 }
 
-/// Counts why bundles were excluded.
+/// Returns a summary of why bundles were excluded, with counts.
 fn hint(resolution: &Resolution<'_>) -> Option<String> {
     let mut counts = BTreeMap::new();
     for exclusion in &resolution.excluded {

@@ -1,4 +1,4 @@
-//! `kubectl olm show`: what a bundle is, and what `spec.config` may say for it.
+//! `kubectl olm show`: what a bundle is, and which `spec.config` it takes.
 
 use std::io::Write;
 use std::path::Path;
@@ -105,7 +105,7 @@ fn keys(schema: &Value) -> Table {
     table
 }
 
-/// Names a type in words.
+/// Returns the words for a type of the schema.
 fn type_of(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.rsplit('/').next().unwrap_or_default();

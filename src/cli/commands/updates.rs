@@ -1,7 +1,7 @@
 //! `kubectl olm updates`: which extensions could be newer, and why they are not.
 //!
-//! The controller writes the answer into the status of each extension; with `--from-catalogs` it
-//! is worked out here from what the catalogs serve, for clusters on which another controller runs.
+//! The controller writes the answer into the status of each extension; with `--from-catalogs` it is
+//! computed here from the content of the catalogs, for clusters with another controller.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ use crate::args::Global;
 use crate::cluster::{CatalogAccess, Cluster, Situation};
 use crate::output::{self, Format, Outcome, Table};
 
-/// What stands in a cell without a value.
+/// Text of a cell without a value.
 const NOTHING: &str = "-";
 
 /// Flags of `updates`.
@@ -64,7 +64,7 @@ pub(crate) async fn run(
     Ok(Outcome::Done)
 }
 
-/// What is said about one extension.
+/// The row of one extension.
 struct Row {
     name: String,
     package: String,
@@ -108,7 +108,7 @@ fn table(rows: &[Row]) -> Table {
             row.name.clone(),
             row.package.clone(),
             cell(installed.clone()),
-            // Where nothing newer is known, what is installed is the newest.
+            // Where nothing newer is known, the installed version is the newest.
             cell(newest.or(installed)),
             cell(update.and_then(|update| update.version.clone())),
             cell(update.map(|update| update.reason.clone())),
@@ -130,7 +130,7 @@ fn answer(rows: &[Row]) -> Value {
     json!({"extensions": rows.iter().map(row).collect::<Vec<_>>()})
 }
 
-/// Works out what could follow the installed bundle of an extension.
+/// Computes what could follow the installed bundle of an extension.
 fn offered(situation: &Situation) -> Option<UpdateStatus> {
     let catalogs = situation.catalogs();
     let question = &situation.question;

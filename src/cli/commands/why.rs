@@ -1,8 +1,8 @@
 //! `kubectl olm why`: why a ClusterExtension gets the bundle it gets, or none, and what would lead
 //! to another version.
 //!
-//! The question comes from an extension on a cluster, from a manifest, or from flags; the answer is
-//! the report of the code that decides.
+//! The request comes from an extension on a cluster, from a manifest, or from flags; the answer is
+//! a report by the code that resolves.
 
 mod text;
 
@@ -131,7 +131,7 @@ async fn on_cluster(
 }
 
 impl WhyArgs {
-    /// Takes the words that are no flags, or says that there are too many.
+    /// Takes the positional arguments, or fails if there are too many.
     fn take_words(&mut self, most: usize) -> Result<Vec<String>, UsageError> {
         if self.words.len() > most {
             let text = "with --package and with -f only a VERSION may follow";
@@ -194,7 +194,7 @@ impl Inquiry {
         })
     }
 
-    /// Explains and prints.
+    /// Explains a resolution and prints the report.
     fn answer(
         &self,
         args: &WhyArgs,

@@ -1,4 +1,4 @@
-//! Everything that leaves the program: formats, tables, notices, exit codes.
+//! All output of the program: formats, tables, notices, exit codes.
 
 mod paint;
 mod sheet;
@@ -17,11 +17,11 @@ pub(crate) use table::Table;
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It did what was asked: 0.
+    /// It succeeded: exit code 0.
     Done,
-    /// The answer is no, or the request failed: 1.
+    /// The answer is no, or the request failed: exit code 1.
     Failed,
-    /// It was called wrongly: 2.
+    /// Wrong usage: exit code 2.
     Usage,
 }
 
@@ -35,7 +35,7 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Wrong usage that clap cannot see; ends the program with 2.
+/// Wrong usage that clap cannot detect; the exit code is 2.
 #[derive(Debug)]
 pub(crate) struct UsageError(pub(crate) String);
 
@@ -59,12 +59,12 @@ pub(crate) enum Format {
     Yaml,
 }
 
-/// Writes one line to stderr; nobody reading it is no failure.
+/// Writes one line to stderr; a closed stream is not a failure.
 pub(crate) fn notice(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Says whether a failure is that of writing to a reader that has gone.
+/// Says whether a failure is a write to a closed pipe.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|layer| {
         let io = layer.downcast_ref::<io::Error>().map(io::Error::kind);

@@ -1,4 +1,4 @@
-//! Color, where there is a terminal to show it and nobody objects.
+//! Color, if the output is a terminal and it is not disabled.
 
 use anstream::{AutoStream, ColorChoice, stream::RawStream};
 use anstyle::{AnsiColor, Style};
@@ -10,29 +10,29 @@ pub(crate) struct Paint {
 }
 
 impl Paint {
-    /// Colors what goes to a terminal, unless `NO_COLOR` or `TERM` say otherwise.
+    /// Enables color for a terminal, unless `NO_COLOR` or `TERM` disables it.
     pub(crate) fn of(stream: &impl RawStream) -> Self {
         Self {
             on: AutoStream::choice(stream) != ColorChoice::Never,
         }
     }
 
-    /// Something to find at a glance.
+    /// Bold, for what should be found at a glance.
     pub(crate) fn strong(self, text: &str) -> String {
         self.with(Style::new().bold(), text)
     }
 
-    /// Something good.
+    /// Green, for something good.
     pub(crate) fn good(self, text: &str) -> String {
         self.with(AnsiColor::Green.on_default(), text)
     }
 
-    /// Something wrong.
+    /// Red, for something wrong.
     pub(crate) fn bad(self, text: &str) -> String {
         self.with(AnsiColor::Red.on_default(), text)
     }
 
-    /// Something that matters less.
+    /// Dimmed, for something that matters less.
     pub(crate) fn faint(self, text: &str) -> String {
         self.with(Style::new().dimmed(), text)
     }

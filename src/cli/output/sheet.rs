@@ -1,4 +1,4 @@
-//! A sheet about one thing: labels on the left, what they say on the right.
+//! A sheet about one thing: labels on the left, their texts on the right.
 
 use std::io::{self, Write};
 
@@ -25,7 +25,7 @@ impl Sheet {
         }
     }
 
-    /// Writes the sheet; lines carry no trailing blanks.
+    /// Writes the sheet; lines have no trailing blanks.
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let width = self.rows.iter().map(|(label, _)| label.len()).max();
         let width = width.unwrap_or(0) + 2;

@@ -9,7 +9,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Starts a table with its headers.
+    /// Makes a table with these headers.
     pub(crate) fn new(headers: &[&str]) -> Self {
         let headers = headers.iter().map(|header| (*header).to_owned()).collect();
         Self {
@@ -22,7 +22,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Writes the table; lines carry no trailing blanks.
+    /// Writes the table; lines have no trailing blanks.
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {

@@ -1,11 +1,11 @@
-//! What `resolve` is told of a cluster, as the built program answers.
+//! The state of the cluster in `resolve`, with the built program: files and flags.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Writes a file below the folder for such files.
+/// Writes a file in the temporary directory of the tests.
 fn file(name: &str, text: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).unwrap();

@@ -1,4 +1,4 @@
-//! `graph`, as the built program answers: exit code, stdout, stderr.
+//! Tests of `graph` with the built program: exit code, stdout, stderr.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 

@@ -142,7 +142,7 @@ fn hooked() -> tempfile::TempDir {
     directory
 }
 
-// rendering.md 4.11: the account writes what the source of certificates takes
+// rendering.md 4.11: the account writes what the source of certificates needs
 #[test]
 fn rights_for_certificates_follow_their_source() {
     let bundle = hooked();

@@ -43,7 +43,7 @@ fn readme_shows_what_is_printed(#[case] name: &str) {
         .find(|(command, _)| command.starts_with(name));
     let (command, output) = found.unwrap_or_else(|| panic!("README has no example of {name}"));
     let printed = run(command);
-    // A picture is shown as a picture: the file beside its catalog.
+    // A picture is not printed in README: it is the file beside its catalog.
     if printed.starts_with("<svg") {
         assert_eq!(printed, include_str!("graph/teapot.svg"));
     } else {

@@ -161,7 +161,7 @@ fn wrong_usage_exits_with_two() {
     );
 }
 
-// rendering.md W11: what the controller adds at run time is said, not made up
+// rendering.md W11: what the controller adds at run time is mentioned, not invented
 #[test]
 fn the_certificate_of_the_controller_is_announced() {
     let hooked = bundle(

@@ -1,4 +1,4 @@
-//! `resolve` and `range`, as the built program answers: exit code, stdout, stderr.
+//! Tests of `resolve` and `range` with the built program: exit code, stdout, stderr.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -187,7 +187,7 @@ fn good_requests_end_well_whatever_the_answers_are() {
     "##);
 }
 
-/// Serves one answer to one request and returns what was asked for.
+/// Serves one response to one request and returns the request.
 fn serve_once(body: &'static str) -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/catalogs/red", listener.local_addr().unwrap());
@@ -325,7 +325,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         .unwrap();
     drop(child.stdout.take());
     let mut input = child.stdin.take().unwrap();
-    // The program may be gone before it is asked twice.
+    // The program may have ended before its second input.
     let _ = input.write_all(br#"{"range":"1","version":"1.0.0"}"#);
     drop(input);
     let output = child.wait_with_output().unwrap();

@@ -45,7 +45,7 @@ fn bundle(spec: &Value, others: &[Value]) -> tempfile::TempDir {
     directory
 }
 
-/// A bundle with everything a description tells of.
+/// A bundle with everything that a description contains.
 fn rich() -> tempfile::TempDir {
     let rule = |verbs: Value, resource: &str| json!({"apiGroups": [""], "resources": [resource], "verbs": verbs});
     let spec = json!({
@@ -102,7 +102,7 @@ fn show_prints_the_schema_alone_and_within_everything() {
     assert_eq!(inline["watchNamespace"], "pot");
 }
 
-// The example is what `render` takes.
+// `render` accepts the example.
 #[test]
 fn the_example_that_show_prints_renders() {
     let directory = rich();
@@ -175,7 +175,7 @@ fn lint_reports_every_finding_and_fails() {
     }
 }
 
-// What only rendering finds, and what cannot even be loaded
+// Errors that only rendering finds, and a bundle that cannot be loaded
 #[test]
 fn lint_finds_what_validators_cannot() {
     let spec = json!({"installModes": [{"type": "AllNamespaces", "supported": true}]});

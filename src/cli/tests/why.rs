@@ -1,4 +1,4 @@
-//! `why`, as the built program answers: one snapshot for each telling situation.
+//! Tests of `why` with the built program: one snapshot for each instructive situation.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 

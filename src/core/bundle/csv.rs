@@ -18,12 +18,12 @@ pub mod mode {
     pub const MULTI_NAMESPACE: &str = "MultiNamespace";
 }
 
-/// What is used of a ClusterServiceVersion.
+/// The fields of a ClusterServiceVersion that are used.
 ///
 /// Source: rendering.md 1.6.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Csv {
-    /// What people read about it.
+    /// Fields that are only shown to people.
     pub summary: Summary,
     /// `metadata.name`.
     pub name: String,
@@ -45,10 +45,10 @@ pub struct Csv {
     pub webhooks: Vec<WebhookDefinition>,
 }
 
-/// What a ClusterServiceVersion tells people; no object depends on it.
+/// The fields of a ClusterServiceVersion that are only shown to people; no object depends on them.
 ///
-/// A field of another type than text counts as absent, because nothing must fail for it
-/// (rendering.md R17).
+/// A field that is not a string counts as absent, because nothing must fail for it (rendering.md
+/// R17).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
     /// `spec.displayName`.
@@ -142,9 +142,9 @@ pub struct WebhookDefinition {
     pub kind: String,
     /// `generateName`, the name of the webhook.
     pub generate_name: String,
-    /// `deploymentName`: who answers.
+    /// `deploymentName`: the Deployment that serves the webhook.
     pub deployment_name: String,
-    /// `conversionCRDs`: whose versions a conversion webhook converts.
+    /// `conversionCRDs`: names of the CRDs that a conversion webhook converts.
     pub conversion_crds: Vec<String>,
     /// `rules`: what an admission webhook is asked about.
     pub rules: Vec<WebhookRule>,
@@ -152,10 +152,10 @@ pub struct WebhookDefinition {
     pub container_port: Option<i64>,
     /// `targetPort`: the port of the pods, a number or a name.
     pub target_port: Option<Value>,
-    /// `webhookPath`: where on the server it answers.
+    /// `webhookPath`: path on the server.
     pub webhook_path: Option<String>,
-    /// What a webhook configuration takes over as it is: `rules`, `failurePolicy` and the like,
-    /// each only when present. Keys that the API does not know are not among them.
+    /// Fields that a webhook configuration takes over unchanged: `rules`, `failurePolicy` and the
+    /// like, each only when present. Keys that the API does not know are dropped.
     pub settings: Map<String, Value>,
 }
 
@@ -166,7 +166,7 @@ impl WebhookDefinition {
     }
 }
 
-/// What of an admission rule is checked.
+/// The fields of an admission rule that are validated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookRule {
     /// `apiGroups`.
@@ -176,9 +176,9 @@ pub struct WebhookRule {
 }
 
 impl Csv {
-    /// Reads the fields from a manifest; unknown and unused fields are not looked at.
+    /// Reads the fields from a manifest; unknown and unused fields are ignored.
     ///
-    /// Null counts as absent, also as a value of a map of texts, where it becomes the empty text.
+    /// Null counts as absent; a null value in a map of strings becomes the empty string.
     pub(super) fn from_manifest(manifest: &Value) -> Result<Self, FieldError> {
         let root = At::root(manifest).object()?;
         let metadata = root.field("metadata").object()?;

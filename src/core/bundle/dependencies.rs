@@ -1,6 +1,6 @@
-//! What a bundle needs from its environment, as the catalog it enters will say.
+//! The constraints a bundle declares, in the form a catalog lists them.
 //!
-//! Rendering never reads this; who examines a bundle before it is in a catalog does. Source:
+//! Rendering does not read this; tools that examine a bundle before it is in a catalog do. Source:
 //! rendering.md 1.1, resolution.md section 5.
 
 use olm_api::keys::{annotation, property};
@@ -16,7 +16,7 @@ pub const DEPENDENCIES_FILE: &str = "metadata/dependencies.yaml";
 ///
 /// Those of the composed annotation `olm.properties` come first, then those of
 /// `metadata/dependencies.yaml`, whose types `olm.package` and `olm.gvk` are named as a catalog
-/// names them. What is no object is left out.
+/// names them. Items that are not objects are left out.
 pub fn constraints(bundle: &Bundle, files: &Files) -> Result<Vec<Value>, BundleError> {
     let composed = bundle.csv.annotations.get(annotation::PROPERTIES);
     let composed = composed.and_then(|text| serde_json::from_str::<Vec<Value>>(text).ok());

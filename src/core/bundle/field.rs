@@ -1,4 +1,4 @@
-//! Typed reading of JSON values that knows the path it is at.
+//! Typed access to JSON values that knows the path of each value, for error messages.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use super::type_name;
 
-/// A field has another type than it must have.
+/// A field does not have the type it must have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}expected {expected}, found {found}", prefix(path))]
 pub struct FieldError {
-    /// Where, for example `spec.install.spec.deployments[0].name`; empty for the whole document.
+    /// Path of the field, such as `spec.install.spec.deployments[0].name`; empty for the document.
     pub path: String,
     /// The type it must have.
     pub expected: &'static str,
@@ -26,14 +26,14 @@ fn prefix(path: &str) -> String {
     }
 }
 
-/// A place in a document; absent and null are the same.
+/// A value and its path in a document; absent and null are the same.
 #[derive(Debug, Clone)]
 pub(super) struct At<'a> {
     value: Option<&'a Value>,
     path: String,
 }
 
-/// A place that is known to hold an object, or nothing.
+/// An object and its path in a document, or nothing.
 #[derive(Debug, Clone)]
 pub(super) struct ObjectAt<'a> {
     map: Option<&'a Map<String, Value>>,
@@ -127,7 +127,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Reads every item of a list; an absent list has none.
+    /// Reads every item of a list; an absent list counts as empty.
     pub(super) fn each<T>(
         &self,
         read: impl Fn(&ObjectAt<'a>) -> Result<T, FieldError>,
@@ -136,14 +136,14 @@ impl<'a> At<'a> {
         items.iter().map(|item| read(&item.object()?)).collect()
     }
 
-    /// Returns a list of texts, a null item being the empty text, or nothing when it is absent.
+    /// Returns a list of strings, a null item being the empty string, or nothing when it is absent.
     pub(super) fn strings(&self) -> Result<Option<Vec<String>>, FieldError> {
         self.list()?
             .map(|items| items.iter().map(Self::text).collect())
             .transpose()
     }
 
-    /// Returns a map of texts, a null value being the empty text, or nothing when it is absent.
+    /// Returns a map of strings, a null value being the empty string, or nothing when it is absent.
     pub(super) fn string_map(&self) -> Result<Option<BTreeMap<String, String>>, FieldError> {
         let object = self.object()?;
         let Some(map) = object.map else {

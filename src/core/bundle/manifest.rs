@@ -1,4 +1,4 @@
-//! From the files below `manifests/` to objects sorted by what they are.
+//! Reads the files below `manifests/` into objects sorted by kind.
 
 use serde_json::Value;
 
@@ -19,16 +19,16 @@ pub enum ManifestError {
     Yaml {
         /// Path of the file.
         file: String,
-        /// Where and why.
+        /// Position and reason, from the YAML reader.
         #[source]
         cause: YamlError,
     },
-    /// A document or a list item is no object.
+    /// A document or a list item is not an object.
     #[error("error parsing {file}: expected an object, found {found}")]
     NoObject {
         /// Path of the file.
         file: String,
-        /// What it is instead.
+        /// The JSON type found instead.
         found: &'static str,
     },
     /// A document has no kind.
@@ -42,9 +42,9 @@ pub enum ManifestError {
     /// An object has no API version (rendering.md R7).
     #[error("Object 'apiVersion' is missing in {kind} {name:?}")]
     NoApiVersion {
-        /// Its kind.
+        /// Kind of the object.
         kind: String,
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
     /// A field of the ClusterServiceVersion has the wrong type.

@@ -2,8 +2,8 @@
 //! with it.
 //!
 //! In: a map from path to bytes. Out: the fields of the ClusterServiceVersion that rendering uses,
-//! the custom resource definitions, every other manifest. Nothing is looked up, no Go type is
-//! imitated: fields nobody uses are not even type-checked (rendering.md R17).
+//! the custom resource definitions, every other manifest. Nothing is looked up, and upstream's Go
+//! types are not reproduced: the types of unused fields are not checked (rendering.md R17).
 
 mod csv;
 mod dependencies;
@@ -47,18 +47,18 @@ const PACKAGE_KEY: &str = "operators.operatorframework.io.bundle.package.v1";
 pub struct Bundle {
     /// Package named in `metadata/annotations.yaml`; empty when the file does not say.
     pub package: String,
-    /// What is used of the ClusterServiceVersion, `olm.properties` composed with
+    /// The fields used of the ClusterServiceVersion; `olm.properties` is composed with
     /// `metadata/properties.yaml`.
     pub csv: Csv,
     /// Custom resource definitions, all `apiextensions.k8s.io/v1`, in file order.
     pub crds: Vec<Object>,
     /// Every other manifest, in file order.
     pub others: Vec<Object>,
-    /// What a person should know although it stops nothing, one sentence each.
+    /// Warnings for people, one sentence each; none of them stops anything.
     pub warnings: Vec<String>,
 }
 
-/// Why the files are no bundle.
+/// Why the files are not a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// `metadata/annotations.yaml` is missing.
@@ -81,7 +81,7 @@ pub enum BundleError {
     Manifest {
         /// Path of the file.
         file: String,
-        /// What is wrong in it.
+        /// What is wrong with the file.
         #[source]
         cause: ManifestError,
     },
@@ -100,10 +100,10 @@ pub enum BundleError {
     CrdVersion {
         /// Name of the definition.
         name: String,
-        /// What its `apiVersion` says.
+        /// The unsupported `apiVersion`.
         api_version: String,
     },
-    /// A manifest that could not be applied for want of a name (rendering.md R7).
+    /// A manifest that cannot be applied because it has no name (rendering.md R7).
     #[error("bundle manifest of kind {kind} in {file:?} has no name")]
     Nameless {
         /// Kind of the manifest.
@@ -125,7 +125,7 @@ pub enum BundleError {
 /// Why a file of `metadata/` is not readable.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
-    /// It is no YAML.
+    /// It is not YAML.
     #[error(transparent)]
     Yaml(#[from] YamlError),
     /// A field has the wrong type.
@@ -180,7 +180,7 @@ fn read_package(content: &[u8]) -> Result<String, MetadataError> {
     }
 }
 
-/// Takes bytes as text, with an error that looks like one of the YAML reader.
+/// Decodes bytes as UTF-8, with an error that looks like one of the YAML reader.
 fn utf8(content: &[u8]) -> Result<&str, YamlError> {
     std::str::from_utf8(content).map_err(|error| {
         let before = &content[..error.valid_up_to()];
@@ -192,7 +192,7 @@ fn utf8(content: &[u8]) -> Result<&str, YamlError> {
     })
 }
 
-/// Says what a value is, in the words of error messages.
+/// Returns the JSON type of a value, as error messages name it.
 fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -32,7 +32,7 @@ pub(super) fn compose(
     annotations: &mut BTreeMap<String, String>,
     file: Option<&Vec<u8>>,
 ) -> Result<Vec<String>, BundleError> {
-    // An annotation that nobody can read is refused whether or not a file is added to it.
+    // An unreadable annotation is refused whether or not a file is added to it.
     let annotated = match annotations.get(keys::annotation::PROPERTIES) {
         Some(text) => serde_json::from_str::<Option<Vec<AnnotatedProperty>>>(text)
             .map_err(BundleError::PropertiesAnnotation)?
@@ -86,7 +86,7 @@ impl FileProperty {
         json(&self.kind, |out| push_sourced(out, &self.value))
     }
 
-    /// Warns of a number that other readers of the bundle take for another one.
+    /// Warns of a number that other readers of the bundle parse to a different value.
     fn warning(&self) -> Option<String> {
         let SourcedValue::Number(number, Some(text)) = &self.value else {
             return None;

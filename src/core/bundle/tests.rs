@@ -35,7 +35,7 @@ fn manifests_are_sorted_by_kind_and_lists_are_opened() {
             "VerticalPodAutoscaler.autoscaling.k8s.io/v1 kettle",
         ]
     );
-    // L15: null in a map of texts is the empty text.
+    // L15: null in a map of strings is the empty string.
     assert_eq!(bundle.csv.annotations["support"], "");
 }
 

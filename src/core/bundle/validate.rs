@@ -310,7 +310,7 @@ fn supported_manifests(bundle: &Bundle) -> Vec<String> {
         .collect()
 }
 
-/// Returns why a name is no DNS-1123 subdomain, sorted.
+/// Returns why a name is not a DNS-1123 subdomain, sorted.
 fn subdomain_faults(name: &str) -> Vec<&'static str> {
     let mut faults = Vec::new();
     if !name.split('.').all(is_label) {

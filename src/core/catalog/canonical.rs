@@ -15,8 +15,8 @@ pub(super) const MAX_DEPTH: usize = 100;
 #[derive(Debug)]
 pub(super) struct TooDeep;
 
-/// Writes a JSON text: keys sorted by bytes, no white space, numbers as
-/// they are, strings escaped no more than needed.
+/// Writes a JSON text: keys sorted by bytes, no white space, numbers as they are, strings escaped
+/// no more than needed.
 ///
 /// The syntax of a raw value was checked when it was read, so depth is all that can be wrong here.
 pub(super) fn write_raw(out: &mut String, raw: &RawValue, depth: usize) -> Result<(), TooDeep> {
@@ -82,7 +82,7 @@ pub(super) fn write_value(out: &mut String, value: &Value, depth: usize) -> Resu
     Ok(())
 }
 
-/// Returns the members of a JSON object, the last of equal keys, or nothing if it is no object.
+/// Returns the members of a JSON object, the last of equal keys, or `None` if it is not an object.
 pub(super) fn members(raw: &RawValue) -> Option<BTreeMap<String, &RawValue>> {
     let pairs: BTreeMap<Text, &RawValue> = serde_json::from_str(raw.get()).ok()?;
     Some(
@@ -118,7 +118,7 @@ fn write_text(out: &mut String, text: &str) {
     out.push_str(&Value::from(text).to_string());
 }
 
-/// Text that is read even where JSON escapes spell something that is no Unicode.
+/// A JSON string that is read even where its escapes do not spell valid Unicode.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Text(String);
 

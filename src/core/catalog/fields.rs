@@ -1,7 +1,7 @@
 //! The members of a JSON object, read as Go's decoder reads them into a struct.
 //!
-//! Key names match without regard to case, of several matching keys the last one counts, `null`
-//! is the same as absence, and a member nobody asks for is never decoded.
+//! Key names match without regard to case, of several matching keys the last one counts, `null` is
+//! the same as absence, and members that are not read are never decoded.
 
 use std::fmt;
 
@@ -25,17 +25,17 @@ pub enum FieldError {
     WrongType {
         /// Name of the member.
         field: &'static str,
-        /// What it should be, with its article.
+        /// The type it should have, with its article.
         expected: &'static str,
     },
-    /// An element of a list is not as it should be.
+    /// An element of a list is malformed.
     #[error("{list}[{index}]")]
     Element {
         /// Name of the list.
         list: &'static str,
         /// Position in the list, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// What is wrong with the element.
         #[source]
         source: Box<Self>,
     },
@@ -44,7 +44,7 @@ pub enum FieldError {
 impl<'a> Fields<'a> {
     /// Reads the members of an object.
     pub(super) fn parse(json: &'a str) -> Result<Self, FieldError> {
-        // What is there instead is content of a catalog, of any length, and goes into no text.
+        // The JSON error would quote catalog content of any length, which no message may hold.
         serde_json::from_str(json).map_err(|_| FieldError::NotAnObject)
     }
 

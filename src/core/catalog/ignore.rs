@@ -41,8 +41,8 @@ impl IgnoreList {
         self.patterns.is_empty()
     }
 
-    /// Says whether the file at `path` is excluded: the last pattern that matches decides, and
-    /// without one the file is read.
+    /// Says whether the file at `path` is excluded: the last pattern that matches decides; a file
+    /// that no pattern matches is read.
     ///
     /// Example: after `*` and `!*.yaml`, `a/b/c.yaml` is read and `a/b/README.md` is not.
     pub fn excludes(&self, path: &str) -> bool {
@@ -62,11 +62,11 @@ fn components(path: &str) -> impl Iterator<Item = &str> {
 /// One line of an ignore file.
 #[derive(Debug, Clone)]
 struct Pattern {
-    /// Directory of the ignore file; the pattern says nothing about paths outside it.
+    /// Directory of the ignore file; the pattern does not apply to paths outside it.
     domain: Vec<String>,
-    /// Began with `!`.
+    /// Whether it began with `!`.
     includes: bool,
-    /// Ended with `/`: matches directories only, that is, never the last component of a file.
+    /// Whether it ended with `/`: it then matches directories only, never a file's last component.
     directories_only: bool,
     rule: Rule,
 }
@@ -153,7 +153,7 @@ fn glob_matches(glob: &str, text: &str) -> bool {
         return false;
     };
     let text: Vec<char> = text.chars().collect();
-    // Positions to return to when what follows the last star does not match.
+    // Positions to backtrack to when what follows the last star does not match.
     let (mut token, mut at) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     loop {

@@ -13,7 +13,7 @@ use super::model::{Bundle, Channel, Deprecations, Entry, schema};
 use super::read::Meta;
 use crate::error::{Chain, quote};
 
-/// One blob: the three members every schema shares, and the whole.
+/// One blob: the three members every schema shares, and the whole text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob<'a> {
     /// Value of `schema`.
@@ -26,15 +26,15 @@ pub struct Blob<'a> {
     pub json: &'a str,
 }
 
-/// A line that is no blob.
+/// A line that is not a blob.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
-    /// It is no object, or one of the shared members is no string.
+    /// It is not an object, or one of the shared members is not a string.
     #[error("blob {number}")]
     Malformed {
         /// Position among the blobs, from 1.
         number: usize,
-        /// What is wrong with it.
+        /// What is wrong with the blob.
         #[source]
         source: FieldError,
     },
@@ -49,9 +49,9 @@ pub struct Content {
 /// A package of a catalog.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackageIndex {
-    /// Its name.
+    /// Name of the package.
     pub name: String,
-    /// The channel its author suggests; resolution does not look at it.
+    /// The channel its author suggests; resolution ignores it.
     pub default_channel: String,
     /// Its channels by name.
     pub channels: BTreeMap<String, Channel>,
@@ -95,7 +95,7 @@ impl<'a> Blob<'a> {
         }
     }
 
-    /// Returns what tells the blob from others of its package and schema.
+    /// Returns what distinguishes the blob from others of its package and schema.
     fn key(&self) -> (String, String) {
         let name = if self.name.is_empty() {
             &self.schema
@@ -109,7 +109,7 @@ impl<'a> Blob<'a> {
 impl Content {
     /// Indexes JSON lines as a catalog server sends them; blank lines are skipped.
     ///
-    /// A line that is no blob fails the whole, as it does upstream.
+    /// A line that is not a blob fails the whole catalog, as it does upstream.
     pub fn from_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Self, BlobError> {
         let lines = lines.into_iter().filter(|line| !line.trim().is_empty());
         let parse = |(index, line)| {
@@ -208,7 +208,7 @@ impl PackageIndex {
             }
             schema::BUNDLE => self.bundles.push(Bundle::parse(blob.json)?),
             // A blob of deprecations has no name, or counts as named like its schema; others are
-            // nobody's.
+            // ignored.
             schema::DEPRECATIONS if blob.key().1 == schema::DEPRECATIONS => {
                 self.deprecations = Some(Deprecations::from_fields(&fields()?)?);
             }

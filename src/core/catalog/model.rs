@@ -51,14 +51,14 @@ pub struct Entry {
 pub struct SkipRangeText {
     /// The author's text.
     pub text: String,
-    /// The range, or why it is none; such a range contributes no edge.
+    /// The range, or why the text is not a range; the entry then contributes no edge.
     pub range: Result<SkipRange, SkipRangeError>,
 }
 
 /// A bundle of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    /// Its name, unique within package and catalog.
+    /// Name of the bundle, unique within package and catalog.
     pub name: String,
     /// Its image as the catalog writes it; may be empty in old catalogs.
     pub image: String,
@@ -80,7 +80,7 @@ pub struct Property {
     /// Its type.
     pub kind: String,
     /// Its value as JSON text. Empty for `olm.csv.metadata` and `olm.bundle.object`, which make up
-    /// almost all of a catalog and which resolution has no use for.
+    /// almost all of a catalog and which resolution does not use.
     pub value: String,
 }
 
@@ -93,10 +93,10 @@ pub enum BundleVersionError {
         /// Name of the bundle.
         bundle: String,
     },
-    /// The `olm.package` property is not what it should be.
+    /// The `olm.package` property cannot be read.
     #[error("error unmarshalling package property: {0}")]
     Unreadable(String),
-    /// The version or the release is wrong.
+    /// The version or the release is invalid.
     #[error(transparent)]
     Invalid(#[from] VersionReleaseError),
 }
@@ -108,19 +108,19 @@ pub struct Deprecations {
     pub entries: Vec<Deprecation>,
 }
 
-/// One thing that is deprecated.
+/// A package, channel or bundle that is deprecated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deprecation {
-    /// Schema of the thing: `olm.package`, `olm.channel` or `olm.bundle`.
+    /// Schema of what is deprecated: `olm.package`, `olm.channel` or `olm.bundle`.
     pub schema: String,
     /// Its name; empty for the package itself.
     pub name: String,
-    /// What the author says about it.
+    /// The author's message; may be empty.
     pub message: String,
 }
 
 impl Deprecations {
-    /// Returns the messages about one thing, those that are not empty.
+    /// Returns the messages about a package, channel or bundle, without empty ones.
     ///
     /// `name` is empty for the package itself.
     pub fn messages<'a>(&'a self, schema: &str, name: &str) -> impl Iterator<Item = &'a str> {
@@ -286,7 +286,7 @@ impl Channel {
 
     /// Returns the names of the entries that no entry replaces or skips.
     ///
-    /// An entry that names itself is no head either.
+    /// An entry that names itself is not a head either.
     pub fn heads(&self) -> BTreeSet<&str> {
         let mut superseded = self.skipped();
         superseded.extend(self.entries.iter().map(|entry| entry.replaces.as_str()));
@@ -309,7 +309,7 @@ impl Channel {
 }
 
 impl SkipRangeText {
-    /// Parses a range; the empty text is none.
+    /// Parses a range; returns `None` for the empty text.
     fn new(text: String) -> Option<Self> {
         if text.is_empty() {
             return None;

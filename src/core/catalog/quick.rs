@@ -1,9 +1,9 @@
-//! Bundles of the usual shape, read in one pass.
+//! Bundles of the usual shape, read in one walk over the text.
 //!
-//! A blob of a bundle is kilobytes of metadata that resolution has no use for, and a package has
+//! A blob of a bundle is kilobytes of metadata that resolution does not use, and a package has
 //! hundreds of them; walking that text once instead of once for each level is most of the time of a
-//! package's first use. What is unusual in any way is left to [`super::fields`], which also finds
-//! the words for what is wrong with it.
+//! package's first use. What is unusual in any way is left to [`super::fields`], which also
+//! produces the error messages.
 
 use std::fmt;
 
@@ -32,9 +32,9 @@ pub(super) enum QuickValue<'a> {
     /// Absent or null.
     #[default]
     None,
-    /// As it is written.
+    /// The value as it is written.
     Text(&'a RawValue),
-    /// That of `olm.csv.metadata`: nothing but its `minKubeVersion`, if it can be read.
+    /// The value of `olm.csv.metadata`: only its `minKubeVersion`, if it can be read.
     Metadata(Option<String>),
 }
 

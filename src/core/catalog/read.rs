@@ -1,9 +1,9 @@
-//! Reading a file-based catalog: files in, blobs in catalog order out.
+//! Reads a file-based catalog: files in, blobs in catalog order out.
 //!
 //! Files are visited depth first, the entries of each directory in byte order of their names; a
 //! file holds JSON or YAML documents, each of which is one blob. Every blob comes out as one line
-//! of canonical JSON. The typed shape of blobs is no business of this module: it looks at
-//! `schema`, `package` and `name` and at nothing else.
+//! of canonical JSON. This module does not check the typed shape of blobs: it reads `schema`,
+//! `package` and `name` and nothing else.
 //!
 //! Source: catalogs.md section 1.
 
@@ -182,7 +182,7 @@ type Fault = (Position, Reason);
 #[derive(Debug)]
 struct Documents<'a> {
     text: Cow<'a, str>,
-    /// How much of the text was read.
+    /// Bytes of the text read so far.
     offset: usize,
     /// Line of `offset`, from 1.
     line: usize,
@@ -218,7 +218,7 @@ impl<'a> Documents<'a> {
         self.at_end && self.chunk.is_empty()
     }
 
-    /// Returns the next blob. Nothing means that there was none at this place, not that the file
+    /// Returns the next blob; `None` means that there is none at this position, not that the file
     /// is at its end.
     fn next_meta(&mut self) -> Result<Option<Meta>, Fault> {
         if let Some(value) = self.chunk.pop_front() {
@@ -261,8 +261,8 @@ impl<'a> Documents<'a> {
                 self.count += 1;
                 meta.map(Some).map_err(|reason| (self.at(line), reason))
             }
-            // Flow mappings and trailing commas are no JSON but good YAML, and so is what may
-            // follow a first object. After two objects it is a broken JSON file.
+            // Flow mappings and trailing commas are not JSON but valid YAML, and so may be what
+            // follows a first object. After two objects it is a broken JSON file.
             Some(Err(_)) if self.count < 2 => {
                 self.json = false;
                 Ok(None)
@@ -321,7 +321,7 @@ fn newlines(text: &str) -> usize {
     text.bytes().filter(|&byte| byte == b'\n').count()
 }
 
-/// Says what a JSON parser met without its position, which stands in front of it.
+/// Returns the message of a JSON error without its position, which is reported separately.
 fn json_fault(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());

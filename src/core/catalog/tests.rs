@@ -1,4 +1,4 @@
-//! How catalogs are indexed, with small blobs of our own.
+//! Indexing of catalogs, with small hand-written blobs.
 
 use proptest::prelude::*;
 use rstest::rstest;
@@ -174,7 +174,7 @@ proptest! {
     }
 }
 
-/// JSON that bundles are made of, the names of members written in several ways.
+/// JSON that bundles are made of, with the names of members in several spellings.
 fn json_text() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -217,7 +217,7 @@ fn json_text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// The quick way gives what the careful way gives, or steps aside.
+    /// The quick parser gives the same result as the careful one, or none.
     #[test]
     fn a_bundle_is_the_same_however_it_is_read(
         name in json_text(), image in json_text(), property in json_text(),

@@ -1,4 +1,4 @@
-//! Checks a value against a type of the table, and takes from it what the type knows.
+//! Checks a value against a type of the table, and keeps the fields that the type has.
 //!
 //! Source: rendering.md 3.3.
 
@@ -11,12 +11,12 @@ use super::types::{Fields, Type, fields};
 use crate::error::quote;
 use crate::yaml::go_float;
 
-/// What was found in values, in the order of their paths.
+/// Findings about values, in the order of their paths.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     /// What the schema forbids, one detail each.
     pub(super) details: Vec<String>,
-    /// What the schema allows and nobody can use, for example a number that is too large.
+    /// What the schema allows but cannot be used, for example a number that is too large.
     pub(super) unusable: Vec<String>,
     /// Paths of fields that no type knows; they are left out.
     pub(super) dropped: Vec<String>,
@@ -61,7 +61,7 @@ impl Findings {
         taken
     }
 
-    /// Checks a value and returns it as it is to be used.
+    /// Checks a value and returns it in the form in which it is used.
     fn value(&mut self, type_: &Type, value: &Value, path: &str) -> Value {
         match (type_, value) {
             (_, Value::Null) => {
@@ -108,7 +108,7 @@ impl Findings {
         integer.into()
     }
 
-    /// A quantity becomes a text, as the renderer writes it.
+    /// Checks a quantity and returns it as a string, as the renderer writes it.
     fn quantity(&mut self, value: &Value, path: &str) -> Value {
         let text = match value {
             Value::Number(number) => match number.as_f64() {
@@ -143,7 +143,7 @@ fn null(path: &str) -> String {
     format!("field {} must not be null", quote(path))
 }
 
-/// The detail for a field that is no object.
+/// The detail for a field that is not an object.
 pub(super) fn not_an_object(path: &str, value: &Value) -> String {
     if value.is_null() {
         null(path)
@@ -177,7 +177,7 @@ fn wanted(type_: &Type) -> &'static str {
     }
 }
 
-/// Names a JSON type as the schema's messages do, which know no integers.
+/// Names a JSON type as the schema's messages do, which do not distinguish integers.
 fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -196,7 +196,7 @@ fn is_integral(number: &Number) -> bool {
 
 fn as_integer(number: &Number) -> Option<i64> {
     number.as_i64().or_else(|| {
-        // Beyond 2^53 not every integer has a float, so such a float says no exact number.
+        // Beyond 2^53 not every integer has a float, so such a float is not an exact number.
         let float = number.as_f64().filter(|float| float.abs() < 9.007e15)?;
         format!("{float:.0}").parse().ok()
     })

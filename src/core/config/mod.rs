@@ -1,4 +1,4 @@
-//! `spec.config` against what the bundle lets an administrator choose.
+//! Checks `spec.config` against what the bundle lets an administrator choose.
 //!
 //! In: the inline configuration, the install modes of the bundle, the features that are on. Out:
 //! the namespaces the operator watches and what is changed about its Deployments. The texts of
@@ -55,7 +55,7 @@ pub struct Configuration {
     pub targets: Vec<String>,
     /// What is changed about every Deployment of the bundle.
     pub deployment: Option<DeploymentConfig>,
-    /// What a person should know although it stops nothing, one sentence each.
+    /// Warnings for people, one sentence each; none of them stops anything.
     pub warnings: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl DeploymentConfig {
         list.map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the object under a key; an absent one is not an empty one.
+    /// Returns the object under a key; an absent one is `None`, not an empty object.
     pub(crate) fn object(&self, key: &str) -> Option<&Map<String, Value>> {
         self.0.get(key)?.as_object()
     }
@@ -91,13 +91,13 @@ pub enum ConfigError {
     /// It does not follow the schema.
     #[error("invalid ClusterExtension configuration: invalid configuration: {}", joined(.0))]
     Invalid(
-        /// One detail each, in the order of their paths; at least one.
+        /// One detail for each violation, in the order of their paths; at least one.
         Vec<String>,
     ),
     /// `deploymentConfig` follows the schema and still cannot be used.
     #[error("invalid deploymentConfig: failed to unmarshal deploymentConfig: {}", .0.join("; "))]
     Unusable(
-        /// One reason each, behind its path; at least one.
+        /// One reason each, after its path; at least one.
         Vec<String>,
     ),
 }
@@ -196,7 +196,7 @@ impl Findings {
         }
     }
 
-    /// Returns the paths that were left out, or what is wrong.
+    /// Returns the paths that were left out, or what is wrong with the value.
     fn finish(self) -> Result<Vec<String>, ConfigError> {
         if !self.details.is_empty() {
             return Err(ConfigError::Invalid(self.details));

@@ -1,6 +1,6 @@
 //! Quantities as Kubernetes reads them, such as `500m`, `1.5Gi` or `1e3`.
 
-/// Says why a text is no quantity.
+/// Says why a text is not a quantity.
 ///
 /// Reading is as lenient as the API server's: a sign, digits with at most one dot, and a suffix of
 /// powers of 1000, of 1024 or of ten. Source: the format that `resource.Quantity` documents.

@@ -99,7 +99,7 @@ fn type_schema(type_: &Type, definitions: &mut BTreeMap<&str, Value>) -> Value {
         }
         Type::Named(name) => {
             if !definitions.contains_key(name) {
-                // Known before its fields are looked at, so that each is described once.
+                // Inserted before its fields are visited, so that each type is described once.
                 definitions.insert(name, Value::Null);
                 let described = object(types::fields(name), definitions);
                 definitions.insert(name, described.into());

@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// What the configuration `{"deploymentConfig": config}` is answered with.
+/// Returns what the configuration `{"deploymentConfig": config}` results in, as text.
 fn changed(config: &Value) -> String {
     answer("A", Some(&json!({"deploymentConfig": config})), on())
 }
@@ -278,7 +278,7 @@ fn a_nested_key_is_required(#[case] path: &[&str]) {
     assert!(text.contains(&detail), "{text}");
 }
 
-// rendering.md C14, C17: numbers become texts, what no type knows is left out and told
+// rendering.md C14, C17: numbers become strings, unknown fields are left out and reported
 #[test]
 fn a_deployment_config_is_taken_as_its_types_say() {
     let config = json!({
@@ -314,7 +314,7 @@ fn a_deployment_config_is_taken_as_its_types_say() {
     assert_eq!(empty.unwrap().deployment, Some(DeploymentConfig::default()));
 }
 
-// rendering.md 3.3: what passes the schema and cannot be decoded
+// rendering.md 3.3: values that pass the schema but cannot be decoded
 #[rstest]
 #[case(json!({"resources": {"limits": {"cpu": "much"}}}), "deploymentConfig.resources.limits.cpu: \
     quantities must match the regular expression \
@@ -386,7 +386,7 @@ fn the_example_is_accepted(#[case] letters: &str) {
     }
 }
 
-/// Values that are often nearly right.
+/// Values that are often almost valid.
 fn any_config() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -428,7 +428,7 @@ fn any_config() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    // rendering.md 3.2: the rules and the schema we print are the same, and C22
+    // rendering.md 3.2: the rules and the schema we print agree, and C22
     #[test]
     fn the_schema_accepts_what_the_rules_accept(
         letters in "(A|OS|AOS)",

@@ -9,20 +9,20 @@ use std::sync::LazyLock;
 /// Name of the type of `deploymentConfig` itself.
 pub(super) const DEPLOYMENT_CONFIG: &str = "DeploymentConfig";
 
-/// What a value must be.
+/// The type a value must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Type {
     Text,
     Boolean,
     Int32,
     Int64,
-    /// A text or a number, such as `500m` or 1.
+    /// A string or a number, such as `500m` or 1.
     Quantity,
     /// Anything but null.
     Any,
     /// A list of items of one type.
     List(Box<Self>),
-    /// A map from any text to values of one type.
+    /// A map from any string to values of one type.
     Map(Box<Self>),
     /// An object with the fields of a type of the table.
     Named(&'static str),
@@ -41,13 +41,13 @@ pub(super) type Fields = BTreeMap<&'static str, Field>;
 static TABLE: LazyLock<BTreeMap<&'static str, Fields>> =
     LazyLock::new(|| parse(include_str!("core_v1.txt")));
 
-/// Returns the fields of a type of the table, none when there is no such type.
+/// Returns the fields of a type of the table; empty when there is no such type.
 pub(super) fn fields(name: &str) -> &'static Fields {
     static NONE: Fields = Fields::new();
     TABLE.get(name).unwrap_or(&NONE)
 }
 
-/// Reads the table; a test holds that every word of it is understood.
+/// Reads the table; a test checks that every word of it is understood.
 fn parse(text: &'static str) -> BTreeMap<&'static str, Fields> {
     let mut table: BTreeMap<&str, Fields> = BTreeMap::new();
     let mut current = "";
@@ -110,7 +110,7 @@ mod tests {
                 assert!(understood, "{word}");
             }
         }
-        // Upstream's 78 components without the three that are no objects, and the root.
+        // Upstream's 78 components without the three that are not objects, and the root.
         assert_eq!(TABLE.len(), 76);
         for (name, fields) in &*TABLE {
             assert!(!fields.is_empty(), "{name}");
@@ -139,8 +139,8 @@ mod tests {
         }
     }
 
-    // rendering.md 3.2: nothing of an older Kubernetes is missing or different; what is newer is
-    // in the table alone.
+    // rendering.md 3.2: nothing of an older Kubernetes is missing or different; newer fields are in
+    // the table alone.
     #[test]
     fn the_table_says_what_kubernetes_says() {
         use k8s_openapi::api::core::v1;
@@ -166,7 +166,7 @@ mod tests {
                     .unwrap_or_else(|| panic!("{name}.{key}"));
                 let word: &'static str = word(property).leak();
                 assert_eq!(field.type_, parse_type(word), "{name}.{key}");
-                // The crate takes a name that defaults to the empty text for a required one.
+                // The crate takes a name that defaults to the empty string for a required one.
                 let required = required.contains(&key.as_str().into()) && field.required;
                 assert_eq!(field.required, required, "{name}.{key}");
             }

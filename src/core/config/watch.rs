@@ -12,7 +12,7 @@ use crate::error::quote;
 /// Longest name of a namespace, in characters.
 pub(super) const MAX_NAME_CHARS: usize = 63;
 
-/// What the name of a namespace must match.
+/// The pattern that the name of a namespace must match.
 pub(super) const PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
 /// Format of a name that must be the install namespace.
@@ -53,7 +53,7 @@ impl Offer {
     }
 }
 
-/// Returns what is wrong with the value of `watchNamespace`, an absent one being null.
+/// Returns what is wrong with the value of `watchNamespace`, null when it is absent.
 pub(super) fn findings(offer: Offer, install_namespace: &str, value: &Value) -> Vec<String> {
     if value.is_null() {
         return if offer.all {
@@ -74,7 +74,7 @@ pub(super) fn findings(offer: Offer, install_namespace: &str, value: &Value) -> 
     details
 }
 
-/// Checks the format, and only where that holds length and pattern.
+/// Checks the format, and length and pattern only if the format holds.
 fn name_findings(offer: Offer, install_namespace: &str, name: &str) -> Vec<String> {
     if !install_namespace.is_empty()
         && let Some((format, reason)) = format_fault(offer, install_namespace, name)

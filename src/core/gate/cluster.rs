@@ -1,4 +1,4 @@
-//! Which version the cluster is at.
+//! The current version of the cluster.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub fn current_version<'a>(
         return Some(payload);
     }
     let status = cluster_version?.get("status")?;
-    // Newest first.
+    // The history lists the newest entry first.
     let history = status.get("history").and_then(Value::as_array);
     let history = history.map(Vec::as_slice).unwrap_or_default();
     history

@@ -25,8 +25,8 @@ mod tests;
 
 /// One revision that counts: the installed one of an extension, or its newest active one.
 ///
-/// Both are given where they differ, and the stricter decides: while an upgrade rolls out, what is
-/// installed is still in charge (applying.md 9.3).
+/// Both are given where they differ, and the stricter decides: while an upgrade rolls out, the
+/// installed bundle still runs (applying.md 9.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bundle<'a> {
     /// Name of the `ClusterExtension`.
@@ -42,13 +42,13 @@ pub struct Bundle<'a> {
 pub enum Cluster<'a> {
     /// Not everything has been listed once. Never taken for "nothing is installed".
     NotRead,
-    /// The version, as [`current_version`] returns it; nothing if there is none.
+    /// The version, as [`current_version`] returns it; `None` if it is not known.
     At(Option<&'a str>),
 }
 
 /// Returns condition `Upgradeable` of the `ClusterOperator`.
 ///
-/// Whatever cannot be read stops the update as well.
+/// Whatever cannot be read also stops the update.
 pub fn verdict(cluster: Cluster<'_>, bundles: &[Bundle<'_>]) -> Statement {
     let Cluster::At(version) = cluster else {
         return Statement::unknown(operator::UPGRADEABLE, operator::NO_DATA, "");
@@ -94,7 +94,7 @@ pub fn elsewhere() -> Statement {
 }
 
 fn error_line(bundle: &Bundle<'_>, error: &PropertyError) -> String {
-    // Both spellings are the ones programs know.
+    // Programs that parse these messages know both spellings.
     let subject = match error {
         PropertyError::Annotation(_) => "error",
         PropertyError::Repeated | PropertyError::Value { .. } => "error(s)",
@@ -152,7 +152,7 @@ fn blocked(reason: &'static str, message: &str) -> Statement {
 
 /// Returns all four conditions of the `ClusterOperator`, in their usual order.
 ///
-/// `version_reported`: whether `status.versions` says `version` already. `degraded`: what has been
+/// `version_reported`: whether `status.versions` already names `version`. `degraded`: what has been
 /// wrong for longer than the inertia of two minutes, which the caller measures.
 pub fn operator_conditions(
     verdict: Statement,

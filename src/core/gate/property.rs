@@ -1,7 +1,7 @@
 //! Reading `olm.maxOpenShiftVersion`.
 //!
-//! OpenShift's operator decides on the text of the JSON value, and so does this: `4.20` is not
-//! `4.2`. Source: applying.md 9.1.
+//! OpenShift's operator decides on the text of the JSON value, and so does this: `4.20` differs
+//! from `4.2`. Source: applying.md 9.1.
 
 use olm_api::keys::property;
 use serde::Deserialize;
@@ -13,23 +13,23 @@ use crate::error::quote;
 /// What a bundle says about the OpenShift versions it supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxVersion {
-    /// Nothing: compatible with all.
+    /// No version: compatible with all.
     NotDeclared,
     /// The newest minor release it supports.
     Supports(MinorRelease),
 }
 
-/// Why it cannot be said what a bundle supports.
+/// Why it is not known which versions a bundle supports.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PropertyError {
-    /// The annotation is no list of properties; the text is the JSON error in Go's words where
-    /// they are known.
+    /// The annotation is not a list of properties; holds the JSON error, in Go's words where they
+    /// are known.
     #[error("could not convert olm.properties: failed to unmarshal properties annotation: {0}")]
     Annotation(String),
-    /// The property is there more than once, even if both say the same.
+    /// The property occurs more than once, even if with the same value.
     #[error("more than one olm.maxOpenShiftVersion found in bundle")]
     Repeated,
-    /// The value is no minor release.
+    /// The value is not a minor release.
     #[error("error converting to semver for version {raw}")]
     Value {
         /// The JSON value as it is written.
@@ -40,7 +40,7 @@ pub enum PropertyError {
     },
 }
 
-/// Why a value is no minor release.
+/// Why a value is not a minor release.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ValueError {
     /// A number that is not two numbers joined by a point.
@@ -52,18 +52,18 @@ pub enum ValueError {
     /// A text with a pre-release or build.
     #[error("Short version cannot contain PreRelease/Build meta data")]
     NotShort,
-    /// A part that is no number: which part, and its text.
+    /// A part that is not a number: which part, and its text.
     #[error("Invalid character(s) found in {part} number {}", quote(.text))]
     Characters {
         /// `major` or `minor`.
         part: &'static str,
-        /// The part.
+        /// Text of the part.
         text: String,
     },
     /// A part that is empty or too large.
     #[error("strconv.ParseUint: parsing {}: {problem}", quote(.text))]
     Size {
-        /// The part.
+        /// Text of the part.
         text: String,
         /// `invalid syntax` or `value out of range`.
         problem: &'static str,
@@ -72,7 +72,7 @@ pub enum ValueError {
     // The misspelling of the property is upstream's.
     #[error("invalid type {go_type} for olm.maxOpenshiftVersion: {raw}")]
     Type {
-        /// The Go type JSON of this kind is read into.
+        /// The Go type that JSON values of this type are decoded into.
         go_type: &'static str,
         /// The JSON value as it is written.
         raw: String,
@@ -197,13 +197,13 @@ fn part(part: &'static str, text: &str) -> Result<u64, ValueError> {
     })
 }
 
-/// Says a JSON error in Go's words where they can be known from ours.
+/// Phrases a JSON error as Go does, where that can be derived from ours.
 fn go_json_error(text: &str, error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();
     }
     let own = error.to_string();
-    // Go refuses a document at the first character that begins no value.
+    // Go refuses a document at the first character that cannot begin a value.
     let first = text.trim_start().chars().next();
     match first {
         Some(first) if error.is_syntax() && !begins_value(first) => {

@@ -23,7 +23,7 @@ impl MinorRelease {
 
     /// Reads the version of a cluster: strict semver, of which only the first two numbers count.
     ///
-    /// `4.18.0-rc.3` is 4.18; `v4.18.0` and `4.18` are no versions.
+    /// `4.18.0-rc.3` is 4.18; `v4.18.0` and `4.18` are not versions.
     pub fn of_cluster(version: &str) -> Option<Self> {
         let version = semver::Version::parse(version).ok()?;
         Some(Self::new(version.major, version.minor))
@@ -36,7 +36,7 @@ impl MinorRelease {
         Self::new(from.major, from.minor.saturating_add(1))
     }
 
-    /// Replaces 4.23 by 5.0, its equal.
+    /// Replaces 4.23 by its equal 5.0.
     fn as_peer(self) -> Self {
         if self == LAST_OF_4 { FIRST_OF_5 } else { self }
     }

@@ -1,4 +1,4 @@
-//! From a package to nodes and edges by channel.
+//! Builds the nodes and edges of each channel from a package.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,13 +103,13 @@ fn channel_names(package: &PackageIndex, request: &Request) -> Result<Vec<String
     Ok(names)
 }
 
-/// What the nodes and edges are made from.
+/// What the nodes and edges are built from.
 struct Scene<'a> {
     package: &'a PackageIndex,
     bundles: BTreeMap<&'a str, &'a Bundle>,
     request: &'a Request,
     options: Options,
-    /// The installed bundle, if any, and the automatic updates after it.
+    /// The installed bundle, if any, and the bundles that automatic updates then go through.
     steps: &'a [Step],
     classic: BTreeMap<&'a str, &'a ClassicStep<'a>>,
 }
@@ -134,7 +134,7 @@ impl<'a> Scene<'a> {
         Some(lane)
     }
 
-    /// Returns the place of the bundles that are in no channel, if channels make no difference.
+    /// Returns a lane for the bundles that are in no channel, if channels make no difference.
     fn stray(&self) -> Option<Lane> {
         let stray = |name: &&&str| self.package.entries_of(name).next().is_none();
         let names: BTreeSet<&str> = self.bundles.keys().filter(stray).copied().collect();
@@ -169,8 +169,8 @@ impl<'a> Scene<'a> {
         nodes
     }
 
-    /// Returns the bundles on the way from which an edge of this channel leads on, ours or that of
-    /// OLM Classic.
+    /// Returns the bundles on the update path, ours or OLM Classic's, that an edge of this channel
+    /// starts at.
     fn sources(&self, channel: &str, entries: &Entries<'a>) -> Vec<&'a str> {
         let ours = self.steps.windows(2).filter_map(|step| {
             let [from, to] = step else { return None };
@@ -197,7 +197,7 @@ impl<'a> Scene<'a> {
             (Some(a), Some(b)) => a.precedence(b),
             (a, b) => a.is_some().cmp(&b.is_some()),
         });
-        // Two bundles of one version are told apart by their names.
+        // Two bundles with the same version are distinguished by their names.
         let mut labels = BTreeMap::<String, usize>::new();
         for node in &nodes {
             *labels.entry(node.label.clone()).or_default() += 1;
@@ -310,7 +310,7 @@ impl<'a> Scene<'a> {
         edges
     }
 
-    /// Writes beside each entry what no line shows, and into its details what it may follow.
+    /// Adds notes on edges that are not drawn to each entry, and what it may follow to its details.
     fn note(&self, channel: &str, entries: &Entries<'a>, lane: &mut Lane) {
         let names: BTreeSet<String> = lane.nodes.iter().map(|node| node.name.clone()).collect();
         let next = self.classic_next(channel);
@@ -354,7 +354,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Returns what is known about the whole.
+    /// Returns the facts about the package as a whole.
     fn facts(&self, resolution: &Resolution<'_>, left_out: usize) -> Vec<String> {
         let mut facts = Vec::new();
         let deprecations = self.package.deprecations.iter();

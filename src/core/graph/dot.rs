@@ -1,4 +1,4 @@
-//! A graph in the language of Graphviz, one cluster a channel.
+//! Draws a graph in the language of Graphviz, with one cluster per channel.
 
 use std::fmt::Write as _;
 

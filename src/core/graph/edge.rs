@@ -9,7 +9,7 @@ use crate::catalog::Entry;
 use crate::resolve::{self, edges};
 use crate::version::Version;
 
-/// The most ranges of a channel that are looked at, from the highest entry down.
+/// The most ranges of a channel that are considered, from the highest entry down.
 const MAX_RANGES: usize = 100;
 
 /// The entries of a channel by name; of several with one name all count.
@@ -42,8 +42,8 @@ pub(super) fn named_edges(
     edges
 }
 
-/// Returns an edge for each node that leads nowhere by name: to the highest entry whose range
-/// contains it. More lines would cover everything else, and each range is written beside its entry.
+/// Returns an edge for each node without an edge by name: to the highest entry whose range contains
+/// it. More lines would cover everything else, and each range is written beside its entry.
 pub(super) fn range_edges(
     entries: &Entries<'_>,
     nodes: &[Node],
@@ -70,7 +70,7 @@ pub(super) fn range_edges(
     nodes.iter().enumerate().filter_map(edge).collect()
 }
 
-/// Returns the edge of a step that is taken, drawing it if it was left out before.
+/// Returns the edge of a step that is taken, adding it if it was left out before.
 pub(super) fn taken<'e>(
     edges: &'e mut BTreeMap<(usize, usize), Edge>,
     entries: &Entries<'_>,
@@ -100,7 +100,7 @@ fn range_edge(from: usize, to: usize, entry: &Entry) -> Edge {
     }
 }
 
-/// Returns the strongest way entries may follow a bundle, if any.
+/// Returns the strongest reason for which entries may follow a bundle, if any.
 pub(super) fn kind(entries: &[&Entry], from: &Step) -> Option<Kind> {
     let version = &from.version.as_ref()?.version;
     let edges = entries.iter().flat_map(|entry| edges(entry));

@@ -1,5 +1,5 @@
-//! A page with the picture and the rows. It holds no script and loads nothing, and its policy
-//! forbids both, so that a name that got through could still do nothing.
+//! A page with the picture and the rows. It has no scripts and loads nothing, and its content
+//! security policy forbids both, so that a name that was not escaped still could not do anything.
 
 use super::model::Graph;
 use super::text::xml;

@@ -1,9 +1,9 @@
 //! Places the nodes of a channel in layers, the heads on top, and routes the edges between them.
 //!
-//! The layered method: edges that close a cycle are turned around, each node goes into the first
-//! layer below everything that replaces it, edges over several layers get a bend in each, nodes are
+//! The layered method: edges that close a cycle are reversed, each node goes into the first layer
+//! below everything that replaces it, edges over several layers get a bend in each, nodes are
 //! ordered within their layer by where their neighbors are, and pulled towards them. All numbers
-//! are integers, so that the picture is the same everywhere.
+//! are integers, so that the picture is the same on every machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,9 @@ use super::model::{Edge, Lane};
 
 /// The most nodes side by side.
 const MAX_LAYER: usize = 4;
-/// The most bends in a channel; edges after that go straight, whatever they cross.
+/// The most bends in a channel; edges after that are straight, whatever they cross.
 const MAX_BENDS: usize = 4000;
-/// How often layers are ordered, and pulled straight.
+/// How often layers are sorted, and straightened.
 const SWEEPS: usize = 6;
 const GAP_X: i64 = 26;
 const GAP_Y: i64 = 34;
@@ -167,7 +167,7 @@ struct Vertex {
     below: Vec<usize>,
 }
 
-/// An end of an edge at one side of a node: where it leads, which edge, and whether it starts there.
+/// An end of an edge at one side of a node: its target, the edge, and whether it starts there.
 type EdgeEnd = (i64, usize, bool);
 
 #[derive(Debug, Clone, Copy)]
@@ -283,7 +283,7 @@ impl Grid {
         }
     }
 
-    /// Returns the layers in the order of a sweep, each with the side it looks at.
+    /// Returns the layers in the order of a sweep, each with the side whose neighbors are used.
     fn sweep(&self, sweep: usize) -> Vec<(usize, Side)> {
         let rows = 0..self.rows.len();
         if sweep.is_multiple_of(2) {

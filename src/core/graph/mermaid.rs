@@ -77,7 +77,7 @@ fn classes(node: &Node) -> &'static str {
     }
 }
 
-/// Returns the arrow of an edge: dashed where OLM Classic would never go.
+/// Returns the arrow of an edge: dashed where OLM Classic would never follow it.
 fn arrow(edge: &Edge) -> &'static str {
     if edge.superseded {
         "-.->"

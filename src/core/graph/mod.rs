@@ -1,9 +1,9 @@
 //! The update graph of a package as a picture.
 //!
-//! A request, one catalog and what is installed come in; a terminal drawing, Mermaid, DOT, SVG or
-//! HTML goes out. What the catalog author wrote is only ever text in them: names are cut, control
-//! characters are replaced, and every drawing escapes for its own language. The picture is a
-//! function of its input and does not depend on the order of blobs, channels or entries.
+//! In: a request, one catalog and what is installed. Out: a terminal drawing, Mermaid, DOT, SVG or
+//! HTML. What the catalog author wrote only ever appears as text: names are cut, control characters
+//! are replaced, and every drawing escapes for its own language. The picture is a function of its
+//! input and does not depend on the order of blobs, channels or entries.
 //!
 //! The parts, in the order of the data: [`build`] makes the nodes and edges of each channel,
 //! [`fold`] draws long runs together, [`layout`] places them, and the drawings print them.
@@ -38,24 +38,24 @@ pub enum Format {
     Mermaid,
     /// A graph in the language of Graphviz.
     Dot,
-    /// A picture that is complete in itself.
+    /// An SVG picture without external resources.
     Svg,
-    /// A page with the picture and the rows; it loads nothing and runs nothing.
+    /// An HTML page with the picture and the rows; it loads nothing and has no scripts.
     Html,
 }
 
-/// What is drawn.
+/// Options for the content of a graph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Resolution behind the highlighted path.
+    /// Options of the resolution behind the highlighted path.
     pub resolve: resolve::Options,
-    /// Show where OLM Classic would have gone.
+    /// Whether to show what OLM Classic would have chosen.
     pub classic: bool,
-    /// Draw every entry, however many there are.
+    /// Whether to draw every entry, however many there are.
     pub all: bool,
 }
 
-/// Why there is no graph.
+/// Why a graph cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
     /// The catalog does not have the package.
@@ -74,7 +74,7 @@ pub enum GraphError {
     NoChannel {
         /// Name of the package.
         package: String,
-        /// The channels there are.
+        /// The channels that exist.
         channels: Vec<String>,
     },
 }

@@ -1,4 +1,4 @@
-//! The graph that is drawn: nodes and edges by channel, with their texts made safe to show.
+//! The graph that is drawn: nodes and edges by channel, with their texts sanitized for display.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::version::VersionRelease;
 pub struct Graph {
     /// Name of the package.
     pub(super) package: String,
-    /// What is known about the whole: deprecation, what is installed, what comes next.
+    /// Facts about the package: deprecation, what is installed, what comes next.
     pub(super) facts: Vec<String>,
     /// The channels, the default channel first, then by name with numbers in their order.
     pub(super) channels: Vec<Lane>,
@@ -21,13 +21,13 @@ pub struct Graph {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Lane {
     pub(super) name: String,
-    /// Whether it is a channel, and not the place of bundles that are in none.
+    /// Whether it is a channel; false for the lane of bundles that are in no channel.
     pub(super) is_channel: bool,
-    /// What is known about it.
+    /// Facts about the channel, such as its deprecation.
     pub(super) facts: Vec<String>,
     /// The entries, and bundles outside that edges lead from; the lowest version first.
     pub(super) nodes: Vec<Node>,
-    /// From what is replaced to what replaces it, in order.
+    /// Edges from what is replaced to what replaces it, in order.
     pub(super) edges: Vec<Edge>,
 }
 
@@ -40,9 +40,9 @@ pub(super) struct Node {
     pub(super) label: String,
     pub(super) version: Option<VersionRelease>,
     pub(super) marks: BTreeSet<Mark>,
-    /// What it may follow without a line being drawn.
+    /// Notes on edges to it that are not drawn.
     pub(super) notes: Vec<String>,
-    /// Everything known about it, a line each.
+    /// Everything known about it, one line each.
     pub(super) details: Vec<String>,
     /// How many entries it stands for, if for several.
     pub(super) count: usize,
@@ -53,9 +53,9 @@ pub(super) struct Node {
 pub(super) enum Mark {
     /// It is the installed bundle.
     Installed,
-    /// Resolution takes it next.
+    /// Resolution chooses it next.
     Next,
-    /// Automatic updates come through it.
+    /// Automatic updates go through it.
     Path,
     /// No entry of the channel replaces or skips it.
     Head,
@@ -65,13 +65,13 @@ pub(super) enum Mark {
     Skipped,
     /// It has no bundle, so it can never be chosen.
     Virtual,
-    /// It is no entry of the channel.
+    /// It is not an entry of the channel.
     Outside,
-    /// OLM Classic would take it next.
+    /// OLM Classic would choose it next.
     Classic,
 }
 
-/// A way from one bundle to another.
+/// An edge from one bundle to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edge {
     /// Position of the bundle that is replaced.
@@ -81,11 +81,11 @@ pub(super) struct Edge {
     pub(super) kind: Kind,
     /// The range of [`Kind::SkipRange`].
     pub(super) range: String,
-    /// Automatic updates go this way.
+    /// Whether automatic updates follow it.
     pub(super) path: bool,
-    /// OLM Classic would go this way next.
+    /// Whether OLM Classic would follow it next.
     pub(super) classic: bool,
-    /// OLM Classic would never go this way, because the end is skipped.
+    /// Whether OLM Classic would never follow it, because its end is skipped.
     pub(super) superseded: bool,
 }
 
@@ -98,7 +98,7 @@ pub(super) enum Kind {
 }
 
 impl Mark {
-    /// Returns the word for it beside a node.
+    /// Returns the word for the mark beside a node, if it has one.
     pub(super) fn word(self) -> Option<&'static str> {
         match self {
             Self::Installed => Some("installed"),
@@ -130,7 +130,7 @@ impl Node {
         self.marks.contains(&mark)
     }
 
-    /// Returns the words of its marks.
+    /// Returns the words for the marks of the node.
     pub(super) fn words(&self) -> Vec<&'static str> {
         self.marks.iter().filter_map(|mark| mark.word()).collect()
     }

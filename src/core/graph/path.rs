@@ -1,4 +1,4 @@
-//! The way automatic updates go from what is installed, one resolution a step.
+//! The path of automatic updates from what is installed, one resolution per step.
 
 use crate::resolve::{Installed, Request, Resolution};
 use crate::version::VersionRelease;
@@ -6,7 +6,7 @@ use crate::version::VersionRelease;
 /// The most steps that are followed.
 const MAX_STEPS: usize = 100;
 
-/// One bundle on the way.
+/// One bundle on the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) name: String,
@@ -14,8 +14,7 @@ pub(super) struct Step {
     pub(super) version: Option<VersionRelease>,
 }
 
-/// Returns the installed bundle, if any, and every bundle automatic updates then go through, as
-/// far as they go.
+/// Returns the installed bundle, if any, and every bundle that automatic updates then go through.
 pub(super) fn path<'a>(
     request: &Request,
     first: &Resolution<'_>,
@@ -35,7 +34,7 @@ pub(super) fn path<'a>(
         request.installed = step.version.as_ref().map(|version| Installed {
             name: step.name.clone(),
             version: version.version.to_string(),
-            // An empty release ranks like none.
+            // An empty release ranks like an absent one.
             release: Some(version.release.clone().unwrap_or_default().to_string()),
         });
         steps.push(step);
@@ -52,7 +51,7 @@ fn chosen(resolution: &Resolution<'_>) -> Option<Step> {
     })
 }
 
-/// Says whether a bundle is none of those before, by name or by version.
+/// Says whether a bundle differs from all those before, by name and by version.
 fn is_new(steps: &[Step], step: &Step) -> bool {
     let same = |earlier: &Step| {
         let versions = earlier.version.as_ref().zip(step.version.as_ref());

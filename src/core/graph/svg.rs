@@ -1,4 +1,4 @@
-//! A picture that is complete in itself: colors for light and dark pages, details on hover.
+//! An SVG picture without external resources: colors for light and dark pages, details on hover.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ const PADDING: i64 = 18;
 /// Channels go side by side up to this width.
 const PAGE: i64 = 1240;
 const LINE: i64 = 15;
-/// Width of a character of the label, and of smaller text; the font has one width.
+/// Width in pixels of a character of the label, and of smaller text; the font is monospaced.
 const LABEL_CHARACTER: i64 = 8;
 const SMALL_CHARACTER: i64 = 7;
 
@@ -128,9 +128,9 @@ pub(super) fn draw(graph: &Graph) -> String {
     text
 }
 
-/// Puts each channel as high up as there is room for it; returns where they end, too.
+/// Places each channel as high up as there is room; also returns the lower end of the lowest one.
 fn arrange(graph: &Graph, top: i64) -> (Vec<Panel<'_>>, i64) {
-    // Where a column begins, and down to where it is taken; each reaches to the next.
+    // Left edge of each column, and the height to which it is filled; each reaches to the next one.
     let mut columns = BTreeMap::from([(MARGIN, top)]);
     let (mut panels, mut bottom) = (Vec::new(), top);
     for lane in &graph.channels {
@@ -156,7 +156,7 @@ fn arrange(graph: &Graph, top: i64) -> (Vec<Panel<'_>>, i64) {
     (panels, bottom)
 }
 
-/// Returns down to where the columns from `left` on are taken.
+/// Returns the height to which the columns from `left` on are filled, within `width`.
 fn taken(columns: &BTreeMap<i64, i64>, left: i64, width: i64) -> i64 {
     let columns = columns.range(left..left + width);
     columns.map(|(_, taken)| *taken).max().unwrap_or_default()
@@ -367,7 +367,7 @@ fn length<T>(list: &[T]) -> i64 {
     i64::try_from(list.len()).unwrap_or(i64::MAX)
 }
 
-/// Returns how many columns a text takes; what is not ASCII may take two.
+/// Returns how many columns a text takes; characters that are not ASCII count as two.
 fn length_of(text: &str) -> i64 {
     text.chars()
         .map(|it| {

@@ -1,4 +1,4 @@
-//! Pictures of small catalogs, and laws that hold for all.
+//! Pictures of small catalogs, and properties that hold for all of them.
 
 mod formats;
 mod hostile;
@@ -43,8 +43,8 @@ fn bundles(versions: &[&str]) -> Vec<Value> {
     versions.iter().map(named).collect()
 }
 
-/// A catalog with something of everything: channels, skips, a range, deprecations, an entry
-/// without a bundle, and a bundle that replaces what is nowhere.
+/// A catalog with every feature: channels, skips, a range, deprecations, an entry without a bundle,
+/// and a bundle that replaces one that does not exist.
 fn teapot() -> Vec<Value> {
     let mut blobs = bundles(&["1.0.0", "1.0.1", "1.1.1", "1.2.0", "2.0.0"]);
     blobs.push(json!({"schema": "olm.package", "name": "teapot", "defaultChannel": "stable"}));
@@ -87,7 +87,7 @@ fn documented() -> Vec<Value> {
     blobs
 }
 
-/// What is asked of a catalog.
+/// A request to a catalog, and the installed version.
 #[derive(Debug, Clone, Default)]
 struct Question {
     channels: Vec<String>,

@@ -1,4 +1,4 @@
-//! Text of a catalog made safe to show, and escaped for each language.
+//! Text of a catalog, sanitized for display and escaped for each language.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ pub(super) fn shown(text: &str, limit: usize) -> String {
 }
 
 /// Says whether a character is a control, a line or paragraph break, or invisible and able to
-/// change what is around it; XML forbids some of them, terminals obey others.
+/// change the text around it; XML forbids some of them, terminals interpret others.
 fn is_treacherous(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -52,7 +52,7 @@ pub(super) fn named(verb: &str, names: &[&str]) -> Option<String> {
     if names.is_empty() {
         return None;
     }
-    // One more is shorter than the words for it.
+    // Naming one more is shorter than saying "and 1 more".
     let limit = if names.len() == MAX_NAMED + 1 {
         MAX_NAMED + 1
     } else {
@@ -86,7 +86,7 @@ pub(super) fn xml(text: &str) -> String {
     escaped
 }
 
-/// Quotes text for DOT, lines parted by `\n`.
+/// Quotes text for DOT, lines separated by `\n`.
 ///
 /// In a quoted string of DOT only `"` ends it, and `\` starts the escapes of labels.
 pub(super) fn dot(lines: &[String]) -> String {
@@ -95,11 +95,11 @@ pub(super) fn dot(lines: &[String]) -> String {
     format!("\"{}\"", lines.join("\\n"))
 }
 
-/// Quotes text for Mermaid, lines parted by `<br/>`.
+/// Quotes text for Mermaid, lines separated by `<br/>`.
 ///
 /// Everything but plain letters, digits and a few signs is written as a character code, so that
 /// neither Mermaid's grammar nor its Markdown nor the HTML it makes sees anything else. What could
-/// start a list (`- a`, `1. a`) is none of those signs.
+/// start a list (`- a`, `1. a`) is not one of those signs.
 pub(super) fn mermaid(lines: &[String]) -> String {
     let lines: Vec<String> = lines.iter().map(|line| mermaid_line(line)).collect();
     format!("\"{}\"", lines.join("<br/>"))
@@ -122,7 +122,7 @@ fn mermaid_line(line: &str) -> String {
     escaped
 }
 
-/// Returns what text is ordered by so that numbers in it count as numbers: `3.9` before `3.10`.
+/// Returns a sort key in which numbers count as numbers: `3.9` before `3.10`.
 pub(super) fn natural(text: &str) -> Vec<(bool, u64, String)> {
     let mut parts: Vec<(bool, u64, String)> = Vec::new();
     for character in text.chars() {

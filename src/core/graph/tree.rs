@@ -60,7 +60,7 @@ fn legend(graph: &Graph) -> String {
 
 /// Draws the rows of a channel.
 ///
-/// Each column of lines waits for the node that the one above it replaces.
+/// Each column of lines is reserved for the node that the one above it replaces.
 fn rows(lane: &Lane, lines: &mut Vec<String>) {
     let mut columns: Vec<Option<usize>> = Vec::new();
     let mut above = BTreeSet::new();
@@ -99,7 +99,7 @@ fn rows(lane: &Lane, lines: &mut Vec<String>) {
     }
 }
 
-/// Returns a column nothing waits in.
+/// Returns a column that is not reserved.
 fn free(columns: &mut Vec<Option<usize>>) -> usize {
     let found = columns.iter().position(Option::is_none);
     found.unwrap_or_else(|| {
@@ -108,7 +108,7 @@ fn free(columns: &mut Vec<Option<usize>>) -> usize {
     })
 }
 
-/// Removes the columns on the right in which nothing waits.
+/// Removes the columns on the right that are not reserved.
 fn trim(columns: &mut Vec<Option<usize>>) {
     while columns.last() == Some(&None) {
         columns.pop();
@@ -146,7 +146,7 @@ fn gutter(columns: &[Option<usize>], node: Option<(usize, char)>) -> String {
     cells.join(" ")
 }
 
-/// Draws how several columns come together in the first of them.
+/// Draws how several columns join in the first of them.
 fn joint(columns: &[Option<usize>], waiting: &[usize]) -> String {
     let (Some(first), Some(last)) = (waiting.first(), waiting.last()) else {
         return String::new();

@@ -1,5 +1,5 @@
-//! Which service accounts may be acted as: those that are never used, whoever names them, and
-//! whether the policies are in force that ask the one who names another.
+//! Which service accounts may be impersonated: the reserved ones that nobody may name, and the
+//! admission policies that check who may name the others.
 //!
 //! Source: deploying.md 6.
 

@@ -1,22 +1,22 @@
-//! The admission policies on who may name an account.
+//! The admission policies on who may name a service account.
 
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use olm_api::keys::admission;
 
-/// What a policy that fails does, unless it says otherwise; and what its binding does.
+/// The default failure policy of an admission policy, and the action its binding must have.
 const FAIL: &str = "Fail";
 const DENY: &str = "Deny";
 
-/// A policy of `config/policy`, or of the component with the default account.
+/// A policy of `config/policy`, or of the component with the default service account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
-    /// Who may name an account in a ClusterExtension.
+    /// Who may name a service account in a ClusterExtension.
     Extension,
-    /// Who may name an account in a ClusterObjectSet.
+    /// Who may name a service account in a ClusterObjectSet.
     ObjectSet,
-    /// Who may write a ClusterExtension that names none.
+    /// Who may write a ClusterExtension that names no service account.
     DefaultAccount,
     /// Who may approve a version.
     Approve,
@@ -31,7 +31,7 @@ impl Policy {
         Self::Approve,
     ];
 
-    /// Returns the name of the object.
+    /// Returns the name of the `ValidatingAdmissionPolicy`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Extension => admission::EXTENSION_ACCOUNT,
@@ -41,7 +41,7 @@ impl Policy {
         }
     }
 
-    /// Says what anybody can do while it is not in force, and what applies it.
+    /// Says what users can do while it is not in force, and which manifests apply it.
     pub fn without_it(self) -> &'static str {
         match self {
             Self::Extension | Self::ObjectSet => {
@@ -59,16 +59,16 @@ impl Policy {
 /// What the administrator decided about the policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccountPolicy {
-    /// Nothing new is acted on while they are not in force.
+    /// While a policy is not in force, nothing new is reconciled.
     Require,
-    /// It is said that they are not in force.
+    /// Warn that policies are not in force.
     Warn,
-    /// Nobody looks.
+    /// Do not check the policies.
     Off,
 }
 
-/// Says whether a policy refuses what it is there to refuse: it fails closed, the API server knows
-/// it as it is now, and a binding denies everywhere.
+/// Says whether a policy takes effect: it fails closed, the API server has observed its current
+/// generation, and a binding denies everywhere.
 pub fn in_force(
     policy: &ValidatingAdmissionPolicy,
     bindings: &[ValidatingAdmissionPolicyBinding],
@@ -94,8 +94,8 @@ pub fn in_force(
     fails_closed && known && bound
 }
 
-/// Says whether something waits until its policy is in force: not what an account was admitted for
-/// before, or what is installed would fall into disrepair.
+/// Says whether an object waits until its policy is in force. What was admitted for its service
+/// account before does not wait, so that an installed extension is still maintained.
 pub fn waits(decided: AccountPolicy, in_force: bool, admitted_before: bool) -> bool {
     decided == AccountPolicy::Require && !in_force && !admitted_before
 }

@@ -1,4 +1,4 @@
-//! Accounts that nothing is installed with.
+//! Service accounts that nothing is installed with.
 
 use std::str::FromStr;
 
@@ -8,16 +8,16 @@ use crate::revision::Account;
 /// Stands for every name in a pattern.
 const ANY: &str = "*";
 
-/// Accounts, written `<namespace>/<name>`, or `<namespace>/*` for all of a namespace.
+/// Service accounts, written `<namespace>/<name>`, or `<namespace>/*` for all of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountPattern {
     namespace: String,
-    /// `None` stands for all.
+    /// Name of the service account; `None` matches every name.
     name: Option<String>,
 }
 
 impl AccountPattern {
-    /// Returns the pattern of all accounts of a namespace.
+    /// Returns the pattern of all service accounts of a namespace.
     pub fn all_of(namespace: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -48,25 +48,25 @@ impl FromStr for AccountPattern {
     }
 }
 
-/// Accounts that nothing is installed with.
+/// Service accounts that nothing is installed with.
 #[derive(Debug, Clone, Default)]
 pub struct Reserved {
     /// `--forbidden-service-accounts`.
     pub patterns: Vec<AccountPattern>,
-    /// `--default-service-account`, which the patterns do not hold for: the administrator chose it.
+    /// `--default-service-account`, which is exempt from the patterns: the administrator chose it.
     pub default: Option<Account>,
 }
 
-/// An account is reserved.
+/// A service account is reserved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReservedAccount {
-    /// It is the controller's own: whoever names it would write what the controller keeps apart.
+    /// It is the controller's own: whoever names it could write what only the controller may write.
     #[error(
         "service account {} is reserved: it is the controller's own",
         quote(&.0.to_string())
     )]
     Own(Account),
-    /// A pattern holds for it.
+    /// A pattern matches it.
     #[error(
         "service account {} is reserved (--forbidden-service-accounts)",
         quote(&.0.to_string())
@@ -75,8 +75,8 @@ pub enum ReservedAccount {
 }
 
 impl Reserved {
-    /// Fails when `account` is reserved; `own` is the account the controller runs as, if it runs
-    /// as one.
+    /// Fails when `account` is reserved; `own` is the service account the controller runs as, if it
+    /// runs as one.
     pub fn check(&self, account: &Account, own: Option<&Account>) -> Result<(), ReservedAccount> {
         if own == Some(account) {
             return Err(ReservedAccount::Own(account.clone()));

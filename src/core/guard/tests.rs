@@ -1,4 +1,4 @@
-//! Which accounts are refused, and what waits for the policies.
+//! Which service accounts are refused, and what waits for the policies.
 
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,

@@ -1,3 +1,3 @@
-//! Checks over rendered objects, before anything is written.
+//! Checks of rendered objects, before anything is written.
 
 pub mod permission;

@@ -1,4 +1,4 @@
-//! Who issues the certificates of webhook servers, and what that puts into the objects.
+//! Which issuer makes the certificates of webhook servers, and what it needs in the objects.
 //!
 //! Source: rendering.md 4.11.
 
@@ -24,7 +24,7 @@ const CERTIFICATE_CRD: &str = "certificates.cert-manager.io";
 
 const CERT_MANAGER_VERSION: &str = "cert-manager.io/v1";
 
-/// Who issues certificates for webhooks.
+/// An issuer of certificates for webhooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CertificateSource {
     /// cert-manager.
@@ -52,7 +52,7 @@ impl fmt::Display for CertificateSource {
     }
 }
 
-/// A name that is none of a [`CertificateSource`].
+/// A name that is not that of a [`CertificateSource`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown source of certificates {0:?}")]
 pub struct UnknownCertificateSource(pub String);
@@ -68,7 +68,7 @@ impl FromStr for CertificateSource {
     }
 }
 
-/// What of the cluster decides about the source of certificates.
+/// What the cluster serves that matters for the choice of an issuer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Served {
     /// Whether the API group `config.openshift.io` is served.
@@ -77,11 +77,11 @@ pub struct Served {
     pub cert_manager: bool,
 }
 
-/// Chooses the source of certificates of a bundle: the one asked for, else the one recorded for an
-/// earlier revision, else what the cluster offers, else the controller itself.
+/// Chooses the issuer for a bundle: the requested one, else the one recorded for an earlier
+/// revision, else what the cluster offers, else the controller itself.
 ///
-/// A bundle that brings cert-manager's Certificates is not given them: they would be waited for
-/// before the Deployment that issues them exists.
+/// A bundle that contains cert-manager does not use cert-manager: the install would wait for
+/// certificates before the Deployment that issues them exists.
 ///
 /// Source: rendering.md 4.11.
 pub fn choose_certificates(
@@ -102,16 +102,16 @@ pub fn choose_certificates(
     asked.or(recorded).unwrap_or_else(offered)
 }
 
-/// What a bundle needs certificates for, and what bears on who issues them.
+/// The certificates a bundle needs, and what matters for the choice of their issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateNeeds {
-    /// One for each deployment that serves webhooks, sorted; none when the bundle has no webhooks.
+    /// One request per deployment that serves webhooks, sorted; empty without webhooks.
     pub requests: Vec<CertificateRequest>,
-    /// Whether the bundle brings cert-manager's Certificates itself.
+    /// Whether the bundle contains the CRD of cert-manager's Certificates itself.
     pub brings_cert_manager: bool,
 }
 
-/// Returns what a bundle needs certificates for when it is installed into a namespace.
+/// Returns the certificates a bundle needs when it is installed into a namespace.
 pub fn certificate_needs(bundle: &Bundle, namespace: &str) -> CertificateNeeds {
     let owned = bundle.csv.owned_crds.iter().map(String::as_str);
     let shipped = bundle.crds.iter().map(Object::name);
@@ -121,7 +121,7 @@ pub fn certificate_needs(bundle: &Bundle, namespace: &str) -> CertificateNeeds {
     }
 }
 
-/// A source of certificates with what rendering needs of it.
+/// An issuer of certificates with the data rendering needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CertificateProvider {
     /// cert-manager.
@@ -130,7 +130,7 @@ pub enum CertificateProvider {
     ServiceCa,
     /// The controller itself.
     SelfSigned {
-        /// Certificates of the CA that callers trust, as PEM; empty leaves `caBundle` out.
+        /// CA certificates that callers trust, as PEM; when empty, `caBundle` is left out.
         ca_bundle: String,
     },
 }
@@ -138,16 +138,16 @@ pub enum CertificateProvider {
 /// A certificate that the controller has to issue.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CertificateRequest {
-    /// Name of the Secret that holds it.
+    /// Name of the Secret that holds the certificate.
     pub secret: String,
     /// Namespace of the Secret.
     pub namespace: String,
-    /// Names under which the server is called.
+    /// DNS names under which the server is called.
     pub dns_names: Vec<String>,
 }
 
 impl CertificateRequest {
-    /// Returns the Secret with nothing in it.
+    /// Returns the Secret, without data.
     pub fn secret_object(&self) -> Object {
         Object(object("v1", "Secret", &self.secret, &self.namespace))
     }
@@ -161,7 +161,7 @@ pub(super) fn webhook_deployments(csv: &Csv) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Returns what the controller has to issue when it is the source: one certificate for each
+/// Returns what the controller has to issue when it is the issuer: one certificate for each
 /// deployment that serves webhooks, sorted by its name.
 pub(super) fn certificate_requests(csv: &Csv, namespace: &str) -> Vec<CertificateRequest> {
     let deployments = webhook_deployments(csv).into_iter();
@@ -185,7 +185,7 @@ fn dns_names(service: &str, namespace: &str) -> [String; 3] {
 }
 
 impl CertificateProvider {
-    /// Returns the source.
+    /// Returns which issuer this is.
     pub fn source(&self) -> CertificateSource {
         match self {
             Self::CertManager => CertificateSource::CertManager,
@@ -194,9 +194,9 @@ impl CertificateProvider {
         }
     }
 
-    /// Lets callers trust the server: annotates a webhook configuration or a converted CRD.
+    /// Makes callers trust the server: annotates a webhook configuration or a converted CRD.
     ///
-    /// Annotations by which another source would write the same `caBundle` are removed
+    /// Annotations with which another issuer would write the same `caBundle` are removed
     /// (rendering.md R5).
     pub(super) fn annotate_caller(&self, object: &mut Object, service: &str, namespace: &str) {
         let mut annotations = match object.metadata_mut().remove("annotations") {
@@ -223,7 +223,7 @@ impl CertificateProvider {
         }
     }
 
-    /// Returns `caBundle` of a client configuration, if it is for us to write.
+    /// Returns `caBundle` of a client configuration, if the controller writes it.
     pub(super) fn ca_bundle(&self) -> Option<String> {
         match self {
             Self::SelfSigned { ca_bundle } if !ca_bundle.is_empty() => {
@@ -233,7 +233,7 @@ impl CertificateProvider {
         }
     }
 
-    /// Asks for a certificate where that is done on the Service.
+    /// Annotates the Service if that is how its issuer is asked for a certificate.
     pub(super) fn annotate_service(&self, service: &mut Object) {
         if *self == Self::ServiceCa {
             let secret = certificate_name(service.name());
@@ -243,7 +243,7 @@ impl CertificateProvider {
         }
     }
 
-    /// Returns the objects that make the certificates, by deployment.
+    /// Returns the objects that request the certificates, by deployment.
     pub(super) fn objects(&self, csv: &Csv, namespace: &str) -> Vec<Object> {
         if *self != Self::CertManager {
             return Vec::new();
@@ -258,7 +258,7 @@ fn remove_cert_manager(annotations: &mut Map<String, Value>) {
     annotations.remove(annotation::CERT_MANAGER_INJECT_CA_FROM_SECRET);
 }
 
-/// Two years, renewed one day before the end, as OLM always did.
+/// Valid for two years, renewed one day before the end, as in OLM Classic.
 fn cert_manager_objects(request: CertificateRequest) -> [Object; 2] {
     let CertificateRequest {
         secret,

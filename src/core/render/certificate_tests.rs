@@ -1,4 +1,4 @@
-//! Certificates of webhooks, each difference from upstream beside what upstream does.
+//! Certificates of webhooks; differences from upstream are noted at each case.
 
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -30,8 +30,8 @@ const TEMPLATE_KEYS: [&str; 2] = ["metadata", "spec"];
 
 /// Returns the Deployments in the order of the ClusterServiceVersion.
 ///
-/// Pods carry every annotation of the ClusterServiceVersion under their own, because operators
-/// read them through the downward API, and on top the namespaces they watch and run in.
+/// Pods carry every annotation of the ClusterServiceVersion unless they set it themselves, because
+/// operators read them through the downward API, and on top the namespaces they watch and run in.
 pub(super) fn deployments(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
     let entries = csv.deployments.iter();
     entries

@@ -1,4 +1,4 @@
-//! What an administrator changes about every Deployment of a bundle.
+//! What an administrator changes in every Deployment of a bundle.
 //!
 //! "Containers" never means init containers. Source: rendering.md 4.8.
 
@@ -46,7 +46,7 @@ fn apply_to_container(container: &mut Map<String, Value>, config: &DeploymentCon
     }
 }
 
-/// Returns an object's field as an object, made empty when it is absent or something else.
+/// Returns an object's field as an object; it is made empty when absent or of another type.
 fn map<'a>(owner: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     let value = owner.entry(key).or_insert(Value::Null);
     if !value.is_object() {
@@ -58,7 +58,7 @@ fn map<'a>(owner: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, 
     }
 }
 
-/// Returns an object's field as a list, made empty when it is absent or something else.
+/// Returns an object's field as a list; it is made empty when absent or of another type.
 fn list<'a>(owner: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
     let value = owner.entry(key).or_insert(Value::Null);
     if !value.is_array() {
@@ -70,7 +70,7 @@ fn list<'a>(owner: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> 
     }
 }
 
-/// The bundle's own annotations stay, those for OLM among them.
+/// Annotations of the bundle take precedence, those for OLM included.
 fn add_missing(annotations: &mut Map<String, Value>, added: &Map<String, Value>) {
     for (key, value) in added {
         annotations
@@ -79,7 +79,7 @@ fn add_missing(annotations: &mut Map<String, Value>, added: &Map<String, Value>)
     }
 }
 
-/// The API server refuses a container with two variables of one name (rendering.md R20).
+/// Keeps the last variable of each name; the API server refuses duplicates (rendering.md R20).
 fn last_of_each_name(entries: &[Value]) -> Vec<Value> {
     let mut last: Vec<Value> = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -93,7 +93,7 @@ fn last_of_each_name(entries: &[Value]) -> Vec<Value> {
 
 /// Replaces the last entry of the same name as a whole, else appends.
 ///
-/// Only names that the bundle has are replaced, so that one volume can be mounted twice.
+/// Only entries of the bundle are replaced, so that one volume can be mounted twice.
 fn merge_named(owner: &mut Map<String, Value>, key: &str, added: &[Value]) {
     if added.is_empty() {
         return;
@@ -109,7 +109,7 @@ fn merge_named(owner: &mut Map<String, Value>, key: &str, added: &[Value]) {
     }
 }
 
-/// Appends what has no equal in the list.
+/// Appends items that are not equal to any item in the list.
 fn append_new(owner: &mut Map<String, Value>, key: &str, added: &[Value]) {
     if added.is_empty() {
         return;
@@ -122,7 +122,7 @@ fn append_new(owner: &mut Map<String, Value>, key: &str, added: &[Value]) {
     }
 }
 
-/// Returns a value without nulls and empty texts, which say nothing in the types compared here.
+/// Returns a value without nulls and empty strings, which count as absent in the compared types.
 fn said(value: &Value) -> Value {
     match value {
         Value::Object(map) => map
@@ -135,7 +135,7 @@ fn said(value: &Value) -> Value {
     }
 }
 
-/// An empty affinity erases everything, an empty part of it erases that part; what is absent stays.
+/// An empty affinity removes everything, an empty part only itself; absent parts stay unchanged.
 fn affinity(pod: &mut Map<String, Value>, change: &Map<String, Value>) {
     let mut merged = match pod.remove("affinity") {
         Some(Value::Object(own)) if !change.is_empty() => own,
@@ -154,7 +154,7 @@ fn affinity(pod: &mut Map<String, Value>, change: &Map<String, Value>) {
 fn prefers_nothing(part: &Value) -> bool {
     let is_empty = |list: Option<&Value>| list.and_then(Value::as_array).is_none_or(Vec::is_empty);
     let required = &part["requiredDuringSchedulingIgnoredDuringExecution"];
-    // That of nodes is an object around the list.
+    // For nodes, the list of terms is inside an object.
     let required = required.get("nodeSelectorTerms").or(Some(required));
     is_empty(required) && is_empty(part.get("preferredDuringSchedulingIgnoredDuringExecution"))
 }

@@ -13,7 +13,7 @@ fn config(value: &Value) -> DeploymentConfig {
     config
 }
 
-/// Applies a configuration to a Deployment whose pod has this spec, and returns the pod's spec.
+/// Applies a configuration to a Deployment with this pod spec, and returns the resulting spec.
 fn pod(spec: &Value, change: &Value) -> Value {
     let deployment = json!({"spec": {"template": {"spec": spec}}});
     let mut deployment = Object::from_value(deployment).unwrap();

@@ -1,5 +1,5 @@
-//! Differences from upstream while reading and rendering, on purpose: what upstream makes of a
-//! bundle, as data, and what we make of it. Source: rendering.md section 8.
+//! Intended differences from upstream while reading and rendering: what upstream makes of a bundle,
+//! as data, and what we make of it. Source: rendering.md section 8.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ fn rendered_deployment(pod: &Value, properties: Option<&str>) -> Value {
     })
 }
 
-// What fails upstream does so later: the API server refuses the objects.
+// Upstream fails later, when the API server refuses the objects.
 #[rstest]
 #[case::r6("CustomResourceDefinition", with(&[(OTHER,
         "{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition, \

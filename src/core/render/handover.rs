@@ -1,4 +1,4 @@
-//! What every rendered object goes through before it enters a revision.
+//! What is done to every rendered object before it enters a revision.
 //!
 //! Source: rendering.md 6.1.
 
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use crate::object::Object;
 
-/// Keys of `metadata` that enter a revision; whatever else a manifest has belongs to the cluster
-/// it was exported from.
+/// Keys of `metadata` that enter a revision; other metadata in a manifest belongs to the cluster it
+/// was exported from.
 const METADATA_KEYS: [&str; 4] = ["annotations", "labels", "name", "namespace"];
 
-/// Labels and annotates objects for a revision and strips what must not be applied.
+/// Labels and annotates objects for a revision and removes what must not be applied.
 ///
 /// Every object gets the labels of its extension over its own, and the annotations for package and
 /// version where these are not empty; package and version are those of the resolved bundle, not
@@ -54,7 +54,7 @@ fn prepare(mut object: Object, extension: &str, package: &str, version: &str) ->
     object
 }
 
-/// Takes a map out of the metadata, empty when it is absent or no map.
+/// Takes a map out of the metadata, empty when it is absent or not a map.
 fn take_map(metadata: &mut Map<String, Value>, key: &str) -> Map<String, Value> {
     match metadata.remove(key) {
         Some(Value::Object(map)) => map,

@@ -1,4 +1,4 @@
-//! Manifests of the bundle that become objects nearly as they are.
+//! Manifests of the bundle that become objects almost unchanged.
 //!
 //! Source: rendering.md 4.5 and 4.6.
 
@@ -21,7 +21,7 @@ const CRD_SPEC_KEYS: [&str; 6] = [
     "preserveUnknownFields",
 ];
 
-/// Returns a custom resource definition without what a cluster would have added.
+/// Returns a custom resource definition without fields that a cluster would have added.
 pub(super) fn crd(manifest: &Object) -> Object {
     let mut crd = manifest.clone();
     crd.0.remove("status");
@@ -44,7 +44,7 @@ pub(super) fn other(manifest: &Object, namespace: &str) -> Object {
 
 /// Warns of bindings to a service account of this bundle in a namespace where it is not created.
 ///
-/// The subject is left alone: others legitimately name accounts of other namespaces.
+/// The subject is left unchanged: others legitimately name service accounts of other namespaces.
 pub(super) fn foreign_subjects(objects: &[Object], namespace: &str) -> Vec<String> {
     let accounts: BTreeSet<&str> = objects
         .iter()

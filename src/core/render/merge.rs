@@ -1,7 +1,7 @@
 //! One object per identity.
 //!
-//! Upstream may emit an identity twice and its revision is then refused; bundles that ship what is
-//! also generated are common. Source: rendering.md 4.12 (R2).
+//! Upstream may emit an identity twice and then refuses its revision; bundles that ship an object
+//! that is also generated are common. Source: rendering.md 4.12 (R2).
 
 use std::collections::BTreeMap;
 
@@ -59,14 +59,14 @@ impl Merged {
         };
         let known = &mut self.objects[position];
         if is_account && known.0 != origin {
-            // The author's account may hold pull secrets; the generated one holds nothing.
+            // The author's service account may hold pull secrets; the generated one holds nothing.
             if origin == Origin::Manifest {
                 *known = (origin, object);
             }
             return Ok(());
         }
         if is_service && known.0 == Origin::Manifest && origin == Origin::Generated {
-            // The generated one leads to the webhook server, whatever the author's did.
+            // The generated one points to the webhook server, whatever the author's did.
             *known = (origin, annotated_as(object, &known.1));
             return Ok(());
         }
@@ -103,7 +103,7 @@ fn annotated_as(mut object: Object, other: &Object) -> Object {
     object
 }
 
-/// Returns the object without what a cluster would have added.
+/// Returns the object without fields that a cluster would have added.
 fn stripped(object: &Object) -> Object {
     let mut object = object.clone();
     object.0.remove("status");

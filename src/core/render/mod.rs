@@ -1,8 +1,8 @@
 //! Turns a bundle into the objects that install it.
 //!
-//! A pure function: same bundle, same settings, same objects in the same order. It runs in the
-//! order support, configuration, validation, targets, objects, and the first of these that fails
-//! decides the message. Labels and stripping for a revision are [`handover`]'s.
+//! A pure function: same bundle, same settings, same objects in the same order. It checks, in this
+//! order, support, configuration, validation and targets, then makes the objects; the first check
+//! that fails decides the message. [`handover`] then labels and strips the objects.
 //!
 //! Source: rendering.md sections 2 to 4.
 
@@ -51,15 +51,15 @@ pub struct Settings<'a> {
     pub install_namespace: &'a str,
     /// `spec.config.inline` of the extension, or nothing.
     pub inline: Option<&'a Value>,
-    /// What may be configured.
+    /// Which configuration keys and features are enabled.
     pub features: Features,
     /// Where namespaced rights go.
     pub role_placement: RolePlacement,
-    /// Who issues the certificates of webhooks; nobody leaves that to whoever applies the objects.
+    /// Issuer of webhook certificates; `None` leaves the choice to whoever applies the objects.
     pub certificates: Option<CertificateProvider>,
 }
 
-/// Options of [`render`], the configuration already judged.
+/// Options of [`render`], with a configuration that was checked.
 #[derive(Debug, Clone)]
 pub struct RenderOptions {
     /// Namespace the operator runs in.
@@ -70,39 +70,39 @@ pub struct RenderOptions {
     pub role_placement: RolePlacement,
     /// What the administrator changes about every Deployment.
     pub deployment: Option<DeploymentConfig>,
-    /// Who issues the certificates of webhooks; nobody leaves that to whoever applies the objects.
+    /// Issuer of webhook certificates; `None` leaves the choice to whoever applies the objects.
     pub certificates: Option<CertificateProvider>,
 }
 
-/// What a bundle becomes.
+/// The result of rendering a bundle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
     /// The objects, no identity twice; the order has no meaning for applying but never varies.
     pub objects: Vec<Object>,
-    /// The certificates that the controller has to issue; none unless it is their source.
+    /// The certificates that the controller has to issue; empty unless it is their issuer.
     pub certificate_requests: Vec<CertificateRequest>,
-    /// What a person should know although it stops nothing, one sentence each.
+    /// Warnings for people, one sentence each; none of them stops anything.
     pub warnings: Vec<String>,
 }
 
 /// Why a bundle cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    /// The bundle needs what is not supported.
+    /// The bundle needs a feature that is not supported.
     #[error("unsupported bundle: {0}")]
     Unsupported(&'static str),
     /// The configuration of the extension does not fit the bundle.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The bundle is faulty.
+    /// The bundle fails validation.
     #[error(transparent)]
     Invalid(#[from] ValidationError),
     /// The bundle cannot watch the namespaces asked for.
     #[error("invalid option(s): invalid target namespaces {targets}: {reason}")]
     Targets {
-        /// The namespaces as Go prints a list.
+        /// The namespaces, formatted as Go prints a list.
         targets: String,
-        /// Why not.
+        /// Why the bundle cannot watch them.
         reason: String,
     },
     /// More than one webhook converts a custom resource.
@@ -116,21 +116,21 @@ pub enum RenderError {
          let API Server call webhook to do the conversion"
     )]
     PreservesUnknownFields(String),
-    /// Two webhooks of a deployment lead through one port of its Service to different places
+    /// Two webhooks of a deployment use one port of its Service for different target ports
     /// (rendering.md R18).
     #[error("webhooks of deployment '{deployment}' use port {port} with different target ports")]
     PortClash {
         /// Name of the deployment.
         deployment: String,
-        /// The port.
+        /// The port of the Service.
         port: i64,
     },
-    /// Two objects claim one identity and are not the same (rendering.md 4.12).
+    /// Two different objects have the same identity (rendering.md 4.12).
     #[error("bundle contains two different objects of kind {kind} named {name:?}")]
     Different {
         /// Kind of both.
         kind: String,
-        /// Name of both, behind the namespace if they have one.
+        /// Name of both, after the namespace if they have one.
         name: String,
     },
 }
@@ -139,7 +139,7 @@ impl Classify for RenderError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Config(error) => error.disposition(),
-            // As upstream: the catalog may offer another bundle tomorrow.
+            // As upstream: the catalog may offer another bundle later.
             Self::Unsupported(_)
             | Self::Invalid(_)
             | Self::Targets { .. }
@@ -177,7 +177,7 @@ pub fn render_configured(
     Ok(rendered)
 }
 
-/// Refuses bundles that need what is not supported, whatever the configuration.
+/// Refuses bundles that need unsupported features, whatever the configuration.
 ///
 /// Source: rendering.md section 2; the misspelling is upstream's.
 pub fn check_support(csv: &Csv, features: Features) -> Result<(), RenderError> {
@@ -203,7 +203,7 @@ pub fn check_support(csv: &Csv, features: Features) -> Result<(), RenderError> {
     Err(RenderError::Unsupported(reason))
 }
 
-/// Validates a bundle and makes its objects; support and configuration are the caller's.
+/// Validates a bundle and makes its objects; the caller checks support and configuration.
 pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, RenderError> {
     bundle::validate(bundle)?;
     let csv = &bundle.csv;

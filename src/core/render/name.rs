@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha224};
 use crate::bundle::{Permission, PolicyRule};
 use crate::go_json;
 
-/// Longest name the parts are cut for, in bytes.
+/// Longest name that parts are cut to, in bytes.
 const MAX_NAME_BYTES: usize = 63;
 
 /// Joins two parts with a dash, cutting the first one if they are longer than 63 bytes together.
@@ -21,13 +21,13 @@ pub fn unique(base: &str, suffix: &str) -> String {
     joined(base, suffix, MAX_NAME_BYTES)
 }
 
-/// Joins two parts as [`unique`] does, into at most 63 bytes, which names of Services must fit
-/// into (rendering.md R4).
+/// Joins two parts as [`unique`] does, but into at most 63 bytes, the limit for names of Services
+/// (rendering.md R4).
 fn unique_label(base: &str, suffix: &str) -> String {
     joined(base, suffix, MAX_NAME_BYTES - 1)
 }
 
-/// Returns the name of the Service before the webhooks of a deployment.
+/// Returns the name of the Service in front of the webhooks of a deployment.
 pub(super) fn service_name(deployment: &str) -> String {
     unique_label(&deployment.replace('.', "-"), "service")
 }
@@ -49,8 +49,8 @@ fn joined(base: &str, suffix: &str, uncut: usize) -> String {
     } else {
         base.len()
     };
-    // Go cuts bytes; we step back to a whole character, which only differs where upstream's name
-    // would be no valid text.
+    // Go cuts bytes; this cuts at the start of a character, which only differs where upstream's
+    // name would not be valid UTF-8.
     let end = (0..=end.min(base.len()))
         .rev()
         .find(|&end| base.is_char_boundary(end))

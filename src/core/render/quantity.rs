@@ -1,13 +1,13 @@
-//! Quantities as texts.
+//! Quantities as strings.
 //!
-//! Authors write `cpu: 1` without quotes. The API server takes that, but clients and comparing
-//! code expect a text, so numbers become texts; nothing is canonicalized. Source: rendering.md 4.8.
+//! Authors write `cpu: 1` without quotes. The API server takes that, but clients and comparing code
+//! expect a string, so numbers become strings; nothing is canonicalized. Source: rendering.md 4.8.
 
 use serde_json::{Map, Value};
 
 use crate::yaml::go_float;
 
-/// Turns the numbers in the quantity fields of a pod's `spec` into texts.
+/// Turns the numbers in the quantity fields of a pod's `spec` into strings.
 pub(super) fn write_as_text(pod: &mut Map<String, Value>) {
     for key in ["containers", "initContainers"] {
         for container in items(pod.get_mut(key)) {
@@ -45,7 +45,7 @@ fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Valu
         .filter_map(Value::as_object_mut)
 }
 
-/// Converts the limits and requests of what has `resources`.
+/// Converts the limits and requests of an object with `resources`.
 fn resources(owner: &mut Map<String, Value>) {
     if let Some(Value::Object(resources)) = owner.get_mut("resources") {
         quantities(resources, "limits");

@@ -13,7 +13,7 @@ use crate::object::Object;
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
 
-/// Returns the service accounts that get permissions, sorted by name; `default` exists anyway.
+/// Returns the service accounts that get permissions, sorted by name; `default` exists already.
 pub(super) fn service_accounts(csv: &Csv, namespace: &str) -> Vec<Object> {
     let permissions = csv.permissions.iter().chain(&csv.cluster_permissions);
     let names: BTreeSet<&str> = permissions.map(Permission::service_account).collect();
@@ -46,7 +46,7 @@ pub(super) fn roles(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
         .collect()
 }
 
-/// Returns the rights everywhere; the namespaced ones are among them when every namespace is
+/// Returns the cluster-wide rights; the namespaced ones are among them when every namespace is
 /// watched, and then also let the operator list namespaces.
 pub(super) fn cluster_roles(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
     let promoted = csv.permissions.iter().filter(|_| watches_all(options));

@@ -1,5 +1,5 @@
-//! Differences from upstream that are there on purpose (rendering.md section 8): what upstream v1.11
-//! gives, and what ours gives instead. R10 is about requests, and tested where they are made.
+//! Intended differences from upstream (rendering.md section 8): what upstream v1.11 renders, and
+//! what we render instead. R10 is about requests, and tested where they are made.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ fn what_a_bundle_ships_and_needs_is_there_once() {
     let files = with(&[("manifests/csv.yaml", &csv), ("manifests/sa.yaml", account)]);
     let ours = objects(&files);
 
-    // Upstream: the generated account and the manifest, and the revision is refused.
+    // Upstream: the generated service account and the manifest, and the revision is refused.
     let bundle = load(&files);
     let upstream = rbac::service_accounts(&bundle.csv, "ops").into_iter();
     let manifests = bundle.others.iter().map(|one| manifest::other(one, "ops"));
@@ -119,7 +119,7 @@ fn unknown_keys_go_at_the_levels_where_authors_put_them_and_stay_below() {
     let files = with(&[("manifests/csv.yaml", &csv), ("manifests/crd.yaml", crd)]);
     let objects = objects(&files);
     let deployment = &find(&objects, "Deployment").0["spec"];
-    // Upstream drops all of these; ours keeps what a newer API may know.
+    // Upstream drops all of these; we keep what a newer API may have.
     let pod = &deployment["template"]["spec"];
     let upstream = json!({"containers": [{"name": "c", "image": "i"}]});
     let ours = json!({"newer": 1, "containers": [{"name": "c", "image": "i", "newer": 1}]});
@@ -154,8 +154,8 @@ fn the_order_of_objects_never_varies() {
     };
     let first = permissions(&names);
     assert!((0..20).all(|_| permissions(&names) == first));
-    // Upstream walks a map of accounts: any order of these four. Ours sorts them, whatever the
-    // order of the file.
+    // Upstream iterates over a map of service accounts: any order of these four. We sort them,
+    // whatever the order of the file.
     let accounts = |all: &[String]| -> Vec<String> {
         let accounts = all.iter().filter(|one| one.starts_with("ServiceAccount"));
         accounts.cloned().collect()

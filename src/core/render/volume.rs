@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// A volume every container of a webhook deployment gets: its name, where it is mounted, and under
-/// which names the certificate and its key are found there.
+/// A volume that every container of a webhook deployment gets: its name, its mount path, and the
+/// file names of the certificate and its key.
 struct CertificateVolume {
     name: &'static str,
     path: &'static str,
     files: [&'static str; 2],
 }
 
-/// Where controller-runtime looks, and where API servers built on apiserver-builder look.
+/// Where controller-runtime and where API servers built on apiserver-builder look for certificates.
 const VOLUMES: [CertificateVolume; 2] = [
     CertificateVolume {
         name: "webhook-cert",
@@ -28,9 +28,8 @@ const VOLUMES: [CertificateVolume; 2] = [
     },
 ];
 
-/// Mounts the certificate in `secret` into every container of a pod, in place of whatever the
-/// bundle has under the same names or at the same paths. Containers that run before the others are
-/// left alone.
+/// Mounts the certificate in `secret` into every container of a pod, replacing what the bundle has
+/// under the same names or at the same paths. Init containers are left unchanged.
 pub(super) fn mount(pod: &mut Map<String, Value>, secret: &str) {
     let replaced = replaced(pod);
     let kept = |item: &Value, key: &str| {
@@ -57,8 +56,8 @@ pub(super) fn mount(pod: &mut Map<String, Value>, secret: &str) {
     }
 }
 
-/// Returns the names of the volumes that make way: ours, and whatever a container mounts at one of
-/// our paths.
+/// Returns the names of the volumes that are replaced: ours, and whatever a container mounts at one
+/// of our paths.
 fn replaced(pod: &Map<String, Value>) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = VOLUMES.iter().map(|own| own.name.to_owned()).collect();
     let containers = pod.get("containers").and_then(Value::as_array);

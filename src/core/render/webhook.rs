@@ -12,12 +12,12 @@ use super::{RenderError, RenderOptions, object};
 use crate::bundle::{Csv, StrategyDeployment, WebhookDefinition};
 use crate::object::Object;
 
-/// The port of a webhook whose definition names none (rendering.md R1).
+/// The port of a webhook whose definition has none (rendering.md R1).
 const DEFAULT_PORT: i64 = 443;
 
 const ADMISSION_VERSION: &str = "admissionregistration.k8s.io/v1";
 
-/// Returns the configurations of the validating webhooks, one each.
+/// Returns a configuration for each validating webhook.
 pub(super) fn validating(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
     let kinds = [
         "ValidatingAdmissionWebhook",
@@ -26,7 +26,7 @@ pub(super) fn validating(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
     configurations(csv, options, kinds)
 }
 
-/// Returns the configurations of the mutating webhooks, one each.
+/// Returns a configuration for each mutating webhook.
 pub(super) fn mutating(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
     let kinds = ["MutatingAdmissionWebhook", "MutatingWebhookConfiguration"];
     configurations(csv, options, kinds)
@@ -72,7 +72,7 @@ fn configuration(webhook: &WebhookDefinition, kind: &str, options: &RenderOption
     configuration
 }
 
-/// Says where and how the API server calls a webhook.
+/// Returns where and how the API server calls a webhook.
 fn client_config(
     webhook: &WebhookDefinition,
     path: Option<&str>,
@@ -101,7 +101,7 @@ fn port(webhook: &WebhookDefinition) -> i64 {
     webhook.container_port.unwrap_or(DEFAULT_PORT)
 }
 
-/// Confines a webhook to the watched namespaces; cluster-scoped objects still match.
+/// Limits a webhook to the watched namespaces; cluster-scoped objects still match.
 fn namespace_selector(targets: &[String]) -> Option<Value> {
     if matches!(targets, [all] if all.is_empty()) {
         return None;
@@ -111,7 +111,7 @@ fn namespace_selector(targets: &[String]) -> Option<Value> {
     ]}))
 }
 
-/// Has versions of a custom resource converted by the webhook that is defined for it, if one is.
+/// Has a CRD's versions converted by the webhook that is defined for it, if there is one.
 pub(super) fn convert(
     mut crd: Object,
     csv: &Csv,
@@ -195,7 +195,7 @@ fn service(
         .collect();
     let mut spec = Map::new();
     spec.insert("ports".to_owned(), ports.into());
-    // Label expressions cannot be said in a Service.
+    // A Service cannot have label expressions.
     let selector = deployment.spec.get("selector");
     let labels = selector.and_then(|selector| selector.get("matchLabels"));
     if let Some(Value::Object(labels)) = labels.filter(|labels| !is_empty(labels)) {

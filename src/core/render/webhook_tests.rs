@@ -1,5 +1,5 @@
-//! Webhook configurations, conversion and Services, each difference from upstream beside what
-//! upstream does.
+//! Webhook configurations, conversion and Services; differences from upstream are noted at each
+//! case.
 
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! One catalog at a time, and then the choice between them.
+//! Chooses the best bundle of each catalog, then between the catalogs.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -12,22 +12,22 @@ use crate::catalog::{Bundle, Content, PackageIndex};
 /// A ClusterCatalog as resolution sees it.
 #[derive(Debug, Clone)]
 pub struct Catalog<'a> {
-    /// Its name.
+    /// Name of the ClusterCatalog.
     pub name: &'a str,
-    /// Its labels, the one with its own name included.
+    /// Labels of the ClusterCatalog, the one with its own name included.
     pub labels: BTreeMap<String, String>,
     /// `spec.priority`.
     pub priority: i32,
     /// Whether `spec.availabilityMode` is `Available`; otherwise the catalog does not exist.
     pub enabled: bool,
-    /// What is wrong with it now. A stale copy counts as wrong.
+    /// What is wrong with it at present. A stale copy counts as a problem.
     pub problem: Option<CatalogProblem>,
     /// The last complete copy of its content, whatever `problem` says: of the wanted digest, or a
     /// stale one of the same object. Absent if there is none.
     pub content: Option<&'a Content>,
 }
 
-/// What can be wrong with a catalog, in the order in which it is looked for.
+/// What can be wrong with a catalog, in the order in which it is checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CatalogProblem {
     /// Condition `Serving` is not True.
@@ -38,9 +38,9 @@ pub enum CatalogProblem {
     NoImage,
     /// The last download for the wanted digest failed, with this text.
     FetchFailed(String),
-    /// The content of the wanted digest is not here.
+    /// The content of the wanted digest is not cached.
     NotCached,
-    /// The content is here and the blobs of the package cannot be read.
+    /// The content is cached, but the blobs of the package cannot be read.
     Unreadable {
         /// Name of the package.
         package: String,
@@ -49,7 +49,7 @@ pub enum CatalogProblem {
     },
 }
 
-/// What a catalog that cannot be used means (`--catalog-unavailability-policy`).
+/// How a catalog that cannot be used is treated (`--catalog-unavailability-policy`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unavailability {
     /// Any problem of a selected catalog ends the resolution, as upstream does.
@@ -61,12 +61,12 @@ pub enum Unavailability {
     BestEffort,
 }
 
-/// What one catalog offers, and what became of the rest.
+/// The outcome of filtering one catalog: what it offers, and what was left out.
 pub(super) struct Walk<'a> {
     pub(super) report: CatalogReport<'a>,
     pub(super) held: Vec<Held<'a>>,
     pub(super) excluded: Vec<Exclusion<'a>>,
-    /// The best of those that the cluster has no place for.
+    /// The best of the bundles that do not fit the cluster.
     unfit: Option<Contribution<'a>>,
     result: Result<Option<Contribution<'a>>, WalkError>,
 }
@@ -79,7 +79,7 @@ pub(super) struct Contribution<'a> {
     pub(super) package: &'a PackageIndex,
     pub(super) bundle: &'a Bundle,
     pub(super) deprecated: bool,
-    /// Why the cluster has no place for it.
+    /// Why it does not fit the cluster, if it does not.
     pub(super) unfit: Option<Arc<ValidationError>>,
 }
 
@@ -115,7 +115,7 @@ impl Query<'_> {
         walk
     }
 
-    /// Returns the package of a catalog, or why it cannot be had.
+    /// Returns the package of a catalog, or why it cannot be read.
     fn package<'a>(
         &self,
         catalog: &'a Catalog<'a>,
@@ -125,7 +125,7 @@ impl Query<'_> {
         let mut problem = catalog.problem.clone();
         let mut found = None;
         match catalog.content.map(|content| content.package(name)) {
-            // A catalog that claims to be in order has content; believe the content.
+            // A catalog without a problem should have content; trust the content.
             None => problem = problem.or(Some(CatalogProblem::NotCached)),
             Some(Some(Err(cause))) => {
                 let unreadable = CatalogProblem::Unreadable {
@@ -153,7 +153,7 @@ impl Query<'_> {
         }
     }
 
-    /// Returns the installed version successors are judged by, if they are judged at all.
+    /// Returns the installed version that successors are checked against, if they are checked.
     pub(super) fn successor_basis(
         &self,
     ) -> Result<Option<&crate::version::VersionRelease>, InstalledError> {
@@ -165,7 +165,7 @@ impl Query<'_> {
         }
     }
 
-    /// Sorts the bundles of a package into candidates and the rest, and takes the best.
+    /// Splits the bundles of a package into candidates and others, and chooses the best.
     fn select<'a>(
         &self,
         catalog: &'a Catalog<'a>,
@@ -209,7 +209,7 @@ impl Query<'_> {
             });
         let unfit = unfit.min_by(|(a, _), (b, _)| self.preference(package, a, b));
         walk.unfit = unfit.map(|(bundle, why)| contribution(bundle, Some(why)));
-        // What would have lost anyway is not kept back from anybody.
+        // Bundles that rank below the best one would have lost anyway, so they are not held back.
         kept_back.retain(|(bundle, _)| {
             best.is_none_or(|best| self.preference(package, bundle, best).is_lt())
         });
@@ -284,8 +284,8 @@ impl Query<'_> {
         }
     }
 
-    /// Returns the winner, unless it is a step down only because the cluster has no place for
-    /// something better: what the cluster lacks is no reason to go back, whatever the edges allow.
+    /// Returns the winner, unless it is a downgrade only because something better does not fit the
+    /// cluster: an unmet requirement is not a reason to downgrade, whatever the edges allow.
     fn unless_down<'w, 'a>(
         &self,
         winner: &'w Contribution<'a>,
@@ -307,7 +307,7 @@ impl Query<'_> {
         better.filter(|it| !is_down(it.bundle)).unwrap_or(winner)
     }
 
-    /// Says whether a winner counts although some catalogs could not be asked.
+    /// Says whether a winner counts although some catalogs could not be read.
     ///
     /// Whatever a catalog of lower priority would offer is dropped, either as deprecated because
     /// the winner is not, or as of lower priority than a unique top. And nothing changes if the
@@ -353,8 +353,8 @@ impl Query<'_> {
     }
 }
 
-/// Returns the best bundle that the cluster has no place for: not deprecated, of the catalog with
-/// the highest priority, then with the smaller name.
+/// Returns the best bundle that does not fit the cluster: not deprecated, of the catalog with the
+/// highest priority, then with the smaller name.
 fn best_unfit<'w, 'a: 'w>(
     walks: impl Iterator<Item = &'w Walk<'a>>,
 ) -> Option<&'w Contribution<'a>> {

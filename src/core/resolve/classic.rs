@@ -1,8 +1,8 @@
 //! What OLM Classic would do with the same channels.
 //!
-//! A package, a request and its resolution come in; for each requested channel the step Classic
-//! would take goes out, and how it differs from the step that was resolved. Version ranges,
-//! priorities, deprecations and releases are no part of Classic, nor are its dependencies modeled.
+//! In: a package, a request and its resolution. Out: for each requested channel the step Classic
+//! would take, and how it differs from the resolved step. Version ranges, priorities, deprecations
+//! and releases do not exist in Classic; its dependency resolution is not modeled.
 //!
 //! Source: resolution.md 6.3; sortChannel and getSubscriptionInstallables of
 //! operator-lifecycle-manager.
@@ -18,11 +18,11 @@ use crate::catalog::{Channel, Entry, PackageIndex};
 /// What OLM Classic would do in one channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassicStep<'a> {
-    /// Name of the channel.
+    /// Name of the channel in the catalog.
     pub channel: String,
-    /// Name of the bundle it would install or update to; nothing if there is none to take.
+    /// Name of the bundle it would install or update to; `None` if it would do nothing.
     pub next: Result<Option<&'a str>, ClassicError>,
-    /// How that differs from what was resolved.
+    /// How the step differs from the resolved one.
     pub difference: Difference,
 }
 
@@ -38,7 +38,7 @@ pub enum ClassicError {
     /// Following `replaces` from a head meets an entry twice.
     #[error("cycle")]
     Cycle,
-    /// Several entries are replaced and skipped by none, so that they have no order.
+    /// Several entries are neither replaced nor skipped, so that they have no order; their number.
     #[error("{0} chains")]
     Chains(usize),
 }
@@ -46,15 +46,15 @@ pub enum ClassicError {
 /// How the step of OLM Classic differs from the resolved one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Difference {
-    /// Both take the same bundle, or both take none.
+    /// Both choose the same bundle, or both choose none.
     SameTarget,
-    /// Only Classic takes none.
+    /// Only Classic chooses none.
     ClassicStays,
-    /// Both take one, but not the same.
+    /// Both choose a bundle, but not the same.
     DifferentTarget,
     /// Classic cannot use the channel.
     ClassicError,
-    /// Only Classic takes one.
+    /// Only Classic chooses a bundle.
     V1Stays,
 }
 
@@ -94,7 +94,7 @@ impl Difference {
 }
 
 /// Says what OLM Classic would do in each requested channel, or in the default channel if none is
-/// requested; a package without a default channel gives nothing.
+/// requested; without a default channel the result is empty.
 ///
 /// `package` is the package of the one catalog a subscription would name.
 pub fn classic<'a>(
@@ -147,7 +147,7 @@ pub fn replacement_chain(channel: &Channel) -> Result<Vec<&Entry>, ClassicError>
     }
 }
 
-/// Follows `replaces` from an entry as long as it leads to one of the channel.
+/// Follows `replaces` from an entry as long as it names an entry of the channel.
 fn follow<'a>(
     head: &'a Entry,
     entries: &BTreeMap<&str, &'a Entry>,
@@ -165,8 +165,8 @@ fn follow<'a>(
     Ok(chain)
 }
 
-/// Returns the bundle Classic would take in a channel; from an installed version that is none it
-/// takes nothing.
+/// Returns the bundle Classic would choose in a channel; nothing if the installed version does not
+/// parse.
 fn next_in<'a>(
     package: &'a PackageIndex,
     channel: &str,

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::{GroupVersionKind, ServedKinds};
 
-/// Freshness of a group version whose server did not answer.
+/// Freshness of a group version whose API server did not answer.
 const STALE: &str = "Stale";
 
 impl ServedKinds {
-    /// Adds an `APIGroupDiscoveryList`, what `/api` and `/apis` answer, as JSON.
+    /// Adds an `APIGroupDiscoveryList`, the answer of `/api` and `/apis`, as JSON.
     pub fn add_discovery(&mut self, list: &Value) {
         let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -10,7 +10,7 @@ pub(crate) enum Edge<'p> {
     Replaces(&'p str),
     /// From the bundle of this name, which need not exist.
     Skips(&'p str),
-    /// From every version inside.
+    /// From every version in the range.
     SkipRange(&'p SkipRangeText),
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn leads_from(entry: &Entry, name: &str, version: &Version) -> bool {
 }
 
 impl Edge<'_> {
-    /// Says whether the edge starts at a bundle; a skip range that is no range never does.
+    /// Says whether the edge starts at a bundle; an invalid skip range never does.
     pub(crate) fn leads_from(self, name: &str, version: &Version) -> bool {
         match self {
             Self::Replaces(from) | Self::Skips(from) => from == name,

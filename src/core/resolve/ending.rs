@@ -5,30 +5,30 @@ use strum::IntoStaticStr;
 
 use super::{Decision, Resolution, ResolveError, WalkError};
 
-/// How a resolution ended: in the report, in the metric and in what is done about it.
+/// How a resolution ended: for the report, the metric and the decision what to do next.
 ///
 /// Source: resolution.md 6.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, IntoStaticStr)]
 pub enum Ending {
-    /// A bundle was chosen, and if it is the installed one, nothing better is kept back.
+    /// A bundle was chosen, and if it is the installed one, nothing better is held back.
     Resolved,
-    /// The installed bundle stays, without an error: something newer is kept back, or no catalog
-    /// is left to ask.
+    /// The installed bundle stays, without an error: something newer is held back, or no catalog is
+    /// left to resolve from.
     Held,
-    /// No bundle passed.
+    /// No bundle passed all filters.
     NoCandidate,
     /// Several catalogs of the same priority offer the package.
     Ambiguous,
     /// A catalog that cannot be read could change the answer.
     CatalogError,
-    /// The request, or the recorded version of the installed bundle, is wrong.
+    /// The request, or the recorded version of the installed bundle, is invalid.
     InvalidRequest,
     /// The best bundle may not be installed.
     ValidationFailed,
 }
 
 impl Resolution<'_> {
-    /// Says how it ended.
+    /// Returns how it ended.
     pub fn ending(&self) -> Ending {
         match (&self.result, self.decision()) {
             (Ok(_), _) if self.stays && !self.held.is_empty() => Ending::Held,
@@ -40,7 +40,7 @@ impl Resolution<'_> {
 }
 
 impl ResolveError {
-    /// Says how a resolution ended that has this error.
+    /// Returns how a resolution with this error ended.
     pub fn ending(&self) -> Ending {
         match self {
             Self::Selector(_) | Self::Range { .. } => Ending::InvalidRequest,

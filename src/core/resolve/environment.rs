@@ -1,8 +1,8 @@
-//! What a resolution knows of the cluster besides its catalogs: the version it runs, the kinds it
-//! serves, and what is installed.
+//! What a resolution knows about the cluster besides its catalogs: the version it runs, the kinds
+//! it serves, and what is installed.
 //!
-//! Everything may be left untold: then nothing is judged by it, and nothing is excluded for it.
-//! What could not be read is another matter: a constraint that depends on it is *unknown*.
+//! Every part is optional: what is not given is not judged, and excludes nothing. What could not be
+//! read is different: a constraint that depends on it is *unknown*.
 //!
 //! Source: resolution.md 5.2, decisions 8 and 9.
 
@@ -18,7 +18,7 @@ use crate::catalog::{Declared, Facts, GroupVersionKind, Property, packages};
 use crate::error::quote;
 use crate::version::{SkipRange, Version};
 
-/// The cluster as constraints see it. The default tells nothing.
+/// The state of the cluster that constraints are judged against. The default gives nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// Name of the ClusterExtension that is resolved; empty where there is none yet.
@@ -33,15 +33,15 @@ pub struct Environment {
     pub providers: Knowledge<Arc<Vec<Provider>>>,
 }
 
-/// What is known of a part of the cluster.
+/// What is known about a part of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Knowledge<T> {
-    /// Nobody looked: nothing is judged by it.
+    /// It was not given: nothing is judged by it.
     #[default]
     NotTold,
-    /// It could not be read: what depends on it is unknown.
+    /// It could not be read: constraints that depend on it are unknown.
     Unreadable,
-    /// This is how it is.
+    /// The data that was read.
     Known(T),
 }
 
@@ -54,16 +54,16 @@ pub struct ServedKinds {
     pub unreadable_groups: BTreeSet<String>,
 }
 
-/// Something installed that may meet constraints, and has some of its own.
+/// An installed bundle that may meet constraints, and has some of its own.
 ///
-/// What it says is parsed once, when it is made: a list of providers serves many resolutions.
+/// It is parsed once, when it is created: a list of providers serves many resolutions.
 #[derive(Debug, Clone)]
 pub struct Provider {
-    /// What it is.
+    /// Kind and name of the object that installed it.
     pub origin: Origin,
     /// Name of its package.
     pub package: String,
-    /// Its version as recorded, release as build metadata included.
+    /// Its version as recorded, including the release as build metadata.
     pub version: String,
     parsed: Option<Version>,
     properties: Vec<Property>,
@@ -74,7 +74,7 @@ pub struct Provider {
     facts: OnceLock<Facts>,
 }
 
-/// What kind of thing is installed, and its name.
+/// Kind and name of the object that installed a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// A ClusterExtension.
@@ -84,14 +84,14 @@ pub enum Origin {
 }
 
 impl Environment {
-    /// Says whether declared constraints are judged: without anything told they are not even read.
+    /// Says whether declared constraints are judged: if nothing is given, they are not even parsed.
     pub(super) fn judges(&self) -> bool {
         !(self.served.is_untold() && self.providers.is_untold())
     }
 }
 
 impl<T> Knowledge<T> {
-    /// Returns what is known, if it is.
+    /// Returns the data, if it is known.
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(known) => Some(known),
@@ -99,7 +99,7 @@ impl<T> Knowledge<T> {
         }
     }
 
-    /// Returns the verdict on what is not found, as far as this is known.
+    /// Returns the verdict on something that was not found.
     pub(super) fn absence(&self) -> Verdict {
         match self {
             Self::NotTold => Verdict::NotJudged,
@@ -108,7 +108,7 @@ impl<T> Knowledge<T> {
         }
     }
 
-    /// Says whether nobody looked.
+    /// Says whether it was not given.
     pub fn is_untold(&self) -> bool {
         matches!(self, Self::NotTold)
     }
@@ -132,7 +132,7 @@ impl Provider {
         }
     }
 
-    /// Adds its properties: what the annotation `olm.properties` of its revision holds.
+    /// Adds its properties, from the annotation `olm.properties` of its revision.
     #[must_use]
     pub fn with_properties(mut self, properties: Vec<Property>) -> Self {
         self.packages = packages(&properties).collect();
@@ -141,8 +141,8 @@ impl Provider {
         self
     }
 
-    /// Adds the constraints recorded when it was installed; others must not break them. One that
-    /// cannot be understood cannot be broken.
+    /// Adds the constraints recorded when it was installed, which updates of others must not break.
+    /// One that cannot be parsed cannot be broken.
     #[must_use]
     pub fn with_constraints(mut self, constraints: &[Property]) -> Self {
         self.constraints = Declared::of(constraints);
@@ -162,7 +162,7 @@ impl Provider {
         &self.constraints
     }
 
-    /// Says whether its own objects define a kind, or it claims so.
+    /// Says whether its own objects define a kind, or its properties name it.
     pub(super) fn provides(&self, kind: &GroupVersionKind) -> bool {
         self.apis.contains(kind) || self.kinds.contains(kind)
     }
@@ -172,7 +172,7 @@ impl Provider {
         self.apis.contains(kind)
     }
 
-    /// Says whether it is a package in some version of a range, or claims to be.
+    /// Says whether it is, or its properties name, a version of a package within a range.
     pub(super) fn is_package(&self, package: &str, range: &SkipRange) -> bool {
         let itself = self.parsed.iter().map(|version| (&self.package, version));
         let claimed = self.packages.iter().map(|(name, version)| (name, version));
@@ -180,7 +180,7 @@ impl Provider {
         versions.any(|(name, version)| name == package && range.contains(version))
     }
 
-    /// Returns what CEL rules may ask: its properties, then its package, then its APIs.
+    /// Returns what CEL rules may query: its properties, then its package, then its APIs.
     pub(super) fn facts(&self) -> &Facts {
         self.facts.get_or_init(|| {
             let synthesized = |kind: &str, value: serde_json::Value| Property {
@@ -203,7 +203,7 @@ impl Provider {
 }
 
 impl Origin {
-    /// Returns its name.
+    /// Returns the name of the object that installed it.
     pub fn name(&self) -> &str {
         match self {
             Self::ClusterExtension(name) | Self::ClusterServiceVersion(name) => name,

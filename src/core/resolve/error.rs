@@ -13,19 +13,19 @@ use crate::version::{VersionRangeError, VersionReleaseError};
 /// Why no bundle was chosen.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ResolveError {
-    /// `spec.source.catalog.selector` is wrong.
+    /// `spec.source.catalog.selector` is invalid.
     #[error("desired catalog selector is invalid")]
     Selector(#[source] SelectorError),
-    /// `spec.source.catalog.version` is wrong.
+    /// `spec.source.catalog.version` is invalid.
     #[error("desired version range {} is invalid", quote(.range))]
     Range {
-        /// The text.
+        /// The range as written.
         range: String,
-        /// What is wrong with it.
+        /// What is wrong with the range.
         #[source]
         source: VersionRangeError,
     },
-    /// A catalog, or the installed version, stands in the way.
+    /// A catalog, or the installed version, cannot be used.
     #[error("error walking catalogs")]
     Walk(#[source] Box<WalkError>),
     /// There is no candidate, or there are several.
@@ -36,7 +36,7 @@ pub enum ResolveError {
     Version {
         /// Name of the bundle.
         bundle: String,
-        /// What is wrong with it.
+        /// What is wrong with the version.
         #[source]
         source: Box<BundleVersionError>,
     },
@@ -45,14 +45,14 @@ pub enum ResolveError {
     Validation {
         /// Name of the bundle.
         bundle: String,
-        /// What is wrong with it.
+        /// Why it cannot be installed.
         #[source]
         source: ValidationError,
     },
 }
 
 impl ResolveError {
-    /// Says whether the request itself is wrong, which only a change of the spec can help.
+    /// Says whether the request itself is invalid, which only a change of the spec can fix.
     pub fn is_invalid_request(&self) -> bool {
         match self {
             Self::Selector(_) | Self::Range { .. } => true,
@@ -64,10 +64,10 @@ impl ResolveError {
     }
 }
 
-/// What went wrong while looking through the catalogs.
+/// What went wrong while going through the catalogs.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum WalkError {
-    /// The blobs of the package cannot be had.
+    /// The blobs of the package cannot be read.
     #[error("error getting package {} from catalog {}", quote(.package), quote(&.source.catalog))]
     Package {
         /// Name of the package.
@@ -81,7 +81,7 @@ pub enum WalkError {
     Edges(#[source] InstalledError),
 }
 
-/// A catalog that cannot be used as it should be.
+/// A catalog with a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogError {
     /// Name of the catalog.
@@ -120,13 +120,13 @@ impl fmt::Display for CatalogError {
 
 impl std::error::Error for CatalogError {}
 
-/// The recorded version of the installed bundle is wrong.
+/// The recorded version of the installed bundle is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InstalledError {
-    /// Version and release are recorded as one text.
+    /// Version and release are recorded in one field.
     #[error("failed to get version and release of installed bundle")]
     Legacy(#[source] VersionReleaseError),
-    /// The release is recorded apart.
+    /// The release is recorded in a field of its own.
     #[error("failed to parse installed bundle version and release")]
     Explicit(#[source] VersionReleaseError),
 }
@@ -143,7 +143,7 @@ impl InstalledError {
 
 /// There is not exactly one bundle.
 ///
-/// The message is known to mislead: it says that no bundle was found when one exists and is no
+/// The message is known to mislead: it says that no bundle was found when one exists that is not a
 /// successor. Upstream's tests compare the whole text, so the explanation goes elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct NoSingleBundle {
@@ -151,9 +151,9 @@ pub struct NoSingleBundle {
     pub package: String,
     /// The recorded version of the installed bundle.
     pub installed: Option<String>,
-    /// The version range asked for.
+    /// The requested version range.
     pub version: Option<String>,
-    /// The channels asked for, in their order.
+    /// The requested channels, in their order.
     pub channels: Vec<String>,
     /// The catalogs that each have a candidate, by name; empty if none has.
     pub catalogs: Vec<String>,

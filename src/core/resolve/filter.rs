@@ -21,22 +21,22 @@ pub struct Exclusion<'a> {
     pub reason: Reason,
 }
 
-/// Why a bundle is no candidate.
+/// Why a bundle is not a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// It is in none of the requested channels.
     NotInRequestedChannels,
-    /// A range is asked for, and it has no valid version.
+    /// A range is requested, and it has no valid version.
     InvalidVersion,
     /// Its version is not in the range.
     VersionOutOfRange,
-    /// Its version is in the range, but for being a prerelease.
+    /// Its version is in the range, except that it is a prerelease.
     PrereleaseNotRequested,
-    /// Nothing leads from the installed bundle to it.
+    /// No edge leads from the installed bundle to it.
     NotSuccessor,
-    /// The update policy keeps it back.
+    /// The update policy holds it back.
     Held(HeldReason),
-    /// The cluster does not offer what it needs, or others need what it would replace.
+    /// The cluster lacks what it needs, or installed bundles need what it would replace.
     Unfit(Arc<ValidationError>),
 }
 
@@ -67,14 +67,14 @@ impl Reason {
         }
     }
 
-    /// Says whether the bundle is kept back, rather than not asked for.
+    /// Says whether the bundle is held back, rather than not requested.
     pub(super) fn keeps_back(&self) -> bool {
         matches!(self, Self::Held(_) | Self::Unfit(_))
     }
 }
 
 impl Query<'_> {
-    /// Runs a bundle through the filters; the first it does not pass is the reason.
+    /// Runs a bundle through the filters; the first filter it fails is the reason.
     pub(super) fn passes(
         &self,
         package: &PackageIndex,
@@ -85,8 +85,8 @@ impl Query<'_> {
         failures.next().map_or(Ok(()), Err)
     }
 
-    /// Returns why a bundle is no candidate, at most one reason a filter, in the order of the
-    /// filters; none is evaluated before it is asked for.
+    /// Returns why a bundle is not a candidate, at most one reason per filter, in the order of the
+    /// filters; they are evaluated lazily.
     pub(super) fn failures<'q>(
         &'q self,
         package: &'q PackageIndex,
@@ -112,7 +112,7 @@ impl Query<'_> {
         Ok(())
     }
 
-    /// The update policy judges successors alone: nothing else is kept back from anybody.
+    /// Only successors are checked against the update policy: other bundles are never held back.
     fn follows(
         &self,
         package: &PackageIndex,

@@ -1,4 +1,4 @@
-//! Whether a bundle fits the cluster: what it declares is met, the cluster is new enough, and
+//! Whether a bundle fits the cluster: its constraints are met, the cluster is new enough, and
 //! nothing else that is installed breaks.
 //!
 //! Source: resolution.md 5.6 and 5.7, decisions 8 and 9.
@@ -14,26 +14,26 @@ use super::{Dependencies, Query, Request, ValidationError};
 use crate::catalog::{Bundle, Constraint, ConstraintError, Declared};
 use crate::version::Version;
 
-/// The cluster around the extension that is resolved.
+/// The state of the cluster around the extension that is resolved.
 pub(super) struct Surroundings<'r> {
     environment: &'r Environment,
-    /// What is installed of the extension itself.
+    /// The installed bundle of the extension itself.
     current: Option<Current<'r>>,
-    /// What else is installed.
+    /// Other installed bundles.
     others: Installed<'r>,
     dependents: OnceCell<Vec<Dependent<'r>>>,
 }
 
-/// What is installed of an extension: as the cluster tells, or as the request does.
+/// The installed bundle of an extension: as read from the cluster, or as given in the request.
 enum Current<'r> {
     Told(&'r Provider),
     Asked(Box<Provider>),
 }
 
-/// Something else that is installed and has constraints which are met now.
+/// Another installed bundle with constraints that are met now.
 struct Dependent<'r> {
     provider: &'r Provider,
-    /// What is installed besides it and what is resolved.
+    /// What is installed, except it and the extension that is resolved.
     others: Installed<'r>,
     met: Vec<(&'r Declared, &'r Constraint)>,
 }
@@ -73,7 +73,7 @@ impl<'r> Surroundings<'r> {
         self.current.as_ref().map(Current::provider)
     }
 
-    /// Returns what else is installed and has constraints that are met now.
+    /// Returns the other installed bundles with constraints that are met now.
     fn dependents(&self) -> &[Dependent<'r>] {
         let found = || {
             let providers = self.others.providers().iter();
@@ -108,7 +108,7 @@ impl<'r> Surroundings<'r> {
 }
 
 impl Query<'_> {
-    /// Says why a bundle cannot be installed on this cluster, unless that is overruled.
+    /// Returns why a bundle cannot be installed on this cluster, unless the check is overridden.
     pub(super) fn fits(&self, bundle: &Bundle) -> Result<(), ValidationError> {
         if self.options.dependencies == Dependencies::Refuse {
             return Ok(());
@@ -135,7 +135,7 @@ impl Query<'_> {
         Err(ValidationError::BreaksInstalled(broken))
     }
 
-    /// Returns what else is installed and would break, or could, if a bundle were installed.
+    /// Returns the installed bundles that would or might break if a bundle were installed.
     pub(super) fn breaks(&self, bundle: &Bundle) -> Vec<Breakage> {
         if self.options.dependencies == Dependencies::Refuse {
             return Vec::new();
@@ -152,12 +152,12 @@ impl Query<'_> {
         )
     }
 
-    /// Returns the cluster the query is about.
+    /// Returns the state of the cluster that the query is about.
     pub(super) fn environment(&self) -> &Environment {
         self.surroundings.environment
     }
 
-    /// Returns all constraints of a bundle that can be understood, judged, met ones included.
+    /// Returns the verdicts on all constraints of a bundle that can be parsed, met ones included.
     pub(super) fn constraints_of(&self, bundle: &Bundle) -> Vec<Judgement> {
         let candidate = self.candidate(bundle);
         if !self.environment().judges() {
@@ -207,7 +207,7 @@ impl Query<'_> {
         Ok(judgements)
     }
 
-    /// Returns the judgement on the version of the cluster, if that is too old.
+    /// Returns the verdict on the version of the cluster, if that is too old.
     fn kubernetes(&self, bundle: &Bundle) -> Result<Option<Judgement>, ValidationError> {
         let (Some(minimum), Some(cluster)) =
             (&bundle.min_kube_version, &self.environment().kube_version)
@@ -225,7 +225,7 @@ impl Query<'_> {
                 error: ConstraintError(format!("minKubeVersion: {error}")),
             }
         })?;
-        // Vendors append to the version of the cluster what is no prerelease.
+        // Vendors append suffixes to the version of the cluster that are not prereleases.
         let running = Version {
             prerelease: Vec::new(),
             ..cluster.clone()
@@ -249,7 +249,7 @@ impl Query<'_> {
         }))
     }
 
-    /// Judges the constraints of others by what they would find after the step.
+    /// Judges the constraints of others as if the step had been taken.
     fn broken_by(&self, candidate: &Candidate<'_>) -> Vec<Breakage> {
         let Some(from) = self.surroundings.current() else {
             return Vec::new();

@@ -1,9 +1,9 @@
-//! Chooses a bundle from catalog contents, and says why.
+//! Chooses a bundle from catalog contents, and explains the choice.
 //!
-//! The filter of a ClusterExtension, the installed bundle and the catalogs with their state come
-//! in as plain values; the chosen bundle or the exact error text goes out, with what is needed to
-//! explain it. Nothing is fetched, no clock is read, and the order of catalogs, blobs, channels
-//! and entries never matters.
+//! In: the filter of a ClusterExtension, the installed bundle and the catalogs with their state, as
+//! plain values. Out: the chosen bundle or the exact error text, with what is needed to explain it.
+//! Nothing is fetched, no clock is read, and the order of catalogs, blobs, channels and entries
+//! never matters.
 //!
 //! Source: resolution.md sections 1 and 4.
 
@@ -49,12 +49,12 @@ use crate::catalog::{Bundle, BundleVersionError, Deprecations};
 use crate::error::quote;
 use crate::version::{VersionRange, VersionRelease, VersionReleaseError};
 
-/// What is asked for.
+/// The input of a resolution.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
     /// `spec.source.catalog`.
     pub filter: CatalogFilter,
-    /// The bundle of the last revision that succeeded, never one that rolls out.
+    /// The bundle of the last revision that succeeded, never one that is rolling out.
     pub installed: Option<Installed>,
 }
 
@@ -65,7 +65,7 @@ pub struct Installed {
     pub name: String,
     /// Version as recorded, with the release as build metadata where it has no field of its own.
     pub version: String,
-    /// Release, where it is recorded apart; empty means explicitly none.
+    /// Release, if it is recorded in a field of its own; empty means explicitly none.
     pub release: Option<String>,
 }
 
@@ -74,11 +74,11 @@ pub struct Installed {
 pub struct Options {
     /// Gate `BundleReleaseSupport`.
     pub release_support: bool,
-    /// What a catalog that cannot be read means.
+    /// How a catalog that cannot be read is treated.
     pub unavailability: Unavailability,
     /// How far an automatic update may go.
     pub updates: UpdatePolicy,
-    /// What declared dependencies mean.
+    /// How declared dependencies are treated.
     pub dependencies: Dependencies,
 }
 
@@ -89,11 +89,11 @@ pub struct Resolution<'a> {
     pub result: Result<Selected<'a>, ResolveError>,
     /// Every selected catalog that is not disabled, by name.
     pub catalogs: Vec<CatalogReport<'a>>,
-    /// Bundles that would have come before the chosen one and that the update policy or the cluster
-    /// keeps back, best first within each catalog.
+    /// Bundles that rank above the chosen one but are held back by the update policy or the
+    /// cluster, best first within each catalog.
     pub held: Vec<Held<'a>>,
-    /// Every bundle a filter removed, with the first filter that did, by catalog and then as the
-    /// catalog orders its bundles.
+    /// Every bundle that was filtered out, with the first filter it failed, by catalog and then in
+    /// the catalog's order of bundles.
     pub excluded: Vec<Exclusion<'a>>,
     decision: Fallback,
     /// Whether the chosen bundle is the installed one.
@@ -105,7 +105,7 @@ pub struct Resolution<'a> {
 pub struct Selected<'a> {
     /// Name of the catalog.
     pub catalog: &'a str,
-    /// The bundle.
+    /// The bundle in that catalog.
     pub bundle: &'a Bundle,
     /// Its version and release.
     pub version: VersionRelease,
@@ -113,19 +113,19 @@ pub struct Selected<'a> {
     pub deprecated: bool,
     /// The package's deprecations in that catalog.
     pub deprecations: Option<&'a Deprecations>,
-    /// Things a person may want to know.
+    /// What is unexpected about it.
     pub warnings: Vec<Warning>,
 }
 
 /// Something unexpected about the chosen bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
-    /// It is a step to a lower version or release.
+    /// It is a downgrade of the version or release.
     SuccessorIsLowerVersion,
     /// No edge of the catalog leads to it; `SelfCertified` allowed it (decision 30).
     ForcedStep,
-    /// What is installed depends on what it replaces, and `SelfCertified` allowed it; or nobody
-    /// can tell whether it does.
+    /// An installed bundle depends on what it replaces, and `SelfCertified` allowed it; or it is
+    /// not known whether one does.
     BreaksInstalled(Breakage),
 }
 
@@ -139,7 +139,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A bundle kept back by the update policy, or by what the cluster lacks.
+/// A bundle held back by the update policy, or because it does not fit the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held<'a> {
     /// Name of the catalog.
@@ -152,22 +152,22 @@ pub struct Held<'a> {
     pub reason: Reason,
 }
 
-/// What became of one catalog.
+/// The outcome for one catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogReport<'a> {
-    /// Its name.
+    /// Name of the catalog.
     pub name: &'a str,
-    /// Its priority.
+    /// Priority of the catalog.
     pub priority: i32,
-    /// What is wrong with it, even if its content could be used.
+    /// What is wrong with it, even if its content was used.
     pub problem: Option<CatalogError>,
-    /// Whether its content took part.
+    /// Whether its content was used.
     pub used: bool,
     /// How many bundles of the package it has.
     pub bundles: usize,
     /// How many passed every filter.
     pub candidates: usize,
-    /// Name of the best of them.
+    /// Name of the best candidate.
     pub best: Option<&'a str>,
 }
 
@@ -176,8 +176,8 @@ pub struct CatalogReport<'a> {
 pub enum Decision<'r, 'a> {
     /// Install or keep this bundle.
     Use(&'r Selected<'a>),
-    /// Keep the installed bundle: silently if the catalogs are gone and nothing else is asked
-    /// for, otherwise reporting the error as `Retrying`.
+    /// Keep the installed bundle: silently if there are no catalogs and the request admits it,
+    /// otherwise reporting the error as `Retrying`.
     Keep(Option<&'r ResolveError>),
     /// Nothing is desired; the error is the message.
     Fail(&'r ResolveError),
@@ -188,9 +188,9 @@ pub enum Decision<'r, 'a> {
 enum Fallback {
     /// Nothing is installed, or the request itself is wrong.
     Fail,
-    /// It stays, and the error is reported.
+    /// The installed bundle stays, and the error is reported.
     Hold,
-    /// It stays; there is no catalog to ask, and the request still admits it.
+    /// The installed bundle stays; there are no catalogs, and the request still admits it.
     Maintain,
 }
 
@@ -207,8 +207,8 @@ impl<'a> Resolution<'a> {
         }
     }
 
-    /// Returns the note of Event `CatalogUnavailable`, if a bundle was chosen although something
-    /// is wrong with some catalog.
+    /// Returns the note of Event `CatalogUnavailable`, if a bundle was chosen although some catalog
+    /// has a problem.
     ///
     /// Example: `resolved without catalog(s) "b": catalog "b" is not being served`.
     pub fn unavailable_note(&self) -> Option<String> {
@@ -230,10 +230,10 @@ struct Query<'r> {
     options: &'r Options,
     surroundings: Surroundings<'r>,
     range: Option<VersionRange>,
-    /// The installed version; wrong ones only matter once some catalog has the package.
+    /// The installed version; an invalid one only matters once some catalog has the package.
     installed: Option<Result<VersionRelease, InstalledError>>,
     self_certified: bool,
-    /// The update policy, where it applies.
+    /// The update policy; `Any` where it does not apply.
     updates: UpdatePolicy,
 }
 
@@ -270,7 +270,7 @@ pub fn resolve<'a>(
 }
 
 impl<'r> Query<'r> {
-    /// Checks selector and range, in this order, before any catalog is looked at.
+    /// Checks selector and range, in this order, before any catalog is read.
     fn new(
         request: &'r Request,
         environment: &'r Environment,
@@ -296,14 +296,14 @@ impl<'r> Query<'r> {
             self_certified,
             updates: UpdatePolicy::Any,
         };
-        // A range that excludes what is installed is the administrator's decision and is followed.
+        // A range that excludes the installed version is the administrator's decision.
         if !self_certified && query.installed_satisfies_range() {
             query.updates = options.updates;
         }
         Ok((query, selector))
     }
 
-    /// Says whether nothing but the installed version is asked for, or a range that contains it.
+    /// Says whether the installed version is valid and in the range, if a range is requested.
     fn installed_satisfies_range(&self) -> bool {
         match (&self.installed, &self.range) {
             (Some(Ok(_)), None) => true,
@@ -339,7 +339,7 @@ impl<'r> Query<'r> {
         }
     }
 
-    /// Checks the winner and adds what is known about it.
+    /// Checks the winner and adds its warnings.
     fn finish<'a>(
         &self,
         winner: &catalogs::Contribution<'a>,
@@ -389,7 +389,7 @@ impl<'r> Query<'r> {
 }
 
 impl Installed {
-    /// Reads the recorded version: a release recorded apart selects the explicit rule.
+    /// Parses the recorded version: a release in a field of its own selects the explicit rule.
     pub(crate) fn parse(&self) -> Result<VersionRelease, InstalledError> {
         let parsed: Result<_, VersionReleaseError> = match &self.release {
             Some(release) => VersionRelease::explicit(&self.version, release),

@@ -7,7 +7,7 @@ use olm_api::conditions::reasons;
 use crate::error::quote;
 use crate::version::VersionRelease;
 
-/// What an update that nobody asked for by version may change.
+/// What an automatic update may change.
 ///
 /// It does not apply when `version` excludes what is installed, nor under `SelfCertified`: those
 /// are the administrator's decisions.
@@ -20,11 +20,11 @@ pub enum UpdatePolicy {
     /// Those and the minor number.
     #[default]
     MinorOnly,
-    /// Anything, downwards too, as upstream does.
+    /// Anything, downgrades included, as upstream does.
     Any,
 }
 
-/// Why the update policy keeps a bundle back.
+/// Why the update policy holds a bundle back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HeldReason {
     /// Its version or release is lower than the installed one.
@@ -50,9 +50,9 @@ impl HeldReason {
 }
 
 impl UpdatePolicy {
-    /// Returns why a successor is kept back, or nothing if it may be taken.
+    /// Returns why a successor is held back, or `None` if it may be chosen.
     ///
-    /// The installed version and release themselves are never kept back.
+    /// The installed version and release themselves are never held back.
     pub fn keeps_back(
         self,
         installed: &VersionRelease,
@@ -81,7 +81,7 @@ impl UpdatePolicy {
     }
 }
 
-/// A text that names no update policy.
+/// A text that is not the name of an update policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown update policy {}: must be one of None, PatchOnly, MinorOnly, Any", quote(.0))]
 pub struct UnknownUpdatePolicy(pub String);

@@ -1,6 +1,6 @@
 //! Label selectors, with the error texts of Kubernetes.
 //!
-//! The schema of ClusterExtension does not validate selectors, so mistakes surface here.
+//! The schema of ClusterExtension does not validate selectors, so mistakes appear here.
 //!
 //! Source: resolution.md 1.3; `k8s.io/apimachinery` packages `labels` and `util/validation`.
 
@@ -36,7 +36,7 @@ enum Operator {
     DoesNotExist,
 }
 
-/// Why a selector is wrong.
+/// Why a selector is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// An operator that does not exist.
@@ -49,7 +49,7 @@ pub enum SelectorError {
 
 impl Selector {
     /// Checks a selector: `matchLabels` in key order, then `matchExpressions` in list order; the
-    /// first requirement that is wrong is the error. An absent or empty selector selects all.
+    /// first invalid requirement is the error. An absent or empty selector selects all.
     pub fn new(selector: Option<&LabelSelector>) -> Result<Self, SelectorError> {
         let Some(selector) = selector else {
             return Ok(Self::default());
@@ -215,7 +215,7 @@ fn value_problems(value: &str) -> Vec<String> {
     problems
 }
 
-/// Says whether a text is the name part of a key, or a value.
+/// Says whether a text is valid as the name part of a key, or as a value.
 fn is_name(text: &str) -> bool {
     let alphanumeric = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');

@@ -1,5 +1,5 @@
-//! The newer version that is offered and not taken: what could follow the installed bundle if
-//! nothing held it, the newest there is, and why it stays away.
+//! The newer version that is offered but not chosen: what could follow the installed bundle if
+//! nothing held it back, the newest available, and why it is not chosen.
 //!
 //! Source: decision 22, resolution.md 6.1.
 
@@ -15,7 +15,7 @@ use super::{Catalog, Dependencies, Environment, Options, Request, Resolution, Se
 use crate::error::quote;
 use crate::version::VersionRelease;
 
-/// A newer version that is offered and not taken.
+/// A newer version that is offered but not chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update<'a> {
     /// The newest bundle that could follow the installed one in one step; absent when no path
@@ -23,7 +23,7 @@ pub struct Update<'a> {
     pub reachable: Option<Offer<'a>>,
     /// The newest bundle of the requested channels, whether a path leads to it or not.
     pub newest: Offer<'a>,
-    /// Why it is not taken.
+    /// Why it is not chosen.
     pub why: Why,
 }
 
@@ -38,12 +38,12 @@ pub struct Offer<'a> {
     pub version: VersionRelease,
 }
 
-/// Why a newer version is not taken.
+/// Why a newer version is not chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// The version that is asked for does not admit it.
+    /// The requested version range excludes it; holds the range.
     Pinned(String),
-    /// The update policy, or what the cluster lacks, keeps it back.
+    /// The update policy, or what the cluster lacks, holds it back.
     Held(Reason),
     /// No path of the catalog leads to it in one step.
     NotSuccessor,
@@ -77,7 +77,7 @@ impl From<&Update<'_>> for UpdateStatus {
 }
 
 impl fmt::Display for Update<'_> {
-    /// Says why the version is not taken, and what to do about it.
+    /// Says why the version is not chosen, and what to do about it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let offer = self.reachable.as_ref().unwrap_or(&self.newest);
         let version = offer.version.recorded();
@@ -116,7 +116,7 @@ impl fmt::Display for Update<'_> {
     }
 }
 
-/// Returns the newer version that is offered and not taken, if there is one.
+/// Returns the newer version that is offered but not chosen, if there is one.
 ///
 /// `resolution` is what the same request, catalogs, environment and options led to; `taken` is the
 /// version that is installed or on its way. Deprecated bundles are not offered.
@@ -136,7 +136,7 @@ pub fn pending<'a>(
         && is_taken(offer)
         && offer.bundle != installed.name
     {
-        // A step of a longer way; what follows it is seen after it.
+        // A step of a longer path; what follows is reported after it.
         return None;
     }
     let reachable = reachable.filter(newer);
@@ -160,7 +160,7 @@ pub fn pending<'a>(
                 ) => Why::Pinned(request.filter.version.clone().unwrap_or_default()),
                 (Some(reason), _) => Why::Held(reason.clone()),
                 (None, Err(_)) => Why::Unresolved,
-                // It was a candidate like the one that was chosen, and lost.
+                // It was a candidate like the chosen one, which was preferred.
                 (None, Ok(_)) => return None,
             }
         }
@@ -172,7 +172,7 @@ pub fn pending<'a>(
     })
 }
 
-/// Returns the bundle that would follow if neither version, policy nor cluster held anything.
+/// Returns the bundle that would follow if version, policy and cluster did not hold anything back.
 fn reachable<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
@@ -195,7 +195,7 @@ fn reachable<'a>(
     })
 }
 
-/// Returns a range that admits every version; prereleases only to those who had them before.
+/// Returns a range that admits every version; prereleases only where the request already has one.
 fn unpinned(request: &Request) -> Option<String> {
     let pinned = request
         .filter

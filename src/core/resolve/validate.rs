@@ -7,11 +7,11 @@ use crate::catalog::{Bundle, ConstraintError};
 use crate::error::quote;
 use olm_api::conditions::events;
 
-/// What declared dependencies mean (gate `ConstraintChecking`).
+/// How declared dependencies are treated (gate `ConstraintChecking`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Dependencies {
-    /// They are judged by what is told of the cluster; a bundle whose constraints are not met is
-    /// no candidate.
+    /// They are judged by what is known about the cluster; a bundle whose constraints are not met
+    /// is not a candidate.
     #[default]
     Check,
     /// A chosen bundle that declares one is refused, as upstream does.
@@ -21,27 +21,27 @@ pub enum Dependencies {
 /// Why a bundle cannot be installed; the text is what follows `validating bundle "<b>": `.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValidationError {
-    /// It declares a dependency, and dependencies are not looked at.
+    /// It declares a dependency, and dependencies are not supported.
     DependencyUnsupported {
         /// Name of the bundle.
         bundle: String,
         /// Type of the first such property.
         property: String,
     },
-    /// A constraint cannot be understood; the first of them.
+    /// A constraint cannot be parsed; the first such one.
     ConstraintInvalid {
         /// Position of its property in the bundle's list, from 0.
         index: usize,
         /// Type of the property.
         property: String,
-        /// What is wrong with it.
+        /// What is wrong with the constraint.
         error: ConstraintError,
     },
     /// Constraints are not met; all of those, in property order.
     ConstraintUnmet(Vec<Judgement>),
-    /// None is unmet, and these could not be judged.
+    /// No constraint is known to be unmet, but these could not be judged.
     ConstraintUnknown(Vec<Judgement>),
-    /// Others that are installed depend on what is installed now, by name.
+    /// Installed bundles that depend on what is installed now, by name.
     BreaksInstalled(Vec<Breakage>),
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for ValidationError {
 
 impl std::error::Error for ValidationError {}
 
-/// Checks a bundle. `olm.label.required` is no dependency here, as it is none upstream.
+/// Checks a bundle. `olm.label.required` does not count as a dependency, as upstream.
 pub(super) fn validate(bundle: &Bundle, dependencies: Dependencies) -> Result<(), ValidationError> {
     match (dependencies, bundle.dependencies().next()) {
         (Dependencies::Check, _) | (Dependencies::Refuse, None) => Ok(()),

@@ -1,4 +1,4 @@
-//! May a revision take an object that is already on the cluster?
+//! Decides whether a revision may take over an object that is already on the cluster.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use olm_api::CollisionProtection;
@@ -14,7 +14,7 @@ pub struct Claim {
     pub uid: String,
     /// `spec.revision`.
     pub revision: i64,
-    /// Protection in force for this object: of the object, else its phase, else the revision.
+    /// Effective collision protection: of the object, else its phase, else the revision.
     pub protection: CollisionProtection,
     /// The `owner-name` label of the revision, if it has one.
     pub owner_name: Option<String>,
@@ -38,9 +38,9 @@ pub enum Decision {
     Update,
     /// It is taken over: the other owner references stay without `controller`, applied with force.
     Adopt,
-    /// A later revision has it already: leave it, it counts as done.
+    /// A later revision already owns it: leave it, it counts as done.
     Progressed,
-    /// Someone else has it: leave it and report the controller, if there is one.
+    /// Something else owns it: leave it and report the controller, if there is one.
     Collide(Option<OwnerReference>),
 }
 
@@ -65,14 +65,13 @@ pub fn controller(live: &Object) -> Option<OwnerReference> {
 }
 
 /// Decides what `claim` may do about an object.
+/// `live` is the object on the cluster, if it exists. `revision_key` is the annotation with the
+/// revision number on managed objects; it orders siblings and marks an object that was just
+/// orphaned, but is never proof of ownership.
 ///
-/// `live` is the object on the cluster, if it is there. `revision_key` is the annotation that
-/// carries the revision number on managed objects; it orders siblings and marks an object that was
-/// just orphaned, but is never proof of ownership.
-///
-/// An object whose controller was a revision that somebody deleted still names the claimant, which
-/// keeps the garbage collector away from it: it goes back to the claimant. So does what an earlier
-/// revision of the same extension let go of because it holds data.
+/// An object whose controller was a revision that was deleted by hand still names the claimant as
+/// an owner, which keeps the garbage collector from deleting it: it goes back to the claimant. So
+/// does an object that an earlier revision of the same extension released because it holds data.
 ///
 /// Source: applying.md 3.6 and 7.3, boxcutter `machinery/objects.go`.
 pub fn decide(
@@ -88,7 +87,7 @@ pub fn decide(
         if names(live, &claim.uid) || is_retained_for(live, claim.owner_name.as_deref()) {
             return Decision::Adopt;
         }
-        // The garbage collector may still be after an object whose owner just left.
+        // The garbage collector may still delete an object whose owner was just removed.
         let orphaned = live.annotation(revision_key).is_some();
         return if orphaned || claim.protection == CollisionProtection::Prevent {
             Decision::Collide(None)
@@ -121,24 +120,24 @@ pub fn decide(
     }
 }
 
-/// What to do about one object of a revision that goes away.
+/// What to do about one object of a revision that is removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removal {
     /// It is ours: delete it.
     Delete,
-    /// It is ours and already on its way out: wait.
+    /// It is ours and already being deleted: wait.
     Wait,
-    /// It is not ours any more but names us as an owner: drop that reference only.
+    /// It is not ours any more but names us as an owner: remove only that reference.
     Release,
-    /// It is absent or has nothing to do with us.
+    /// It is absent or does not belong to us.
     Gone,
 }
 
-/// Decides what a revision with the given UID does about an object when it goes away.
+/// Decides what a revision with the given UID does about an object when it is removed.
 ///
-/// Only the controller reference is proof of ownership; the revision annotation is not, because
-/// two extensions can have the same number. An object without any controller that names the
-/// revision lost it to a revision that somebody deleted, and would be left behind by everybody.
+/// Only the controller reference is proof of ownership; the revision annotation is not, because two
+/// extensions can have the same number. An object without a controller that names the revision as
+/// an owner lost its controller when a revision was deleted by hand, so nobody else removes it.
 ///
 /// Source: applying.md 3.9.
 pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
@@ -170,7 +169,7 @@ fn names(live: &Object, uid: &str) -> bool {
     references.any(|reference| reference.get("uid").and_then(Value::as_str) == Some(uid))
 }
 
-/// Says whether an earlier revision of the extension `owner` let go of `live` to keep its data.
+/// Says whether an earlier revision of the extension `owner` released `live` to keep its data.
 fn is_retained_for(live: &Object, owner: Option<&str>) -> bool {
     let labels = live.pointer("/metadata/labels").and_then(Value::as_object);
     let retained = labels.and_then(|labels| labels.get(label::RETAINED_BY));

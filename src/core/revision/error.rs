@@ -6,7 +6,7 @@ use crate::error::{Classify, Disposition, quote};
 
 use super::pack::{MAX_OBJECT_BYTES, MAX_SECRET_BYTES};
 
-/// What can be wrong with a revision.
+/// Why a revision cannot be built, stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RevisionError {
     /// The objects need more phases than the API allows; the number needed.
@@ -25,7 +25,7 @@ pub enum RevisionError {
         phase: usize,
         /// Index of the object in the phase.
         index: usize,
-        /// Its size, compressed.
+        /// Size of the object, compressed.
         bytes: usize,
     },
     /// A stored object is larger than the reader accepts.
@@ -46,7 +46,7 @@ pub enum RevisionError {
         key: String,
         /// `<namespace>/<name>` of the Secret.
         secret: String,
-        /// What the decoder said.
+        /// The error of the decoder.
         cause: String,
     },
     /// The name of the revision does not fit into a label value.

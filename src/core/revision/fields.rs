@@ -1,16 +1,16 @@
-//! Folding what was written by other means into our server-side apply entry.
+//! Merges fields that were written by other means into our server-side apply entry.
 //!
 //! A field that no apply entry of ours lists is never pruned when the bundle drops it. So the entry
-//! that a create leaves behind, and those of Helm at a takeover, become part of our apply entry.
+//! that a create leaves behind, and those of Helm at a takeover, are merged into our apply entry.
 
 use serde_json::{Map, Value, json};
 
 use crate::object::Object;
 
 /// Returns `metadata.managedFields` with the `Update` entries of `manager` and of `others` merged
-/// into the `Apply` entry of `manager`, or `None` when there is nothing to fold.
+/// into the `Apply` entry of `manager`, or `None` when there is nothing to merge.
 ///
-/// Entries of subresources are left alone: `status` is written by others under the same name.
+/// Entries of subresources are left unchanged: `status` is written by others under the same name.
 ///
 /// Source: applying.md 3.6 and 2.3; client-go `csaupgrade` does the same for kubectl.
 pub fn fold(live: &Object, manager: &str, others: &[&str]) -> Option<Value> {

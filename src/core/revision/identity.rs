@@ -1,24 +1,24 @@
-//! As whom a revision is applied.
+//! The service account that a revision is applied as.
 
 use std::fmt;
 
 use olm_api::keys::annotation;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 
-/// What the user name of a service account begins with; namespace, colon and name follow.
+/// Prefix of the user name of a service account; namespace, colon and name follow.
 const USER_PREFIX: &str = "system:serviceaccount:";
 
 /// A service account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Account {
-    /// Namespace.
+    /// Namespace of the service account.
     pub namespace: String,
-    /// Name.
+    /// Name of the service account.
     pub name: String,
 }
 
 impl Account {
-    /// Returns the account behind a user name, if it is one of a service account.
+    /// Returns the service account of a user name, if it is one of a service account.
     pub fn of_user(name: &str) -> Option<Self> {
         let (namespace, name) = name.strip_prefix(USER_PREFIX)?.split_once(':')?;
         Some(Self {
@@ -34,17 +34,18 @@ impl fmt::Display for Account {
     }
 }
 
-/// Which account counts, as the administrator of the controller decided.
+/// Which service account is used, as configured for the controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountRule {
-    /// The account of extensions that name none (`--default-service-account`).
+    /// The service account of extensions that name none (`--default-service-account`).
     pub default: Option<Account>,
-    /// Whether what extensions name is ignored (`--named-service-account=ignore`).
+    /// Whether service accounts that extensions name are ignored
+    /// (`--named-service-account=ignore`).
     pub ignore_named: bool,
 }
 
 impl AccountRule {
-    /// Returns the account an extension names, in the namespace it installs into, if names count.
+    /// Returns the service account an extension names in its install namespace, if names count.
     pub fn named(&self, extension: &ClusterExtension) -> Option<Account> {
         let spec = extension.spec.as_ref().filter(|_| !self.ignore_named)?;
         let name = spec.service_account.as_ref()?.name.clone()?;
@@ -54,16 +55,16 @@ impl AccountRule {
         })
     }
 
-    /// Returns the account an extension is installed with: the one it names, else the default.
+    /// Returns the service account of an extension: the one it names, else the default.
     pub fn of_extension(&self, extension: &ClusterExtension) -> Option<Account> {
         self.named(extension).or_else(|| self.default.clone())
     }
 
-    /// Returns the account that applies a revision: the recorded one, else that of its extension,
-    /// else the default.
+    /// Returns the service account that applies a revision: the recorded one, else that of its
+    /// extension, else the default.
     ///
     /// # Errors
-    /// Fails when none is known, or only half of one is recorded.
+    /// Fails when there is none, or only half of one is recorded.
     ///
     /// Source: applying.md 4.5.
     pub fn of_revision(
@@ -83,22 +84,22 @@ impl AccountRule {
     }
 }
 
-/// A revision does not say as whom it is applied.
+/// A revision has no complete service account.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
-    /// Neither annotation is there, the extension names no account and there is no default.
+    /// There are no annotations, the extension names no service account, and there is no default.
     #[error("revision {name:?} is missing required annotations")]
     Missing {
         /// Name of the revision.
         name: String,
     },
-    /// Only the namespace is there.
+    /// Only the annotation with the namespace is present.
     #[error("revision {name:?} is missing ServiceAccount name annotation")]
     MissingName {
         /// Name of the revision.
         name: String,
     },
-    /// Only the name is there.
+    /// Only the annotation with the name is present.
     #[error("revision {name:?} is missing ServiceAccount namespace annotation")]
     MissingNamespace {
         /// Name of the revision.
@@ -106,7 +107,7 @@ pub enum IdentityError {
     },
 }
 
-/// Returns the account that is recorded on a revision.
+/// Returns the service account that is recorded on a revision.
 pub fn recorded_account(revision: &ClusterObjectSet) -> Option<Account> {
     let (namespace, name) = annotated(revision);
     Some(Account {
@@ -115,7 +116,7 @@ pub fn recorded_account(revision: &ClusterObjectSet) -> Option<Account> {
     })
 }
 
-/// Returns namespace and name as the annotations have them; what is empty counts as absent.
+/// Returns namespace and name from the annotations; an empty value counts as absent.
 fn annotated(revision: &ClusterObjectSet) -> (Option<String>, Option<String>) {
     let annotations = revision.metadata.annotations.as_ref();
     let text = |key: &str| {

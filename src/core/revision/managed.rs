@@ -1,4 +1,4 @@
-//! Managed objects: what is added to the content before it is applied, and taken off again.
+//! Managed objects: what is added to the content before it is applied, and removed again.
 
 use olm_api::API_VERSION;
 use olm_api::keys::{annotation, label};
@@ -11,7 +11,7 @@ use super::adopt::controller;
 use super::hex;
 use crate::go_json;
 
-/// Metadata that the content of a revision must not carry, because the API server or we own it.
+/// Metadata that the content of a revision must not have, because the API server or we own it.
 const FORBIDDEN: [&str; 6] = [
     "uid",
     "generation",
@@ -26,17 +26,17 @@ const FORBIDDEN: [&str; 6] = [
 pub struct Mark {
     /// Name of the ClusterObjectSet.
     pub name: String,
-    /// Its UID.
+    /// UID of the ClusterObjectSet.
     pub uid: String,
     /// `spec.revision`.
     pub revision: i64,
-    /// Its `owner-name` label; sets made by hand have none, and then none is written.
+    /// Its `owner-name` label; object sets made by hand have none, and then none is written.
     pub owner_name: Option<String>,
     /// UIDs of earlier revisions of the same extension that are archived.
     pub archived: Vec<String>,
 }
 
-/// Returns the metadata fields of `object` that content must not carry.
+/// Returns the metadata fields of `object` that content must not have.
 ///
 /// Source: applying.md 3.6.
 pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
@@ -47,8 +47,8 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
         .collect()
 }
 
-/// Returns what is applied for `content`: marked, owned by the revision, and addressed to the
-/// state in `live`.
+/// Returns what is applied for `content`: labeled, owned by the revision, and with the resource
+/// version of `live`.
 ///
 /// Other owner references of `live` stay, none of them as controller: all revisions of an
 /// extension share one field manager, so a reference that is left out would be removed. Those of
@@ -86,17 +86,17 @@ pub fn desired_object(content: &Object, mark: &Mark, live: Option<&Object>) -> O
     }));
     metadata.insert("ownerReferences".to_owned(), references.into());
     if let Some(version) = live.and_then(|live| live.pointer("/metadata/resourceVersion")) {
-        // A writer that came between our read and this write makes it fail instead of losing.
+        // With it, this write fails instead of overwriting one that came between our read and now.
         metadata.insert("resourceVersion".to_owned(), version.clone());
     }
     object
 }
 
-/// Returns a hash of everything in a live object that we could have to put right.
+/// Returns a hash of everything in a live object that we might have to correct.
 ///
-/// Kinds that count generations change theirs with the spec, so there the generation, labels,
-/// annotations and the controller are enough and a change of status does not count. Elsewhere
-/// the resource version is used.
+/// For kinds that have generations, these change with the spec, so the generation, labels,
+/// annotations and the controller are enough and a change of the status does not count. For other
+/// kinds the resource version is used.
 ///
 /// Source: applying.md 3.6.
 pub fn fingerprint(live: &Object) -> String {
@@ -116,15 +116,15 @@ pub fn fingerprint(live: &Object) -> String {
             generation,
             metadata("labels"),
             metadata("annotations"),
-            // The references of superseded revisions come and go without concern to us.
+            // The references of superseded revisions may come and go.
             controller(live).map(|owner| owner.uid),
         ])
     };
     hex(&Sha256::digest(go_json::to_string(&state)))
 }
 
-/// Says whether `tried`, the answer to a dry run, is `live` itself: who owns which field, and the
-/// resource version, do not count.
+/// Says whether `tried`, the result of a dry run, equals `live`, ignoring managed fields and the
+/// resource version.
 ///
 /// Source: applying.md 3.6, "nothing to change".
 pub fn is_unchanged(live: &Object, tried: &Object) -> bool {
@@ -138,7 +138,7 @@ pub fn is_unchanged(live: &Object, tried: &Object) -> bool {
     content(live) == content(tried)
 }
 
-/// Returns the owner references of `live` without those of `uid`, for a patch that only lets go.
+/// Returns the owner references of `live` without those of `uid`, for a patch that releases it.
 pub fn released(live: &Object, uid: &str) -> Vec<Value> {
     references(live)
         .into_iter()
@@ -146,8 +146,8 @@ pub fn released(live: &Object, uid: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Returns the metadata of `live` as it is left behind when its revision goes but the object
-/// stays: without our owner reference, revision annotation and labels.
+/// Returns the metadata of `live` for when its revision is removed but the object stays: without
+/// our owner reference, revision annotation and labels.
 ///
 /// Source: applying.md 3.9 and 7.3.
 pub fn orphaned(live: &Object, uid: &str) -> Map<String, Value> {
@@ -175,9 +175,9 @@ pub fn orphaned(live: &Object, uid: &str) -> Map<String, Value> {
     metadata.clone()
 }
 
-/// Returns the metadata of `live` as it is left behind when its revision goes but the object stays
-/// for the data it holds: as [`orphaned`], and marked so that a later revision of the extension
-/// `owner` may take it again.
+/// Returns the metadata of `live` for when its revision is removed but the object stays for the
+/// data it holds: as [`orphaned`], and marked so that a later revision of the extension `owner` may
+/// take it over again.
 ///
 /// Source: applying.md 7.3.
 pub fn retained(live: &Object, uid: &str, owner: Option<&str>) -> Map<String, Value> {

@@ -1,7 +1,7 @@
 //! Revisions: what a ClusterObjectSet holds, when another is needed, what may be done to an object
 //! on the cluster, and what its state means.
 //!
-//! In go rendered objects, ClusterObjectSets and live objects; out come phases, content Secrets,
+//! In: rendered objects, ClusterObjectSets and live objects. Out: phases, content Secrets,
 //! decisions and conditions. Nothing here reads or writes a cluster.
 
 mod adopt;

@@ -1,14 +1,14 @@
-//! Numbers as the readers of a revision's content see them.
+//! Numbers as decoded by the readers of a revision's content.
 //!
 //! Digests of revisions are hashes of JSON text, and a digest that was stored once can never
-//! change, so it matters which reader a number went through.
+//! change, so it matters which reader decoded a number.
 
 use serde_json::{Number, Value};
 
 /// Above this magnitude every `f64` is a whole number that `i64` may not hold.
 const I64_RANGE: f64 = 9_223_372_036_854_775_808.0;
 
-/// Returns `value` as a reader sees it that decodes every number into a 64-bit float.
+/// Returns `value` as decoded by a reader that turns every number into a 64-bit float.
 ///
 /// Whole numbers come back as integers where `i64` holds them, so that `3.0` prints `3` and
 /// 9007199254740993 becomes 9007199254740992.
@@ -19,7 +19,7 @@ pub fn through_float(value: &Value) -> Value {
     map_numbers(value, &|number| number.as_f64().map(float_number))
 }
 
-/// Returns `value` with whole floating-point numbers turned into integers, all others untouched.
+/// Returns `value` with whole floating-point numbers turned into integers, other numbers unchanged.
 ///
 /// The API server refuses `3.0` for an integer field although a float reader would pass it on as
 /// `3`; integers keep their full precision.

@@ -1,10 +1,10 @@
-//! Did the content of a revision change behind our back?
+//! Detects that the content of a revision was changed after it was first observed.
 
 use olm_api::ObservedPhase;
 
 use crate::status::object_set::{ChangedPhase, content_changed, phase_count_changed};
 
-/// Returns the complaint when phases differ from those observed first.
+/// Returns the error message when phases differ from those observed first.
 ///
 /// Source: applying.md 3.5, operator-controller `clusterobjectset_controller.go`.
 pub fn changed(observed: &[ObservedPhase], now: &[ObservedPhase]) -> Option<String> {

@@ -1,7 +1,7 @@
-//! Kinds that a bundle may bring although the cluster does not serve them.
+//! Kinds that a bundle may contain although the cluster does not serve them.
 
-/// Groups whose objects are left out where their kind is not served, instead of failing the
-/// install: most public bundles bring a `ServiceMonitor`.
+/// Groups whose objects are left out if the cluster does not serve their kind, instead of failing
+/// the install: most public bundles contain a `ServiceMonitor`.
 ///
 /// Source: decision 21.
 pub const OPTIONAL_GROUPS: [&str; 3] = [

@@ -21,7 +21,7 @@ use crate::go_json;
 
 /// Most bytes of content in one Secret, and most bytes of one stored object: 900 KiB.
 pub const MAX_SECRET_BYTES: usize = 921_600;
-/// Most bytes one object may have after decompression: 10 MiB.
+/// Most bytes of one object after decompression: 10 MiB.
 pub const MAX_OBJECT_BYTES: usize = 10 * 1024 * 1024;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -38,9 +38,9 @@ pub struct ContentSecret {
 /// Where one object of a revision is stored.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContentRef {
-    /// Name of the Secret.
+    /// Name of the Secret with the object.
     pub secret: String,
-    /// Key in its data.
+    /// Key in the data of the Secret.
     pub key: String,
 }
 
@@ -114,7 +114,7 @@ pub fn pack(revision: &str, phases: &[Phase]) -> Result<Packed, RevisionError> {
 /// `secret` is `<namespace>/<name>` and only appears in messages.
 ///
 /// # Errors
-/// Fails on broken compression, on more than [`MAX_OBJECT_BYTES`] and on text that is no JSON
+/// Fails on broken compression, on more than [`MAX_OBJECT_BYTES`] and on text that is not a JSON
 /// object.
 pub fn unpack(secret: &str, key: &str, stored: &[u8]) -> Result<Object, RevisionError> {
     let invalid = |cause: String| RevisionError::InvalidContent {
@@ -143,7 +143,7 @@ pub fn unpack(secret: &str, key: &str, stored: &[u8]) -> Result<Object, Revision
     Object::from_value(value).ok_or_else(|| invalid("not a JSON object".to_owned()))
 }
 
-/// Returns the digest of a phase whose objects come from content Secrets or will be put there.
+/// Returns the digest of a phase whose objects come from content Secrets or will be stored there.
 ///
 /// Source: applying.md 3.5.
 pub fn digest_packed(phase: &Phase) -> String {
@@ -174,14 +174,14 @@ pub fn digest(phase: &str, objects: impl IntoIterator<Item = Value>) -> String {
     format!("sha256:{}", hex(&Sha256::digest(text)))
 }
 
-/// The bytes to store for an object, or their number when they are too many.
+/// Returns the bytes to store for an object, or their number when there are too many.
 fn store(object: &Object) -> Result<Vec<u8>, usize> {
     let text = go_json::to_string(&Value::Object(object.0.clone())).into_bytes();
     if text.len() <= MAX_SECRET_BYTES {
         return Ok(text);
     }
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    // Writing into memory does not fail; if it did, the object is as good as too large.
+    // Writing into memory does not fail; if it did, the object would be refused as too large.
     let written = encoder.write_all(&text).and_then(|()| encoder.finish());
     let compressed = written.map_err(|_| text.len())?;
     if compressed.len() > MAX_SECRET_BYTES {

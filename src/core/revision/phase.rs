@@ -100,8 +100,8 @@ const TABLE: [(&str, &[(&str, &str)]); 13] = [
 ];
 
 /// The order in which an uninstall removes phases. A webhook without its server would block the
-/// deletions that follow, so `admission` goes first; CRDs go while the operator still runs and can
-/// serve the finalizers of their instances.
+/// deletions that follow, so `admission` is removed first; CRDs are removed while the operator
+/// still runs and can process the finalizers of their instances.
 ///
 /// Source: applying.md 7.2.
 const REMOVAL: [&str; 13] = [
@@ -121,9 +121,9 @@ const REMOVAL: [&str; 13] = [
 ];
 
 /// Returns the kinds of the table, as (group, kind), in the order an uninstall removes them; all of
-/// them are served as `v1` where they are served at all.
+/// them are served as `v1` if they are served at all.
 ///
-/// It is what is left to go by when the content of a revision is lost (applying.md 3.9).
+/// It is used to find the objects of a revision whose content is lost (applying.md 3.9).
 pub fn removal_kinds() -> impl Iterator<Item = &'static [(&'static str, &'static str)]> {
     REMOVAL.iter().filter_map(|phase| {
         let mut rows = TABLE.iter();
@@ -220,8 +220,8 @@ pub fn reject_duplicates(phases: &[Phase]) -> Result<(), RevisionError> {
 /// be gone before the next group starts.
 ///
 /// Instances of CRDs that are part of the same revision come first. Phases made by [`phases`]
-/// follow in the order that lets finalizers run; a revision with phases of its own naming is
-/// removed in reverse order, as archiving does.
+/// follow in the order that lets finalizers run; a revision with other phase names is removed in
+/// reverse order, as archiving does.
 ///
 /// Source: applying.md 7.2.
 pub fn removal_groups(phases: &[Phase]) -> Vec<Vec<&Object>> {
@@ -250,7 +250,7 @@ pub fn removal_groups(phases: &[Phase]) -> Vec<Vec<&Object>> {
 }
 
 /// Returns the objects of a revision in the order archiving removes them: phases and objects
-/// reversed, one group a phase.
+/// reversed, one group per phase.
 pub fn archive_groups(phases: &[Phase]) -> Vec<Vec<&Object>> {
     phases
         .iter()
@@ -273,8 +273,8 @@ pub fn defined_kinds(phases: &[Phase]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Returns how messages name an object: `<Kind>.<group>/<version> <namespace>/<name>`, with an
-/// empty namespace for cluster-scoped objects.
+/// Returns the text for an object in messages: `<Kind>.<group>/<version> <namespace>/<name>`, with
+/// an empty namespace for cluster-scoped objects.
 pub fn object_text(identity: &Identity) -> String {
     format!(
         "{}.{} {}/{}",

@@ -14,17 +14,17 @@ use super::RevisionError;
 use super::pack::{Packed, digest_packed};
 use super::phase::Phase;
 
-/// Archived revisions that are kept beside those still in use.
+/// How many archived revisions are kept beside those still in use.
 pub const RETENTION: usize = 5;
-/// Longest label value, which the name of a revision has to fit into.
+/// Longest label value, in characters; the name of a revision has to fit into one.
 const MAX_NAME: usize = 63;
 
 /// The ClusterExtension a revision belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extension {
-    /// Name.
+    /// Name of the ClusterExtension.
     pub name: String,
-    /// UID.
+    /// UID of the ClusterExtension.
     pub uid: String,
 }
 
@@ -41,9 +41,9 @@ impl Extension {
 /// A revision as it should be, before it has a number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Desired {
-    /// Whose revision it is.
+    /// The ClusterExtension it belongs to.
     pub extension: Extension,
-    /// What it holds, made by [`super::phases`] from objects that went through
+    /// Its phases, made by [`super::phases`] from objects that went through
     /// [`crate::render::handover`].
     pub phases: Vec<Phase>,
     /// Annotations of the ClusterObjectSet: bundle metadata, recorded identity, generation.
@@ -63,17 +63,17 @@ pub enum Change {
     Install,
     /// The content differs from the newest revision.
     Upgrade,
-    /// The content is that of the newest revision; at most annotations, probes or the deadline
-    /// are patched in place.
+    /// The content is that of the newest revision; at most annotations, probes or the deadline are
+    /// patched.
     Unchanged,
 }
 
 /// The revisions of an extension that are in use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct States<'a> {
-    /// The highest-numbered one that was rolled out completely once.
+    /// The highest-numbered revision that was rolled out completely once.
     pub installed: Option<&'a ClusterObjectSet>,
-    /// Those that were not, in ascending order.
+    /// Revisions that were never rolled out completely, in ascending order.
     pub rolling: Vec<&'a ClusterObjectSet>,
 }
 
@@ -113,10 +113,10 @@ pub fn has_succeeded(revision: &ClusterObjectSet) -> bool {
         .any(|condition| condition.type_ == types::SUCCEEDED && condition.status == status::TRUE)
 }
 
-/// Compares what should be with the newest revision.
+/// Compares the desired revision with the newest one.
 ///
-/// `digests` are name and digest of each phase of the newest revision: `status.observedPhases`,
-/// or computed from its resolved content while that is empty.
+/// `digests` are name and digest of each phase of the newest revision: from
+/// `status.observedPhases`, or computed from its resolved content while that is empty.
 ///
 /// Source: applying.md 3.4.
 pub fn compare(
@@ -141,7 +141,7 @@ pub fn compare(
     }
 }
 
-/// Says whether the newest revision differs from `desired` in what may be patched in place.
+/// Says whether the newest revision differs from `desired` in fields that may be patched.
 ///
 /// Annotations that others put on the revision do not count.
 pub fn needs_patch(desired: &Desired, newest: &ClusterObjectSet) -> bool {
@@ -150,7 +150,7 @@ pub fn needs_patch(desired: &Desired, newest: &ClusterObjectSet) -> bool {
         .annotations
         .iter()
         .all(|(key, value)| annotations.get(key) == Some(value));
-    // Keys of ours that the desired revision no longer has are dropped by the patch.
+    // Annotations of ours that the desired revision no longer has are removed by the patch.
     let stale = annotations.keys().any(|key| {
         OWN_ANNOTATIONS.contains(&key.as_str()) && !desired.annotations.contains_key(key)
     });
@@ -187,7 +187,7 @@ pub fn next_number(revisions: &[ClusterObjectSet]) -> i64 {
 /// Returns the name of a revision.
 ///
 /// # Errors
-/// Fails when it does not fit into a label value.
+/// Fails when the name does not fit into a label value.
 pub fn revision_name(extension: &str, number: i64) -> Result<String, RevisionError> {
     let name = format!("{extension}-{number}");
     if name.len() > MAX_NAME {
@@ -196,9 +196,9 @@ pub fn revision_name(extension: &str, number: i64) -> Result<String, RevisionErr
     Ok(name)
 }
 
-/// Returns the archived revisions to delete before another is created.
+/// Returns the archived revisions to delete before another one is created.
 ///
-/// `revisions` is sorted; those with an index below `len - 5` go if they are archived.
+/// `revisions` is sorted; those with an index below `len - 5` are deleted if they are archived.
 ///
 /// Source: applying.md 3.4.
 pub fn outdated(revisions: &[ClusterObjectSet]) -> Vec<&ClusterObjectSet> {
@@ -211,7 +211,7 @@ pub fn outdated(revisions: &[ClusterObjectSet]) -> Vec<&ClusterObjectSet> {
 
 /// Returns the ClusterObjectSet to apply for a new revision, with its content in Secrets.
 ///
-/// `system_namespace` is where those Secrets are.
+/// `system_namespace` is the namespace of those Secrets.
 pub fn build(
     desired: &Desired,
     name: &str,
@@ -241,8 +241,8 @@ pub fn build(
     object_set(desired, name, number, phases)
 }
 
-/// Returns the ClusterObjectSet to apply when only what is mutable differs: content and number
-/// are those of `newest`.
+/// Returns the ClusterObjectSet to apply when only mutable fields differ: content and number are
+/// those of `newest`.
 pub fn rebuild(desired: &Desired, newest: &ClusterObjectSet) -> ClusterObjectSet {
     let name = newest.metadata.name.clone().unwrap_or_default();
     object_set(

@@ -1,4 +1,4 @@
-//! Is an object ready? The probes of a revision and how they are evaluated.
+//! The probes of a revision, and how they decide whether an object is ready.
 
 use olm_api::conditions::status;
 use olm_api::{
@@ -12,14 +12,14 @@ use crate::object::Object;
 use super::selector::matches_labels;
 use crate::go_json;
 
-/// What probes say about an object.
+/// The result of evaluating probes on an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Readiness {
     /// Every matching probe passes, or none matches.
     Ready,
-    /// A probe fails; the messages of those that do.
+    /// A probe fails; the messages of all failing ones.
     NotReady(String),
-    /// A probe cannot be judged yet; the messages of those that do not pass.
+    /// A probe cannot be evaluated yet; the messages of all that do not pass.
     Unknown(String),
 }
 
@@ -35,8 +35,8 @@ type Finding = (Verdict, String);
 /// Returns the probes that every revision of an extension carries.
 ///
 /// A Deployment is ready when its update is complete and it is `Available`. A `StatefulSet` has no
-/// such condition, so its ready replicas count instead; upstream asks for the condition and never
-/// gets it.
+/// such condition, so its ready replicas count instead; upstream requires the condition, which is
+/// never set.
 ///
 /// Source: applying.md 3.7.
 pub fn built_in() -> Vec<ProgressionProbe> {
@@ -144,7 +144,7 @@ fn evaluate_group(object: &Object, assertions: &[Assertion]) -> Vec<Finding> {
                 probe.map(|probe| compare_value(object, probe))
             }
         })
-        // The API refuses an assertion without the member its type names.
+        // The API refuses an assertion without the field that its type requires.
         .map(|finding| finding.unwrap_or_else(|| unknown("malformed probe")))
         .collect()
 }

@@ -1,4 +1,4 @@
-//! What an installed revision offers to others, and what it needs of them.
+//! What an installed revision provides to others, and what it requires.
 //!
 //! Source: resolution.md 5.2.
 
@@ -15,8 +15,8 @@ use super::plan::{sort, states};
 use crate::catalog::{Bundle, Property};
 use crate::resolve::{GroupVersionKind, Origin, Provider};
 
-/// Longest list of constraints that is recorded; a longer one is left out, and the bundle then
-/// holds nobody else's update.
+/// Longest list of constraints that is recorded, in bytes; a longer one is left out, and the bundle
+/// then does not hold back updates of others.
 const MAX_CONSTRAINTS_BYTES: usize = 64 * 1024;
 
 #[derive(Serialize, Deserialize)]
@@ -27,8 +27,8 @@ struct Recorded<'a> {
     value: Option<&'a RawValue>,
 }
 
-/// Returns the constraints of a bundle as the annotation of its revision records them; nothing if
-/// it has none, or too many to record.
+/// Returns the constraints of a bundle as recorded in the annotation of its revision; `None` if it
+/// has none, or too many to record.
 pub fn recorded_constraints(bundle: &Bundle) -> Option<String> {
     let recorded = |property: &Property| {
         let kind = serde_json::to_string(&property.kind).ok()?;
@@ -39,8 +39,8 @@ pub fn recorded_constraints(bundle: &Bundle) -> Option<String> {
     (!all.is_empty() && text.len() <= MAX_CONSTRAINTS_BYTES).then_some(text)
 }
 
-/// Returns what a ClusterExtension offers and needs by its installed revision, whose objects define
-/// `apis`. Annotations that cannot be read count as empty.
+/// Returns what a ClusterExtension provides and requires by its installed revision, whose objects
+/// define `apis`. Annotations that cannot be read count as empty.
 pub fn provider(
     extension: &str,
     revision: &ClusterObjectSet,
@@ -61,8 +61,8 @@ pub fn provider(
     .with_apis(apis)
 }
 
-/// Returns what a ClusterServiceVersion of OLM Classic offers: one that succeeded, is no copy and
-/// is not being removed.
+/// Returns what a ClusterServiceVersion of OLM Classic provides: one that succeeded, is not a copy
+/// and is not being deleted.
 pub fn csv_provider(csv: &Value) -> Option<Provider> {
     #[derive(Deserialize)]
     struct Annotated<'a> {
@@ -123,7 +123,7 @@ fn properties(text: &str) -> Vec<Property> {
 }
 
 /// Returns the installed revision of every extension that has one, by name of the extension;
-/// revisions without an owner belong to none.
+/// revisions without an owner are skipped.
 pub fn installed_by_owner(
     revisions: impl IntoIterator<Item = ClusterObjectSet>,
 ) -> BTreeMap<String, ClusterObjectSet> {

@@ -1,4 +1,4 @@
-//! What a pass over a revision has its conditions say.
+//! The conditions that follow from a reconcile of a revision.
 
 use jiff::{SignedDuration, Timestamp};
 use olm_api::conditions::{reasons, types};
@@ -9,24 +9,24 @@ use crate::status::{Statement, object_set as texts, retrying, terminal};
 
 use super::plan::has_succeeded;
 
-/// How a pass over a revision ended.
+/// How a reconcile of a revision ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Every object is applied and ready.
     Complete,
-    /// A phase is not complete; for its first object that fails a probe, the object and why.
+    /// A phase is not complete; the first object that fails a probe and why, if there is one.
     RollingOut(Option<String>),
-    /// Something failed that may pass by itself.
+    /// An error that may go away by itself.
     Failed(String),
-    /// Somebody has to change something.
+    /// An error that needs somebody to act.
     Blocked(String),
-    /// What it asks for is not done for anybody.
+    /// The request is never granted, for example because its service account is reserved.
     Invalid(String),
     /// It is archived, and objects of it remain.
     Archiving,
-    /// It is being deleted, and objects of it remain; what is waited for.
+    /// It is being deleted, and objects of it remain; holds what is waited for.
     Removing(String),
-    /// It is archived and nothing of it is left.
+    /// It is archived and all its objects are gone.
     Archived,
 }
 
@@ -35,7 +35,7 @@ pub enum Outcome {
 pub struct Deadline {
     /// `spec.progressDeadlineMinutes`.
     pub minutes: i32,
-    /// When it passes.
+    /// When the time is over.
     pub at: Timestamp,
 }
 
@@ -61,7 +61,7 @@ pub fn deadline(revision: &ClusterObjectSet) -> Option<Deadline> {
     Some(Deadline { minutes, at })
 }
 
-/// Returns what a pass has its conditions say; conditions not among them keep their value.
+/// Returns the conditions after a reconcile; conditions not among them keep their value.
 ///
 /// Source: applying.md 3.8.
 pub fn statements(
@@ -104,7 +104,7 @@ pub fn statements(
     }
 }
 
-/// Returns the annotation with the bundle's version, empty for sets made by hand.
+/// Returns the annotation with the bundle's version, empty for object sets made by hand.
 pub fn bundle_version(revision: &ClusterObjectSet) -> &str {
     let annotations = revision.metadata.annotations.as_ref();
     annotations

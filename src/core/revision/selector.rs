@@ -2,9 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// Says whether labels, given as a look-up, satisfy a selector.
+/// Says whether labels, given as a lookup function, match a selector.
 ///
-/// Everything named must hold; an empty selector matches all, an unknown operator nothing.
+/// All requirements must hold; an empty selector matches everything, an unknown operator nothing.
 pub(super) fn matches_labels<'a>(
     selector: &LabelSelector,
     label: impl Fn(&str) -> Option<&'a str>,

@@ -1,4 +1,4 @@
-//! Tables and laws of revisions; case numbers are those of applying.md section 12.
+//! Tables and properties of revisions; case numbers are those of applying.md section 12.
 
 use std::collections::BTreeMap;
 
@@ -352,7 +352,7 @@ fn absent_object_is_created() {
     assert_eq!(decide(None, &claim, &[], KEY), Decision::Create);
 }
 
-// applying.md d3: the annotation is no proof of ownership
+// applying.md d3: the annotation is not proof of ownership
 #[rstest]
 #[case::absent(None, Removal::Gone)]
 #[case::own(Some(live(Some("me"), Some("2"))), Removal::Delete)]

@@ -1,4 +1,4 @@
-//! What a `ClusterCatalog` says (api.md 2.5).
+//! The conditions of a `ClusterCatalog` (api.md 2.5).
 
 use olm_api::conditions::{reasons, types};
 
@@ -6,7 +6,7 @@ use super::Statement;
 
 const SWITCHED_OFF: &str = "Catalog availability mode is set to Unavailable";
 
-/// `Serving`: content is served.
+/// `Serving` is true: content is served.
 pub fn serving() -> Statement {
     Statement::yes(
         types::SERVING,
@@ -15,7 +15,7 @@ pub fn serving() -> Statement {
     )
 }
 
-/// `Serving`: nothing was unpacked yet, and nothing can be served.
+/// `Serving` is false: nothing was unpacked yet, and nothing can be served.
 pub fn nothing_unpacked() -> Statement {
     Statement::no(
         types::SERVING,
@@ -24,13 +24,13 @@ pub fn nothing_unpacked() -> Statement {
     )
 }
 
-/// `Serving`: the content was removed, because the catalog is being deleted.
+/// `Serving` is false: the content was removed, because the catalog is being deleted.
 pub fn removed() -> Statement {
     Statement::no(types::SERVING, reasons::UNAVAILABLE, "")
 }
 
-/// `Serving` and `Progressing` of a catalog that is switched off. `Progressing` is true on
-/// purpose: the catalog is ready to go on.
+/// `Serving` and `Progressing` of a catalog that is disabled. `Progressing` is true on purpose: the
+/// catalog can continue when it is enabled again.
 pub fn switched_off() -> [Statement; 2] {
     [
         Statement::no(
@@ -42,7 +42,7 @@ pub fn switched_off() -> [Statement; 2] {
     ]
 }
 
-/// `Progressing`: the content is unpacked and stored.
+/// `Progressing` is true: the content is unpacked and stored.
 pub fn unpacked() -> Statement {
     Statement::yes(
         types::PROGRESSING,

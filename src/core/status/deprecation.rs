@@ -1,19 +1,19 @@
-//! What the catalog discourages: the deprecation family of conditions (api.md 4.5).
+//! The conditions about deprecation, from catalog data (api.md 4.5).
 
 use olm_api::conditions::{reasons, types};
 
 use super::Statement;
 
-/// What a catalog says about one package: its `olm.deprecations`.
+/// The `olm.deprecations` of a catalog about one package.
 ///
-/// Entries keep the order of the catalog; an entry without a message counts as none.
+/// Entries keep the order of the catalog; an entry without a message counts as absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deprecations {
     /// Message about the package.
     pub package: Option<String>,
-    /// Channel and message.
+    /// Names of channels and the messages about them.
     pub channels: Vec<(String, String)>,
-    /// Bundle and message.
+    /// Names of bundles and the messages about them.
     pub bundles: Vec<(String, String)>,
 }
 
@@ -48,11 +48,11 @@ fn said<'a>(messages: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 
 const UNKNOWN: &str = "deprecation status unknown: catalog data unavailable";
 
-/// Returns the four conditions of the family.
+/// Returns the four conditions about deprecation.
 ///
-/// `data` is what the catalog that supplied the chosen bundle says about the package; without it
-/// the conditions are unknown. `channels` are those the spec names; none means all. `installed` is
-/// the name of the installed bundle: the bundle condition is about what runs, not about what was
+/// `data` is what the catalog of the chosen bundle says about the package; without it the
+/// conditions are unknown. `channels` are those in the spec; empty means all. `installed` is the
+/// name of the installed bundle: the bundle condition is about what runs, not about what was
 /// chosen.
 pub fn statements(
     data: Option<&Deprecations>,

@@ -1,4 +1,4 @@
-//! What a `ClusterExtension` says (api.md 4.4), and the summary of one pass.
+//! The status of a `ClusterExtension` after a reconcile (api.md 4.4).
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -13,12 +13,12 @@ use super::{
 
 pub mod text;
 
-/// The installed revision: the newest one that is not archived and once succeeded.
+/// The installed revision: the newest one that is not archived and has succeeded once.
 #[derive(Debug, Clone)]
 pub struct Installed<'a> {
-    /// The revision.
+    /// Name, version and conditions of the revision.
     pub revision: Revision<'a>,
-    /// What it installs.
+    /// The installed bundle.
     pub bundle: BundleMetadata,
     /// Image of the bundle, as the catalog writes it.
     pub image: &'a str,
@@ -31,59 +31,59 @@ pub struct Revision<'a> {
     pub name: &'a str,
     /// Version of its bundle.
     pub version: &'a str,
-    /// Conditions of the `ClusterObjectSet`; empty right after it was made.
+    /// Conditions of the `ClusterObjectSet`; empty right after it was created.
     pub conditions: &'a [Condition],
 }
 
 /// The revisions of an extension.
 #[derive(Debug, Clone, Default)]
 pub struct Revisions<'a> {
-    /// The installed one.
+    /// The installed revision.
     pub installed: Option<Installed<'a>>,
-    /// Those being rolled out, oldest first.
+    /// Revisions being rolled out, oldest first.
     pub rolling: Vec<Revision<'a>>,
 }
 
-/// How a pass ended, as far as `Progressing` is concerned.
+/// The result of a reconcile, as far as it affects `Progressing`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing failed: `Progressing` is that of the newest revision.
+    /// Nothing failed: `Progressing` is copied from the newest revision.
     Settled,
-    /// Something failed and is tried again.
+    /// An error that is retried, as text.
     Retry(String),
-    /// Something failed and waits for somebody: the reason, and the text.
+    /// An error that needs somebody to act: the reason, and the text.
     Terminal(&'static str, String),
 }
 
-/// What deprecation data the pass got.
+/// Deprecation data of a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Catalogs<'a> {
-    /// Catalogs were not asked: the conditions stay as they are.
+    /// Catalogs were not read: the conditions stay as they are.
     NotAsked,
-    /// Nothing is known (or which catalog counts is not).
+    /// Nothing is known (or it is not known which catalog counts).
     Unknown,
-    /// What the catalog that counts says.
+    /// The data of the catalog that counts.
     Known(&'a Deprecations),
 }
 
-/// One pass over a `ClusterExtension`, in what its status depends on.
+/// The results of one reconcile of a `ClusterExtension` that its status depends on.
 #[derive(Debug, Clone)]
 pub struct Pass<'a> {
     /// `metadata.generation`.
     pub generation: Option<i64>,
     /// The revisions, or why they could not be read.
     pub revisions: Result<Revisions<'a>, String>,
-    /// How the pass ended.
+    /// How the reconcile ended.
     pub outcome: Outcome,
-    /// Deprecation data.
+    /// What the catalog says about deprecation.
     pub catalogs: Catalogs<'a>,
-    /// The channels the spec names.
+    /// The channels in the spec.
     pub channels: &'a [String],
-    /// What `Ready` explains besides.
+    /// Additional explanations for `Ready`.
     pub notes: &'a [Note],
 }
 
-/// Returns the status after a pass, given the one before.
+/// Returns the status after a reconcile, given the previous one.
 ///
 /// Conditions of types that are not ours are kept. The same input twice gives the same status, so
 /// that a settled object is not written again. Source: api.md 4.4.
@@ -96,7 +96,7 @@ pub fn summarize(
     let conditions = &mut status.conditions;
     match &pass.revisions {
         Err(error) => {
-            // Whatever else failed follows from not knowing what is installed.
+            // Any other error follows from not knowing what is installed.
             installed_unknown(error).put(conditions, pass.generation, now);
             retrying(text::READING_INSTALLED).put(conditions, pass.generation, now);
             status.install = None;
@@ -121,12 +121,12 @@ pub fn summarize(
     status
 }
 
-/// `Paused`, while the annotation says so.
+/// `Paused` is true: the annotation is set.
 pub fn paused() -> Statement {
     Statement::yes(types::PAUSED, reasons::PAUSED, text::paused())
 }
 
-/// Which object the roll-out waits for, as the newest revision says it.
+/// Returns the object that the roll-out waits for, from the conditions of the newest revision.
 fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
     let newest = revisions.rolling.last()?;
     let found = find(newest.conditions, types::AVAILABLE)?;
@@ -136,7 +136,7 @@ fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
     })
 }
 
-/// What the newest revision leaves out because the cluster does not serve its kind (decision 21).
+/// Returns which objects the newest revision left out as not served by the cluster (decision 21).
 fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
     let installed = revisions.installed.as_ref().map(|one| &one.revision);
     let newest = revisions.rolling.last().or(installed)?;
@@ -147,18 +147,18 @@ fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
     })
 }
 
-/// `Installed`: nobody can say.
+/// `Installed` is unknown.
 fn installed_unknown(error: &str) -> Statement {
     Statement::unknown(types::INSTALLED, reasons::FAILED, error)
 }
 
-/// `Installed`, by the revisions alone, whatever else went wrong in the pass.
+/// `Installed`, by the revisions alone, whatever else failed in the reconcile.
 fn installed(revisions: &Revisions<'_>) -> Statement {
     if let Some(installed) = &revisions.installed {
         let message = text::installed(installed.image);
         return Statement::yes(types::INSTALLED, reasons::SUCCEEDED, message);
     }
-    // Not installed yet is no failure while the first roll-out goes well (rows 31 to 37).
+    // Not being installed yet is not a failure while the first roll-out goes well (rows 31 to 37).
     let healthy = revisions.rolling.last().is_some_and(|newest| {
         find(newest.conditions, types::PROGRESSING)
             .is_none_or(|found| found.reason == reasons::ROLLING_OUT)
@@ -197,7 +197,7 @@ fn progressing(
     statement.put(conditions, pass.generation, now);
 }
 
-/// `Available` follows the installed revision; without one there is none.
+/// `Available` is copied from the installed revision; without one the condition is removed.
 fn available(conditions: &mut Vec<Condition>, revisions: &Revisions<'_>, generation: Option<i64>) {
     let found = revisions
         .installed

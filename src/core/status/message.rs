@@ -1,4 +1,4 @@
-//! What must not be in a message: more bytes than the API takes, and ports that change.
+//! Makes messages fit the API: limits their length and removes ports that change.
 
 /// Longest message, in bytes. The API counts characters; bytes are stricter, as upstream.
 pub const MESSAGE_LIMIT: usize = 32_768;
@@ -7,7 +7,7 @@ const SUFFIX: &str = "\n\n... [message truncated]";
 
 /// Cuts a message so that it takes [`MESSAGE_LIMIT`] bytes at most and says that it was cut.
 ///
-/// The cut is made before a character, never inside one.
+/// The cut never splits a character.
 pub fn truncate(message: &mut String) {
     if message.len() <= MESSAGE_LIMIT {
         return;
@@ -66,7 +66,7 @@ fn address(text: &str) -> Option<&str> {
     let Some(port) = text.strip_prefix(':') else {
         return Some(text);
     };
-    // A colon without digits is the one that separates this layer of the error from the next.
+    // A colon without digits separates this layer of the error from the next.
     Some(digits(port).unwrap_or(text))
 }
 

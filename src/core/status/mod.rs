@@ -1,11 +1,11 @@
-//! Conditions, and every text that stands in one.
+//! Conditions, and every text in one.
 //!
-//! A [`Statement`] is what one condition is to say. The text of a state has a builder in
+//! A [`Statement`] is the desired content of one condition. The text of a state has a builder in
 //! [`extension`], [`catalog`], [`object_set`] or [`deprecation`]; the text of a failure is the
-//! `Display` of its error with its causes ([`crate::error::Chain`]), and stands with that error.
-//! [`set_condition`] and [`Statement::put`] are the only ways into a list of conditions: they keep
-//! transition times right, and messages inside the limit of the API and free of what changes on
-//! every attempt.
+//! `Display` of its error with its causes ([`crate::error::Chain`]), and is defined with that
+//! error. [`set_condition`] and [`Statement::put`] are the only ways to write a list of conditions:
+//! they keep transition times right, messages within the limit of the API, and text that changes on
+//! every attempt out of them.
 
 pub mod catalog;
 pub mod deprecation;
@@ -24,7 +24,7 @@ pub use ready::{Note, catalog_ready, extension_ready, removal_held, uninstalling
 #[cfg(test)]
 mod tests;
 
-/// What one condition is to say, without the times and generations that writing it adds.
+/// The content of one condition, without the times and generations that writing it adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
     /// Condition type, of [`olm_api::conditions::types`].
@@ -33,22 +33,22 @@ pub struct Statement {
     pub status: &'static str,
     /// Reason, of [`olm_api::conditions::reasons`].
     pub reason: &'static str,
-    /// Text for people. May be empty.
+    /// Message for people; may be empty.
     pub message: String,
 }
 
 impl Statement {
-    /// Says that the condition holds.
+    /// Makes a statement with status `True`.
     pub fn yes(type_: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(type_, status::TRUE, reason, message)
     }
 
-    /// Says that the condition does not hold.
+    /// Makes a statement with status `False`.
     pub fn no(type_: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(type_, status::FALSE, reason, message)
     }
 
-    /// Says that nobody can say.
+    /// Makes a statement with status `Unknown`.
     pub fn unknown(type_: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(type_, status::UNKNOWN, reason, message)
     }
@@ -89,10 +89,10 @@ impl Statement {
 
 /// Puts `new` into `conditions`, keyed by type, and says whether anything changed.
 ///
-/// `lastTransitionTime` moves only when `status` changes; reason, message and observed generation
-/// are overwritten in place. The caller writes the object only if this returns `true`, which is
-/// what keeps a settled object from waking its own reconciler. Times are cut to whole seconds,
-/// because the API stores no more.
+/// `lastTransitionTime` changes only when `status` does; reason, message and observed generation
+/// are always overwritten. The caller writes the object only if this returns `true`, so that a
+/// settled object does not trigger its own reconcile. Times are truncated to whole seconds, because
+/// the API stores no more.
 pub fn set_condition(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) -> bool {
     new.message = sanitize(&new.message);
     truncate(&mut new.message);
@@ -100,7 +100,7 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut new: Condition, now: T
     place(conditions, new)
 }
 
-/// Copies a condition of another object, so that a `ClusterExtension` shows what its revision says.
+/// Copies a condition of another object, so that a `ClusterExtension` shows that of its revision.
 ///
 /// The observed generation becomes that of the receiving object. When the status changes, the
 /// transition time is the one of the copied condition (api.md 4.2).
@@ -129,7 +129,7 @@ fn place(conditions: &mut Vec<Condition>, mut new: Condition) -> bool {
     changed
 }
 
-/// Takes the condition of this type out of `conditions`, and says whether there was one.
+/// Removes the condition of this type from `conditions`, and says whether there was one.
 pub fn remove_condition(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.type_ != type_);
@@ -146,12 +146,12 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|condition| condition.status == status::TRUE)
 }
 
-/// `Progressing`: the reconcile failed and tries again.
+/// `Progressing`: the reconcile failed and is retried.
 pub fn retrying(error: impl Into<String>) -> Statement {
     Statement::yes(types::PROGRESSING, reasons::RETRYING, error)
 }
 
-/// `Progressing`: the reconcile failed and waits for somebody. `reason` is that of
+/// `Progressing`: the reconcile failed and needs somebody to act. `reason` is that of
 /// [`crate::error::Disposition::Terminal`].
 pub fn terminal(reason: &'static str, error: impl Into<String>) -> Statement {
     Statement::no(types::PROGRESSING, reason, error)

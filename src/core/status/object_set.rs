@@ -1,4 +1,4 @@
-//! What a `ClusterObjectSet` says (api.md 3.6).
+//! The conditions of a `ClusterObjectSet` (api.md 3.6).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use olm_api::conditions::{reasons, types};
@@ -10,8 +10,8 @@ use crate::revision::object_text;
 
 const ARCHIVED: &str = "revision is archived";
 
-/// Text while a revision is rolled out. `version` is that of the bundle, empty for a set made by
-/// hand, which leaves two blanks.
+/// Text while a revision is rolled out. `version` is that of the bundle, empty for an object set
+/// made by hand, which leaves two blanks.
 pub fn rolling_out_text(version: &str) -> String {
     format!("Revision {version} is rolling out.")
 }
@@ -34,7 +34,7 @@ pub fn rolled_out(version: &str) -> Statement {
     )
 }
 
-/// `Progressing`: not rolled out in time. `last` is the message it would have had otherwise.
+/// `Progressing`: not rolled out in time. `last` is the message it would otherwise have.
 pub fn deadline_exceeded(minutes: i32, last: &str) -> Statement {
     Statement::no(
         types::PROGRESSING,
@@ -43,7 +43,7 @@ pub fn deadline_exceeded(minutes: i32, last: &str) -> Statement {
     )
 }
 
-/// `Progressing`: what no other revision took over is being removed.
+/// `Progressing`: objects that no other revision took over are being removed.
 pub fn archiving() -> Statement {
     super::retrying("removing revision resources that are not owned by another revision")
 }
@@ -56,7 +56,7 @@ pub fn archived() -> [Statement; 2] {
     ]
 }
 
-/// `Available`: all objects are there and pass their probes.
+/// `Available`: all objects exist and pass their probes.
 pub fn probes_succeeded() -> Statement {
     Statement::yes(
         types::AVAILABLE,
@@ -80,7 +80,7 @@ pub fn not_yet_available(version: &str) -> Statement {
     )
 }
 
-/// `Available`: an error kept the probes from being observed. Only for a set that has the
+/// `Available`: an error kept the probes from being evaluated. Only for an object set that has the
 /// condition already.
 pub fn reconciling(error: impl Into<String>) -> Statement {
     Statement::unknown(types::AVAILABLE, reasons::RECONCILING, error)
@@ -117,7 +117,7 @@ pub fn migrated() -> Statement {
     )
 }
 
-/// Line about the first object of a phase that fails its probes, and why.
+/// Returns the line about the first object of a phase that fails its probes, and why.
 pub fn probe_line(object: &Identity, why: &str) -> String {
     format!("Object {}: {why}", object_text(object))
 }
@@ -131,23 +131,23 @@ pub fn mutable_secrets(secrets: &[String]) -> String {
     )
 }
 
-/// Text about phases that were added or removed after the first look.
+/// Text about phases that were added or removed after they were first observed.
 pub fn phase_count_changed(expected: usize, got: usize) -> String {
     format!("number of phases has changed (expected {expected} phases, got {got})")
 }
 
-/// A phase whose content is not what it was at the first look.
+/// A phase whose content is not what was first observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedPhase {
     /// Name of the phase.
     pub phase: String,
-    /// Digest at the first look.
+    /// Digest that was first observed.
     pub expected: String,
-    /// Digest now.
+    /// Current digest.
     pub got: String,
 }
 
-/// Text about phases whose content was exchanged.
+/// Text about phases whose content was changed.
 pub fn content_changed(phases: &[ChangedPhase]) -> String {
     let each: Vec<_> = phases
         .iter()
@@ -168,16 +168,16 @@ pub fn content_changed(phases: &[ChangedPhase]) -> String {
     )
 }
 
-/// An object that belongs to somebody else.
+/// An object that has another owner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collision {
-    /// The object.
+    /// Identity of the object.
     pub object: Identity,
-    /// Who controls it, if anybody does.
+    /// The controller of the object, if it has one.
     pub owner: Option<OwnerReference>,
 }
 
-/// Text about objects of a phase, counted from 0, that belong to somebody else.
+/// Text about objects of a phase, counted from 0, that have another owner.
 ///
 /// Clients look for `revision object collisions` and `Conflicting`.
 pub fn collisions(phase: usize, collisions: &[Collision]) -> String {

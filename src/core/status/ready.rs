@@ -5,14 +5,14 @@ use olm_api::conditions::{reasons, status, types};
 
 use super::{Statement, find, is_true};
 
-/// Something worth knowing that upstream's conditions have no room for: a newer bundle that is
-/// held, content that changed, objects that are deferred, the way out of an error.
+/// Additional information that upstream's conditions cannot hold: a newer bundle that is held back,
+/// changed content, deferred objects, what to do about an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Reason of `Ready` while everything is well; a constant of
     /// [`olm_api::conditions::reasons`].
     pub reason: &'static str,
-    /// The explanation.
+    /// Text of the explanation.
     pub message: String,
 }
 
@@ -68,7 +68,7 @@ fn summary(
         let reason = notes.first().map_or(reasons::SUCCEEDED, |note| note.reason);
         return Statement::yes(types::READY, reason, with_notes(all_well, notes));
     }
-    // Progressing says why, unless it is content and one of the others is not.
+    // Progressing has the reason, unless it is settled and another condition is not.
     let culprit = if settled {
         wanted
             .iter()
@@ -79,7 +79,7 @@ fn summary(
     };
     let (reason, message) = match culprit {
         Some(found) => (known(&found.reason), found.message.as_str()),
-        // All are true, but some are about an earlier generation, or absent.
+        // All are true, but some are of an earlier generation, or absent.
         None => (
             reasons::RECONCILING,
             "The latest change has not been acted on yet.",
@@ -96,7 +96,7 @@ fn with_notes(message: &str, notes: &[Note]) -> String {
         .join("\n")
 }
 
-/// Returns the constant for a reason read from a condition.
+/// Returns the constant equal to a reason read from a condition.
 fn known(reason: &str) -> &'static str {
     const REASONS: [&str; 15] = [
         reasons::SUCCEEDED,
@@ -121,12 +121,12 @@ fn known(reason: &str) -> &'static str {
         .unwrap_or(reasons::RETRYING)
 }
 
-/// Says that the object is being removed; `message` is what is waited for.
+/// `Ready` is false: the object is being removed; `message` is what is waited for.
 pub fn uninstalling(message: impl Into<String>) -> Statement {
     Statement::no(types::READY, reasons::UNINSTALLING, message)
 }
 
-/// Says that nothing of an object that is being deleted is removed until somebody corrects it.
+/// `Ready` is false: nothing of a deleted object is removed until a user corrects it.
 pub fn removal_held(message: impl Into<String>) -> Statement {
     Statement::no(types::READY, reasons::INVALID_CONFIGURATION, message)
 }

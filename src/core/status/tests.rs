@@ -34,7 +34,7 @@ fn a_new_generation_is_a_change() {
     assert_eq!(conditions[0].last_transition_time, Time(at(1)));
 }
 
-// The API keeps whole seconds; a fraction would make what is read differ from what was written.
+// The API keeps whole seconds; with a fraction, what is read would differ from what was written.
 #[test]
 fn times_have_no_fraction() {
     let mut conditions = Vec::new();

@@ -11,7 +11,7 @@ const OPERATORS: [&str; 10] = ["!=", ">=", "=>", "<=", "=<", "~>", "=", ">", "<"
 ///
 /// This is narrower than [`super::VersionRange`]: hyphen ranges, leading zeros and the empty text
 /// are refused here and understood there. The reverse does not hold either: `1.2.3-01` is accepted
-/// here and is no range.
+/// here but is not a range.
 ///
 /// Source: api.md 1.3.
 pub fn is_admissible(text: &str) -> bool {
@@ -27,7 +27,7 @@ pub fn is_admissible(text: &str) -> bool {
         if rest.is_empty() {
             return true;
         }
-        // Comparators are parted by blanks, one comma or one `||`.
+        // Comparators are separated by blanks, one comma or one `||`.
         let separator = rest.strip_prefix("||").or_else(|| rest.strip_prefix(','));
         match separator {
             Some(after) => rest = skip_blanks(after),
@@ -37,7 +37,7 @@ pub fn is_admissible(text: &str) -> bool {
     }
 }
 
-/// Returns what follows the comparator at the start, if one is there.
+/// Returns the text after the comparator at the start, if there is one.
 fn comparator(text: &str) -> Option<&str> {
     let operator = OPERATORS
         .iter()
@@ -54,7 +54,7 @@ fn comparator(text: &str) -> Option<&str> {
     Some(rest.strip_prefix('+').and_then(dotted).unwrap_or(rest))
 }
 
-/// Returns what follows a number without leading zeros, or a wildcard.
+/// Returns the text after a number without leading zeros, or a wildcard.
 fn component(text: &str) -> Option<&str> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     match text.bytes().next()? {
@@ -64,7 +64,7 @@ fn component(text: &str) -> Option<&str> {
     }
 }
 
-/// Returns what follows dot-separated identifiers.
+/// Returns the text after dot-separated identifiers.
 fn dotted(text: &str) -> Option<&str> {
     let identifier = |text: &str| {
         text.bytes()
@@ -85,7 +85,7 @@ fn dotted(text: &str) -> Option<&str> {
     Some(&text[end..])
 }
 
-/// Returns the text without the blanks at its start.
+/// Returns the text without leading blanks.
 fn skip_blanks(text: &str) -> &str {
     let blanks = text.bytes().take_while(|byte| is_blank(*byte)).count();
     &text[blanks..]

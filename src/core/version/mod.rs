@@ -1,9 +1,9 @@
 //! Versions, their precedence, releases, and the two range languages.
 //!
-//! Text comes in, values that cannot be wrong go out. The two languages are two types that cannot
-//! be mixed up: [`VersionRange`] is `spec.source.catalog.version`, [`SkipRange`] is `skipRange` of
-//! channel entries and `versionRange` of package constraints. The same text means different
-//! things in them. Nothing here is the language of Cargo.
+//! Parses text into values that are always valid. The two languages are two types that cannot be
+//! confused: [`VersionRange`] is `spec.source.catalog.version`, [`SkipRange`] is `skipRange` of
+//! channel entries and `versionRange` of package constraints. The same text means different things
+//! in them, and neither is the language of Cargo.
 
 mod admission;
 mod release;
@@ -31,13 +31,13 @@ use crate::error::quote;
 /// versions, in which build metadata does not count.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// First number.
+    /// Major version.
     pub major: u64,
-    /// Second number.
+    /// Minor version.
     pub minor: u64,
-    /// Third number.
+    /// Patch version.
     pub patch: u64,
-    /// Identifiers after `-`; empty for a version that is no prerelease.
+    /// Identifiers after `-`; empty for a version that is not a prerelease.
     pub prerelease: Vec<Identifier>,
     /// Identifiers after `+`.
     pub build: Vec<String>,
@@ -46,19 +46,19 @@ pub struct Version {
 /// One identifier of a prerelease or a release.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Identifier {
-    /// Digits without leading zeros, at most 2^64-1. Below every text.
+    /// Digits without leading zeros, at most 2^64-1. Orders below every text.
     Number(u64),
     /// Anything else; ordered by bytes.
     Text(String),
 }
 
-/// Why a text is no version; the texts are those of blang/semver v4, which reach conditions.
+/// Why a text is not a version; the texts are those of blang/semver v4, which reach conditions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     /// The text is empty.
     #[error("Version string empty")]
     Empty,
-    /// There are not three parts.
+    /// There are not exactly three parts.
     #[error("No Major.Minor.Patch elements found")]
     Parts,
     /// A number holds something other than digits.
@@ -69,7 +69,7 @@ pub enum VersionError {
         /// The text found there.
         text: String,
     },
-    /// A number starts with a zero that is not all of it.
+    /// A number other than 0 starts with a zero.
     #[error("{} number must not contain leading zeroes {}", capitalized(.part), quote(.text))]
     NumberLeadingZero {
         /// `major`, `minor` or `patch`.
@@ -89,7 +89,7 @@ pub enum VersionError {
     /// A prerelease identifier holds something other than letters, digits and `-`.
     #[error("Invalid character(s) found in prerelease {}", quote(.0))]
     PrereleaseCharacter(String),
-    /// A numeric prerelease identifier starts with a zero that is not all of it.
+    /// A numeric prerelease identifier other than 0 starts with a zero.
     #[error("Numeric PreRelease version must not contain leading zeroes {}", quote(.0))]
     PrereleaseLeadingZero(String),
     /// A build identifier is missing.
@@ -101,7 +101,7 @@ pub enum VersionError {
 }
 
 impl Version {
-    /// Reads the version of an API server, without what vendors add to it.
+    /// Parses the version of an API server, without the suffixes that vendors add.
     ///
     /// Example: `v1.33.1-eks-036c24b` is 1.33.1.
     pub fn of_kubernetes(text: &str) -> Option<Self> {
@@ -227,7 +227,7 @@ fn write_dotted<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T]) -> fmt
     Ok(())
 }
 
-/// Splits at the first mark; what follows is present, maybe empty, only if the mark is.
+/// Splits at the first mark; the second part is `None` without a mark, and may be empty.
 fn split_at_mark(text: &str, mark: char) -> (&str, Option<&str>) {
     match text.split_once(mark) {
         Some((before, after)) => (before, Some(after)),
@@ -273,12 +273,12 @@ fn build_identifier(text: &str) -> Result<String, VersionError> {
     Err(VersionError::BuildCharacter(text.to_owned()))
 }
 
-/// Says whether a byte may stand in an identifier.
+/// Says whether a byte is allowed in an identifier.
 fn is_identifier_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-'
 }
 
-/// Says whether digits start with a zero that is not all of them.
+/// Says whether digits other than a single 0 start with a zero.
 fn has_leading_zero(digits: &str) -> bool {
     digits.len() > 1 && digits.starts_with('0')
 }

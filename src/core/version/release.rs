@@ -14,7 +14,7 @@ const MAX_RELEASE_BYTES: usize = 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Release(Vec<Identifier>);
 
-/// Why a text is no release.
+/// Why a text is not a release.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseError {
     /// More than 20 characters.
@@ -27,14 +27,14 @@ pub enum ReleaseError {
         text: String,
         /// Position of the identifier, from 0.
         index: usize,
-        /// What is wrong with it.
+        /// What is wrong with the identifier.
         #[source]
         source: VersionError,
     },
 }
 
 impl Release {
-    /// Says whether this is the empty release, which ranks like none.
+    /// Says whether this is the empty release, which ranks like an absent one.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -72,7 +72,7 @@ impl fmt::Display for Release {
 /// A version and its release: what orders the bundles of a package.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VersionRelease {
-    /// The version; carries build metadata only where that is no release.
+    /// The version; has build metadata only if that is not a release.
     pub version: Version,
     /// The release; absent and explicitly empty rank the same.
     pub release: Option<Release>,
@@ -81,24 +81,24 @@ pub struct VersionRelease {
 /// Why a version and a release do not form a pair.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VersionReleaseError {
-    /// The version of the legacy form is wrong.
+    /// The version of the legacy form is invalid.
     #[error(transparent)]
     Legacy(#[from] VersionError),
-    /// The version beside an explicit release is wrong.
+    /// The version beside an explicit release is invalid.
     #[error("error parsing version {}", quote(.text))]
     Version {
-        /// The text found.
+        /// The invalid version.
         text: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         #[source]
         source: VersionError,
     },
-    /// The explicit release is wrong.
+    /// The explicit release is invalid.
     #[error("error parsing release {}", quote(.text))]
     Release {
-        /// The text found.
+        /// The invalid release.
         text: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         #[source]
         source: ReleaseError,
     },
@@ -124,8 +124,8 @@ impl VersionRelease {
         })
     }
 
-    /// Reads a version beside an explicit release, which may be empty; build metadata stays in
-    /// the version and does not order.
+    /// Parses a version and an explicit release, which may be empty; build metadata stays in the
+    /// version and does not affect the order.
     pub fn explicit(version: &str, release: &str) -> Result<Self, VersionReleaseError> {
         let parsed = version
             .parse()
@@ -145,7 +145,7 @@ impl VersionRelease {
         })
     }
 
-    /// Compares the versions by precedence, then the releases; no release is below any.
+    /// Compares the versions by precedence, then the releases; an absent release is the lowest.
     pub fn precedence(&self, other: &Self) -> Ordering {
         let identifiers =
             |pair: &'_ Self| -> Vec<Identifier> { pair.release.clone().unwrap_or_default().0 };
@@ -154,7 +154,7 @@ impl VersionRelease {
             .then_with(|| identifiers(self).cmp(&identifiers(other)))
     }
 
-    /// Returns the version as status and annotations record it where releases have no field of
+    /// Returns the version as recorded in status and annotations where releases have no field of
     /// their own: the release is build metadata.
     ///
     /// Example: version 1.0.0 with release 2 is `1.0.0+2`.

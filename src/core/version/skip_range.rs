@@ -1,7 +1,7 @@
 //! The language of `skipRange` and of `versionRange` in package constraints.
 //!
-//! Only blanks part the terms of an alternative, `||` parts alternatives, versions are complete,
-//! `x` is a wildcard, and prereleases are ordinary versions.
+//! The terms of an alternative are separated by blanks only, alternatives by `||`; versions are
+//! complete, `x` is a wildcard, and prereleases are ordinary versions.
 //!
 //! Source: resolution.md section 3, blang/semver v4.0.0.
 
@@ -19,19 +19,19 @@ pub struct SkipRange {
     alternatives: Vec<Vec<Term>>,
 }
 
-/// Why a text is no range of this language; the texts are those of blang/semver v4.
+/// Why a text is not a range of this language; the texts are those of blang/semver v4.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkipRangeError {
     /// Longer than 4096 bytes.
     #[error("range is too long (max {MAX_BYTES} bytes)")]
     TooLong,
-    /// `||` comes first.
+    /// The range starts with `||`.
     #[error("First element in range is '||'")]
     StartsWithOr,
-    /// `||` comes last, or there is nothing at all.
+    /// The range ends with `||`, or is empty.
     #[error("Last element in range is '||'")]
     EndsWithOr,
-    /// Nothing stands between two `||`; the library accepts this and then crashes.
+    /// Nothing is between two `||`; the library accepts this and then crashes.
     #[error("empty alternative")]
     EmptyAlternative,
     /// A term has no digit.
@@ -47,10 +47,10 @@ pub enum SkipRangeError {
         token: String,
         /// The text before the first digit.
         operator: String,
-        /// The rest.
+        /// The text from the first digit on.
         version: String,
     },
-    /// A term has no valid version.
+    /// The version of a term is invalid.
     #[error(
         "Could not parse Range {}: Could not parse version {} in {}",
         quote(.token), quote(.version), quote(&format!("{operator}{version}"))
@@ -60,15 +60,15 @@ pub enum SkipRangeError {
         token: String,
         /// The text before the first digit.
         operator: String,
-        /// The rest.
+        /// The text from the first digit on.
         version: String,
-        /// What is wrong with it.
+        /// What is wrong with the version.
         #[source]
         source: VersionError,
     },
 }
 
-/// One comparison.
+/// One comparison of an alternative.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Term {
     operator: Operator,
@@ -87,7 +87,7 @@ enum Operator {
 }
 
 impl SkipRange {
-    /// Says whether a version is inside; build metadata never matters.
+    /// Says whether the range contains a version; build metadata never matters.
     ///
     /// A prerelease is an ordinary lower version: `<2.0.0` contains 2.0.0-rc.1.
     pub fn contains(&self, version: &Version) -> bool {
@@ -134,7 +134,7 @@ impl FromStr for SkipRange {
     }
 }
 
-/// Cuts at spaces, except after `>`, `<` and `=`; a token of one byte vanishes.
+/// Splits at spaces, except after `>`, `<` and `=`; a token of one byte is dropped.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut push = |token: &str| {
@@ -172,9 +172,9 @@ fn alternatives_of(tokens: &[String]) -> Result<Vec<&[String]>, SkipRangeError> 
     Ok(alternatives)
 }
 
-/// Adds the token, or what it stands for if it holds an `x` anywhere.
+/// Adds the token, or its expansion if it has an `x` anywhere.
 ///
-/// An unknown operator is lost on this path: `~1.2.x` is `1.2.0`.
+/// An unknown operator is lost here: `~1.2.x` is `1.2.0`.
 fn expand(token: &str, expanded: &mut Vec<String>) -> Result<(), SkipRangeError> {
     if !token.contains('x') {
         expanded.push(token.to_owned());
@@ -210,7 +210,7 @@ fn base_of(version: &str) -> String {
     }
 }
 
-/// Returns the first version above a wildcard, or nothing if the text does not end in one.
+/// Returns the first version above a wildcard, empty if the text does not end in one.
 fn next_of(version: &str, base: &str) -> String {
     let parts: Vec<&str> = version.split('.').collect();
     let raised = match parts.as_slice() {

@@ -1,4 +1,4 @@
-//! Tables of resolution.md sections 2 to 4, and laws.
+//! Tables of resolution.md sections 2 to 4, and properties.
 
 use std::cmp::Ordering;
 
@@ -134,7 +134,7 @@ fn no_release_ranks_like_the_empty_one() {
 }
 
 fn any_version() -> impl Strategy<Value = String> {
-    // No "x": skip ranges take one for a wildcard wherever it stands, as blang does.
+    // No "x": skip ranges read it as a wildcard wherever it is, as blang does.
     let identifier = prop_oneof!["0|[1-9][0-9]{0,2}", "[a-wyz-][a-wyz0-9-]{0,2}"];
     let prerelease = prop::collection::vec(identifier, 0..3);
     (0u64..3, 0u64..3, 0u64..3, prerelease).prop_map(|(major, minor, patch, prerelease)| {
@@ -197,7 +197,7 @@ proptest! {
         let _ = is_admissible(&text);
     }
 
-    /// What the API server accepts is a range, but for what only building the version finds.
+    /// What the API server accepts is a range, except for errors found when building the version.
     #[test]
     fn an_admissible_text_has_the_shape_of_a_range(text in "[0-2x*v<>=!~^ .,|+-]{0,16}") {
         if is_admissible(&text) {

@@ -24,7 +24,7 @@ impl Version {
     }
 }
 
-/// Drops leading zeros, but for one that no digit follows.
+/// Removes leading zeros, except one that no digit follows.
 fn without_leading_zeros(part: &str) -> String {
     let rest = part.trim_start_matches('0');
     let zeros = part.len() - rest.len();

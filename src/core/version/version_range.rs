@@ -1,7 +1,7 @@
 //! The language of `spec.source.catalog.version`.
 //!
-//! Blanks or commas part the terms of a group, `||` parts groups, versions may be partial or hold
-//! wildcards, and prereleases are shut out unless a term of the group names one.
+//! The terms of a group are separated by blanks or commas, groups by `||`; versions may be partial
+//! or have wildcards, and prereleases are excluded unless a term of the group names one.
 //!
 //! Source: resolution.md section 2, Masterminds/semver v3.5.0.
 
@@ -20,13 +20,13 @@ const MAX_GROUPS: usize = 32;
 /// The longest version text of one term.
 const MAX_VERSION_BYTES: usize = 256;
 
-/// A range as a ClusterExtension asks for it.
+/// A range as requested by a ClusterExtension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionRange {
     groups: Vec<Vec<Term>>,
 }
 
-/// Why a text is no range of this language; the texts are those of Masterminds/semver v3.5.0,
+/// Why a text is not a range of this language; the texts are those of Masterminds/semver v3.5.0,
 /// which reach conditions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VersionRangeError {
@@ -39,18 +39,18 @@ pub enum VersionRangeError {
     /// A group does not follow the grammar; holds the group after hyphen ranges are rewritten.
     #[error("improper constraint: {}", quote(.0))]
     Improper(String),
-    /// A term has the right shape and no valid version.
+    /// A term follows the grammar but has no valid version.
     #[error("constraint parser error")]
     Version,
 }
 
-/// One comparison.
+/// One comparison of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Term {
     operator: Operator,
     base: Version,
     wildcard: Wildcard,
-    /// As written, after hyphen ranges are rewritten.
+    /// The term as written, after hyphen ranges are rewritten.
     text: String,
 }
 
@@ -92,9 +92,9 @@ const OPERATORS: [(&str, Operator); 11] = [
 ];
 
 impl VersionRange {
-    /// Says whether a version is inside; build metadata never matters.
+    /// Says whether the range contains a version; build metadata never matters.
     ///
-    /// A prerelease is inside only if a term of the same group names some prerelease, whatever
+    /// A prerelease is contained only if a term of the same group names some prerelease, whatever
     /// its numbers: `>=1.0.0-0 <2.0.0` contains 2.0.0-rc.1, `>=1.0.0` does not.
     pub fn contains(&self, version: &Version) -> bool {
         self.groups.iter().any(|terms| {
@@ -106,7 +106,7 @@ impl VersionRange {
 
     /// Says whether the range would contain the version if every group admitted prereleases.
     ///
-    /// Tells a prerelease that nobody asked for from a version that is out of range.
+    /// Distinguishes a prerelease that was not requested from a version that is out of range.
     pub fn contains_admitting_prereleases(&self, version: &Version) -> bool {
         let holds = |term: &Term| term.holds(version);
         self.groups.iter().any(|terms| terms.iter().all(holds))
@@ -140,7 +140,7 @@ impl Term {
 
     fn tilde(&self, version: &Version, order: Ordering) -> bool {
         let base = &self.base;
-        // The library takes a base of 0.0.0 for `~*`, even when it was written out.
+        // The library reads `~0.0.0` as `~*`.
         let is_zero = (base.major, base.minor, base.patch) == (0, 0, 0);
         let within = match self.wildcard {
             Wildcard::None => is_zero || minor_of(version) == minor_of(base),
@@ -182,7 +182,7 @@ impl Term {
     }
 }
 
-/// Returns major and minor, what a release series is ordered by.
+/// Returns major and minor, which order a release series.
 fn minor_of(version: &Version) -> (u64, u64) {
     (version.major, version.minor)
 }
@@ -226,7 +226,7 @@ fn group(text: &str) -> Result<Vec<Term>, VersionRangeError> {
     shapes.iter().map(build).collect()
 }
 
-/// Turns every `A - B` into `>= A, <= B `, swallowing the blanks around it.
+/// Turns every `A - B` into `>= A, <= B `, dropping the blanks around it.
 fn rewrite_hyphen_ranges(text: &str) -> String {
     let mut rewritten = String::with_capacity(text.len() + 8);
     let mut rest = text;
@@ -253,7 +253,7 @@ fn hyphen_range(text: &str) -> Option<(&str, &str, usize)> {
     Some((lower, upper, scanner.position))
 }
 
-/// A term that follows the grammar and whose version is not looked at yet.
+/// A term that follows the grammar; its version is not parsed yet.
 struct TermShape<'a> {
     operator: Operator,
     version: VersionShape<'a>,
@@ -268,7 +268,7 @@ struct VersionShape<'a> {
 }
 
 impl TermShape<'_> {
-    /// Builds the term, unless its version is wrong.
+    /// Builds the term, unless its version is invalid.
     fn build(&self) -> Option<Term> {
         let shape = &self.version;
         let is_wildcard = |segment: &&str| matches!(*segment, "x" | "X" | "*");
@@ -322,7 +322,7 @@ fn digits(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| all_digits)
 }
 
-/// Returns a prerelease identifier; digits beyond 64 bits are text here.
+/// Returns a prerelease identifier; digits beyond 64 bits count as text here.
 fn identifier(text: &str) -> Option<Identifier> {
     let all_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     if all_digits && has_leading_zero(text) {
@@ -332,7 +332,7 @@ fn identifier(text: &str) -> Option<Identifier> {
     Some(number.map_or_else(|| Identifier::Text(text.to_owned()), Identifier::Number))
 }
 
-/// Reads a text from left to right; what does not fit is left unread.
+/// Reads a text from left to right; what does not match is left unread.
 struct Scanner<'a> {
     text: &'a str,
     position: usize,

@@ -1,10 +1,10 @@
-//! YAML of the plain kind that generators write, read in one pass.
+//! A fast reader for the plain YAML that generators write.
 //!
 //! Nearly all YAML of bundles and catalogs is block maps and lists of plain, quoted and block
-//! scalars, and there is a lot of it. This reader knows that much and nothing else: for anchors,
-//! tags, merge keys, flow maps, odd keys, tabs, and for whatever could be a mistake it returns
-//! nothing, and the general reader has the word. What it does return is what the general reader
-//! would, which tests, fuzzing and the corpora hold.
+//! scalars, and there is a lot of it. This reader supports only that: for anchors, tags, merge
+//! keys, flow maps, odd keys, tabs, and for anything that could be an error it returns `None`, and
+//! the caller falls back to the general reader. Otherwise it returns what the general reader would,
+//! which tests, fuzzing and the corpora check.
 
 mod word;
 
@@ -12,11 +12,11 @@ use serde_json::{Map, Value};
 
 use word::{begins_plain, escape, is_item, is_plain, key, resolve};
 
-/// Deepest nesting that is read here; below the limit of the general reader, which finds the words
-/// for what is deeper.
+/// Deepest nesting that is read here; below the limit of the general reader, which reports the
+/// error for deeper nesting.
 const MAX_DEPTH: usize = 48;
 
-/// Reads every document of a text, or returns nothing.
+/// Reads every document of a text, or returns `None`.
 pub(super) fn read(text: &str) -> Option<Vec<Value>> {
     if !is_tame(text) {
         return None;
@@ -50,21 +50,21 @@ fn is_tame(text: &str) -> bool {
 }
 
 fn is_tame_char(character: char) -> bool {
-    // What some reader takes for a line break, a mark of byte order, or nothing at all.
+    // Characters that some reader takes for a line break, a byte order mark, or nothing at all.
     !matches!(character, '\u{80}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}'..='\u{ffff}')
 }
 
-/// A line, or what is left of one behind `- `.
+/// A line, or what is left of one after `- `.
 #[derive(Clone, Copy)]
 struct Line<'a> {
     /// Column of the first character.
     indent: usize,
-    /// The text from there on.
+    /// The text from that column on.
     text: &'a str,
 }
 
 struct Reader<'a> {
-    /// What follows the current line.
+    /// The text after the current line.
     rest: &'a str,
     /// The current line, never blank or a comment.
     line: Option<Line<'a>>,
@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
         reader
     }
 
-    /// Takes the next line whatever it holds, without its line feed.
+    /// Takes the next line whatever it contains, without its line feed.
     fn raw_line(&mut self) -> Option<&'a str> {
         if self.rest.is_empty() {
             return None;
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
         } else if key(line.text).is_some() {
             self.map(line.indent, depth)
         } else if outer < 0 {
-            // A document that is a scalar, a directive, the end of a document.
+            // A document that is a scalar, a directive, or the end of a document.
             None
         } else {
             self.line = None;
@@ -171,13 +171,13 @@ impl<'a> Reader<'a> {
         self.ends(indent).then_some(Value::Object(entries))
     }
 
-    /// Says whether what follows may follow a map or list at column `indent`.
+    /// Says whether a map or list at column `indent` ends before the current line.
     fn ends(&self, indent: usize) -> bool {
         self.line.is_none_or(|line| line.indent <= indent)
     }
 
-    /// Reads the value of a key or item whose own line says nothing: what is further in, or, below
-    /// a key, a list at the same column.
+    /// Reads the value of a key or item whose own line has none: what is indented more, or, below a
+    /// key, a list at the same column.
     fn nested(&mut self, indent: usize, below_key: bool, depth: usize) -> Option<Value> {
         let Some(line) = self.line else {
             return Some(Value::Null);
@@ -206,7 +206,7 @@ impl<'a> Reader<'a> {
         Some(value)
     }
 
-    /// Reads a plain scalar, which may go on in lines further in than `outer`.
+    /// Reads a plain scalar, which may continue in lines that are indented more than `outer`.
     fn plain(&mut self, text: &str, outer: isize) -> Option<Value> {
         let (text, commented) = match text.find(" #") {
             Some(at) => (text[..at].trim_end_matches(' '), true),
@@ -272,7 +272,7 @@ impl<'a> Reader<'a> {
     fn double_quoted(&mut self, text: &str, outer: isize) -> Option<String> {
         let mut whole = String::new();
         let mut text = text;
-        // Blanks up to here were written as escapes and are not trimmed.
+        // Length of the text up to which blanks were written as escapes and are not trimmed.
         let mut escaped = 0;
         loop {
             let Some(at) = text.find(['"', '\\']) else {
@@ -287,7 +287,7 @@ impl<'a> Reader<'a> {
                 return is_over(after).then_some(whole);
             }
             if after.is_empty() {
-                // The line feed is escaped: nothing stands for it.
+                // The line feed is escaped: it stands for nothing.
                 let mark = whole.len();
                 text = self.continued(&mut whole, outer)?;
                 if whole[mark..] != *" " {
@@ -319,7 +319,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a block scalar; `header` is `|` or `>`, then how its end is treated.
+    /// Reads a block scalar; `header` is `|` or `>`, then its chomping indicator.
     fn block_scalar(&mut self, header: &str, outer: isize) -> Option<String> {
         let folded = header.starts_with('>');
         let end = match &header[1..] {
@@ -337,7 +337,7 @@ impl<'a> Reader<'a> {
             let before = self.rest;
             let Some(line) = self.raw_line() else { break };
             if self.rest.is_empty() && !before.ends_with('\n') {
-                // Whether a last line without line feed has one is a matter of opinion.
+                // Readers disagree on whether a last line without a line feed has one.
                 return None;
             }
             let text = line.trim_start_matches(' ');
@@ -399,7 +399,7 @@ fn push_breaks(whole: &mut String, count: usize) {
     whole.extend(std::iter::repeat_n('\n', count));
 }
 
-/// Puts in what stands for a line feed and the blank lines after it.
+/// Appends what a line feed and the blank lines after it stand for.
 fn fold(whole: &mut String, blank_lines: usize) {
     if blank_lines == 0 {
         whole.push(' ');
@@ -408,7 +408,7 @@ fn fold(whole: &mut String, blank_lines: usize) {
     }
 }
 
-/// Removes blanks at the end, down to a length; steps aside for tabs.
+/// Removes trailing blanks, down to a length; returns `None` for tabs.
 fn trim(whole: &mut String, from: usize) -> Option<()> {
     let tail = &whole[from..];
     if tail.ends_with('\t') {

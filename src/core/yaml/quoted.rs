@@ -1,22 +1,22 @@
-//! Quoted scalars spelled so that the general reader takes every one that Go takes.
+//! Rewrites quoted scalars so that the general reader accepts every one that Go accepts.
 //!
-//! YAML wants the lines of a quoted scalar further in than what holds it, blanks and not tabs
-//! before them, and knows no `\'`; the general reader insists on all three. Go does not, and public
-//! bundles count on that in the descriptions of their CRDs. In: a text. Out: the same with the line
-//! breaks inside such scalars written as escapes, behind which nobody looks at indentation. Every
+//! YAML requires the lines of a quoted scalar to be indented more than what holds it, with blanks
+//! and not tabs, and has no `\'`; the general reader insists on all three. Go does not, and public
+//! bundles rely on that in the descriptions of their CRDs. In: a text. Out: the same with the line
+//! breaks inside such scalars written as escapes, after which indentation does not matter. Every
 //! line keeps its number.
 //!
-//! This knows only as much of YAML as it takes to tell a quote that opens a scalar from any other,
-//! and judges nothing: what is not YAML stays so, and the general reader finds the words.
+//! This parses only as much of YAML as it takes to tell a quote that opens a scalar from any other,
+//! and checks nothing: what is not YAML stays so, and the general reader reports the error.
 //!
 //! Source: `yaml_parser_scan_flow_scalar` of `go.yaml.in/yaml/v2`.
 
-/// Spells the quoted scalars of a text anew; nothing if that changes none.
+/// Rewrites the quoted scalars of a text; `None` if that changes nothing.
 ///
 /// Example: `a: 'b` with `c'` in the next line becomes `a: "b \` with `c"` in the next line.
 ///
-/// A scalar on one line is left alone, unless it holds `\'`. Takes time and space in proportion to
-/// the text.
+/// A scalar on one line is left unchanged, unless it has `\'`. Takes time and space in proportion
+/// to the text.
 pub(super) fn respell(text: &str) -> Option<String> {
     Scanner {
         text,
@@ -36,20 +36,20 @@ const BLANKS: [char; 2] = [' ', '\t'];
 
 struct Scanner<'a> {
     text: &'a str,
-    /// Where to go on.
+    /// Offset of the next byte to read.
     at: usize,
-    /// Where the current line begins.
+    /// Offset of the start of the current line.
     line: usize,
     /// Columns of the open block maps and lists, outermost first.
     blocks: Vec<usize>,
     /// How many brackets are open.
     brackets: usize,
-    /// Column of the map that the next `:` opens, if a key may stand before it.
+    /// Column of the map that the next `:` opens, if a key may precede it.
     key: Option<usize>,
-    /// Whether a quoted scalar or a closing bracket came last: `:` then needs no blank behind it.
+    /// Whether a quoted scalar or a closing bracket came last: `:` then needs no blank after it.
     after_json: bool,
     out: String,
-    /// How much of the text went to `out`.
+    /// How much of the text was copied to `out`.
     copied: usize,
 }
 
@@ -130,7 +130,7 @@ impl Scanner<'_> {
         self.text.as_bytes().get(self.at + ahead).copied()
     }
 
-    /// Says whether there is a blank, a line break or nothing.
+    /// Says whether there is a blank, a line break or the end of the text.
     fn is_blank(&self, ahead: usize) -> bool {
         matches!(self.byte(ahead), None | Some(b' ' | b'\t' | b'\n' | b'\r'))
     }
@@ -171,7 +171,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Passes blanks, comments and line breaks.
+    /// Skips blanks, comments and line breaks.
     fn skip_blanks(&mut self) {
         while let Some(byte) = self.byte(0) {
             match byte {
@@ -190,14 +190,14 @@ impl Scanner<'_> {
         self.column() == 0 || matches!(self.text.as_bytes()[self.at - 1], b' ' | b'\t')
     }
 
-    /// Passes the rest of a line with its line break.
+    /// Skips the rest of a line with its line break.
     fn skip_line(&mut self) {
         let rest = &self.text[self.at..];
         self.at += rest.find(['\n', '\r']).unwrap_or(rest.len());
         self.end_line();
     }
 
-    /// Passes a line break, if there is one.
+    /// Skips a line break, if there is one.
     fn end_line(&mut self) {
         self.at += line_break(&self.text[self.at..]).len();
         self.line = self.at;
@@ -234,10 +234,10 @@ impl Scanner<'_> {
         }
     }
 
-    /// Passes a block scalar; its lines can hold anything.
+    /// Skips a block scalar; its lines can contain anything.
     fn block_scalar(&mut self) {
         let outer = self.blocks.last().copied();
-        // Behind `|` or `>`, and perhaps `+` or `-`.
+        // After `|` or `>`, and perhaps `+` or `-`.
         let signs = usize::from(matches!(self.byte(1), Some(b'+' | b'-')));
         let digit = self.byte(1 + signs).filter(u8::is_ascii_digit);
         let mut indent = digit.map(|digit| outer.unwrap_or(0) + usize::from(digit - b'0'));
@@ -256,7 +256,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Passes a quoted scalar, and spells it anew if that changes it.
+    /// Skips a quoted scalar, and rewrites it if that changes it.
     fn quoted(&mut self, quote: u8) {
         let bytes = self.text.as_bytes();
         let begin = self.at + 1;
@@ -295,7 +295,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Returns the line break that a text begins with, or nothing.
+/// Returns the line break that a text begins with, or an empty text.
 fn line_break(text: &str) -> &str {
     let length = match text.as_bytes() {
         [b'\r', b'\n', ..] => 2,
@@ -305,7 +305,7 @@ fn line_break(text: &str) -> &str {
     &text[..length]
 }
 
-/// What comes between two quotes.
+/// The text between two quotes.
 struct Quoted<'a> {
     content: &'a str,
     /// Whether the quotes are `"`, so that `\` escapes.
@@ -313,10 +313,10 @@ struct Quoted<'a> {
 }
 
 impl Quoted<'_> {
-    /// Writes the scalar with every line break escaped, and what stands for it before it.
+    /// Writes the scalar with every line break escaped, and what it stands for before it.
     ///
-    /// One line break stands for a blank, more of them for one line feed less; blanks around them
-    /// for nothing.
+    /// One line break stands for a blank, several for one line feed less; blanks around them are
+    /// dropped.
     fn write(&self, out: &mut String) {
         out.push('"');
         let mut line = self.content;
@@ -341,7 +341,7 @@ impl Quoted<'_> {
             out.push('\\');
             out.push_str(&breaks);
             if line.len() < rest.len() {
-                // Further in, three dashes do not begin a document.
+                // Indented, three dashes do not begin a document.
                 out.push(' ');
             }
         }
@@ -349,7 +349,7 @@ impl Quoted<'_> {
         out.push('"');
     }
 
-    /// Removes what a line break takes with it: blanks that are not escaped, or its own escape.
+    /// Removes what a line break absorbs: blanks that are not escaped, or its own escape.
     fn trim_end<'a>(&self, line: &'a str) -> (&'a str, bool) {
         let text = line.trim_end_matches(BLANKS);
         let slashes = text.len() - text.trim_end_matches('\\').len();
@@ -372,7 +372,7 @@ impl Quoted<'_> {
                 },
                 '\\' | '"' => out.extend(['\\', character]),
                 '\'' if !self.double => {
-                    // The second of two.
+                    // The second quote of a doubled one.
                     characters.next();
                     out.push('\'');
                 }

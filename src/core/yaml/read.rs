@@ -1,4 +1,4 @@
-//! The reader: serde-saphyr with YAML 1.1 rules, then integral floats made integers.
+//! The reader: serde-saphyr with YAML 1.1 rules, with integral floats turned into integers.
 
 use std::fmt;
 
@@ -21,19 +21,19 @@ pub const MAX_DEPTH: usize = 64;
 /// Most documents one text may hold.
 const MAX_DOCUMENTS: usize = 1_000_000;
 
-/// Most values that aliases may repeat in one text: anchors are a convenience, not data.
+/// Most values that aliases may repeat in one text.
 const MAX_REPLAYED_VALUES: usize = 100_000;
 
-/// Most text that may come out of one input by repeating it through aliases, beside its own size.
+/// Most bytes that aliases may add to the output by repetition, beyond the size of the input.
 const REPLAY_BYTES: usize = 32 * 1024 * 1024;
 
 /// Why a text could not be read as YAML or JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("yaml: {}{message}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
 pub struct YamlError {
-    /// One-based line of the fault, where it is known.
+    /// Line of the error, from 1, if known.
     pub line: Option<u64>,
-    /// What is wrong, one line, without position.
+    /// What is wrong, on one line, without the position.
     pub message: String,
 }
 
@@ -42,7 +42,7 @@ impl YamlError {
         let error = error.without_snippet();
         let location = error.location();
         let text = error.to_string();
-        // The reader appends its own position; ours stands in front as Go's does.
+        // The reader appends its own position; ours comes first as Go's does.
         let text = text.lines().next().unwrap_or_default();
         let message = text.rfind(" at line ").map_or(text, |at| &text[..at]);
         Self {
@@ -76,16 +76,16 @@ pub fn to_json(text: &str) -> Result<Vec<Value>, YamlError> {
     quick::read(text).map_or_else(|| careful(text), Ok)
 }
 
-/// Reads whatever is YAML.
+/// Reads with the general reader.
 pub(super) fn careful(text: &str) -> Result<Vec<Value>, YamlError> {
     let mut documents = documents(text, |Node(value), _| value)?;
-    // A tag with nothing behind it is a document to the reader.
+    // The reader returns a document for a tag without a value.
     documents.retain(|value| !value.is_null());
     Ok(documents)
 }
 
-/// Reads every document of a text; what is refused is tried again with its quoted scalars spelled
-/// so that only what Go refuses remains.
+/// Reads every document of a text; a refused text is tried again with its quoted scalars rewritten
+/// so that only what Go refuses is an error.
 fn documents<N: DeserializeOwned, V>(
     text: &str,
     value: fn(N, &str) -> V,
@@ -101,14 +101,14 @@ fn documents<N: DeserializeOwned, V>(
     })
 }
 
-/// A value whose numbers still know how their author spelled them.
+/// A value whose numbers keep the spelling of their author.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SourcedValue {
     /// A number and its text in the file, where the file has one.
     Number(Number, Option<String>),
     /// Null, boolean or string.
     Scalar(Value),
-    /// A list.
+    /// A list of values.
     List(Vec<Self>),
     /// A map, its keys in the order of the file, each once.
     Map(Vec<(String, Self)>),
@@ -124,7 +124,7 @@ pub fn to_json_with_sources(text: &str) -> Result<Vec<SourcedValue>, YamlError> 
     Ok(documents)
 }
 
-/// Returns the text Go puts into a string field for a scalar, or nothing for lists, maps and null.
+/// Returns the text Go puts into a string field for a scalar, or `None` for lists, maps and null.
 ///
 /// Integers are decimal, floats the shortest text that gives the same 32-bit float.
 /// Source: `sigs.k8s.io/yaml`, `convertToJSONableObject` with a string target.
@@ -173,8 +173,8 @@ fn checked(text: &str) -> Result<&str, YamlError> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// Sizes the limits from the input: what a text of this length can hold at most is never refused,
-/// what only repetition through aliases can produce is.
+/// Derives the limits from the size of the input: what a text of this length can contain is never
+/// refused, what only repetition through aliases can produce is.
 fn options(bytes: usize) -> Options {
     let nodes = bytes / 2 + MAX_REPLAYED_VALUES;
     serde_saphyr::options! {
@@ -209,7 +209,7 @@ fn json_stream(text: &str) -> Result<Vec<Value>, serde_json::Error> {
         .collect()
 }
 
-/// Makes a float a JSON number the way Go's encoder and decoder together do.
+/// Converts a float to a JSON number as Go's encoder and decoder together do.
 fn number(float: f64) -> Option<Number> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if float.fract() == 0.0 && (-LIMIT..LIMIT).contains(&float) {
@@ -243,7 +243,7 @@ fn float_key(float: f64) -> String {
     }
 }
 
-/// A JSON value built from whatever the parser reports.
+/// A JSON value built from the events of the parser.
 struct Node(Value);
 
 impl<'de> Deserialize<'de> for Node {
@@ -360,7 +360,7 @@ impl Visitor<'_> for KeyVisitor {
     }
 }
 
-/// A value with the place of everything in it.
+/// A value with the positions of its parts.
 struct SpannedNode(Spanned<Inner>);
 
 enum Inner {

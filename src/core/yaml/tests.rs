@@ -193,7 +193,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn writing_and_reading_gives_the_value_back(value in any_json()) {
-        // A null document counts as none, and integral floats are integers when read.
+        // A null document counts as absent, and integral floats are integers when read.
         let wrapped = json!({ "v": value });
         let text = to_yaml(&wrapped);
         let read = to_json(&text);

@@ -1,5 +1,4 @@
-//! The writer: block style, and quotes around every text that some reader could take for
-//! something else.
+//! The writer: block style, and quotes around every text that some reader could misinterpret.
 
 use std::fmt::Write as _;
 
@@ -7,14 +6,14 @@ use serde_json::{Map, Value};
 
 use super::go_float;
 
-/// Longest key that is written without the explicit `?` form; readers stop looking at 1,024.
+/// Longest key that is written without the explicit `?` form; readers give up at 1,024.
 const MAX_SIMPLE_KEY_BYTES: usize = 900;
 
 /// Writes a value as one YAML document, ended by a newline, without `---`.
 ///
 /// Texts that a YAML 1.1 or 1.2 reader would take for a boolean, number, date or null are quoted;
-/// texts of several lines become literal blocks where that is exact. Reading the result with
-/// [`super::to_json`] gives the value back.
+/// texts of several lines become literal blocks if that is exact. Reading the result with
+/// [`super::to_json`] returns the same value.
 ///
 /// Example: `{"a": "yes", "b": 1}` gives `a: "yes"` and `b: 1` on two lines.
 pub fn to_yaml(value: &Value) -> String {
@@ -32,7 +31,7 @@ pub fn to_yaml(value: &Value) -> String {
 
 /// Writes values as a stream of documents, each opened by `---`.
 ///
-/// No value gives an empty text.
+/// Without values the text is empty.
 pub fn to_yaml_stream(values: &[Value]) -> String {
     values.iter().fold(String::new(), |mut out, value| {
         out.push_str("---\n");
@@ -45,7 +44,7 @@ fn indent(out: &mut String, depth: usize) {
     out.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// Writes the entries of a map; `inline` says that the first one stands on the current line.
+/// Writes the entries of a map; `inline` says that the first one is on the current line.
 fn write_map(out: &mut String, map: &Map<String, Value>, depth: usize, inline: bool) {
     for (position, (key, value)) in map.iter().enumerate() {
         if position > 0 || !inline {
@@ -111,7 +110,7 @@ fn write_scalar(out: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// Writes a float with a point, without which readers of YAML 1.1 take `1e+21` for a text.
+/// Writes a float with a point, without which readers of YAML 1.1 take `1e+21` for a string.
 fn float_text(float: f64) -> String {
     let text = go_float(float);
     match text.split_once('e') {
@@ -145,12 +144,12 @@ fn write_block(out: &mut String, content: &str, depth: usize) {
     }
 }
 
-/// Returns a text as a plain scalar where nobody can misread it, else in quotes.
+/// Returns a text as a plain scalar if no reader can misinterpret it, else in quotes.
 fn text(content: &str) -> String {
     if is_plain(content) || is_quantity(content) {
         content.to_owned()
     } else if content.contains(['"', '\\']) && !content.chars().any(needs_escape) {
-        // JSON inside a text stays readable.
+        // JSON in a text stays readable.
         format!("'{}'", content.replace('\'', "''"))
     } else {
         quoted(content)

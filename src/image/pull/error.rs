@@ -1,4 +1,4 @@
-//! Why a pull fails, layer by layer, in upstream's words where it has them.
+//! Why a pull fails, layer by layer, with upstream's texts where it has them.
 
 use std::io;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::shown::shown;
 use crate::trust::TrustError;
 use crate::unpack::UnpackError;
 
-/// Longest wait a registry may ask for.
+/// Longest time to wait that is accepted from a registry.
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(15);
 
 /// Why an image could not be pulled. The texts are those of upstream where it has them.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
-    /// The reference is unusable.
+    /// The reference is invalid.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
-    /// The registries configuration is unusable.
+    /// The registries configuration is invalid.
     #[error(transparent)]
     Registries(#[from] RegistriesError),
     /// A tag could not be resolved.
@@ -39,26 +39,26 @@ pub enum PullError {
     /// The files could not be read back or cached.
     #[error("error storing image")]
     Store(#[source] io::Error),
-    /// A catalog image without the label that says where its content is.
+    /// A catalog image does not have the label that says where its content is.
     #[error("catalog image is missing the required label {}{}", quote(label), if *sqlite { ": it is an SQLite catalog image, convert it with opm migrate" } else { "" })]
     MissingLabel {
-        /// The label.
+        /// Name of the label.
         label: &'static str,
-        /// Whether the image was named by a digest, so that no push can mend it.
+        /// Whether the image was named by a digest, so that no push can fix it.
         by_digest: bool,
-        /// Whether it is a catalog of the older kind.
+        /// Whether it is an older catalog with an `SQLite` database.
         sqlite: bool,
     },
-    /// The label's value is no directory of the image.
+    /// The label's value is not a directory of the image.
     #[error(
         "label {} does not name a directory of the image: {}",
         quote(label),
         shown(value)
     )]
     LabelDirectory {
-        /// The label.
+        /// Name of the label.
         label: &'static str,
-        /// Its value.
+        /// Value of the label.
         value: String,
     },
     /// The whole pull took too long.
@@ -66,26 +66,26 @@ pub enum PullError {
     Timeout(Duration),
 }
 
-/// Why no endpoint delivered a manifest.
+/// Why no endpoint served a manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The only endpoint failed.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// Mirrors and the origin failed.
+    /// All mirrors and the origin failed.
     #[error("(Mirrors also failed: {mirrors}): {origin}")]
     All {
-        /// `[reference: error]` of each mirror, one a line.
+        /// `[reference: error]` of each mirror, one per line.
         mirrors: String,
         /// The reference at the origin.
         origin: String,
-        /// Its error.
+        /// The error of the origin.
         #[source]
         source: EndpointError,
     },
 }
 
-/// Why one endpoint did not deliver a manifest.
+/// Why an endpoint did not serve a manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     /// The registries configuration forbids it.
@@ -94,12 +94,12 @@ pub enum EndpointError {
     /// Its certificates cannot be read.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// Nobody answers there, or no registry.
+    /// The registry cannot be reached, or does not respond as a registry.
     #[error("pinging container registry {registry}")]
     Ping {
-        /// Host and port.
+        /// Host and port of the registry.
         registry: String,
-        /// Why.
+        /// Why the request failed.
         #[source]
         source: RequestError,
     },
@@ -110,45 +110,45 @@ pub enum EndpointError {
         version: String,
         /// Registry and repository.
         name: String,
-        /// Why.
+        /// Why the request failed.
         #[source]
         source: RequestError,
     },
 }
 
-/// Why an image could not be fetched once it was clear which.
+/// Why an image could not be fetched after its reference was resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// No endpoint has the digest.
+    /// No endpoint serves the digest.
     #[error("initializing source docker://{image}")]
     Source {
-        /// The reference.
+        /// The reference by digest.
         image: String,
-        /// Why.
+        /// Why no endpoint served it.
         #[source]
         source: SourceError,
     },
     /// The signature policy forbids it.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The manifest, index or configuration is unusable.
+    /// The manifest, index or configuration cannot be used.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// The platform's manifest cannot be had.
+    /// The manifest for the platform cannot be fetched.
     #[error("reading manifest {digest}")]
     Instance {
         /// Digest of the manifest in the index.
         digest: Digest,
-        /// Why.
+        /// Why the request failed.
         #[source]
         source: RequestError,
     },
-    /// A blob cannot be had.
+    /// A blob cannot be fetched.
     #[error("reading blob {digest}")]
     Blob {
         /// Digest of the blob.
         digest: Digest,
-        /// Why.
+        /// Why the request failed.
         #[source]
         source: RequestError,
     },
@@ -158,8 +158,8 @@ pub enum CopyError {
 }
 
 impl PullError {
-    /// Says whether only another reference or another configuration can help, so that asking
-    /// again is pointless.
+    /// Says whether only another reference or another configuration can help, so that a retry is
+    /// pointless.
     ///
     /// Source: catalogs.md 2.5, 5.5, 5.6, O3 and A11.
     pub fn is_terminal(&self) -> bool {
@@ -180,9 +180,9 @@ impl PullError {
         }
     }
 
-    /// Returns how long the registry asked us to stay away, if it did: no longer than a quarter of an
-    /// hour, because one answer must not park whoever pulls, and not at all for no time, because the
-    /// usual delays grow.
+    /// Returns how long the registry asked us to wait, if it did: at most a quarter of an hour,
+    /// because one response must not block the caller for long, and `None` for no time at all,
+    /// because the usual delays grow.
     pub fn retry_after(&self) -> Option<Duration> {
         let asked = self.asked_to_wait().filter(|asked| !asked.is_zero())?;
         Some(asked.min(MAX_RETRY_AFTER))

@@ -49,7 +49,7 @@ impl Answer {
     }
 }
 
-/// Serves until the test ends and returns `127.0.0.1:<port>`.
+/// Serves requests until the test ends and returns `127.0.0.1:<port>`.
 fn serve(handler: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> String {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -109,7 +109,7 @@ fn image() -> BuiltImage {
     ImageBuilder::new().layer(content).unwrap().build().unwrap()
 }
 
-/// What an honest registry answers for `image` in repository `r`, tagged `t`.
+/// The correct response for `image` in repository `r`, tagged `t`.
 fn honest(image: &BuiltImage, request: &Request) -> Answer {
     let path = request.path.as_str();
     let manifest = [
@@ -252,7 +252,7 @@ async fn bodies_are_read_within_their_limits() {
     assert!(text.ends_with(want), "{text}");
 }
 
-/// A registry that wants the token its service last gave out for `authorization`.
+/// A registry that requires, as `authorization`, the token its service returned last.
 fn guarded(
     built: BuiltImage,
     most: usize,
@@ -479,8 +479,8 @@ async fn token_realm_must_be_https() {
     );
 }
 
-// catalogs.md 5.4: a configuration that cannot be meant stops a pull before anybody is asked; it
-// is never passed over, which would leave plain HTTP to chance.
+// catalogs.md 5.4: an invalid configuration stops a pull before any request; it is never ignored,
+// which would leave plain HTTP to chance.
 #[rstest]
 #[case::tag(false)]
 #[case::digest(true)]

@@ -1,5 +1,5 @@
-//! Short-name aliases. Nothing here is pulled by a short name, but a file with an alias that no
-//! other tool of the machine accepts is refused as they refuse it.
+//! Short-name aliases. Nothing here is pulled by a short name, but a file with an alias that other
+//! tools on the machine refuse is refused here too.
 //!
 //! Source: containers-registries.conf(5), `containers/image` (`shortnames.go`).
 
@@ -7,7 +7,7 @@ use olm_core::error::quote;
 
 use crate::reference::{MAX_NAME_BYTES, is_component, is_domain, split_tag};
 
-/// Says what is wrong with an alias; an empty value takes back one of an earlier file.
+/// Says what is wrong with an alias; an empty value removes one of an earlier file.
 pub(super) fn check(name: &str, value: &str) -> Result<(), String> {
     let wrong = |what: &str, text: &str, why: &str| Err(format!("{what} {} {why}", quote(text)));
     match parts(name) {

@@ -1,8 +1,8 @@
-//! One configuration file: its rules, all of them, before anything of it is used.
+//! Parses and validates one configuration file, before anything of it is used.
 //!
 //! What containers/image refuses is refused here too, and nothing else, so that a file means the
-//! same to this program and to the node it lies on. Where that loader leaves an entry without
-//! effect, such as a second table of one prefix, so does this one.
+//! same to this program and to the node it is on. Where that loader ignores an entry, such as a
+//! second table with the same prefix, so does this one.
 //!
 //! Source: containers-registries.conf(5), `containers/image` (`system_registries_v2.go`).
 
@@ -15,8 +15,8 @@ use super::table::{Fault, Lined, Table, with_root};
 use super::{Mirror, PullFromMirror, Registry};
 use crate::reference::is_domain;
 
-/// Reads a file; the caller puts its path into what is returned. Of several tables with one prefix
-/// only the first is.
+/// Reads a file; the caller adds its path to the result. Of several tables with one prefix only the
+/// first is returned.
 pub(super) fn parse(text: &str) -> Result<Vec<Registry>, Fault> {
     with_root(text, |root| {
         refuse_version_1(&root)?;
@@ -47,7 +47,7 @@ fn refuse_version_1(root: &Table<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Checks the keys that decide nothing about pulling a full reference.
+/// Checks the keys that have no effect on pulling a full reference.
 fn settings(root: &Table<'_>) -> Result<(), Fault> {
     let search = root.texts("unqualified-search-registries")?;
     for host in search.unwrap_or_default() {
@@ -76,7 +76,7 @@ fn settings(root: &Table<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Reads a `[[registry]]`.
+/// Reads a `[[registry]]` table.
 fn registry(table: Table<'_>) -> Result<Registry, Fault> {
     let (written, place) = (table.text("prefix")?, table.text("location")?);
     let location = trimmed(&place)?;
@@ -130,7 +130,7 @@ fn registry(table: Table<'_>) -> Result<Registry, Fault> {
     })
 }
 
-/// Reads a `[[registry.mirror]]` of the registry `prefix`.
+/// Reads a `[[registry.mirror]]` table of the registry `prefix`.
 fn mirror(table: Table<'_>, prefix: &str, by_digest_only: bool) -> Result<Mirror, Fault> {
     let location = trimmed(&table.text("location")?)?;
     if location.is_empty() {
@@ -166,8 +166,8 @@ fn mirror(table: Table<'_>, prefix: &str, by_digest_only: bool) -> Result<Mirror
     })
 }
 
-/// Refuses tables of one place that say different things about how it may be contacted: which of
-/// them counts would depend on the reference. They are compared by location, as one place may
+/// Refuses tables of one location that contradict each other about how it may be contacted: which
+/// of them counts would depend on the reference. They are compared by location, as one location may
 /// serve several prefixes.
 fn agree(registries: &[Registry]) -> Result<(), Fault> {
     for (index, later) in registries.iter().enumerate() {
@@ -194,7 +194,7 @@ fn agree(registries: &[Registry]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Takes the slashes off the end of a location or prefix, and refuses one with a scheme.
+/// Removes trailing slashes of a location or prefix, and refuses one with a scheme.
 fn trimmed(text: &Lined<String>) -> Result<String, Fault> {
     let bare = text.value.trim_end_matches('/');
     if bare.starts_with("http://") || bare.starts_with("https://") {

@@ -1,8 +1,8 @@
-//! Reading TOML tables with the rules of the decoder that containers/image uses.
+//! Reads TOML tables with the rules of the decoder that containers/image uses.
 //!
-//! Keys are found whatever their case, as that decoder finds them: a `Blocked = true` that was
-//! passed over would let through what every other tool on the machine refuses. Values must have
-//! the right type, keys nobody knows are passed over.
+//! Keys match whatever their case, as in that decoder: if `Blocked = true` were ignored, this
+//! program would allow what every other tool on the machine refuses. Values must have the right
+//! type, unknown keys are ignored.
 //!
 //! Source: `BurntSushi/toml` 1.6 (`decode.go`).
 
@@ -13,10 +13,10 @@ use olm_core::error::quote;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-/// What is wrong with a file, and in which line.
+/// What is wrong with a file, and on which line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Counted from 1.
+    /// Line of the error, counted from 1.
     pub(super) line: usize,
     pub(super) message: String,
 }
@@ -48,7 +48,7 @@ pub(super) struct Table<'t> {
 
 type Member<'t> = (&'t Spanned<DeString<'t>>, &'t Spanned<DeValue<'t>>);
 
-/// Parses a document and hands its root to `read`.
+/// Parses a document and passes its root to `read`.
 pub(super) fn with_root<T>(
     text: &str,
     read: impl FnOnce(Table<'_>) -> Result<T, Fault>,
@@ -87,7 +87,7 @@ impl<'t> Table<'t> {
             .ok_or_else(|| self.mismatch(name, value, "a boolean"))
     }
 
-    /// Returns the strings of `key`; an empty list is not the same as none.
+    /// Returns the strings of `key`; an empty list differs from an absent one.
     pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<Lined<String>>>, Fault> {
         let Some((name, value)) = self.member(key)? else {
             return Ok(None);
@@ -98,7 +98,7 @@ impl<'t> Table<'t> {
         texts.collect::<Result<_, _>>().map(Some)
     }
 
-    /// Returns the tables of `key`; an empty list is not the same as none.
+    /// Returns the tables of `key`; an empty list differs from an absent one.
     pub(super) fn tables(&self, key: &str) -> Result<Option<Vec<Self>>, Fault> {
         let Some((name, value)) = self.member(key)? else {
             return Ok(None);
@@ -113,7 +113,7 @@ impl<'t> Table<'t> {
         tables.collect::<Result<_, _>>().map(Some)
     }
 
-    /// Returns the table of `key`.
+    /// Returns the table of `key`, if there is one.
     pub(super) fn table(&self, key: &str) -> Result<Option<Self>, Fault> {
         let Some((name, value)) = self.member(key)? else {
             return Ok(None);
@@ -124,8 +124,8 @@ impl<'t> Table<'t> {
             .map(Some)
     }
 
-    /// Returns the names and strings of the table at `key`. What is there and is not a table counts
-    /// as absent: the decoder takes it so for tables with names of the user's choice.
+    /// Returns the names and strings of the table at `key`. A value that is not a table counts as
+    /// absent, as the decoder does for tables whose keys the user chooses.
     pub(super) fn names(&self, key: &str) -> Result<Option<Named>, Fault> {
         let found = self.member(key)?;
         let Some(table) = found.and_then(|(_, value)| self.inner(value)) else {
@@ -139,7 +139,7 @@ impl<'t> Table<'t> {
     }
 
     /// Finds a member by its name in any case. Two spellings of one key are refused: which of them
-    /// would count is chance.
+    /// would count is random.
     fn member(&self, key: &str) -> Result<Option<Member<'t>>, Fault> {
         let mut found: Option<Member<'t>> = None;
         for member in self.members {
@@ -201,10 +201,10 @@ impl<'t> Table<'t> {
     }
 }
 
-/// Names of the user's choice, each with its string.
+/// Names that the user chooses, each with its string.
 type Named = Vec<(String, Lined<String>)>;
 
-/// Returns the line that a span begins in.
+/// Returns the line on which a span begins.
 fn line(text: &str, span: &Range<usize>) -> usize {
     let before = &text.as_bytes()[..span.start.min(text.len())];
     before.split(|byte| *byte == b'\n').count()

@@ -37,7 +37,7 @@ struct Cases {
 }
 
 impl Case {
-    /// Loads the files, and says where the image is fetched from.
+    /// Loads the files, and returns the endpoints of the image.
     fn outcome(&self, directory: &Path) -> Result<Vec<String>, RegistriesError> {
         let drop_ins = directory.join("d");
         std::fs::create_dir(&drop_ins).unwrap();
@@ -97,7 +97,7 @@ fn files_mean_what_they_mean_to_other_tools_or_are_refused_by_line() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-// A location that makes no reference is found only when it is used, and then named.
+// A location that forms no valid reference is only found when it is used, and then reported.
 #[test]
 fn a_place_that_is_none_is_named_with_its_line() {
     let text = "\n[[registry]]\nprefix = 'quay.io'\nlocation = 'oci://x'\n";

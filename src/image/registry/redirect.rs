@@ -1,7 +1,8 @@
-//! Where a registry may send us.
+//! Which redirects of a registry are followed.
 //!
-//! A registry is named by whoever writes a catalog, so what it answers must not decide which hosts
-//! are asked: only the bytes of blobs, which their digests vouch for, may come from another one.
+//! A registry is chosen by whoever writes a catalog, so its responses must not decide which hosts
+//! are contacted: only the bytes of blobs, which are verified by their digests, may come from
+//! another one.
 //!
 //! Source: catalogs.md 8.3.
 
@@ -12,7 +13,7 @@ use reqwest::{StatusCode, Url};
 
 use super::request::RequestError;
 
-/// What redirects of a request are followed.
+/// Which redirects of a request are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Redirects {
     /// To the same scheme, host and port.
@@ -21,7 +22,7 @@ pub(super) enum Redirects {
     AnyHost,
 }
 
-/// Returns where an answer to a request to `at` sends us, `None` if nowhere.
+/// Returns the target of a redirect in the response of a request to `at`, `None` if there is none.
 pub(super) fn target(
     at: &Url,
     status: StatusCode,
@@ -38,7 +39,7 @@ pub(super) fn target(
     let Some(mut next) = joined else {
         return Ok(None);
     };
-    // A user named by the registry is nobody we are.
+    // User names in a redirect are never ours, so they are dropped.
     let _ = next.set_username("").and_then(|()| next.set_password(None));
     let why = if !matches!(next.scheme(), "http" | "https") {
         "it is neither http nor https"
@@ -57,8 +58,8 @@ pub(super) fn is_same_host(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin()
 }
 
-/// Says whether a URL names this machine or its link: places that only a registry which is there
-/// itself may send credentials to. Names are not looked up.
+/// Says whether a URL names this machine or its link: only a registry at such an address may name a
+/// token service at one. Host names are not resolved.
 pub(super) fn is_local(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');

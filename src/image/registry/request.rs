@@ -1,4 +1,4 @@
-//! One request: sent again while that makes sense, read within a bound, its failure in words.
+//! One request: retried where useful, read within a limit, with its failure as text.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -21,74 +21,74 @@ const MAX_WAIT: Duration = Duration::from_mins(1);
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// No answer: no connection, no valid certificate, or a break in the middle.
+    /// No response: no connection, no valid certificate, or a connection that broke.
     #[error("{method} {}: {text}", quote(url))]
     Transport {
-        /// `Get` or `Post`.
+        /// `Get` or `Post`, the HTTP method.
         method: &'static str,
-        /// The URL asked for, without query.
+        /// The requested URL, without query.
         url: String,
-        /// The innermost cause.
+        /// Text of the innermost cause.
         text: String,
     },
-    /// The registry answered with an error.
+    /// The registry responded with an error.
     #[error("{text}")]
     Answer {
-        /// HTTP status.
+        /// HTTP status code.
         status: u16,
         /// The registry's code and message, or the status.
         text: String,
-        /// When it wants to be asked again.
+        /// Delay that the registry asks for before a retry.
         retry_after: Option<Duration>,
     },
-    /// The token service refused or failed.
+    /// The token service refused the request or failed.
     #[error("unable to retrieve auth token")]
     Token(#[source] Box<Self>),
-    /// The token service's answer is no token.
+    /// The response of the token service holds no token.
     #[error("the token service's answer holds no token")]
     NoToken,
-    /// Credentials would have gone over plain HTTP.
+    /// Credentials would be sent over plain HTTP.
     #[error("token realm {} is not https", quote(.0))]
     Realm(String),
-    /// A registry somewhere else names this machine as its token service.
+    /// A registry on another machine names this machine as its token service.
     #[error(
         "token realm {} is on this machine or its link, and the registry is not",
         quote(.0)
     )]
     LocalRealm(String),
-    /// An answer leads where this request must not go.
+    /// A redirect to a target that is not allowed for this request.
     #[error("redirect from {} to {} refused: {why}", quote(from), quote(to))]
     Redirect {
-        /// Scheme, host and port that were asked.
+        /// Scheme, host and port of the request.
         from: String,
-        /// Scheme, host and port that the answer names.
+        /// Scheme, host and port of the redirect.
         to: String,
-        /// The rule it breaks.
+        /// The rule that it breaks.
         why: &'static str,
     },
-    /// Answers that lead from one to the next.
+    /// More redirects than allowed.
     #[error("stopped after {MAX_REDIRECTS} redirects")]
     Redirects,
-    /// An answer larger than its limit.
+    /// A response larger than its limit.
     #[error("answer is larger than {0} bytes")]
     TooLarge(u64),
-    /// A blob with another size than the manifest says.
+    /// A blob whose size differs from the one in the manifest.
     #[error("content has {got} bytes, expected {want}")]
     Size {
         /// Bytes received, at least.
         got: u64,
-        /// Bytes promised.
+        /// Bytes according to the manifest.
         want: u64,
     },
-    /// Content with another digest than the one asked for.
+    /// Content whose digest differs from the requested one.
     #[error("content has digest {got}, expected {want}")]
     Digest {
-        /// Digest of what arrived.
+        /// Digest of the received content.
         got: String,
-        /// Digest asked for.
+        /// The requested digest.
         want: String,
     },
-    /// The answer to a range request is not that range.
+    /// The response to a range request is not the requested range.
     #[error("registry did not continue the download where it broke")]
     Range,
     /// The receiver of a download is gone; its own error says why.
@@ -112,7 +112,7 @@ impl RequestError {
         }
     }
 
-    /// Returns how long the registry asked us to stay away.
+    /// Returns how long the registry asked us to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Answer { retry_after, .. } => *retry_after,
@@ -122,8 +122,8 @@ impl RequestError {
     }
 }
 
-/// Sends a GET request and follows redirects as `allowed`. Credentials go to the host of `url`
-/// alone; an answer that came from another one tells so by its URL.
+/// Sends a GET request and follows redirects as `allowed`. Credentials are sent to the host of
+/// `url` only; the URL of a response shows whether it came from another host.
 pub(super) async fn send(
     http: &Client,
     url: &Url,
@@ -139,7 +139,7 @@ pub(super) async fn send(
             return Ok(response);
         };
         if !is_same_host(url, &next) {
-            // Not even if the other host leads back.
+            // Not even if the other host redirects back.
             authorization = None;
         }
         at = next;
@@ -147,7 +147,7 @@ pub(super) async fn send(
     Err(RequestError::Redirects)
 }
 
-/// Sends a GET request, again and again while that makes sense.
+/// Sends a GET request, and retries it where that is useful.
 async fn persist(
     http: &Client,
     url: &Url,
@@ -173,7 +173,7 @@ async fn persist(
     }
 }
 
-/// Returns how long to wait before the request is sent again, `None` if it is not.
+/// Returns how long to wait before a retry, `None` if there is none.
 fn wait(result: &reqwest::Result<Response>, tries: u32) -> Option<Duration> {
     let (most, first) = match result {
         Ok(response) => match response.status().as_u16() {
@@ -181,7 +181,7 @@ fn wait(result: &reqwest::Result<Response>, tries: u32) -> Option<Duration> {
             502..=504 => (MAX_FAILED_TRIES, Duration::from_secs(1)),
             _ => return None,
         },
-        // A connection that cannot be made is not made by trying at once again.
+        // A connection that cannot be made will not be made by an immediate retry.
         Err(err) if err.is_connect() || err.is_timeout() => return None,
         Err(_) => (MAX_FAILED_TRIES, Duration::from_secs(1)),
     };
@@ -190,7 +190,7 @@ fn wait(result: &reqwest::Result<Response>, tries: u32) -> Option<Duration> {
         .ok()
         .and_then(|it| retry_after(it.headers()));
     let wait = asked.unwrap_or(first * 2_u32.pow(tries - 1));
-    // A longer wait is the caller's business, which learns of it from the error.
+    // A longer wait is left to the caller, which gets it from the error.
     (tries < most && wait <= MAX_WAIT).then_some(wait)
 }
 
@@ -234,7 +234,7 @@ struct ErrorEntry {
     message: String,
 }
 
-/// Turns an error answer into an error that says what the registry said.
+/// Turns an error response into an error with the registry's message.
 pub(super) async fn answer(response: Response) -> RequestError {
     let status = response.status();
     let retry_after = retry_after(response.headers());
@@ -275,7 +275,7 @@ pub(super) fn url(text: &str) -> Result<Url, RequestError> {
     })
 }
 
-/// Keeps the innermost cause, which alone is the same on every attempt.
+/// Keeps only the innermost cause, which is the same on every attempt.
 pub(super) fn transport(method: &'static str, url: &Url, err: &reqwest::Error) -> RequestError {
     let mut text = err.to_string();
     let mut cause = err.source();
@@ -286,7 +286,7 @@ pub(super) fn transport(method: &'static str, url: &Url, err: &reqwest::Error) -
     if text.contains("InvalidContentType") {
         text = "http: server gave HTTP response to HTTPS client".into();
     }
-    // The system's number repeats its text.
+    // The number of the system error repeats its text.
     if let Some(at) = text.find(" (os error ") {
         text.truncate(at);
     }

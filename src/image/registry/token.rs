@@ -1,4 +1,4 @@
-//! The token a registry's own service gives out.
+//! Tokens of a registry's token service.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::challenge::Challenge;
 use crate::limits::MAX_TOKEN_BYTES;
 use crate::shown::said;
 
-/// Shortest life of a token, whatever its service says.
+/// Shortest lifetime of a token, whatever its service says.
 const MIN_TOKEN_LIFE: Duration = Duration::from_mins(1);
 
-/// What is sent as `Authorization`, until when.
+/// The `Authorization` header, and when it expires.
 pub(super) struct Token {
     header: SecretString,
     expires: Instant,
@@ -37,7 +37,7 @@ struct Grant {
 }
 
 impl Session {
-    /// Returns the `Authorization` header for a request, or none for an anonymous one.
+    /// Returns the `Authorization` header for a request, or `None` for an anonymous one.
     pub(super) async fn authorization(
         &self,
         scope: Option<&str>,
@@ -51,8 +51,8 @@ impl Session {
             }
             (Challenge::Anonymous | Challenge::Basic, _) => Ok(None),
             (Challenge::Bearer { realm, service, .. }, _) => {
-                // The lock is held across the request on purpose: layers that are fetched side
-                // by side then ask for one token, not for one each.
+                // The lock is held across the request on purpose: layers that are fetched
+                // concurrently then request one token, not one each.
                 let mut held = self.token.lock().await;
                 if let Some(token) = held.as_ref().filter(|it| it.expires > Instant::now()) {
                     return Ok(Some(token.header.clone()));
@@ -87,8 +87,8 @@ impl Session {
                 self.refresh(&realm, service, scope, token).await?
             }
             credential => {
-                // A block, because the writer cannot be sent between threads and must not seem to
-                // live on while the answer is awaited.
+                // A block, because the writer cannot be sent between threads and must be dropped
+                // before the response is awaited.
                 {
                     let mut query = realm.query_pairs_mut();
                     if let Some(Credential::Basic { username, .. }) = credential {

@@ -1,4 +1,4 @@
-//! Hostile archives, each made by hand here.
+//! Hostile archives, each written by hand here.
 
 use std::io::Write as _;
 
@@ -8,7 +8,7 @@ use rstest::rstest;
 
 use super::*;
 
-/// An archive under construction; nothing of it is checked.
+/// An archive under construction, without any checks.
 #[derive(Default)]
 struct Tar(Vec<u8>);
 
@@ -207,13 +207,13 @@ fn writing_through_a_directory_symlink_stays_inside() {
         .file("configs/link/evil", "e");
     let got = run(vec![archive.end()], "", &Limits::catalog());
     let unpacked = got.unwrap_err();
-    // The links themselves lead to directories, which is an error when they are wanted ...
+    // The links themselves point to directories, which is an error when they are wanted ...
     assert!(
         Chain(&unpacked)
             .to_string()
             .contains("does not lead to a file")
     );
-    // ... but what was written through them is where a root of its own would have it.
+    // ... but what was written through them is where it would be in a root of its own.
     let archive = tar()
         .symlink("out", "../../../../configs")
         .file("out/a.yaml", "a");

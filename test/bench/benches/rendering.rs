@@ -19,7 +19,7 @@ const LARGEST: Duration = Duration::from_millis(60);
 const GROUP: &str = "render";
 const GENERATED: &str = "generated";
 
-/// Loads and renders a bundle; one that is refused costs what it takes to find out.
+/// Loads and renders a bundle; for one that is refused, until the refusal.
 fn render(files: &Files) -> usize {
     let Ok(bundle) = Bundle::from_files(files) else {
         return 0;
@@ -115,7 +115,7 @@ fn summarize(bundles: &[(String, Files)], yaml_bytes: u64) -> String {
         .collect();
     times.sort();
     let mut results = Table::default();
-    // The smallest time that so many hundredths of the bundles do not exceed.
+    // The smallest time that this many percent of the bundles do not exceed.
     let percentile = |hundredths: usize| {
         let rank = (times.len() * hundredths).div_ceil(100);
         times.get(rank.checked_sub(1)?).map(|(time, _)| *time)

@@ -1,5 +1,5 @@
-//! One request, resolved in the largest package of a catalog: of a generated one with 7,000 bundles,
-//! and of the real one in the shared data, if that is there.
+//! One request, resolved in the largest package of a catalog: a generated one with 7,000 bundles,
+//! and the real one in the shared data, if it exists.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,8 +25,8 @@ const GROUPS: [(&str, &str); 2] = [
     ("real", "catalog v4.19"),
 ];
 
-/// The largest package of a catalog, as the controller holds it: its lines in a file, and what each
-/// of them is.
+/// The largest package of a catalog in the form the controller holds it: its lines in a file, and
+/// the type of each line.
 struct Sample {
     package: String,
     lines: File,
@@ -72,7 +72,7 @@ impl Sample {
         Content::from_blobs(blobs.iter().map(Blob::from))
     }
 
-    /// Asks for an upgrade from the middle of the package, within a range.
+    /// Requests an upgrade from the middle of the package, within a range.
     fn request(&self, content: &Content) -> Request {
         let package = content.package(&self.package).expect("it is there");
         let bundles = &package.expect("it can be read").bundles;
@@ -113,7 +113,7 @@ fn answer(request: &Request, content: &Content) -> usize {
     resolution.excluded.len()
 }
 
-/// Asks what became of every bundle, and what would lead to the newest.
+/// Explains the verdict on every bundle, and how to get to the newest.
 fn why(request: &Request, content: &Content, newest: &str) -> usize {
     let catalogs = catalog(content);
     let (environment, options) = (Environment::default(), Options::default());

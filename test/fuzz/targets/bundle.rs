@@ -1,5 +1,5 @@
 //! Files of a bundle image: loading, validation, rendering, phases, rights. Nothing panics, and
-//! what is rendered twice is the same.
+//! rendering twice gives the same result.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

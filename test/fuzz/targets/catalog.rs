@@ -1,5 +1,5 @@
-//! Files of a catalog: reading, indexing, resolving. Nothing panics; what was read is read again
-//! from its lines, and gives the same answer.
+//! Files of a catalog: reading, indexing, resolving. Nothing panics; reading its lines again gives
+//! the same answer.
 #![no_main]
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! `spec.config` against bundles of every kind of install mode. Nothing panics, and a refusal has
-//! something to say.
+//! `spec.config` against bundles with every set of install modes. Nothing panics, and a refusal has
+//! a message.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ const MODES: [&str; 4] = [
     "MultiNamespace",
 ];
 
-/// A bundle for every set of install modes that has any.
+/// A bundle for every non-empty set of install modes.
 static BUNDLES: LazyLock<Vec<Bundle>> = LazyLock::new(|| {
     let sets = 1..1 << MODES.len();
     sets.map(|set: usize| {

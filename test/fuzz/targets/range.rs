@@ -1,5 +1,5 @@
 //! Versions and the two languages of ranges: `RANGE` on the first line, `VERSION` on the second.
-//! Nothing panics; a version is written as it was read, and its order is an order.
+//! Nothing panics; a version is printed as it was parsed, and precedence is an order.
 #![no_main]
 
 use std::cmp::Ordering;

@@ -1,19 +1,19 @@
-//! YAML as Go reads it. Nothing panics or takes forever; what we write is read back the same, both
-//! readers agree, and the indentation of quoted scalars means nothing.
+//! YAML as Go reads it. Nothing panics or takes too long; what we write is read back the same, both
+//! readers agree, and the indentation of quoted scalars does not matter.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use olm_core::yaml::{to_json, to_json_with_sources, to_yaml_stream};
 use serde_json::Value;
 
-/// Before this document only the general reader takes a text.
+/// Placed before a text, this document makes only the general reader accept it.
 const UNUSUAL: &str = "&a {}\n---\n";
 
-/// Before this document quoted scalars are spelled anew, as the general reader refuses this one.
+/// Placed before a text, it has quoted scalars rewritten: the general reader refuses it.
 const UNINDENTED: &str = "a: 'b\nc'\n---\n";
 
-/// Turns integers beyond 64 bits with a sign into floats, as which Go keeps them: a float that is
-/// written without an exponent is read as an integer.
+/// Turns integers beyond 64 bits with a sign into floats, which is how Go keeps them: a float that
+/// is written without an exponent is read as an integer.
 fn as_go_keeps(documents: Vec<Value>) -> Vec<Value> {
     documents.into_iter().map(as_go).collect()
 }
@@ -36,7 +36,7 @@ fn check_indentation(text: &str) {
         text.split(['\n', '\r'])
             .map(|line| line.trim_matches([' ', '\t']))
     };
-    // At the beginning of a line these end the document.
+    // At the start of a line these end the document.
     if lines().any(|line| line.starts_with("---") || line.starts_with("...")) {
         return;
     }
@@ -75,7 +75,7 @@ fuzz_target!(|input: &[u8]| {
     let written = to_yaml_stream(&documents);
     let again = to_json(&written).map(as_go_keeps);
     assert_eq!(again, Ok(as_go_keeps(documents.clone())), "{written}");
-    // A mark of byte order, a directive or JSON would mean something else behind a document.
+    // A byte order mark, a directive or JSON would mean something else after a document.
     let alone = text.trim_start().starts_with('\u{feff}')
         || text.trim_start().starts_with('{')
         || text.lines().any(|line| line.starts_with('%'));

@@ -1,4 +1,4 @@
-//! What somebody breaks is repaired: a deleted object and an edited one.
+//! Drift is repaired: a deleted object and an edited one.
 
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use olm_core::object::Object;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{SETTLE, Stage};
 
-/// Deletes a Deployment, takes the rules from a role, and waits until both are as before.
+/// Deletes a Deployment, removes the rules of a role, and waits until both are as before.
 pub(crate) async fn is_repaired(stage: &Stage, extension: &Extension, version: &str) {
     let objects = stage.rendered(version);
     let deployment = find(stage, &objects, |object| object.kind() == "Deployment").await;
@@ -45,7 +45,7 @@ fn has_own_rules(object: &Object) -> bool {
         && rules.is_some_and(|rules| !rules.is_empty())
 }
 
-/// One object on the cluster.
+/// An object on the cluster, with the API for its kind.
 struct Live {
     api: Api<DynamicObject>,
     name: String,

@@ -1,4 +1,4 @@
-//! The table: how long an installation took, and what it asked of the API server.
+//! The table: how long an installation took, and how many requests it sent to the API server.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ impl Row {
     }
 
     /// Prints bundle, objects, seconds from created to installed, and requests until then by the
-    /// controller as itself and as the account, writes in brackets.
+    /// controller as itself and as the service account, writes in brackets.
     pub(crate) fn print(self, log: &Path, objects: usize) {
         let (took, ended) = self.took.expect("the row was stopped");
         let mut requests = requests(log, &self.extension);
@@ -50,23 +50,23 @@ impl Row {
     }
 }
 
-/// Prints what an extension asked of the API server from its creation to its end.
+/// Prints the requests for an extension from its creation to its end.
 pub(crate) fn print_whole_life(log: &Path, extension: &str) {
     let requests = requests(log, extension);
     println!("| {extension} | whole life | | {} |", summary(&requests));
 }
 
-/// Who asked.
+/// The identity that sent a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     Controller,
     Account,
 }
 
-/// Returns the requests for the sake of an extension that lives in a namespace of its own name.
+/// Returns the requests for an extension that is in a namespace with its own name.
 ///
-/// The controller's events and the creation of content Secrets do not say in their URL whom they
-/// are for and are not among them; those about its catalog are not either.
+/// The controller's Events and the creation of content Secrets do not have the name in their URL,
+/// so they are not counted; those for its catalog are not counted either.
 pub(crate) fn requests(log: &Path, extension: &str) -> Vec<(By, Request)> {
     let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     let account = format!("system:serviceaccount:{extension}:{ACCOUNT}");

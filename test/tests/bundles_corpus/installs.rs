@@ -13,7 +13,7 @@ async fn installs_is_repaired_and_leaves_nothing(package: &str, version: &str) {
     installs_on(stage, version).await;
 }
 
-/// The operator watches its own namespace alone, which has the name of the package.
+/// The operator watches only its own namespace, which has the name of the package.
 async fn installs_for_its_own_namespace(package: &str, version: &str) {
     let inline = json!({"watchNamespace": package});
     let stage = Stage::configured(package, package, version, inline).await;
@@ -30,7 +30,7 @@ async fn installs_for_another_namespace(package: &str, version: &str) {
     installs_on(stage, version).await;
 }
 
-/// The bundle declares to need what is not there, and installs when that is passed over.
+/// The bundle declares a requirement that is not met, and installs when the check is skipped.
 async fn installs_when_forced(package: &str, version: &str, needs: &str) {
     let stage = Stage::set(package, &[version]).await;
     let extension = stage.install(version, json!({})).await;
@@ -118,7 +118,7 @@ async fn victoriametrics_operator() {
     installs_is_repaired_and_leaves_nothing("victoriametrics-operator", "0.22.0").await;
 }
 
-// A binding to a role outside the bundle.
+// A binding to a role that is not in the bundle.
 #[tokio::test(flavor = "multi_thread")]
 async fn annotationlab() {
     installs_is_repaired_and_leaves_nothing("annotationlab", "5.7.0").await;
@@ -154,13 +154,13 @@ async fn file_integrity_console_plugin() {
     installs_for_its_own_namespace("file-integrity-console-plugin", "0.4.1-ocp4.19").await;
 }
 
-// OwnNamespace only, with monitoring kinds that nobody serves here.
+// OwnNamespace only, with monitoring kinds that are not served here.
 #[tokio::test(flavor = "multi_thread")]
 async fn community_windows_machine_config_operator() {
     installs_for_its_own_namespace("community-windows-machine-config-operator", "8.0.0").await;
 }
 
-// OwnNamespace and SingleNamespace; a binding to an account of the author's namespace.
+// OwnNamespace and SingleNamespace; a binding to a service account in the author's namespace.
 #[tokio::test(flavor = "multi_thread")]
 async fn openstack_lightspeed_operator() {
     installs_for_another_namespace("openstack-lightspeed-operator", "0.0.2").await;
@@ -172,7 +172,7 @@ async fn pelorus_operator() {
     installs_for_another_namespace("pelorus-operator", "0.0.9").await;
 }
 
-// SingleNamespace only, by a typing error of its author; namespaced rights alone.
+// SingleNamespace only, by a typo of its author; namespaced rights only.
 #[tokio::test(flavor = "multi_thread")]
 async fn percona_server_mongodb_operator() {
     installs_for_another_namespace("percona-server-mongodb-operator", "1.18.0").await;
@@ -214,8 +214,8 @@ async fn kubernetes_imagepuller_operator() {
     installs_is_repaired_and_leaves_nothing("kubernetes-imagepuller-operator", "1.1.2").await;
 }
 
-// Thirteen webhooks; a Service name so long that upstream's certificate is refused. What it declares
-// to need is not there, which the administrator takes upon himself.
+// Thirteen webhooks; a Service name so long that upstream's certificate is refused. Its constraint
+// is not met here, and the check is skipped as by an administrator who takes the risk.
 #[tokio::test(flavor = "multi_thread")]
 async fn rabbitmq_messaging_topology_operator() {
     let needs = "unmet constraints: requires package \"rabbitmq-cluster-operator\" in version range \
@@ -237,7 +237,7 @@ async fn dbaas_operator() {
     installs_when_forced("dbaas-operator", "0.5.0", needs).await;
 }
 
-// Webhooks that are confined to one namespace.
+// Webhooks that are limited to one namespace.
 #[tokio::test(flavor = "multi_thread")]
 async fn marin3r() {
     installs_for_its_own_namespace("marin3r", "0.13.1").await;
@@ -286,8 +286,8 @@ async fn tagger() {
     installs_is_repaired_and_leaves_nothing("tagger", "2.1.17").await;
 }
 
-// Twelve Deployments, webhooks on three of them. Its pods are of a PriorityClass that it does not
-// bring: the roll-out waits, and says for which Deployment, until somebody makes it.
+// Twelve Deployments, webhooks on three of them. Its pods have a PriorityClass that is not in the
+// bundle: the roll-out waits, and names the Deployment, until the class is created.
 #[tokio::test(flavor = "multi_thread")]
 async fn community_kubevirt_hyperconverged() {
     let (package, version) = ("community-kubevirt-hyperconverged", "1.18.1");

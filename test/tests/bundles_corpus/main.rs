@@ -1,8 +1,8 @@
-//! Real bundles on a real control plane, each with an account that `kubectl olm rbac` made and
-//! nothing else: installed, upgraded, repaired, removed; or refused, with nothing half-applied.
+//! Real bundles on a real control plane, each with only a service account that `kubectl olm rbac`
+//! made: installed, upgraded, repaired, removed; or refused, with nothing half-applied.
 //!
-//! Each test prints a row of a table: what was installed, how long it took and what it asked of
-//! the API server. `--nocapture` shows it.
+//! Each test prints a row of a table: what was installed, how long it took and how many requests it
+//! sent to the API server. `--nocapture` shows it.
 
 mod drift;
 mod figures;

@@ -1,4 +1,4 @@
-//! The objects of a bundle on the cluster: are they there, whose are they, are they gone.
+//! The objects of a bundle on the cluster: whether they exist, who owns them, and their removal.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use olm_api::{ClusterObjectSet, keys};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::is_optional_group;
 
-/// Objects that revisions of one extension hold, with what it takes to look at them.
+/// Objects that revisions of one extension hold, with the APIs to read them.
 ///
-/// The resources are remembered: when a CRD is gone, nobody can say any more what its objects were
+/// The resources are cached: when a CRD is gone, the resource of its kind can no longer be found.
 /// called.
 pub(crate) struct Objects {
     client: kube::Client,
@@ -49,14 +49,14 @@ impl Objects {
             .expect("the administrator may read everything")
     }
 
-    /// Returns an interface to an object that is known to exist.
+    /// Returns the API for an object that is known to exist.
     pub(crate) async fn existing(&mut self, object: &Identity) -> Api<DynamicObject> {
         let api = self.api(object).await;
         api.unwrap_or_else(|| panic!("{object}: its kind is not served"))
     }
 
-    /// Returns what is wrong with each of `expected` that is not there, or not owned and marked by
-    /// `revision` alone.
+    /// Returns what is wrong with each of `expected` that does not exist, or is not owned and
+    /// labeled by `revision` alone.
     pub(crate) async fn strays(
         &mut self,
         expected: &[Object],
@@ -78,13 +78,13 @@ impl Objects {
         wrong
     }
 
-    /// Says whether an object is left out until the cluster serves its kind, as monitoring kinds
-    /// are (decision 21).
+    /// Says whether an object is left out until the cluster serves its kind, such as monitoring
+    /// kinds (decision 21).
     async fn may_wait(&mut self, object: &Identity) -> bool {
         is_optional_group(&object.group) && self.api(object).await.is_none()
     }
 
-    /// Returns which of `unwanted` are there.
+    /// Returns which of `unwanted` still exist.
     pub(crate) async fn left(&mut self, unwanted: &[Object]) -> Vec<String> {
         let mut left = Vec::new();
         for object in unwanted {
@@ -97,7 +97,7 @@ impl Objects {
     }
 }
 
-/// applying.md 3.6: the marks of a managed object.
+/// applying.md 3.6: labels, annotations and owner of a managed object.
 fn complaints(
     live: &DynamicObject,
     extension: &str,

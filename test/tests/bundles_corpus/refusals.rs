@@ -1,4 +1,4 @@
-//! Bundles that cannot be installed: a clear text, and nothing half-applied that is not said.
+//! Bundles that cannot be installed: a clear error, and nothing half-applied without a report.
 
 use olm_api::keys;
 use olm_core::object::Object;
@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::figures::{self, By};
 use crate::stage::{Stage, folder};
 
-/// The bundle whose rights the account of a refused bundle gets: `kubectl olm rbac` computes none
-/// for a bundle that cannot be rendered, and they are never used.
+/// The bundle that the service account of a refused bundle gets its rights from: `kubectl olm rbac`
+/// computes none for a bundle that cannot be rendered, and they are never used.
 const STAND_IN: (&str, &str) = ("deployment-validation-operator", "0.7.12");
 
 async fn with_account(name: &str, package: &str, version: &str) -> Stage {
@@ -19,7 +19,7 @@ async fn with_account(name: &str, package: &str, version: &str) -> Stage {
     stage
 }
 
-/// Asserts that the extension shows exactly this, and that nothing was written for it.
+/// Asserts that the extension has exactly these conditions, and that nothing was written for it.
 async fn refused(stage: &Stage, extension: &Extension, version: &str, shown: [&str; 2], why: &str) {
     let [status, reason] = shown;
     let bundle = &stage.release(version).name;
@@ -101,7 +101,7 @@ async fn azure_service_operator_has_a_service_without_api_version() {
     .await;
 }
 
-// It asks for an API that nobody serves; where that is passed over, rendering.md R7 follows.
+// It requires an API that is not served; when that check is skipped, rendering.md R7 follows.
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_aas_operator_has_cluster_roles_without_api_version() {
     let (package, version) = ("cluster-aas-operator", "0.1.5");
@@ -131,7 +131,7 @@ async fn a_configuration_that_the_bundle_does_not_offer_is_refused() {
     refused(&stage, &extension, version, shown, why).await;
 }
 
-// applying.md 3.6: its own example breaks its own CRD, so that the whole phase stays away.
+// applying.md 3.6: its own sample violates its own CRD, so that the whole phase is not applied.
 #[tokio::test(flavor = "multi_thread")]
 async fn ack_iam_controller_stops_before_deploy() {
     let version = "0.0.20";

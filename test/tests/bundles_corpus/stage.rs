@@ -1,4 +1,4 @@
-//! A stage for one package of the shared bundles.
+//! The setup for one package of the shared bundles.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,8 +23,8 @@ use crate::objects::Objects;
 /// How long the repair of drift, or a handover between revisions, may take.
 pub(crate) const SETTLE: Duration = Duration::from_mins(1);
 
-/// Versions of one package, with a catalog, a namespace and an extension of one name, by default
-/// the package's.
+/// Versions of one package, with a catalog, a namespace and an extension that share a name, by
+/// default that of the package.
 pub(crate) struct Stage {
     pub(crate) cluster: Cluster,
     pub(crate) name: String,
@@ -36,16 +36,15 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Sets the stage for `package`: its bundles in the registry, its catalog served, an account
-    /// with the rights that all of them need.
+    /// Prepares `package`: its bundles in the registry, its catalog served, a service account with
+    /// the rights that all of them need.
     pub(crate) async fn set(package: &str, versions: &[&str]) -> Self {
         Self::without_account(package, package, versions)
             .await
             .with_account()
     }
 
-    /// Sets the stage under a name of its own for a bundle that is installed with this
-    /// `spec.config.inline`.
+    /// The same with a given name, for a bundle that is installed with this `spec.config.inline`.
     pub(crate) async fn configured(
         name: &str,
         package: &str,
@@ -70,7 +69,7 @@ impl Stage {
         stage
     }
 
-    /// Sets the stage under a name of its own and without an account.
+    /// The same with a given name and without a service account.
     pub(crate) async fn without_account(name: &str, package: &str, versions: &[&str]) -> Self {
         let cluster = cluster::with_controller().await;
         let mut offered = Vec::new();
@@ -99,13 +98,13 @@ impl Stage {
         }
     }
 
-    /// Makes the account, with the rights that the bundles in `folders` need.
+    /// Makes the service account, with the rights that the bundles in `folders` need.
     pub(crate) fn grant(&self, folders: &[PathBuf]) {
         let flags = self.rendering_flags();
         scene::grant(self.cluster.plane, folders, &self.name, ACCOUNT, &flags);
     }
 
-    /// The flags with which `kubectl olm` renders as the controller does.
+    /// Flags with which `kubectl olm` renders as the controller does.
     fn rendering_flags(&self) -> Vec<&str> {
         let path = self.configuration.as_ref().map(|(_, file)| file.path());
         let path = path.map(|path| path.to_str().expect("a path of ASCII"));
@@ -146,8 +145,8 @@ impl Stage {
         plane.kubectl(&["annotate", "clusterextension", &self.name, &change]);
     }
 
-    /// Does `change`, which leads to `version` in revision `number`, waits until it is installed
-    /// and available with every object present and owned, and prints the row of its figures.
+    /// Makes a change that leads to `version` in revision `number`, waits until it is installed and
+    /// available with every object present and owned, and prints its row of the table.
     pub(crate) async fn rolls_out<F>(&self, version: &str, number: i64, change: F) -> Extension
     where
         F: Future<Output = Extension>,
@@ -167,7 +166,7 @@ impl Stage {
         extension
     }
 
-    /// Waits until all `objects` are there and belong to revision `number`.
+    /// Waits until all `objects` exist and belong to revision `number`.
     pub(crate) async fn holds(&self, extension: &Extension, number: i64, objects: &[Object]) {
         let what = format!("revision {number} of {} owns its objects", self.name);
         wait::until(&what, SETTLE, || async {
@@ -187,9 +186,9 @@ impl Stage {
         .await;
     }
 
-    /// Deletes the extension and waits until nothing of any version on the stage is left: no
-    /// object, no CRD, no revision, no content Secret. Then asserts that nothing the account wrote
-    /// was ever refused for want of a right.
+    /// Deletes the extension and waits until nothing of any of the versions is left: no object, no
+    /// CRD, no revision, no content Secret. Then asserts that no write of the service account was
+    /// ever refused for lack of a right.
     pub(crate) async fn removed(&self, extension: &Extension, objects: &[Object]) {
         extension.delete().await;
         let left = self.objects.lock().await.left(objects).await;
@@ -213,7 +212,7 @@ impl Stage {
         figures::print_whole_life(log, &self.name);
     }
 
-    /// Says whether the namespace holds a certificate that the controller issued.
+    /// Says whether the namespace has a certificate that the controller issued.
     pub(crate) async fn has_certificate(&self) -> bool {
         let secrets = Api::<Secret>::namespaced(self.cluster.client.clone(), &self.name);
         let owned =
@@ -227,7 +226,7 @@ impl Stage {
         })
     }
 
-    /// Names the revisions and Secrets of the extension: those with content, and certificates.
+    /// Returns the names of the revisions and Secrets of the extension: content and certificates.
     pub(crate) async fn traces(&self) -> Vec<String> {
         let owned =
             ListParams::default().labels(&format!("{}={}", keys::label::OWNER_NAME, self.name));

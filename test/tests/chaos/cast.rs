@@ -7,7 +7,7 @@ use olm_test::scene::Scene;
 
 use crate::stage::Stage;
 
-/// An extension, and what its package is like.
+/// An extension, and its scenario.
 pub(crate) struct Actor {
     pub(crate) scene: Scene,
     /// Whether 1.1.0 never becomes ready.
@@ -64,12 +64,12 @@ impl Actor {
         Extension::named(client, self.name())
     }
 
-    /// Says whether it stays in the middle of `stage`.
+    /// Says whether it does not finish `stage`.
     pub(crate) fn is_stuck_in(&self, stage: Stage) -> bool {
         self.breaks && stage == Stage::Upgrade
     }
 
-    /// Waits for the undisturbed end of `stage`.
+    /// Waits for the end of an undisturbed `stage`.
     pub(crate) async fn ends(&self, client: &kube::Client, stage: Stage) {
         let extension = self.extension(client);
         match stage {

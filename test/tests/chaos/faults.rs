@@ -1,4 +1,4 @@
-//! What the controller needs goes away in the middle of every stage, and comes back.
+//! What the controller depends on is stopped in the middle of every stage, and started again.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use crate::stage::Stage;
 use crate::tally::Tally;
 use crate::world::World;
 
-/// The longest time from the beginning of the stage to the outage.
+/// The longest time from the start of a stage to the outage.
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// How long the API server is gone before it is started again.
+/// How long the API server is stopped before it is started again.
 const API_SERVER: Duration = Duration::from_secs(2);
 
-/// What is taken away: the words that begin and end it, and how long it lasts.
+/// An outage: the arguments that start and end it, and how long it lasts.
 struct Outage {
     component: &'static str,
     begin: &'static str,
@@ -24,8 +24,8 @@ struct Outage {
     lasts: Duration,
 }
 
-/// An outage under way. It ends with this value, also when the test fails meanwhile: the other
-/// tests need what was taken.
+/// A current outage. It ends when this value is dropped, even when the test fails: the other tests
+/// need what was stopped.
 struct Gone<'a> {
     outage: &'a Outage,
     plane: &'a ControlPlane,
@@ -81,7 +81,7 @@ async fn outages_in_the_middle_of_any_stage_change_no_end_and_no_life() {
         };
         for stage in Stage::ALL {
             if component == "registry" {
-                // It goes before the bundle is there.
+                // It stops before the bundle is pulled.
                 registry_goes(&mut world, &outage, stage).await;
             } else {
                 world.begin(stage).await;
@@ -98,7 +98,7 @@ async fn outages_in_the_middle_of_any_stage_change_no_end_and_no_life() {
     println!("{tally}");
 }
 
-/// The registry goes before the bundle is there, and the extension says so meanwhile.
+/// The registry stops before the bundle is pulled, and the extension reports it meanwhile.
 async fn registry_goes(world: &mut World, outage: &Outage, stage: Stage) {
     let gone = outage.begin(world);
     world.begin(stage).await;

@@ -1,4 +1,4 @@
-//! Somebody deletes by hand what the controller needs or keeps.
+//! Deletions by hand of what the controller needs or manages.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -12,7 +12,7 @@ use crate::cast::Actor;
 use crate::life::{Age, Life};
 use crate::stage::Stage;
 
-/// What somebody deletes.
+/// An object that is deleted by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hand {
     /// The newest revision.
@@ -25,7 +25,7 @@ pub(crate) enum Hand {
 
 impl Hand {
     /// Returns what may be deleted in `stage`: not what only the stage itself may remove, because
-    /// its loss is what the test looks for.
+    /// the test checks for its loss.
     fn choices(stage: Stage) -> &'static [Self] {
         match stage {
             Stage::Install | Stage::Upgrade | Stage::Rollback => &[
@@ -44,8 +44,8 @@ impl Hand {
         (!choices.is_empty()).then(|| *random.one_of(choices))
     }
 
-    /// Deletes it. Says whether there was something to delete that comes back as it was: what an
-    /// extension says while it is stuck depends on how its Deployment came to be.
+    /// Deletes it. Returns whether there was something to delete that comes back as it was: the
+    /// status of an extension that is stuck depends on how its Deployment was created.
     pub(crate) async fn delete(
         self,
         client: &Client,
@@ -80,7 +80,7 @@ where
     }
 }
 
-/// Returns the newest revision that is not on its way out.
+/// Returns the newest revision that is not being deleted.
 async fn newest(client: &Client, actor: &Actor) -> Result<Option<ClusterObjectSet>, kube::Error> {
     let owned = format!("{}={}", keys::label::OWNER_NAME, actor.name());
     let all = Api::<ClusterObjectSet>::all(client.clone())
@@ -112,7 +112,8 @@ async fn content(client: &Client, actor: &Actor, life: &Life) -> Result<bool, ku
     let Some(first) = all.items.first() else {
         return Ok(false);
     };
-    // What is found by its labels is removed in order only as far as the account may list.
+    // Without its content, objects are found by their labels, and their order is only kept for
+    // kinds that the service account may list.
     if let Some(record) = life.lock().all.get_mut(actor.name()) {
         record.unordered |= record.age == Age::Leaving;
     }

@@ -1,5 +1,5 @@
-//! The controller is killed (SIGKILL) at random moments, while a share of its requests fails and
-//! somebody deletes things by hand.
+//! The controller is killed (SIGKILL) at random times, while a share of its requests fails and
+//! objects are deleted by hand.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +14,14 @@ use crate::tally::Tally;
 use crate::world::World;
 use crate::{STAGE, setting};
 
-/// The longest time from the beginning of a stage, or from the controller's start, to a kill.
+/// The longest time from the start of a stage, or of the controller, to a kill.
 const LIFE: Duration = Duration::from_millis(1500);
-/// How late what a watch of revisions reports comes in every third round.
+/// The delay of watch events about revisions in every third round.
 const STALE: Duration = Duration::from_millis(500);
 
 impl Tally {
     /// Plays a stage and kills the controller one to three times meanwhile; in half of all stages
-    /// somebody deletes something by hand.
+    /// something is deleted by hand.
     async fn disturb(&mut self, world: &mut World, random: &mut Random, stage: Stage) {
         world.begin(stage).await;
         let kills = random.between(1, 3);
@@ -36,7 +36,7 @@ impl Tally {
             }
             world.kill();
             self.kills += 1;
-            // What cannot be listed is a kind on its way out.
+            // A kind that cannot be listed is being removed.
             let left = world.differences(stage).await;
             self.in_the_middle += u64::from(left != Ok(Vec::new()));
             world.restart();
@@ -46,7 +46,7 @@ impl Tally {
     }
 }
 
-/// What the worlds of a run share.
+/// State that the worlds of a run share.
 struct Run {
     rounds: u64,
     begun: AtomicU64,
@@ -68,7 +68,7 @@ impl Run {
 /// Plays round after round in one world.
 async fn play(run: &Run, mut world: World, mut random: Random) {
     world.rehearse(&Stage::ALL).await;
-    // A round without kills must be found equal, or the comparison means nothing.
+    // A round without kills must end the same, or the comparison would be meaningless.
     for stage in Stage::WITH_ORPHANING {
         let started = Instant::now();
         if stage == Stage::Orphan {
@@ -87,7 +87,7 @@ async fn play(run: &Run, mut world: World, mut random: Random) {
         } else {
             Stage::ALL
         };
-        // Silence and late news are waited for, so they take turns.
+        // Unanswered requests and delayed events take time, so they alternate.
         let slow = match round % 3 {
             0 => vec![world.delay_revisions(STALE)],
             1 => world.fall_silent(&mut random),

@@ -1,10 +1,10 @@
-//! What is true of an extension all its life, whatever happens meanwhile; how a stage ends says
-//! nothing about it.
+//! What must hold for an extension at all times, whatever happens; the comparison at the end of a
+//! stage does not check this.
 //!
-//! - After the first success `Installed` is True and names a version, until the uninstall begins; it
+//! - After the first success `Installed` is True with a version, until the uninstall begins; it
 //!   may be Unknown, upstream's word for a moment in which the revisions could not be read.
-//! - CRDs and the objects users made of them outlast everything but the uninstall.
-//! - In an uninstall those objects go before the operator that has to serve their finalizers.
+//! - CRDs and the objects users made of them survive everything but the uninstall.
+//! - In an uninstall those objects are removed before the operator that processes their finalizers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,15 +18,15 @@ use kube::{Api, ResourceExt as _};
 use olm_api::ClusterExtension;
 use olm_test::extension::{condition, installed_version};
 
-/// How long after a broken watch it starts anew.
+/// Delay before a broken watch is started again.
 const AGAIN: Duration = Duration::from_millis(200);
 
 type Crd = PartialObjectMeta<CustomResourceDefinition>;
 
-/// Where an extension is in its life.
+/// The stage of an extension's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Age {
-    /// Nothing is to be seen of it.
+    /// No object of it exists.
     #[default]
     Absent,
     /// It is being installed.
@@ -39,7 +39,7 @@ pub(crate) enum Age {
     Released,
 }
 
-/// What is observed of one extension.
+/// What was observed about one extension.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) age: Age,
@@ -52,7 +52,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Takes in what the status says; returns what is wrong with it.
+    /// Records the status; returns what is wrong with it.
     pub(crate) fn says(
         &mut self,
         installed: Option<&str>,
@@ -79,7 +79,7 @@ impl Record {
         wrong
     }
 
-    /// Says whether the CRD and its objects are to be there and to stay.
+    /// Says whether the CRD and its objects must exist and stay.
     pub(crate) fn keeps_data(&self) -> bool {
         matches!(self.age, Age::Installed | Age::Released)
     }
@@ -91,7 +91,7 @@ pub(crate) struct Records {
     wrong: Vec<String>,
 }
 
-/// Observes all extensions of a world, as the administrator and past any proxy.
+/// Observes all extensions of a world, as the administrator, without the proxy.
 #[derive(Clone)]
 pub(crate) struct Life {
     records: Arc<Mutex<Records>>,
@@ -99,7 +99,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Begins to observe; it ends with the test.
+    /// Starts to observe; it ends with the test.
     pub(crate) fn observe(client: &kube::Client, crds: BTreeMap<String, String>) -> Self {
         let life = Self {
             records: Arc::default(),
@@ -117,7 +117,7 @@ impl Life {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that `name` is in this part of its life from now on.
+    /// Records that `name` is at this stage of its life from now on.
     pub(crate) fn enters(&self, name: &str, age: Age) {
         let mut records = self.lock();
         let record = records.all.entry(name.to_owned()).or_default();
@@ -127,7 +127,7 @@ impl Life {
         }
     }
 
-    /// Notes that something must never have happened to `name`.
+    /// Records that something happened to `name` that must never happen.
     pub(crate) fn wrong(&self, name: &str, what: &str) {
         let mut records = self.lock();
         let line = format!("{name} ({:.1?}): {what}", self.since.elapsed());
@@ -135,7 +135,7 @@ impl Life {
         records.wrong.push(line);
     }
 
-    /// Returns everything that must never have happened, and forgets it.
+    /// Returns everything recorded that must never happen, and clears it.
     pub(crate) fn take_wrongs(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().wrong)
     }
@@ -170,7 +170,7 @@ impl Life {
         }
     }
 
-    /// `names` are the extensions by their CRDs.
+    /// `names` maps CRDs to their extensions.
     async fn crds(self, api: Api<Crd>, names: BTreeMap<String, String>) {
         let mut events = std::pin::pin!(watcher(api, watcher::Config::default()));
         while let Some(event) = events.next().await {

@@ -1,16 +1,17 @@
-//! Nothing that can happen to the controller or around it changes how things end, or what is true
-//! meanwhile.
+//! Failures of the controller and of what it depends on change neither the end state nor what must
+//! hold meanwhile.
 //!
-//! `make chaos ROUNDS=n` plays install, upgrade, forced rollback and uninstall or orphaning deletion
-//! of three packages once undisturbed, then again and again while the controller is killed at random
-//! moments, a share of its requests fails ([`olm_test::proxy`]) and somebody deletes revisions, their
-//! content and objects by hand; then once more while API server, etcd and registry go away in each
-//! stage. Each must end with the very same objects, and [`life`] says what must hold all the time.
+//! `make chaos ROUNDS=n` plays install, upgrade, forced rollback and uninstall or orphaning
+//! deletion of three packages once undisturbed, then again and again while the controller is killed
+//! at random times, a share of its requests fails ([`olm_test::proxy`]) and revisions, their
+//! content and objects are deleted by hand; then once more while API server, etcd and registry are
+//! stopped in each stage. Each must end with the very same objects, and [`life`] checks what must
+//! hold all the time.
 //!
-//! `WORLDS=n` plays the rounds on so many control planes at once, because most of the time is
-//! waiting. `SEED=n` repeats the moments and the choices of a run, as far as the machine does;
-//! `FAULTS` says how many of a thousand requests fail, `SILENCE_SECONDS` how long nobody answers
-//! some of them, `ETCD_SECONDS` and `REGISTRY_SECONDS` how long those are gone, `VERBOSITY` how much
+//! `WORLDS=n` plays the rounds on this many control planes at once, because most of the time is
+//! waiting. `SEED=n` reproduces the times and the choices of a run, as far as the machine does;
+//! `FAULTS` is how many of a thousand requests fail, `SILENCE_SECONDS` how long some of them get no
+//! response, `ETCD_SECONDS` and `REGISTRY_SECONDS` how long those are stopped, `VERBOSITY` how much
 //! the controller logs, and `OLM_TEST_KEEP=1` keeps the logs.
 
 mod cast;
@@ -24,11 +25,11 @@ mod tally;
 mod user;
 mod world;
 
-/// The tests that share a control plane look at all of it, so they run one after the other. Outages
+/// The tests that share a control plane compare all of it, so they run one after the other. Outages
 /// have a control plane of their own, and most of their time is waiting.
 static STAGE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Returns a number from the environment.
+/// Returns a number from an environment variable.
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name)
         .ok()

@@ -1,4 +1,4 @@
-//! The comparison is worth something: a fault that is planted is found.
+//! Tests of the comparison itself: a fault that is planted is found.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::life::Age;
 use crate::stage::Stage;
 use crate::world::World;
 
-/// How soon what must never happen is noticed.
+/// How soon a violation is noticed.
 const NOTICED: Duration = Duration::from_secs(30);
 
-/// Each line is a fault: what is run behind the controller's back, how it is undone, and what the
-/// comparison must say. `NS` stands for the namespace of the extension.
+/// Each line is a fault: the command that plants it, the command that undoes it, and what the
+/// comparison must report. `NS` stands for the namespace of the extension.
 const FAULTS: [(&str, &str, &str); 6] = [
     (
         "create configmap orphan --namespace NS",
@@ -79,8 +79,8 @@ async fn a_planted_fault_is_found() {
     world.clear_after(Stage::Uninstall).await;
 }
 
-/// Each line is something that must never happen, and what is reported of it. `NS` and `CRD` are those
-/// of the extension.
+/// Each line is a violation of what must always hold, and what is reported about it. `NS` and `CRD`
+/// are those of the extension.
 const NEVER: [(&[&str], &str); 4] = [
     (&[UNSET], "Installed is False 1.0.0 after True 1.0.0"),
     (
@@ -97,7 +97,7 @@ const NEVER: [(&[&str], &str); 4] = [
     ),
 ];
 
-/// No command of kubectl: `Installed` becomes False.
+/// Not a command of kubectl: `Installed` becomes False.
 const UNSET: &str = "unset Installed";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +106,7 @@ async fn what_must_never_happen_is_noticed() {
     let mut world = World::new(cluster::shared().await, "never").await;
     for (commands, report) in NEVER {
         world.rehearse(&[Stage::Install]).await;
-        // Nobody repairs it, and nobody else deletes anything.
+        // Without the controller nothing repairs it, and nothing else is deleted.
         world.kill();
         let scene = world.first().0;
         let (namespace, crd) = (scene.name.clone(), scene.package.crd());

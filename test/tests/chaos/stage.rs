@@ -1,4 +1,4 @@
-//! What is done to an extension.
+//! The stages of a test: what is done to an extension.
 
 /// What is done to an extension, in this order; an uninstall or an orphaning deletion comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! What was done to the controller and around it, in numbers.
+//! Statistics of the disturbances.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,15 +10,15 @@ use olm_test::proxy::Proxy;
 pub(crate) struct Tally {
     pub(crate) rounds: u64,
     pub(crate) kills: u64,
-    /// Kills that found the stage unfinished.
+    /// Number of kills that found the stage unfinished.
     pub(crate) in_the_middle: u64,
-    /// Requests of the controller.
+    /// Number of requests of the controller.
     pub(crate) requests: u64,
-    /// Those that a proxy failed, by kind.
+    /// Number of requests that the proxy failed, by kind of fault.
     pub(crate) faults: BTreeMap<String, u64>,
-    /// What was deleted by hand, by stage.
+    /// Number of deletions by hand, by stage.
     pub(crate) hands: BTreeMap<String, u64>,
-    /// What was away, by stage.
+    /// Number of outages, by stage.
     pub(crate) outages: BTreeMap<String, u64>,
 }
 
@@ -27,7 +27,7 @@ impl Tally {
         *counts.entry(kind).or_default() += 1;
     }
 
-    /// Returns what a proxy has seen and done.
+    /// Returns the statistics of a proxy.
     pub(crate) fn of(proxy: &Proxy) -> Self {
         Self {
             requests: proxy.requests(),
@@ -36,7 +36,7 @@ impl Tally {
         }
     }
 
-    /// Adds what another says.
+    /// Adds the numbers of another tally.
     pub(crate) fn add(&mut self, other: Self) {
         self.rounds += other.rounds;
         self.kills += other.kills;
@@ -53,7 +53,7 @@ impl Tally {
         }
     }
 
-    /// Says in one line what was done.
+    /// Returns a summary on one line.
     pub(crate) fn brief(&self) -> String {
         format!(
             "{} kills, {} of them in the middle, {} deletions by hand",

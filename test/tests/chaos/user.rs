@@ -1,5 +1,5 @@
-//! A user who makes an object of each operator's CRD, and the operators, which finish such objects
-//! before they go: an operator serves the finalizer as long as its Deployment is there.
+//! Simulates a user who makes an object of each operator's CRD, and the operators, which process
+//! the finalizers of such objects as long as their Deployments exist.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use serde_json::json;
 use crate::life::{Age, Life};
 
 const POLL: Duration = Duration::from_millis(500);
-/// The name of the object.
+/// Name of the user's object.
 pub(crate) const INSTANCE: &str = "mine";
 
-/// What is watched over for one extension.
+/// The objects that are observed for one extension.
 pub(crate) struct User {
     name: String,
     deployment: String,
@@ -27,7 +27,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Lets a user and an operator live beside `scene`; they end with the test.
+    /// Starts a user and an operator for `scene`; they end with the test.
     pub(crate) fn live(scene: &Scene, life: &Life) {
         let client = scene.cluster.client.clone();
         let user = Self {
@@ -40,7 +40,7 @@ impl User {
         };
         tokio::spawn(async move {
             loop {
-                // The API server may be away.
+                // The API server may be stopped.
                 let _ = user.turn().await;
                 tokio::time::sleep(POLL).await;
             }
@@ -48,12 +48,12 @@ impl User {
     }
 
     async fn turn(&self) -> Result<(), kube::Error> {
-        // In this order: an operator that was gone before the object was seen went first.
+        // In this order: an operator that is gone while the object still exists went first.
         let operator = self.deployments.get_opt(&self.deployment).await?;
         let found = match self.instances.get(INSTANCE).await {
             Ok(found) => Some(found),
             Err(kube::Error::Api(status)) if status.code == 404 => {
-                // A kind that is not served, or not yet again, says nothing about its objects.
+                // A kind that is not served, or not yet again, tells nothing about its objects.
                 let named = status.details.as_ref().map(|details| details.name.as_str());
                 if named != Some(INSTANCE) {
                     return Ok(());
@@ -98,7 +98,7 @@ impl User {
         }
     }
 
-    /// Notes it once: what comes after is a consequence.
+    /// Reported once: everything after it is a consequence.
     fn lost(&self, what: &str) {
         self.life.wrong(&self.name, what);
         if let Some(record) = self.life.lock().all.get_mut(&self.name) {
@@ -134,12 +134,12 @@ fn kind(scene: &Scene) -> ApiResource {
     }
 }
 
-/// Returns where users keep the objects of a scene's CRD.
+/// Returns the API for the objects of a scene's CRD.
 pub(crate) fn instances(scene: &Scene) -> Api<DynamicObject> {
     Api::namespaced_with(scene.cluster.client.clone(), &scene.name, &kind(scene))
 }
 
-/// Does what the operator does before it lets an object go.
+/// Removes the finalizer, as the operator does before an object is deleted.
 pub(crate) async fn finish(instances: &Api<DynamicObject>) -> Result<(), kube::Error> {
     let patch = json!({"metadata": {"finalizers": null}});
     let (params, patch) = (PatchParams::default(), Patch::Merge(patch));

@@ -1,4 +1,4 @@
-//! Three extensions on one control plane, what is done to them, and how it must end.
+//! Three extensions on one control plane, what is done to them, and the expected end state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use crate::user::{User, finish, instances};
 /// How long the cluster must not change to count as settled.
 const QUIET: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(750);
-/// How long a stage may take to settle; after an outage the longest delay between attempts counts.
+/// How long a stage may take to settle; after an outage this includes the longest retry delay.
 const SETTLED: Duration = Duration::from_mins(6);
-/// After this time what still differs is printed, for whoever watches.
+/// After this time the remaining differences are printed, for whoever watches the test.
 const SLOW: Duration = Duration::from_secs(45);
 /// How many of the last faults are printed then.
 const LAST_FAULTS: usize = 15;
@@ -42,9 +42,9 @@ pub(crate) struct World {
     pub(crate) life: Life,
     actors: Vec<Actor>,
     undisturbed: BTreeMap<Stage, State>,
-    /// Extensions of which a revision was deleted by hand: the numbers of theirs differ.
+    /// Extensions of which a revision was deleted by hand, so that revision numbers differ.
     renumbered: BTreeSet<String>,
-    /// Extensions of which a Deployment may have been made anew after a deletion by hand.
+    /// Extensions of which a Deployment may have been recreated after a deletion by hand.
     remade: BTreeSet<String>,
     /// UID of every object, from before an orphaning deletion.
     before: BTreeMap<String, String>,
@@ -59,7 +59,7 @@ impl World {
         let controller = tokio::task::spawn_blocking(move || {
             let options = ControllerOptions {
                 name,
-                // A stall can only be understood from what was asked and when.
+                // The log of requests helps to understand a stall.
                 args: vec![format!("--v={}", setting("VERBOSITY", 1))],
             };
             Controller::start_through(plane, &way, options)
@@ -86,14 +86,14 @@ impl World {
             remade: BTreeSet::new(),
             before: BTreeMap::new(),
         };
-        // An uninstall leaves the cluster as it was.
+        // An uninstall must leave the cluster in this state.
         let empty = world.quiet().await;
         world.undisturbed.insert(Stage::Uninstall, empty);
         world
     }
 
-    /// Has a share of all requests of the controller fail in every way but by silence, chosen from
-    /// `random`; `FAULTS` says in how many of a thousand.
+    /// Makes a share of all requests of the controller fail in every way except without a response,
+    /// chosen from `random`; `FAULTS` says how many of a thousand.
     pub(crate) fn disturb_requests(&self, random: &mut Random) {
         // In hundredths of the share.
         self.fail(
@@ -107,8 +107,8 @@ impl World {
         );
     }
 
-    /// Has some requests of the controller not be answered for `SILENCE_SECONDS`, until the rules
-    /// are stopped; of the writes among them the API server carries some out.
+    /// Makes some requests of the controller get no response for `SILENCE_SECONDS`, until the rules
+    /// are stopped; the API server carries out some of the writes among them.
     pub(crate) fn fall_silent(&self, random: &mut Random) -> Vec<RuleId> {
         let silence = Duration::from_secs(setting("SILENCE_SECONDS", 30));
         let rules = [
@@ -127,13 +127,13 @@ impl World {
         with_seeds.map(|rule| self.proxy.fail(rule)).collect()
     }
 
-    /// Has everything that the controller hears of revisions come late, until the rule is stopped.
+    /// Delays all watch events about revisions for the controller, until the rule is stopped.
     pub(crate) fn delay_revisions(&self, time: Duration) -> RuleId {
         self.proxy
             .fail(Rule::watch("clusterobjectsets").late_events(time))
     }
 
-    /// Plays `stages` without any disturbance and remembers how each ends.
+    /// Plays `stages` without disturbances and records how each ends.
     pub(crate) async fn rehearse(&mut self, stages: &[Stage]) {
         for &stage in stages {
             let started = Instant::now();
@@ -158,7 +158,7 @@ impl World {
         }
     }
 
-    /// Waits until every user has an object of their operator's.
+    /// Waits until every user has an object of the operator's CRD.
     async fn have_instances(&self) {
         wait::until("every user has an instance", SETTLED, || async {
             let records = self.life.lock();
@@ -170,7 +170,7 @@ impl World {
         .await;
     }
 
-    /// Does what a user does, to all extensions.
+    /// Does to all extensions what a user does in `stage`.
     pub(crate) async fn begin(&mut self, stage: Stage) {
         if stage == Stage::Orphan {
             self.before = state::uids(&self.client).await.expect("it can be read");
@@ -208,7 +208,7 @@ impl World {
             .expect("it can be deleted");
     }
 
-    /// Deletes something of a random extension by hand; says what it was.
+    /// Deletes something of a random extension by hand; returns what it was.
     pub(crate) async fn by_hand(&mut self, random: &mut Random, stage: Stage) -> Option<String> {
         let hand = Hand::choose(random, stage)?;
         let actor = random.one_of(&self.actors);
@@ -230,8 +230,8 @@ impl World {
         (&actor.scene, actor.extension(&self.client))
     }
 
-    /// Returns in what the cluster differs from how `stage` ends undisturbed: OLM's own kinds first,
-    /// because the whole takes long to read, and everything once those are equal.
+    /// Returns the differences between the cluster and the undisturbed end of `stage`: OLM's own
+    /// kinds first, because reading everything takes long, and everything once those are equal.
     pub(crate) async fn differences(&self, stage: Stage) -> Result<Vec<String>, String> {
         let ours = State::read_ours(&self.client).await?;
         let lines = self.compared(&self.undisturbed[&stage].ours(), &ours);
@@ -260,8 +260,8 @@ impl World {
         expected.differences(&found)
     }
 
-    /// Waits until the cluster is as after the undisturbed `stage`, and stays so; fails at once when
-    /// something happened meanwhile that must never happen.
+    /// Waits until the cluster is as after the undisturbed `stage`, and stays so; fails at once
+    /// when something happened meanwhile that must never happen.
     pub(crate) async fn ends_as_undisturbed(&self, stage: Stage) {
         let what = format!("{stage:?} ends as it does undisturbed");
         let within = match stage {
@@ -301,7 +301,7 @@ impl World {
         assert!(wrongs.is_empty(), "{wrongs:#?}\n{}", self.last_words());
     }
 
-    /// Fails when an object that was there before an orphaning deletion is another one now.
+    /// Fails when an object from before an orphaning deletion was recreated.
     async fn nothing_was_made_anew(&self) {
         let now = state::uids(&self.client).await.expect("it can be read");
         let kept = &self.undisturbed[&Stage::Orphan];
@@ -327,17 +327,17 @@ impl World {
         }
     }
 
-    /// Uninstalls everything, whatever was done to it.
+    /// Uninstalls everything, whatever state it is in.
     pub(crate) async fn remove_everything(&mut self) {
         self.restart();
         for actor in &self.actors {
             self.life.enters(actor.name(), Age::Absent);
             let extension = actor.extension(&self.client);
             self.delete(&extension, &DeleteParams::default()).await;
-            // There may be nobody else to do it, and it may be gone already.
+            // Nothing else may do it, and the object may be gone already.
             let _ = finish(&instances(&actor.scene)).await;
         }
-        // What was noticed before was asked for.
+        // What was recorded before is expected here.
         drop(self.life.take_wrongs());
         self.ends_as_undisturbed(Stage::Uninstall).await;
     }
@@ -350,7 +350,7 @@ impl World {
         self.remade.clear();
     }
 
-    /// Removes what is there beyond the world without extensions.
+    /// Removes what does not exist in a world without extensions.
     async fn remove_left(&mut self) {
         self.forget();
         let found = State::read(&self.client).await.expect("it can be read");
@@ -361,7 +361,7 @@ impl World {
             let object = format!("{}/{name}", kind.trim_end_matches('.'));
             left.entry(namespace.to_owned()).or_default().push(object);
         }
-        // What has no namespace comes last: a CRD takes its kind away.
+        // Cluster-scoped objects come last: with a CRD, its kind is removed.
         for (namespace, objects) in left.iter().rev() {
             let namespace = format!("--namespace={namespace}");
             let mut command = vec!["delete", "--ignore-not-found", "--wait=false", &namespace];
@@ -371,7 +371,7 @@ impl World {
         for actor in &self.actors {
             let _ = finish(&instances(&actor.scene)).await;
         }
-        // What was noticed before was asked for.
+        // What was recorded before is expected here.
         drop(self.life.take_wrongs());
         self.ends_as_undisturbed(Stage::Uninstall).await;
     }
@@ -386,7 +386,7 @@ impl World {
         tokio::task::block_in_place(|| self.controller.restart(self.plane));
     }
 
-    /// Returns what helps to understand a failure.
+    /// Returns data that helps to understand a failure.
     fn last_words(&self) -> String {
         let faults = self.proxy.log();
         let faults = &faults[faults.len().saturating_sub(LAST_FAULTS)..];
@@ -396,12 +396,12 @@ impl World {
         )
     }
 
-    /// Waits until nothing changes any more, and returns what there is.
+    /// Waits until nothing changes any more, and returns the state.
     async fn quiet(&self) -> State {
         let deadline = Instant::now() + UNINSTALL;
         let (mut last, mut since) = (None, Instant::now());
         loop {
-            // A kind that is just being removed cannot be listed for a moment.
+            // A kind that is being removed cannot be listed for a moment.
             let state = State::read(&self.client).await;
             if last.as_ref() != Some(&state) {
                 (last, since) = (Some(state), Instant::now());

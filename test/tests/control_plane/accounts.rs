@@ -1,5 +1,5 @@
-//! Who may have a service account act: what `config/policy` admits and refuses, and what the
-//! controller refuses whatever was admitted (deploying.md 6).
+//! Who may name a service account: what `config/policy` admits and refuses, and what the controller
+//! refuses whatever was admitted (deploying.md 6).
 
 mod enforced;
 mod limits;
@@ -16,19 +16,18 @@ use olm_test::cluster::{self, Cluster};
 use olm_test::wait;
 use serde_json::{Value, json};
 
-/// How long a grant, or a policy, may take to be in force.
+/// How long a grant, or a policy, may take to become effective.
 const STEP: Duration = Duration::from_secs(30);
 const INSTALLER: &str = "operator-controller-clusterextension-installer-role";
 
-/// Somebody with few rights.
+/// A user with few rights.
 struct Person {
     cluster: Cluster,
     name: String,
 }
 
 impl Person {
-    /// Returns a person who may write what `role` lets them, and nothing else, once the policies
-    /// are in force.
+    /// Returns a user who has only the rights of `role`, once the policies are in force.
     async fn with_role(name: &str, role: &str) -> Self {
         let person = Self {
             cluster: cluster::shared().await,
@@ -38,7 +37,7 @@ impl Person {
         person
     }
 
-    /// Returns a person with the installer role and nothing else.
+    /// Returns a user who only has the installer role.
     async fn installer(name: &str) -> Self {
         let person = Self::with_role(name, INSTALLER).await;
         person
@@ -47,7 +46,7 @@ impl Person {
         person
     }
 
-    /// Binds a cluster role to the person, in one namespace or everywhere.
+    /// Binds a cluster role to the user, in one namespace or everywhere.
     fn bind(&self, role: &str, namespace: Option<&str>) {
         let kind = namespace.map_or("ClusterRoleBinding", |_| "RoleBinding");
         self.apply(&json!({
@@ -59,7 +58,7 @@ impl Person {
         }));
     }
 
-    /// Lets the person do `verb` to objects of this name, in one namespace or everywhere.
+    /// Lets the user do `verb` on objects of this name, in one namespace or everywhere.
     fn grant(
         &self,
         verb: &str,
@@ -83,26 +82,26 @@ impl Person {
         plane.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &object.to_string());
     }
 
-    /// Runs kubectl as the person.
+    /// Runs kubectl as the user.
     fn tries(&self, args: &[&str], input: &str) -> Result<String, String> {
         let user = format!("--as={}", self.name);
         let args = [&[user.as_str()], args].concat();
         self.cluster.plane.try_kubectl(&args, input)
     }
 
-    /// Asks whether the person may create the object.
+    /// Asks, with a dry run, whether the user may create the object.
     fn asks(&self, object: &Value) -> Result<String, String> {
         let args = ["create", "--dry-run=server", "-f", "-"];
         self.tries(&args, &object.to_string())
     }
 
-    /// Merges `change` into an object, as the person.
+    /// Merges `change` into an object, as the user.
     fn merges(&self, kind: &str, name: &str, change: &Value) -> Result<String, String> {
         let change = change.to_string();
         self.tries(&["patch", kind, name, "--type=merge", "-p", &change], "")
     }
 
-    /// Waits until the person may not create the object, for want of a right on its account.
+    /// Waits until the user may not create the object, for lack of a right on its service account.
     async fn is_refused(&self, what: &str, object: Value) {
         wait::until(what, STEP, || async {
             match self.asks(&object) {
@@ -113,13 +112,13 @@ impl Person {
         .await;
     }
 
-    /// Waits until the person may create the object.
+    /// Waits until the user may create the object.
     async fn is_admitted(&self, what: &str, object: Value) {
         wait::until(what, STEP, || async { self.asks(&object) }).await;
     }
 }
 
-/// What a policy says to somebody who may not use an account.
+/// The message of a policy for a user who may not use a service account.
 fn refusal(user: &str) -> String {
     format!("denied request: user \"{user}\" may not use")
 }
@@ -129,7 +128,7 @@ fn assert_refused(answer: &Result<String, String>, text: &str) {
     assert!(refused, "wanted {text:?}, got {answer:?}");
 }
 
-/// An extension that names an account.
+/// An extension that names a service account.
 fn extension(name: &str, namespace: &str, account: &str) -> Value {
     json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
         "metadata": {"name": name},
@@ -137,7 +136,7 @@ fn extension(name: &str, namespace: &str, account: &str) -> Value {
             "source": {"sourceType": "Catalog", "catalog": {"packageName": "none-such"}}}})
 }
 
-/// A revision that applies a `ConfigMap` as what its annotations say.
+/// A revision that applies a `ConfigMap` as the service account in its annotations.
 fn object_set(name: &str, annotations: &Value) -> Value {
     json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
         "metadata": {"name": name, "annotations": annotations},
@@ -147,13 +146,13 @@ fn object_set(name: &str, annotations: &Value) -> Value {
                 "metadata": {"name": name, "namespace": "default"}}}]}]}})
 }
 
-/// The annotations with the account of a revision.
+/// The annotations of a revision with its service account.
 fn recorded(namespace: &str, account: &str) -> Value {
     json!({"olm.operatorframework.io/service-account-namespace": namespace,
         "olm.operatorframework.io/service-account-name": account})
 }
 
-/// Creates an object as the administrator, and removes it in the end.
+/// An object created as the administrator, and deleted at the end.
 struct Made {
     cluster: Cluster,
     kind: &'static str,
@@ -176,7 +175,7 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         let plane = self.cluster.plane;
-        // A test that failed left it in whatever state; what was wrong is said already.
+        // If the test failed, the object is in an unknown state; the failure is reported already.
         let _ = plane.try_kubectl(&["delete", self.kind, &self.name, "--wait=false"], "");
     }
 }

@@ -31,7 +31,7 @@ impl Kind {
         serde_json::from_value(value).expect("the object has apiVersion, kind and metadata")
     }
 
-    /// Asks whether the object would be created; `Err` holds the API server's message.
+    /// Asks, with a dry run, whether the object would be created; `Err` holds the message.
     async fn ask(&self, content: Value) -> Result<Value, String> {
         let params = PostParams {
             dry_run: true,
@@ -48,7 +48,7 @@ impl Kind {
         made.map_err(message).expect("the object is created");
     }
 
-    /// Changes the object by a JSON merge patch; `Err` holds the API server's message.
+    /// Changes the object with a JSON merge patch; `Err` holds the API server's message.
     async fn change(&self, name: &str, patch: Value) -> Result<(), String> {
         let params = PatchParams::default();
         let changed = self.api.patch(name, &params, &Patch::Merge(patch)).await;
@@ -99,7 +99,7 @@ mod extensions {
             "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}})
     }
 
-    /// The minimal extension, changed by a merge of `spec`.
+    /// A minimal extension with `spec` merged into it.
     fn with(spec: Value) -> Value {
         let mut content = minimal();
         merge(&mut content["spec"], spec);
@@ -151,7 +151,7 @@ mod extensions {
         assert_eq!(count, 6);
     }
 
-    /// Checks that everything asked for is in what would be stored, defaults aside.
+    /// Checks that everything sent is in what would be stored, except defaults.
     fn assert_kept(asked: &Value, kept: &Value) {
         match (asked, kept) {
             (Value::Object(asked), Value::Object(kept)) => {
@@ -598,7 +598,7 @@ mod object_sets {
     async fn revisions_are_immutable_and_stay_archived() {
         let kind = kind().await;
         let name = "admission-o1";
-        // Archived from the start, so that a controller on this cluster has nothing to apply.
+        // Archived from the start, so that a controller on this cluster does not apply anything.
         let content = set(json!({"phases": phase(&[object()]), "lifecycleState": "Archived"}));
         kind.make(name, content).await;
         for (patch, with) in [

@@ -1,5 +1,5 @@
-//! Bad input: every refusal says what is wrong and where, leaves everything else alone, and is
-//! neither a panic nor a hot loop.
+//! Bad input: every error says what is wrong and where, affects nothing else, and causes neither a
+//! panic nor a hot loop.
 //!
 //! Texts are those of api.md 4.4 and catalogs.md 2.5; delays those of decision 7.
 
@@ -28,7 +28,7 @@ use serde_json::json;
 
 const REPORTED: Duration = Duration::from_mins(2);
 
-/// Files of a catalog that can be read.
+/// Content of a catalog that can be read.
 const GOOD: &str = "{\"schema\": \"olm.package\", \"name\": \"shop\"}";
 
 /// One ClusterCatalog of a test.
@@ -63,7 +63,7 @@ impl Catalog {
             .expect("the change is admitted");
     }
 
-    /// Waits until `Progressing` says exactly this about the newest generation.
+    /// Waits until `Progressing` has exactly this content for the newest generation.
     async fn says(&self, status: &str, reason: &str, message: &str) -> ClusterCatalog {
         let wanted = (status, reason, message);
         let what = format!("{}: {wanted:?}", self.name);
@@ -81,7 +81,7 @@ impl Catalog {
         .await
     }
 
-    /// Waits until a failure is reported, whatever it is.
+    /// Waits until any failure is reported.
     async fn failed(&self) {
         let what = format!("{} fails", self.name);
         wait::until(&what, REPORTED, || async {
@@ -115,7 +115,7 @@ fn serving(catalog: &ClusterCatalog) -> (String, String) {
     (found.reason.clone(), found.message.clone())
 }
 
-/// Waits until `Progressing` says exactly this about the newest generation.
+/// Waits until `Progressing` has exactly this content for the newest generation.
 async fn says(
     extension: &Extension,
     status: &str,
@@ -134,7 +134,7 @@ async fn says(
         .await
 }
 
-/// Asserts that nothing is installed and that the status says so.
+/// Asserts that nothing is installed and that the status shows it.
 async fn nothing_installed(extension: &Extension, found: &ClusterExtension) {
     assert!(is(found, "Installed", "False", "Failed"), "{found:#?}");
     let installed = condition(found, "Installed").map(|found| found.message.as_str());
@@ -144,7 +144,7 @@ async fn nothing_installed(extension: &Extension, found: &ClusterExtension) {
     assert!(extension.revisions().await.is_empty());
 }
 
-/// Asserts that the controller whose folder this is has neither ended nor panicked.
+/// Asserts that the controller with this state folder has neither ended nor panicked.
 fn is_well(state: &Path) {
     let log = std::fs::read_to_string(state.join("log")).expect("the controller logs");
     assert!(!log.contains("panicked"), "{log}");
@@ -156,12 +156,12 @@ fn is_well(state: &Path) {
     );
 }
 
-/// Asserts that the shared controller is well.
+/// Asserts that the shared controller has neither ended nor panicked.
 fn controller_is_well(cluster: &Cluster) {
     is_well(&cluster.dir.join("controller-state"));
 }
 
-/// Returns how often the status of an object was written, or tried to be.
+/// Returns how often the status of an object was written, failed attempts included.
 fn status_writes(cluster: &Cluster, resource: &str, name: &str) -> usize {
     audit::writes(&cluster.plane.addresses.audit_log)
         .iter()

@@ -13,7 +13,7 @@ const WITHIN: Duration = Duration::from_mins(1);
 const CONTENT: &str = "---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n---\n\
     schema: olm.channel\npackage: shop\nname: stable\nentries:\n- name: shop.v1\n";
 
-/// One catalog of one test, and where its images are.
+/// The catalog of one test, and the location of its images.
 struct Shelf<'p> {
     plane: &'p ControlPlane,
     name: String,
@@ -91,7 +91,7 @@ impl<'p> Shelf<'p> {
         !self.plane.kubectl(&args).is_empty()
     }
 
-    /// Waits until `wanted` holds for the object.
+    /// Waits until `wanted` is true for the object.
     async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         wait::until(what, WITHIN, || async {
             let object = self.get();
@@ -125,7 +125,7 @@ fn condition(object: &Value, type_: &str) -> Value {
 }
 
 fn client(addresses: &Addresses) -> reqwest::Client {
-    // Several tests may install it; the first wins.
+    // It may be installed already by another test, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let pem = std::fs::read(&addresses.controller_ca).expect("the controller's CA");
     let root = reqwest::Certificate::from_pem(&pem).expect("a certificate");
@@ -207,7 +207,7 @@ async fn broken_content_leaves_the_old_one_served() {
     assert_eq!(condition(&object, "Serving")["status"], "True");
     assert_eq!(object["status"]["resolvedSource"]["image"]["ref"], good);
     assert_eq!(fetch(&shelf, &base(&object), "/api/v1/all").await.0, 200);
-    // Good content heals it.
+    // Good content fixes it.
     shelf.set_image(&good);
     shelf.until_condition("Ready", "Succeeded").await;
 }

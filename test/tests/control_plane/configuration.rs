@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const SETTLE: Duration = Duration::from_mins(1);
 
-/// A scene with an operator that watches one namespace, and the name of another than its own.
+/// A scene with an operator that watches one namespace, and the name of another namespace.
 async fn scene() -> (Scene, String) {
     let bundle = Bundle::new("1.0.0").for_one_namespace();
     let mut scene = Scene::empty(cluster::with_controller().await, "configured");
@@ -25,7 +25,7 @@ async fn scene() -> (Scene, String) {
         .cluster
         .plane
         .kubectl(&["create", "namespace", &other]);
-    // Watching the other namespace takes rights there and in the own one, which covers both.
+    // Watching the other namespace needs rights there and in the own one, which covers both.
     scene.grant_with(&[bundle], &["--watch-namespace", &other]);
     (scene, other)
 }
@@ -35,7 +35,7 @@ async fn configure(extension: &Extension, inline: Value) {
     extension.patch_spec(json!({"config": config})).await;
 }
 
-/// Waits for the terminal condition with exactly this text behind the name of the bundle.
+/// Waits for the terminal condition with exactly this text after the name of the bundle.
 async fn refused(scene: &Scene, extension: &Extension, why: &str) {
     let found = extension
         .shows("Progressing", "False", "InvalidConfiguration", why)
@@ -66,7 +66,7 @@ async fn template(scene: &Scene, extension: &Extension, number: usize) -> Value 
     .await
 }
 
-/// Says whether the operator has a Role in a namespace; its name begins as that of the bundle.
+/// Says whether the operator has a Role in a namespace; its name starts with that of the bundle.
 fn role_in(scene: &Scene, namespace: &str) -> bool {
     let plane = scene.cluster.plane;
     let names = plane.kubectl(&["get", "roles", "--namespace", namespace, "--output", "name"]);

@@ -1,5 +1,5 @@
 //! Declared dependencies, checked against the cluster: what is missing is waited for, and what
-//! others need is not taken away.
+//! others need is not removed.
 
 use olm_test::cluster::{self, Cluster};
 use olm_test::extension::{Extension, condition};
@@ -15,7 +15,7 @@ fn kind(group: &str) -> Value {
     json!({"type": "olm.gvk.required", "value": {"group": group, "version": "v1", "kind": "Reef"}})
 }
 
-/// A package of these versions in a chain, some of which need something.
+/// A package of these versions in a chain, some of which have constraints.
 async fn stage(
     cluster: Cluster,
     suffix: &str,
@@ -69,7 +69,7 @@ async fn a_missing_package_is_waited_for_and_its_arrival_installs_the_rest() {
     other.installed("1.0.0").await;
     let installed = extension.installed("1.0.0").await;
     assert_eq!(installed.metadata.generation, Some(generation));
-    // However often it was tried, it was told once.
+    // However often it was tried, it was reported once.
     assert_eq!(scene.events("ConstraintUnmet").len(), 1);
     let recorded = &extension.revisions().await[0];
     let recorded = recorded.metadata.annotations.as_ref().expect("annotations");

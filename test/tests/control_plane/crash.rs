@@ -1,4 +1,4 @@
-//! The controller is killed without warning, and started again.
+//! The controller is killed (SIGKILL), and started again.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn wait_for_revision(client: &kube::Client, name: &str) {
     .await;
 }
 
-/// Every Secret of a revision belongs to a revision that exists, and no revision is doubled.
+/// Every Secret of a revision belongs to a revision that exists, and no revision is duplicated.
 async fn nothing_is_doubled(scene: &Scene, extension: &Extension, revisions: usize) {
     let found = extension.revisions().await;
     assert_eq!(found.len(), revisions, "revisions of {}", extension.name);

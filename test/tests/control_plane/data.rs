@@ -1,5 +1,5 @@
-//! What users keep in an extension survives everything but the uninstall they asked for: an
-//! orphaning deletion whatever fails, an upgrade that drops a CRD, annotations nobody understands.
+//! Users' data survives everything but the uninstall they asked for: an orphaning deletion whatever
+//! fails, an upgrade that drops a CRD, unknown policy annotations.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use olm_test::scene::Scene;
 use olm_test::wait;
 use serde_json::{Value, json};
 
-/// Longer than an uninstall waits before it leaves things to the garbage collector.
+/// Longer than an uninstall waits before it relies on the garbage collector.
 const FALLBACK: Duration = Duration::from_secs(75);
 const STEP: Duration = Duration::from_secs(45);
 const UNINSTALL: &str = "policy.olm.operatorframework.io/uninstall";
@@ -44,7 +44,7 @@ fn make_instance(scene: &Scene, crd: &str, finalizers: &[&str]) {
         .kubectl_with_input(&args, &instance.to_string());
 }
 
-/// Everything of the bundle that a user would miss, as (kind, name).
+/// Every object of the bundle that a user would miss, as (kind, name).
 fn parts(scene: &Scene) -> Vec<(String, String)> {
     let package = &scene.package;
     [
@@ -58,7 +58,7 @@ fn parts(scene: &Scene) -> Vec<(String, String)> {
     .to_vec()
 }
 
-/// Fails if a part is gone or going.
+/// Fails if one of these objects is gone or being deleted.
 fn assert_there(scene: &Scene, when: &str) {
     for (kind, name) in parts(scene) {
         let found = scene.get(&kind, &name);
@@ -68,7 +68,7 @@ fn assert_there(scene: &Scene, when: &str) {
     }
 }
 
-/// Watches for `long` that nothing is removed.
+/// Checks for `long` that nothing is removed.
 async fn nothing_goes_for(scene: &Scene, long: Duration, when: &str) {
     let end = Instant::now() + long;
     while Instant::now() < end {
@@ -100,7 +100,7 @@ async fn held(extension: &Extension, text: &str) {
         .await;
 }
 
-/// Waits until the extension is gone, and checks that what it installed stays and is nobody's.
+/// Waits until the extension is gone, and checks that what it installed stays, without an owner.
 async fn left_behind(scene: &Scene, extension: &Extension) {
     extension.gone().await;
     assert_there(scene, "after the end of the extension");
@@ -146,7 +146,7 @@ async fn an_orphaning_deletion_without_the_account_waits_and_keeps_everything() 
 async fn an_orphaning_deletion_without_content_waits_and_keeps_everything() {
     let (scene, extension) = installed("orphancontent", &[Bundle::new("1.0.0")]).await;
     let plane = scene.cluster.plane;
-    // Lost content is made anew, unless nothing may be applied.
+    // Lost content is recreated, unless the extension is paused.
     scene.annotate("policy.olm.operatorframework.io/paused", "true");
     extension
         .eventually("it is paused", STEP, |extension| {
@@ -159,8 +159,8 @@ async fn an_orphaning_deletion_without_content_waits_and_keeps_everything() {
     delete(&scene, "orphan");
     held(&extension, "has to be released first").await;
     assert_there(&scene, "while the content is gone");
-    // Kubernetes has been told to keep the dependents of the revision, so whoever loses patience
-    // loses nothing.
+    // Kubernetes was asked to orphan the dependents of the revision, so removing the finalizer by
+    // hand loses nothing.
     let revision = format!("{}-1", scene.name);
     wait::until("the garbage collector has let go", STEP, || async {
         let set = scene.get("clusterobjectset", &revision);
@@ -337,7 +337,7 @@ fn second_crd(suffix: &str) -> Value {
     })
 }
 
-/// Gives the account the right to count the objects of the second CRD.
+/// Gives the service account the right to count the objects of the second CRD.
 fn let_count(scene: &Scene) {
     let name = format!("{}-counts", scene.name);
     let resource = format!("--resource=floats.{}.example.com", scene.package.suffix);
@@ -379,7 +379,7 @@ async fn an_upgrade_without_a_crd_keeps_its_objects() {
         }
     })
     .await;
-    // Going back takes it up again.
+    // A rollback takes it over again.
     let back = json!({"version": "1.0.0", "upgradeConstraintPolicy": "SelfCertified"});
     extension.patch_catalog(back).await;
     extension.installed("1.0.0").await;
@@ -394,7 +394,7 @@ async fn an_upgrade_without_a_crd_keeps_its_objects() {
     extension.delete().await;
 }
 
-// D3: what nobody would miss goes, as ever
+// D3: an empty CRD is removed, as before
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_without_a_crd_removes_it_when_it_is_empty() {
     let old = Bundle::new("1.0.0").with_manifest(second_crd("emptied"));

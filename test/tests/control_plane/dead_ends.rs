@@ -1,5 +1,5 @@
-//! No state is a dead end: what is deleted by hand comes back, `Installed` tells the truth through
-//! every upgrade, and what others write on revisions is theirs.
+//! Every state has a way out: what is deleted by hand comes back, `Installed` is right through
+//! every upgrade, and what others write on revisions is kept.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn stage(suffix: &str, bundles: &[Bundle], entries: &[Entry]) -> Scene {
     Scene::set(cluster::with_controller().await, suffix, bundles, entries).await
 }
 
-/// Names of what still carries the label of the extension, of the kinds its bundle has.
+/// Names of objects that still have the label of the extension, of the kinds in its bundle.
 fn left_over(scene: &Scene) -> Vec<String> {
     let kinds = "customresourcedefinitions,clusterroles,clusterrolebindings,deployments,\
                  configmaps,serviceaccounts";
@@ -88,7 +88,7 @@ async fn a_rolling_revision_deleted_by_hand_leads_back_and_leaves_nothing() {
         }
     })
     .await;
-    // The catalog no longer offers what is broken; the way out is to delete its revision.
+    // The catalog no longer offers the broken bundle; the way out is to delete its revision.
     let any = json!({"version": "1.2.0", "upgradeConstraintPolicy": "SelfCertified"});
     extension.patch_catalog(any).await;
     delete_revision(&scene, 2);
@@ -111,7 +111,7 @@ async fn what_a_deleted_revision_took_over_goes_back_to_the_installed_one() {
     nothing_is_left(&scene).await;
 }
 
-// ours: upstream lets go at once, and the garbage collector takes every instance
+// ours: upstream releases them at once, and the garbage collector deletes every instance
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installed_revision_deleted_by_hand_keeps_what_it_installed() {
     let bundles = [Bundle::new("1.0.0")];
@@ -135,8 +135,8 @@ async fn an_installed_revision_deleted_by_hand_keeps_what_it_installed() {
     nothing_is_left(&scene).await;
 }
 
-/// An extension of which 1.0.0 is installed, with a second `ConfigMap` of its own, and 1.1.0 does
-/// not become ready; 1.2.0 will.
+/// An extension with 1.0.0 installed, with a second `ConfigMap` that only 1.0.0 has, and 1.1.0 that
+/// does not become ready; 1.2.0 will.
 async fn between_two_versions(suffix: &str) -> (Scene, Extension) {
     let bundles = [
         Bundle::new("1.0.0").with_second_config_map(),
@@ -146,7 +146,7 @@ async fn between_two_versions(suffix: &str) -> (Scene, Extension) {
     rolling_out(suffix, &bundles, &["1.0.0", "1.1.0", "1.2.0"]).await
 }
 
-/// An extension of which 1.0.0 is installed and 1.1.0 is being rolled out.
+/// An extension with 1.0.0 installed and 1.1.0 being rolled out.
 async fn rolling_out(suffix: &str, bundles: &[Bundle], versions: &[&str]) -> (Scene, Extension) {
     let scene = stage(suffix, bundles, &chain(versions)).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
@@ -174,7 +174,7 @@ fn lose_content(scene: &Scene, number: i64) -> Vec<String> {
     lost
 }
 
-/// Goes on to 1.2.0, whatever the catalog says about a step there.
+/// Upgrades to 1.2.0, whatever the catalog says about such a step.
 async fn go_on(extension: &Extension) {
     let any = json!({"version": "1.2.0", "upgradeConstraintPolicy": "SelfCertified"});
     extension.patch_catalog(any).await;
@@ -267,7 +267,7 @@ async fn a_reference_to_an_archived_revision_does_not_stay() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archived_revision_without_content_says_what_it_waits_for() {
     let (scene, extension) = between_two_versions("lostforgood").await;
-    // Another bundle under the same tag: the content cannot be made anew.
+    // Another bundle under the same tag: the content cannot be recreated.
     let image = format!("{}/{}-bundle:v1.0.0", scene.cluster.registry, scene.name);
     let other = scene.package.bundle_files(&Bundle::new("1.0.0"));
     images::push_bundle(&image, other).await;
@@ -306,7 +306,7 @@ async fn an_archived_revision_without_content_says_what_it_waits_for() {
     nothing_is_left(&scene).await;
 }
 
-/// Everything that `Installed` and `status.install` of one extension have said.
+/// All values of `Installed` and `status.install` of one extension so far.
 struct Life {
     seen: mpsc::UnboundedReceiver<(String, Option<String>)>,
 }
@@ -337,7 +337,7 @@ impl Life {
         Self { seen }
     }
 
-    /// Fails if there was a moment without something installed.
+    /// Fails if there was a moment without an installed bundle.
     fn never_faltered(mut self) {
         let mut count = 0;
         while let Ok((status, version)) = self.seen.try_recv() {
@@ -374,7 +374,7 @@ async fn installed_never_falters_through_ten_upgrades() {
     extension.delete().await;
 }
 
-// ours: what a user puts on a revision is the user's
+// ours: annotations that users put on a revision are kept
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_paused_by_hand_stays_paused() {
     let paused = "policy.olm.operatorframework.io/paused";
@@ -389,7 +389,7 @@ async fn a_revision_paused_by_hand_stays_paused() {
         &revision,
         &format!("{paused}=true"),
     ]);
-    // Two passes over the extension: a change of its annotations makes one each.
+    // Two reconciles of the extension: each change of its annotations triggers one.
     for value in ["false", ""] {
         scene.annotate(paused, value);
         let generation = extension.get().await.metadata.generation;
@@ -424,7 +424,7 @@ async fn a_revision_paused_by_hand_stays_paused() {
     extension.delete().await;
 }
 
-// ours: a label makes no revision of somebody's extension
+// ours: a label does not make an object set a revision of an extension
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing() {
     let scene = stage("handmade", &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
@@ -445,7 +445,7 @@ async fn a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing() {
             "phases": [{"name": "one", "objects": [{"object": content}]}]}});
     let plane = scene.cluster.plane;
     plane.kubectl_with_input(&["create", "-f", "-"], &set.to_string());
-    // It acts as nobody: the account of the extension is not its own.
+    // It has no service account: that of the extension is not used for it.
     wait::until("the set is refused", STEP, || async {
         let set = scene.get("clusterobjectset", &name).unwrap_or_default();
         let text = set["status"].to_string();
@@ -456,7 +456,7 @@ async fn a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing() {
         }
     })
     .await;
-    // With the account it has the rights, and still no claim.
+    // With the service account it has the rights, but still may not take the objects over.
     for (key, value) in [("name", "installer"), ("namespace", scene.name.as_str())] {
         let note = format!("olm.operatorframework.io/service-account-{key}={value}");
         plane.kubectl(&["annotate", "clusterobjectset", &name, &note]);

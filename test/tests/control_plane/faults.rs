@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 const STEP: Duration = Duration::from_mins(1);
 const FINALIZER: &str = "example.com/served-by-the-operator";
-/// How often the controller sends a read that fails before it gives up.
+/// How often the controller tries a failing read before it gives up.
 const TRIES: u64 = 3;
 
 /// A control plane with one controller that reaches it through a proxy.
@@ -24,7 +24,7 @@ struct Stage {
     _controller: Controller,
 }
 
-/// The stage that all tests here share, one after the other: a fault strikes whoever asks first.
+/// The stage that all tests here share, one after the other: a fault affects the next request.
 async fn stage() -> (&'static Stage, MutexGuard<'static, ()>) {
     static STAGE: OnceLock<Stage> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::const_new(());
@@ -121,7 +121,7 @@ async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstal
             scene.get(&crd, "one").is_some(),
             "{suffix}: its finalizer holds it"
         );
-        // Its operator still runs, and goes on to do so until the instance is gone.
+        // Its operator still runs, and continues until the instance is gone.
         extension
             .eventually("the instance is waited for", STEP, |extension| {
                 condition(extension, "Ready").is_some_and(|ready| ready.message.contains(FINALIZER))
@@ -202,12 +202,12 @@ async fn revision_says(scene: &Scene, revision: &str, reason: &str) {
     .await;
 }
 
-// ours: the next attempt comes before the watch brings what the last one wrote
+// ours: the next attempt comes before the watch delivers what the last one wrote
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
     let (stage, _turn) = stage().await;
     let (scene, extension) = installed(stage, "faultpassed", &[]).await;
-    // The failures begin and end before any news of them comes.
+    // The failures begin and end before any event about them arrives.
     let late = Duration::from_secs(10);
     let rules = ["clusterextensions", "clusterobjectsets"]
         .map(|kind| Rule::on(&["watch"], kind).late_events(late))
@@ -219,7 +219,7 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
     ] {
         stage.proxy.fail(read.status(500).times(6 * TRIES));
     }
-    // The revision is looked at again, and so is the extension.
+    // The revision is reconciled again, and so is the extension.
     let plane = scene.cluster.plane;
     let revision = format!("{}-1", scene.name);
     plane.kubectl(&[

@@ -1,4 +1,4 @@
-//! What flags and rights do to the program as a whole.
+//! The effect of flags and rights on the program as a whole.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ pub(crate) async fn start(plane: &'static ControlPlane, name: &str, args: &[&str
         .expect("the controller starts")
 }
 
-/// Removes the leases of controllers that an earlier test killed, which would have to be waited
-/// for.
+/// Removes the leases of controllers that an earlier test killed, as they would have to expire
+/// first.
 pub(crate) async fn clear_leases(cluster: &Cluster) -> Api<Lease> {
     let leases = Api::<Lease>::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE);
     let all = (DeleteParams::default(), ListParams::default());
@@ -150,7 +150,7 @@ async fn with_rights_to_everything_the_program_waits_and_names_the_binding() {
     plane.kubectl_with_input(&["delete", "-f", "-"], policy);
 }
 
-// ours: what is accepted and does nothing is said.
+// ours: flags that are accepted without effect are logged.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_ignored_is_said_at_start() {
     let (cluster, _turn) = cluster::alone().await;

@@ -1,4 +1,4 @@
-//! The OpenShift gate, on minimal `ClusterVersion` and `ClusterOperator` kinds of our own.
+//! The OpenShift gate, with minimal `ClusterVersion` and `ClusterOperator` CRDs.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn api(client: &kube::Client, kind: &str) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &ApiResource::from_gvk(&kind))
 }
 
-/// Gives the cluster a version, so that the gate is at rest.
+/// Sets the version of the cluster, without which the gate reports an error.
 pub(crate) async fn set_cluster_version(client: &kube::Client, version: &str) {
     let versions = api(client, "ClusterVersion");
     let object = serde_json::from_value(json!({
@@ -27,7 +27,7 @@ pub(crate) async fn set_cluster_version(client: &kube::Client, version: &str) {
         "metadata": {"name": "version"}, "spec": {"clusterID": "test"},
     }))
     .expect("a ClusterVersion");
-    // It may be there already.
+    // It may exist already.
     let _ = versions.create(&PostParams::default(), &object).await;
     let status = json!({"status": {
         "desired": {"version": version},
@@ -152,7 +152,7 @@ async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
     wait_for_verdict_of(&client, ours, "False", "moved.v1.0.0").await;
 
     plane.kubectl(&["delete", "namespace", other]);
-    // The gate looks again when the version changes.
+    // The gate reconciles again when the version changes.
     set_cluster_version(&client, "4.19.6").await;
     wait_for_verdict(&client, "False", "moved.v1.0.0").await;
     wait_for_verdict_of(&client, ours, "True", "another ClusterOperator").await;

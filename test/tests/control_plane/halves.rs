@@ -7,7 +7,7 @@ use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
 use serde_json::json;
 
-/// A control plane for these tests alone, because the shared one has a controller of all parts.
+/// A control plane for these tests only, because the shared one has a controller of all parts.
 async fn plane() -> Cluster {
     static PLANE: OnceLock<ControlPlane> = OnceLock::new();
     let plane = tokio::task::spawn_blocking(|| PLANE.get_or_init(ControlPlane::start))

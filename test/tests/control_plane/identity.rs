@@ -1,4 +1,4 @@
-//! Who writes what: bundle objects are the account's business alone.
+//! Which identity writes what: only the service account writes bundle objects.
 
 use std::process::Command;
 
@@ -61,7 +61,7 @@ async fn every_write_of_a_bundle_object_is_the_accounts() {
     assert!(strays.is_empty(), "written as the controller: {strays:#?}");
 }
 
-/// What a bundle may contain, and pods, which would run with any account.
+/// Kinds that a bundle may contain, and pods, which would run with any service account.
 const CONTENTS: [&str; 17] = [
     "deployments.apps",
     "services",
@@ -82,7 +82,7 @@ const CONTENTS: [&str; 17] = [
     "pods",
 ];
 
-/// Verb, resource and namespace of rights that the account needs and has.
+/// Verb, resource and namespace of rights that the controller needs and has.
 const HELD: [(&str, &str, &str); 7] = [
     (
         "create",
@@ -109,7 +109,7 @@ const HELD: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// The same of rights beyond its own that it must not have.
+/// The same for rights that it must not have.
 const NOT_HELD: [(&str, &str, &str); 9] = [
     ("get", "secrets", "default"),
     ("get", "secrets", "kube-system"),
@@ -138,11 +138,11 @@ const NOT_HELD: [(&str, &str, &str); 9] = [
     ("*", "*", "default"),
 ];
 
-/// Says whether the controller's account may do something; panics when the API server does not
-/// answer with yes or no.
+/// Says whether the controller's service account has a right; panics when the API server does not
+/// answer yes or no.
 fn may(plane: &ControlPlane, verb: &str, resource: &str, namespace: &str) -> bool {
     let account = format!("--as=system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
-    // The answer is what it prints: the exit code of a no is that of a failure.
+    // Only the output counts: the exit code of "no" is that of a failure.
     let out = Command::new(&plane.addresses.kubectl)
         .args(["auth", "can-i", verb])
         .args(resource.split(' '))
@@ -159,13 +159,13 @@ fn may(plane: &ControlPlane, verb: &str, resource: &str, namespace: &str) -> boo
     }
 }
 
-/// The controller's own rights, as the API server has them, hold no write on anything a bundle
+/// The controller's own rights, as stored in the API server, include no write on anything a bundle
 /// contains, and only service accounts can be impersonated.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controllers_own_rights_hold_no_write_on_a_bundles_objects() {
     let cluster = cluster::shared().await;
     let plane = cluster.plane;
-    // What it needs it has: the account is the right one, and its roles are bound.
+    // It has what it needs: this is the right service account, and its roles are bound.
     for (verb, resource, namespace) in HELD {
         assert!(
             may(plane, verb, resource, namespace),

@@ -1,4 +1,4 @@
-//! Install, upgrade, force, repair, remove: the whole way, as a user goes it.
+//! Install, upgrade, force, repair, remove: the whole life, as a user sees it.
 
 use std::time::Duration;
 
@@ -249,7 +249,7 @@ async fn content_that_changes_under_the_same_version_waits_to_be_accepted() {
 
     bundle.data.insert("depth".to_owned(), "20".to_owned());
     let mut entries = chain(&["1.0.0"]);
-    // The catalog image must differ too, or nobody looks.
+    // The catalog image must differ too, or there is no new reconcile.
     entries[0].replaces = Some("0.9.0".to_owned());
     scene.publish(&[bundle], &entries).await;
     let reported = extension

@@ -1,5 +1,5 @@
-//! Leader election: of several controllers one acts, upstream's included. client-go's own elector
-//! (`local-cluster elect`) stands on the other side.
+//! Leader election: of several controllers one leads, upstream's included. The other side is
+//! client-go's own elector (`local-cluster elect`).
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ use crate::flags::{clear_leases, start};
 
 const EXTENSIONS: &str = "9c4404e7.operatorframework.io";
 const CATALOGS: &str = "catalogd-operator-lock";
-/// What a leader gives up before the next one may take over, on a busy machine.
+/// Within this time the next leader takes over a released lease, even on a busy machine.
 const SOON: Duration = Duration::from_secs(10);
 /// Longer than the time between two renewals.
 const RENEWAL: Duration = Duration::from_secs(40);
@@ -68,7 +68,7 @@ impl Elector {
         .await;
     }
 
-    /// Stops it in good order, so that it releases what it holds.
+    /// Stops it with SIGTERM, so that it releases the lease.
     fn stop(mut self) {
         drop(self.process.stdin.take());
         let _ = self.process.wait();
@@ -86,7 +86,7 @@ impl Drop for Elector {
     }
 }
 
-/// Makes a namespace for Leases that the controller's account may write, and returns its name.
+/// Makes a namespace in which the controller may write Leases, and returns its name.
 fn place(plane: &ControlPlane, name: &str) -> String {
     let namespace = format!("leases-{name}");
     let account = format!("{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
@@ -112,7 +112,7 @@ fn place(plane: &ControlPlane, name: &str) -> String {
     namespace
 }
 
-/// Starts a controller whose only part is the gate, with its lease in `namespace`.
+/// Starts a controller that only runs the gate, with its lease in `namespace`.
 async fn gate(plane: &'static ControlPlane, namespace: &str, name: &str) -> Controller {
     let lease = format!("--extension-lease={namespace}/{EXTENSIONS}");
     start(
@@ -132,7 +132,7 @@ async fn spec(leases: &Api<Lease>, name: &str) -> Value {
     serde_json::to_value(lease.spec).expect("a Lease is JSON")
 }
 
-/// Waits until the holder of a Lease is what `is` says, and returns its spec.
+/// Waits until `is` accepts the holder of a Lease, and returns the Lease's spec.
 async fn held(leases: &Api<Lease>, name: &str, within: Duration, is: fn(&str) -> bool) -> Value {
     wait::until(&format!("the holder of {name} changes"), within, || async {
         let lease = leases.get(name).await.map_err(|error| error.to_string())?;
@@ -147,13 +147,13 @@ async fn held(leases: &Api<Lease>, name: &str, within: Duration, is: fn(&str) ->
     .await
 }
 
-/// The controller's name for itself: the machine, and a UUID.
+/// Says whether a holder is one of ours: the host name, and a UUID.
 fn is_ours(holder: &str) -> bool {
     let uuid = holder.rsplit_once('_').map(|(_, uuid)| uuid);
     uuid.is_some_and(|uuid| uuid.len() == 36)
 }
 
-/// Waits until a controller has seen that somebody else holds its lease.
+/// Waits until a controller has seen that another process holds its lease.
 async fn waits(controller: &Controller) {
     wait::until("it waits", SOON, || async {
         let log = controller.log();
@@ -180,8 +180,8 @@ async fn edit(leases: &Api<Lease>, name: &str, spec: Value) {
     edited.expect("the Lease can be edited");
 }
 
-/// Returns a Lease without what differs between two equal histories: names, times (their form is
-/// checked), versions.
+/// Returns a Lease without what differs between two equal histories: names, times (after a check of
+/// their format), versions.
 async fn form(leases: &Api<Lease>, name: &str) -> Value {
     let lease = leases.get(name).await.expect("the Lease can be read");
     let mut spec = serde_json::to_value(&lease.spec).expect("a Lease is JSON");
@@ -221,7 +221,7 @@ async fn a_lease_is_passed_between_the_controller_and_client_go() {
     let (ours, theirs) = (place(plane, "ours"), place(plane, "theirs"));
     let (our, their) = (leases(&cluster, &ours), leases(&cluster, &theirs));
 
-    // Created, and renewed, which client-go does at once for the first time.
+    // Created, and renewed, which client-go does immediately for the first time.
     let elector = Elector::start(plane, &theirs, "go", &["--retry=20s"]);
     let controller = gate(plane, &ours, "passed").await;
     let created = held(&our, EXTENSIONS, SOON, is_ours).await;
@@ -249,7 +249,7 @@ async fn a_lease_is_passed_between_the_controller_and_client_go() {
     elector.stop();
     assert_eq!(form(&our, EXTENSIONS).await, form(&their, EXTENSIONS).await);
 
-    // Taken by the other one.
+    // Acquired by the other one.
     let elector = Elector::start(
         plane,
         &ours,
@@ -402,7 +402,7 @@ async fn of_two_controllers_one_acts_and_the_other_takes_over() {
 
     first.kill();
     let before = audit::writes(&plane.addresses.audit_log).len();
-    // The holder is dead: from now on its record counts for two seconds instead of 137.
+    // The holder is dead: from now on its lease is valid for two seconds instead of 137.
     for name in [CATALOGS, EXTENSIONS] {
         assert!(is_ours(
             spec(&leases, name).await["holderIdentity"]
@@ -416,7 +416,7 @@ async fn of_two_controllers_one_acts_and_the_other_takes_over() {
     for name in [CATALOGS, EXTENSIONS] {
         assert_eq!(spec(&leases, name).await["leaseTransitions"], 1);
     }
-    // Nobody wrote anything of ours between the end of the first and the turn of the second.
+    // Nothing of ours was written between the end of the first leader and the start of the second.
     let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     let writes = audit::writes(&plane.addresses.audit_log).split_off(before);
     let ours: Vec<_> = writes.iter().filter(|write| write.user == user).collect();
@@ -424,7 +424,7 @@ async fn of_two_controllers_one_acts_and_the_other_takes_over() {
     extension.delete().await;
 }
 
-// deploying.md P29: a process that was frozen for longer than its term writes nothing afterwards.
+// deploying.md P29: a process that was frozen for longer than its lease writes nothing afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_was_frozen_writes_nothing_and_ends() {
     let (cluster, _turn) = cluster::alone().await;
@@ -437,7 +437,7 @@ async fn a_leader_that_was_frozen_writes_nothing_and_ends() {
     held(&leases, CATALOGS, SOON, is_ours).await;
     controller.signal("STOP");
     let frozen = Instant::now();
-    // Something that would be adopted and fetched at once.
+    // An object that would be reconciled at once.
     let catalog = json!({
         "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
         "metadata": {"name": "frozen"},

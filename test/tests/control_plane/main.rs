@@ -1,5 +1,5 @@
-//! Tests on a real kube-apiserver, etcd and image registry, with the controller as a local
-//! process that has the rights of `config/rbac` and nothing more.
+//! Tests on a real kube-apiserver, etcd and image registry, with the controller as a local process
+//! that has only the rights of `config/rbac`.
 
 mod accounts;
 mod admission;

@@ -1,4 +1,4 @@
-//! ClusterObjectSets made by hand, each with an account that may do what it needs and no more.
+//! ClusterObjectSets made by hand, each with a service account that only has the rights it needs.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use olm_test::wait;
 use serde_json::{Value, json};
 
 const STEP: Duration = Duration::from_secs(30);
-/// A collision is looked at every ten seconds, a lack of rights at growing intervals.
+/// A collision is retried every ten seconds, a missing right at growing intervals.
 const RETRIED: Duration = Duration::from_mins(1);
 /// Three attempts over one minute, and the garbage collector's work.
 const FALLBACK: Duration = Duration::from_mins(2);
 
 const OURS: &str = "app.kubernetes.io/managed-by";
 
-/// A namespace with an account, for the revisions of one test.
+/// A namespace with a service account, for the revisions of one test.
 struct Stage {
     cluster: Cluster,
     name: String,
 }
 
 impl Stage {
-    /// The account may create `ConfigMaps`, Services and Deployments, and handle those named here.
+    /// The account may create `ConfigMaps`, Services and Deployments, and manage those named here.
     async fn set(suffix: &str, names: &[&str]) -> Self {
         let stage = Self {
             cluster: cluster::with_controller().await,
@@ -293,7 +293,7 @@ async fn next_revision_takes_over_and_the_rest_goes() {
         .await;
     let after = stage.get("deployment", "op").expect("the Deployment stays");
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
-    // The API server counts a changed annotation as a generation; no pod may notice.
+    // The API server increments the generation for a changed annotation; pods must not restart.
     assert_eq!(after["spec"], before["spec"]);
     let rollouts = "deployment.kubernetes.io/revision";
     assert_eq!(after["metadata"]["annotations"][rollouts], "1");

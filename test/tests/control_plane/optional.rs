@@ -9,7 +9,7 @@ use olm_test::scene::Scene;
 use olm_test::wait;
 use serde_json::{Value, json};
 
-/// Well below every period at which the controller looks by itself (10 s, 5 min).
+/// Well below every interval of the controller's own retries (10 s, 5 min).
 const SOON: Duration = Duration::from_secs(8);
 const REPAIR: Duration = Duration::from_secs(30);
 
@@ -62,7 +62,7 @@ impl Optional {
         }
     }
 
-    /// Has the cluster serve the kind.
+    /// Makes the cluster serve the kind.
     fn serve(&self, scene: &Scene) {
         let crd = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -99,7 +99,7 @@ impl Optional {
         .await;
     }
 
-    /// How conditions name the object.
+    /// The text for the object in conditions.
     fn text(&self, scene: &Scene, name: &str) -> String {
         let namespace = match self.scope() {
             "Cluster" => "",
@@ -117,7 +117,7 @@ async fn stage(suffix: &str, optional: &Optional) -> (Scene, String) {
     (scene, name)
 }
 
-/// Waits until Ready says what is left out.
+/// Waits until Ready names what is left out.
 async fn leaves_out(extension: &Extension, text: &str) {
     let message = format!("Left out until the cluster serves their kind: {text}");
     extension
@@ -178,7 +178,7 @@ async fn a_kind_that_goes_away_is_missed_and_not_fatal() {
 
     AUTOSCALER.serve(&scene);
     AUTOSCALER.appears(&scene, &name, SOON).await;
-    // The kind goes first, then the extension.
+    // The kind is removed first, then the extension.
     AUTOSCALER.withdraw(&scene);
     extension.delete().await;
 }

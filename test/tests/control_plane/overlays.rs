@@ -1,5 +1,5 @@
-//! Every overlay of `config`, as kustomize renders it: the program takes its arguments, and they
-//! mean what the overlay is for.
+//! Every overlay of `config`, as rendered by kustomize: the program accepts its arguments, and they
+//! do what the overlay is for.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,12 +11,12 @@ use serde_json::Value;
 
 /// A container of an overlay that runs this program.
 struct Container {
-    /// Deployment it belongs to.
+    /// Name of its Deployment.
     deployment: String,
     namespace: String,
     account: String,
     args: Args,
-    /// Arguments and mounts as they are written.
+    /// The container as rendered, with arguments and mounts.
     spec: Value,
 }
 
@@ -99,7 +99,7 @@ impl Container {
             let held = mounted.iter().any(|mount| path.starts_with(mount));
             assert!(held, "{place}: nothing is mounted for {}", path.display());
         }
-        // The account exists, and the leases it takes are those its rights name.
+        // The service account exists, and its rights name the leases it uses.
         let exists = |kind: &str, name: &str| {
             objects.iter().any(|object| {
                 object["kind"] == kind
@@ -127,7 +127,7 @@ impl Container {
         self.args.runs(component, "olm-controller")
     }
 
-    /// Says whether a Role in the namespace that is bound to the account allows to renew a lease.
+    /// Says whether a Role in the namespace that is bound to the account allows updating a lease.
     fn may_update(&self, objects: &[Value], lease: &str) -> bool {
         let here = |object: &&Value| object["metadata"]["namespace"] == self.namespace.as_str();
         let bindings = objects

@@ -1,5 +1,5 @@
-//! `kubectl olm graph` and `why` of an extension: the catalogs and the installed bundle are the
-//! cluster's.
+//! `kubectl olm graph` and `why` of an extension: with the catalogs and the installed bundle of the
+//! cluster.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use olm_test::scene::Scene;
 use olm_test::{cluster, paths};
 use serde_json::json;
 
-/// Asks the plugin about the cluster of a scene and returns what it prints.
+/// Runs the plugin on the cluster of a scene and returns its output.
 fn ask(scene: &Scene, arguments: &[&str]) -> String {
     let addresses = &scene.cluster.plane.addresses;
     let answer = Command::new(paths::built("kubectl-olm"))
@@ -36,7 +36,7 @@ async fn an_extension_is_drawn_and_explained_with_what_is_installed_and_what_com
     extension.patch_catalog(json!({"version": null})).await;
     extension.installed("1.0.1").await;
 
-    // The next major version is held back, so that no way leads there.
+    // The next major version is held back, so no path leads to it.
     let drawn = ask(&scene, &["graph", &scene.name]);
     let rows: Vec<&str> = drawn.lines().map(str::trim).collect();
     for row in [
@@ -52,7 +52,7 @@ async fn an_extension_is_drawn_and_explained_with_what_is_installed_and_what_com
         assert!(explained.contains(text), "{text}: {explained}");
     }
 
-    // What is shown is what is done: the way out that is offered leads there.
+    // The suggested way out leads there.
     scene.annotate(olm_api::keys::policy::UPGRADE, "Any");
     extension.installed("2.0.0").await;
     extension.delete().await;

@@ -1,4 +1,4 @@
-//! The fault-injecting proxy itself: a rule strikes what it names, and only that.
+//! Tests of the fault-injecting proxy itself: a rule strikes only what it names.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const SHORT: Duration = Duration::from_millis(300);
 struct Stage {
     proxy: Proxy,
     client: kube::Client,
-    /// The administrator's, past the proxy.
+    /// A client of the administrator, without the proxy.
     direct: kube::Client,
 }
 
@@ -39,7 +39,7 @@ impl Stage {
         Api::namespaced(client.clone(), SYSTEM_NAMESPACE)
     }
 
-    /// Reads a Secret that is not there; returns the code of the answer.
+    /// Reads a Secret that does not exist; returns the status code.
     async fn read(&self, name: &str) -> u16 {
         match Self::secrets(&self.client).get(name).await {
             Err(kube::Error::Api(status)) => status.code,

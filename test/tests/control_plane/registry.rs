@@ -28,7 +28,7 @@ const PLAIN_HTTP: PushOptions = PushOptions {
 };
 
 async fn scene(repository: &str) -> Scene {
-    // Several tests may install it; the first wins.
+    // It may be installed already by another test, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let registry = cluster::shared().await.registry;
     let dir = tempfile::tempdir().unwrap();
@@ -307,7 +307,7 @@ async fn mirrors_serve_what_an_unreachable_origin_cannot() {
             .to_string()
             .starts_with("127.0.0.1:1/mirror@sha256:")
     );
-    // The mirror is for tags only, yet it delivers the content of the tag it resolved.
+    // The mirror is for tags only, yet it serves the content of the tag it resolved.
     let image = pull_catalog(&puller, &resolved).await.unwrap();
     assert_eq!(image.files.to_map().unwrap(), files("mirrored"));
 

@@ -1,5 +1,5 @@
-//! The controller's own rights are enough and no more: what it asks the API server for is compared
-//! with the rules that are bound to its account (deploying.md 2.8).
+//! The controller's own rights are enough and no more: its requests to the API server are compared
+//! with the rules that are bound to its service account (deploying.md 2.8).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const ROLES: [&str; 2] = ["operator-controller-manager-role", "catalogd-manager-
 /// Watches are logged when they end.
 const LOGGED: Duration = Duration::from_mins(2);
 
-/// Rights that the story below need not use, and what does.
+/// Rights that the scenario below may not use, and what uses them.
 const UNSEEN: [(&str, &str); 8] = [
     (
         "update clusterextensions/finalizers.olm.operatorframework.io",
@@ -46,10 +46,10 @@ const UNSEEN: [(&str, &str); 8] = [
     ("delete secrets", "a CA that is replaced, and the clean-up"),
 ];
 
-/// What a rule allows.
+/// A verb and a resource.
 type Right = (String, String);
 
-/// Returns the rights of the rules bound to the controller's account, as verb and resource.
+/// Returns the rights of the controller's service account, as verb and resource.
 fn granted(plane: &ControlPlane) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for (kind, scope) in [("clusterrole", "default"), ("role", SYSTEM_NAMESPACE)] {
@@ -93,7 +93,7 @@ fn subject(group: &str, resource: &str) -> String {
     }
 }
 
-/// Returns what the controller's account asked for, as itself or as somebody else.
+/// Returns the requests of the controller's service account, impersonating or not.
 fn requests(plane: &ControlPlane) -> Vec<Request> {
     let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     let mut requests = audit::mentioning(&plane.addresses.audit_log, &user);

@@ -23,11 +23,11 @@ use crate::gate::set_cluster_version;
 
 const QUIET: Duration = Duration::from_secs(5);
 const PASSES: Duration = Duration::from_mins(2);
-/// Most reads of one pass over something that is settled.
+/// Most reads of one reconcile of a settled object.
 const READS_OF_A_PASS: u64 = 10;
-/// Reads a minute that have nothing to do with the number of extensions.
+/// Reads per minute that do not depend on the number of extensions.
 const READS_AT_REST: u64 = 60;
-/// Most processor time at rest, of that of one processor. The tests are not optimised.
+/// Most CPU use of a settled controller, as a share of one processor. The tests are not optimized.
 const CPU_AT_REST: f64 = 0.25;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -72,10 +72,10 @@ async fn install(scene: &mut Scene, count: u64) -> Vec<Extension> {
     extensions
 }
 
-/// What is created and changes nothing: a lease that is kept, and the question who one is.
+/// Resources that are created without changing anything: leases that are renewed, and self reviews.
 const NO_CHANGE: [&str; 2] = ["leases", "selfsubjectreviews"];
 
-/// Returns what the controller has written, itself or as an account, leases and dry runs excepted.
+/// Returns the writes of the controller, impersonating or not, except leases and dry runs.
 fn written(log: &Path) -> Vec<Request> {
     let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     audit::writes(log)
@@ -84,7 +84,7 @@ fn written(log: &Path) -> Vec<Request> {
         .collect()
 }
 
-/// Returns how often the controller has read, itself or as an account; watches are not counted.
+/// Returns the number of reads of the controller, impersonating or not, without watches.
 fn reads(log: &Path) -> usize {
     let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     audit::mentioning(log, &controller)
@@ -95,15 +95,15 @@ fn reads(log: &Path) -> usize {
 }
 
 /// Returns how many reads a settled cluster may cost in `window`: each extension and each of its
-/// revisions may be looked at once a minute, and watches may begin anew with a list. A loop that
-/// reads without a pause makes hundreds a second.
+/// revisions may be reconciled once a minute, and watches may start again with a list. A loop that
+/// reads without a pause makes hundreds per second.
 fn allowed_reads(extensions: u64, window: Duration) -> usize {
     let minutes = window.as_secs().div_ceil(60);
     let passes = 2 * extensions * minutes;
     usize::try_from(READS_OF_A_PASS * passes + READS_AT_REST * minutes).unwrap_or(usize::MAX)
 }
 
-/// Waits until the controller has written nothing for a while, and returns how much it has.
+/// Waits until the controller has written nothing for a while; returns the number of writes.
 async fn settles(log: &Path) -> usize {
     let mut last = (usize::MAX, tokio::time::Instant::now());
     wait::until("the controller stops writing", PASSES, || {
@@ -117,7 +117,7 @@ async fn settles(log: &Path) -> usize {
     .await
 }
 
-/// Returns the version of every object; a new kind cannot be listed for a moment.
+/// Returns the resource version of every object; a new kind cannot be listed for a moment.
 async fn versions(client: &kube::Client) -> BTreeMap<String, String> {
     wait::until("the cluster can be read", PASSES, || {
         resource_versions(client)
@@ -125,8 +125,8 @@ async fn versions(client: &kube::Client) -> BTreeMap<String, String> {
     .await
 }
 
-/// Waits until the controller has made a pass over each of these objects since its log was `from`
-/// bytes long.
+/// Waits until the controller has reconciled each of these objects since its log was `from` bytes
+/// long.
 async fn passes(controller: &Controller, from: usize, objects: impl IntoIterator<Item = String>) {
     let mut missing: BTreeSet<String> = objects.into_iter().collect();
     wait::until("a pass over everything", PASSES, || {
@@ -142,8 +142,8 @@ async fn passes(controller: &Controller, from: usize, objects: impl IntoIterator
     .await;
 }
 
-/// Installs what never becomes ready. It is looked at again although nothing calls for it, in case
-/// its news was lost, and then nothing is written either.
+/// Installs what never becomes ready. It is reconciled again without an event, in case one was
+/// lost, and then nothing is written either.
 async fn looks_again_in_silence(cluster: Cluster, controller: &Controller) {
     let log = cluster.plane.addresses.audit_log.clone();
     let bundle = Bundle::new("1.0.0").broken();
@@ -204,7 +204,7 @@ async fn a_settled_cluster_is_silent() {
         &after[before..]
     );
 
-    // applying.md a4: a pass that changes nothing writes nothing.
+    // applying.md a4: a reconcile that changes nothing writes nothing.
     let before_restart = versions(&client).await;
     let known = controller.log().len();
     tokio::task::block_in_place(|| {

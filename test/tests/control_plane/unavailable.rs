@@ -13,24 +13,24 @@ use olm_test::wait;
 use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(30);
-/// A label that both catalogs of a test carry.
+/// A label that both catalogs of a test have.
 const SHELF: &str = "example.com/shelf";
 
-/// Puts the catalog of a scene on the shelf of its extension.
+/// Adds the label to the catalog of a scene.
 fn shelve(scene: &Scene) {
     let label = format!("{SHELF}={}", scene.name);
     let plane = scene.cluster.plane;
     plane.kubectl(&["label", "clustercatalog", &scene.name, &label]);
 }
 
-/// Installs from every catalog on the shelf.
+/// Installs from every catalog with the label.
 async fn install(scene: &Scene, version: &str) -> Extension {
     let selector = json!({"matchLabels": {SHELF: scene.name}});
     let filter = json!({"selector": selector, "version": version});
     scene.install(filter).await
 }
 
-/// Adds a catalog to the shelf whose image does not exist.
+/// Adds a catalog with the label, whose image does not exist.
 fn add_broken(scene: &Scene, priority: i32) -> String {
     let name = format!("{}-down", scene.name);
     let image = format!("{}/nothing/here:v1", scene.cluster.registry);
@@ -127,7 +127,7 @@ async fn a_broken_catalog_of_equal_or_higher_priority_holds_what_is_installed() 
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     refuses(&extension, &strict_text(&scene, &broken)).await;
     assert_eq!(installed_version(&extension.get().await), Some("1.0.0"));
-    // What is installed is kept as it should be nevertheless.
+    // Drift of what is installed is repaired nevertheless.
     let name = scene.package.config_map();
     let plane = scene.cluster.plane;
     plane.kubectl(&["delete", "configmap", &name, "--namespace", &scene.name]);
@@ -190,7 +190,7 @@ async fn what_is_installed_stays_the_answer_whatever_breaks() {
     extension.delete().await;
 }
 
-/// Starts the half that installs; a half of the same name finds what the one before kept.
+/// Starts the extension half; one with the same name finds the cache of the previous one.
 async fn extensions_half(plane: &'static ControlPlane, policy: &str) -> Controller {
     let options = ControllerOptions {
         name: "unavailable-extensions".to_owned(),
@@ -204,7 +204,7 @@ async fn extensions_half(plane: &'static ControlPlane, policy: &str) -> Controll
         .expect("the controller starts")
 }
 
-/// Changes the status of a catalog, which nobody else writes any more.
+/// Changes the status of a catalog, which nothing else writes any more.
 async fn set_status(scene: &Scene, change: impl Fn(&mut Value)) {
     let api = Api::<ClusterCatalog>::all(scene.cluster.client.clone());
     let catalog = api.get(&scene.name).await.expect("it exists");
@@ -262,7 +262,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     };
     catalogs.kill();
 
-    // A5: the content of the wanted digest is here, whatever the server does.
+    // A5: the content of the wanted digest is cached, whatever the server does.
     set_status(&scene, |status| serving(status, "False")).await;
     upgrade("1.0.1").await;
     let told = scene.events("CatalogUnavailable");
@@ -272,12 +272,12 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
         "{told:?}"
     );
 
-    // A7: so it is after a restart.
+    // A7: the same after a restart.
     extensions.kill();
     extensions.restart(plane);
     upgrade("1.0.2").await;
 
-    // A6: another digest that cannot be had leaves the copy in use.
+    // A6: if another digest cannot be fetched, the copy stays in use.
     set_status(&scene, |status| {
         serving(status, "True");
         resolved_to(status, "a");
@@ -299,7 +299,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
         .await;
     assert_eq!(installed_version(&extension.get().await), Some("1.0.3"));
 
-    // A8: one that was never read blocks an install unless the policy is BestEffort.
+    // A8: a catalog that was never read blocks an install unless the policy is BestEffort.
     let broken = add_broken(&scene, 0);
     extensions.kill();
     extensions = extensions_half(plane, "BestEffort").await;
@@ -310,7 +310,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     remove(&scene, &broken);
     extension.installed("1.0.5").await;
 
-    // A6: a catalog made anew does not inherit the copy of the one before.
+    // A6: a recreated catalog does not inherit the copy of the previous one.
     let status = json!({"metadata": {"finalizers": null}}).to_string();
     plane.kubectl(&["delete", "clustercatalog", &scene.name, "--wait=false"]);
     plane.kubectl(&[
@@ -329,7 +329,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     extensions.kill();
 }
 
-/// Adds a catalog under the name of the one that was deleted; nobody will ever serve it.
+/// Adds a catalog with the name of the deleted one, which will never be served.
 fn add_anew(scene: &Scene) {
     let image = format!("{}/nothing/here:v1", scene.cluster.registry);
     let catalog = json!({

@@ -1,4 +1,4 @@
-//! Newer versions that are offered and not taken: pinned, held, paused; and how they are released.
+//! Newer versions that are offered but not chosen: pinned, held, paused; and how they are released.
 
 use std::process::Command;
 
@@ -23,7 +23,7 @@ async fn stage(suffix: &str, versions: &[&str]) -> Scene {
     Scene::set(cluster, suffix, &bundles, &chain(versions)).await
 }
 
-/// Waits until the status tells of an update for this reason, and returns it.
+/// Waits until the status has an update with this reason, and returns it.
 async fn offers(extension: &Extension, version: &str, reason: &str) -> UpdateStatus {
     let what = format!("update {version} {reason}");
     let offered = |extension: &olm_api::ClusterExtension| {
@@ -126,7 +126,7 @@ async fn the_next_major_version_is_held_until_it_is_approved() {
 
     scene.annotate(APPROVE, "2.0.0");
     extension.installed("2.0.0").await;
-    // What was approved is that step alone.
+    // Only that step was approved.
     offers(&extension, "3.0.0", "NextMajorHeld").await;
     scene.annotate(UPGRADE, "Any");
     extension.installed("3.0.0").await;
@@ -170,7 +170,7 @@ async fn a_paused_extension_is_left_alone_and_goes_on_afterwards() {
         in_namespace[1],
     ];
     scene.cluster.plane.kubectl(&delete);
-    // The next pass over the extension comes after the deletion was seen by everybody.
+    // The next reconcile of the extension comes after the deletion was observed.
     scene.annotate("example.com/look", "again");
     offers(&extension, "1.1.0", "Paused").await;
     assert!(scene.get("configmap", &name).is_none());

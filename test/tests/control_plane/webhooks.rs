@@ -1,5 +1,5 @@
 //! Webhooks with certificates of the controller's own: real calls, rotations, faults, removal, and
-//! the change from one source of certificates to another.
+//! the change from one issuer of certificates to another.
 
 mod calls;
 mod faults;
@@ -18,13 +18,13 @@ use olm_test::package::{Bundle, Package, chain};
 use olm_test::scene::Scene;
 use serde_json::{Value, json};
 
-/// A package with one webhook, on the stage.
+/// A package with one webhook, installed by a scene.
 struct Hooked {
     scene: Scene,
 }
 
 impl Hooked {
-    /// Sets the stage on the shared control plane, whose controller issues certificates itself.
+    /// Prepares it on the shared control plane, whose controller issues certificates itself.
     async fn set(suffix: &str) -> Self {
         Self::set_on(cluster::with_controller().await, suffix).await
     }
@@ -67,7 +67,7 @@ impl Hooked {
         found.expect("Secrets can be read").map(texts)
     }
 
-    /// Returns what the API server trusts when it calls the webhook.
+    /// Returns the CA that the API server trusts when it calls the webhook.
     fn ca_bundle(&self) -> String {
         let name = format!("{}.example.com", self.scene.name);
         let found = self.scene.get("validatingwebhookconfiguration", &name);

@@ -1,17 +1,17 @@
-//! The differences from upstream's renders that are meant, by bundle.
+//! The intended differences from upstream's rendering, by bundle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What of a render is expected not to be equal.
+/// An expected difference in a rendering.
 pub(crate) struct Known {
-    /// The rule of rendering.md that says why.
+    /// The rule of rendering.md that explains it.
     pub(crate) rule: &'static str,
     pub(crate) kind: Kind,
 }
 
 pub(crate) enum Kind {
-    /// We refuse what upstream renders; the leading text.
+    /// We refuse what upstream renders; the start of the message.
     Refused(&'static str),
     /// The differences, each containing one of these texts; all of them must occur.
     Differs(&'static [&'static str]),
@@ -27,7 +27,7 @@ const fn differs(rule: &'static str, texts: &'static [&'static str]) -> Known {
     Known { rule, kind }
 }
 
-/// The bundles that render differently, and the rule that says so (section 8, 4.8, 6.2).
+/// The bundles that render differently, and the rule that explains it (section 8, 4.8, 6.2).
 pub(crate) fn known(directory: &str, source: &str) -> Option<Known> {
     let known = match directory {
         "azure-service-operator/1.0.27207" | "cluster-aas-operator/0.1.5" => {
@@ -53,12 +53,12 @@ pub(crate) fn known(directory: &str, source: &str) -> Option<Known> {
         }
         // Quantities are not canonicalized.
         "ncn-operator/0.3.18" => differs("4.8", &["cpu: ours \"1000m\", upstream \"1\""]),
-        // No annotation `null`.
+        // There is no annotation with value `null`.
         "pelorus-operator/0.0.9" => differs(
             "R13",
             &["annotations.olm.properties: ours null, upstream \"null\""],
         ),
-        // The same ClusterRole twice; a manifest of what is also generated.
+        // The same ClusterRole twice; a manifest of an object that is also generated.
         "nfs-provisioner-operator/0.0.5" | "victoriametrics-operator/0.22.0" => {
             differs("R2", &["ours 1 times, upstream 2"])
         }
@@ -71,7 +71,7 @@ pub(crate) fn known(directory: &str, source: &str) -> Option<Known> {
             "R2",
             &["ServiceAccount inst-ns/tagger: ours 1 times, upstream 2"],
         ),
-        // Only the chosen source writes `caBundle`.
+        // Only the chosen issuer writes `caBundle`.
         "sn-operator/0.19.7" if source == "service-ca" => differs(
             "R5",
             &["annotations.cert-manager.io/inject-ca-from: ours null, upstream"],
@@ -81,7 +81,7 @@ pub(crate) fn known(directory: &str, source: &str) -> Option<Known> {
     Some(known)
 }
 
-/// The renders that differ as a rule says.
+/// The renderings that differ as a rule says.
 #[derive(Default)]
 pub(crate) struct Named {
     pub(crate) count: usize,

@@ -1,4 +1,4 @@
-//! The vectors made with upstream's own code, from `OLM_SHARED` (default: `shared` beside the
+//! The test vectors made with upstream's own code, from `OLM_SHARED` (default: `shared` next to the
 //! repository).
 
 #![expect(
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-/// Returns a path below the shared data.
+/// Returns the path of a file in the shared data.
 fn shared(path: &str) -> PathBuf {
     olm_test::paths::shared_data().join(path)
 }
@@ -27,7 +27,7 @@ fn json(path: &str) -> Value {
     serde_json::from_slice(&text).unwrap()
 }
 
-/// Reads one JSON document a line.
+/// Reads one JSON document per line.
 fn json_lines(path: &str) -> Vec<Value> {
     let path = shared(path);
     let text = std::fs::read_to_string(&path)
@@ -38,14 +38,14 @@ fn json_lines(path: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Returns a member that must be text.
+/// Returns a member that must be a string.
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key]
         .as_str()
         .unwrap_or_else(|| panic!("{key} is no text in {value}"))
 }
 
-/// Fails with every difference found, or says how many cases were equal.
+/// Fails with all differences, or prints how many cases were equal.
 fn conclude(name: &str, cases: usize, differences: &[String]) {
     println!("{name}: {} of {cases} equal", cases - differences.len());
     assert!(cases > 0, "{name}: no case was found");

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{conclude, json, json_lines, text};
 
-/// Answers a range case: inside or not, or the error text.
+/// Returns the result of a range case: whether the version is inside, or the error text.
 fn contains(grammar: &str, range: &str, version: &str) -> Result<bool, String> {
     let version: Version = version.parse().expect("versions of the vectors are valid");
     match grammar {
@@ -24,7 +24,7 @@ fn contains(grammar: &str, range: &str, version: &str) -> Result<bool, String> {
     }
 }
 
-/// Runs every row of one section through a check that tells what differs.
+/// Runs every row of one section through a check that returns the difference, if any.
 fn section(name: &str, check: impl Fn(&Value) -> Option<String>) {
     let document = json("vectors/version-ranges.json");
     let rows = document[name].as_array().expect("a section is a list");
@@ -39,7 +39,7 @@ fn section(name: &str, check: impl Fn(&Value) -> Option<String>) {
     );
 }
 
-/// Compares two results printed alike.
+/// Compares two results by their printed form.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "callers have nothing else to do with it"
@@ -132,7 +132,7 @@ fn admission() {
     });
 }
 
-/// The text of Masterminds errors reaches conditions and is equal; that of blang errors need not.
+/// The text of Masterminds errors reaches conditions and must be equal; that of blang need not.
 #[test]
 fn generated_ranges() {
     let rows = json_lines("vectors/ranges-generated.jsonl");

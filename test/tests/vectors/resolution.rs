@@ -40,7 +40,7 @@ impl Given {
             "NoImage" => Some(CatalogProblem::NoImage),
             "CacheMissing" => Some(CatalogProblem::NotCached),
             "FetchFailed" => {
-                // The one case with a failed download leaves its text to the expectation.
+                // The one case with a failed download has its text only in the expectation.
                 let cause = row["fetchError"].as_str();
                 let cause = cause.unwrap_or("error performing request: connection refused");
                 Some(CatalogProblem::FetchFailed(cause.to_owned()))
@@ -82,7 +82,7 @@ fn installed(value: &Value) -> Option<Installed> {
     })
 }
 
-/// Reads the cluster of a case; a case without one tells nothing.
+/// Reads the state of the cluster in a case; a case without one gives none.
 fn environment(cluster: &Value) -> Environment {
     let Some(installed) = cluster["installed"].as_array() else {
         return Environment::default();
@@ -151,7 +151,7 @@ fn options(case: &Value, unavailability: Unavailability) -> Options {
     }
 }
 
-/// Runs one case in one mode and tells what differs from the expectation.
+/// Runs one case in one mode and returns the difference from the expectation, if any.
 fn run(case: &Value, unavailability: Unavailability, expected: &Value) -> Option<String> {
     let given = given(case);
     let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
@@ -218,8 +218,8 @@ fn inline_cases_as_upstream() {
     });
 }
 
-/// A case that holds the installed bundle keeps the text of upstream's error; one that reports a
-/// held bundle keeps what is chosen.
+/// A case with `hold` also expects the text of upstream's error; one with `held` also expects what
+/// upstream chooses.
 #[test]
 fn inline_cases_as_ours() {
     inline_cases(

@@ -1,5 +1,5 @@
-//! A report as people read it: the answer, the version asked about, the bundles, the catalogs, and
-//! what can be done.
+//! A report as text: the answer, the requested version, the bundles, the catalogs, and what can be
+//! done.
 
 use std::fmt::Write as _;
 
@@ -10,16 +10,16 @@ use olm_core::resolve::report::{
 
 use crate::output::{Paint, Table};
 
-/// The most bundles in a row with the same fate that are shown without `--all`.
+/// The most consecutive bundles with the same reasons that are shown without `--all`.
 const SHORT: usize = 3;
 /// The most channels of a bundle that are shown.
 const MAX_CHANNELS: usize = 3;
 
-/// How a report is shown.
+/// Options for showing a report.
 pub(super) struct View {
-    /// Whether every bundle is shown.
+    /// Whether to show every bundle.
     pub(super) all: bool,
-    /// Whether and how lines are colored.
+    /// Whether to color lines.
     pub(super) paint: Paint,
 }
 
@@ -41,7 +41,7 @@ impl View {
         Ok(sections.join("\n"))
     }
 
-    /// What was asked and how it ended.
+    /// Returns the request and how it ended.
     fn answer(&self, report: &Report<'_>) -> String {
         let request = &report.request;
         let mut lines = vec![("Package", request.package.to_owned())];
@@ -67,7 +67,7 @@ impl View {
         text
     }
 
-    /// What there is to say about one version.
+    /// Returns what is known about one version.
     fn target(&self, report: &Report<'_>, target: &Target<'_>) -> String {
         let mut text = String::new();
         let version = target.version;
@@ -113,7 +113,7 @@ impl View {
         text
     }
 
-    /// The bundles, those that matter when there are many.
+    /// Returns the bundles, only the relevant ones when there are many.
     fn bundles(&self, report: &Report<'_>) -> anyhow::Result<String> {
         let several = report.catalogs.iter().filter(|it| it.consulted).count() > 1;
         let mut headers = vec!["VERSION", "CHANNELS", "VERDICT", "WHY"];
@@ -126,7 +126,7 @@ impl View {
         while let Some(first) = rest.first() {
             let (run, after) = rest.split_at(run(report, rest));
             rest = after;
-            // One that stands for another takes no less room.
+            // A row that stands for one bundle would not be shorter.
             let shown = if self.all || run.len() <= SHORT + 1 {
                 run.len()
             } else {
@@ -163,7 +163,7 @@ impl View {
         Ok(text)
     }
 
-    /// The catalogs, and whether those that were not consulted could matter.
+    /// Returns the catalogs, and whether those that were not consulted could matter.
     fn catalogs(&self, report: &Report<'_>) -> anyhow::Result<String> {
         let headers = [
             "CATALOG",
@@ -196,7 +196,7 @@ impl View {
         Ok(text)
     }
 
-    /// What can be done, unless it was said before.
+    /// Returns what can be done, unless it was said before.
     fn hints(&self, report: &Report<'_>) -> Option<String> {
         let said = report
             .headline()
@@ -212,7 +212,7 @@ impl View {
     }
 }
 
-/// Returns how many bundles from the first on share their fate, and none of them stands out.
+/// Returns how many bundles from the first on have the same reasons and nothing special about them.
 fn run(report: &Report<'_>, bundles: &[BundleAccount<'_>]) -> usize {
     let unreachable =
         |finding: &Finding<'_>| matches!(finding, Finding::NotSuccessor { path: None, .. });
@@ -242,7 +242,7 @@ fn is_installed(bundle: &BundleAccount<'_>) -> bool {
     findings.any(|finding| matches!(finding, Finding::StaysOnInstalled))
 }
 
-/// Says in words what was asked for.
+/// Returns the request in words.
 fn asked(report: &Report<'_>) -> String {
     let request = &report.request;
     let version = request.version.map_or_else(
@@ -261,7 +261,7 @@ fn asked(report: &Report<'_>) -> String {
     format!("{version}{channels}{policy}")
 }
 
-/// Says in words how it ended.
+/// Returns the result in words.
 fn answered(report: &Report<'_>) -> String {
     let Some(selected) = &report.selected else {
         let stays = report.request.installed.is_some();
@@ -305,7 +305,7 @@ fn row(bundle: &BundleAccount<'_>) -> Vec<String> {
     ]
 }
 
-/// Returns the cells that stand for several bundles with the same fate.
+/// Returns the cells of a row that stands for several bundles with the same reasons.
 fn row_of_all(bundles: &[BundleAccount<'_>]) -> Option<Vec<String>> {
     let (first, last) = (bundles.first()?, bundles.last()?);
     let (count, codes) = (bundles.len(), codes(first).join(", "));
@@ -342,7 +342,7 @@ fn verdict(bundle: &BundleAccount<'_>) -> String {
     format!("{:?}", bundle.verdict)
 }
 
-/// Returns what decides about a bundle: one reason in full, several as codes; then the notes.
+/// Returns the reasons for a bundle's verdict: one in full, several as codes; then the notes.
 fn why(bundle: &BundleAccount<'_>) -> String {
     let reasons = bundle.reasons.iter();
     let reasons: Vec<_> = reasons.filter(|it| it.stage != Stage::Note).collect();
@@ -358,7 +358,7 @@ fn why(bundle: &BundleAccount<'_>) -> String {
     }
 }
 
-/// Returns the codes of all reasons, notes in brackets; that it is installed is told elsewhere.
+/// Returns the codes of all reasons, notes in brackets; another column shows that it is installed.
 fn codes(bundle: &BundleAccount<'_>) -> Vec<String> {
     let reasons = bundle.reasons.iter();
     let reasons = reasons.filter(|it| !matches!(it.finding, Finding::StaysOnInstalled));
@@ -372,7 +372,7 @@ fn codes(bundle: &BundleAccount<'_>) -> Vec<String> {
     codes
 }
 
-/// Returns what became of a catalog, and whether it could matter.
+/// Returns the state of a catalog, and whether it could matter.
 fn standing(catalog: &CatalogAccount<'_>) -> String {
     let mut text = catalog.state.to_string();
     if catalog.used_anyway {

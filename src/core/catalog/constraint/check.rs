@@ -1,7 +1,7 @@
-//! What a CEL rule must be before it is evaluated: made of known names, and of type Bool.
+//! Checks of a CEL rule before it is evaluated: its names are known and its type is Bool.
 //!
-//! The interpreter has no type checker. OLM Classic's refuses a rule whose type is not known to be
-//! Bool, so the outermost expression decides.
+//! The interpreter has no type checker. OLM Classic's type checker refuses a rule whose type is not
+//! known to be Bool, so the outermost expression decides.
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
 
@@ -9,7 +9,7 @@ use super::ConstraintError;
 use super::rule::parts;
 use crate::error::quote;
 
-/// Names of types, which are values as well.
+/// Names of types, which are CEL values as well.
 const TYPES: [&str; 11] = [
     "bool",
     "bytes",
@@ -52,7 +52,7 @@ const FUNCTIONS: [&str; 26] = [
     "type",
     "uint",
 ];
-/// Operators and functions that answer with Bool.
+/// Operators and functions that return Bool.
 const BOOLEAN: [&str; 14] = [
     operators::LOGICAL_AND,
     operators::LOGICAL_OR,
@@ -70,7 +70,7 @@ const BOOLEAN: [&str; 14] = [
     "contains",
 ];
 
-/// Checks a rule.
+/// Refuses a rule that uses undeclared names or is not certain to be of type Bool.
 pub(super) fn check(rule: &IdedExpr) -> Result<(), ConstraintError> {
     if let Some(name) = undeclared(rule, &mut vec!["properties"]) {
         let name = quote(name);
@@ -83,7 +83,7 @@ pub(super) fn check(rule: &IdedExpr) -> Result<(), ConstraintError> {
     Ok(())
 }
 
-/// Returns a name that means nothing where it stands.
+/// Returns the first name or function that is not declared where it is used.
 fn undeclared<'e>(expression: &'e IdedExpr, variables: &mut Vec<&'e str>) -> Option<&'e str> {
     match &expression.expr {
         Expr::Ident(name) => {
@@ -111,7 +111,7 @@ fn undeclared<'e>(expression: &'e IdedExpr, variables: &mut Vec<&'e str>) -> Opt
     parts.find_map(|part| undeclared(part, variables))
 }
 
-/// Says whether a call means something; the names of operators cannot be written as calls.
+/// Says whether a function is declared; operators have names that cannot be written as calls.
 fn is_function(name: &str) -> bool {
     let starts_as_name = name.starts_with(|first: char| first.is_ascii_alphabetic());
     !starts_as_name || FUNCTIONS.contains(&name)

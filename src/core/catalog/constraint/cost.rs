@@ -1,4 +1,4 @@
-//! How many steps the evaluation of a CEL rule takes at worst.
+//! How many steps the evaluation of a CEL rule takes in the worst case.
 //!
 //! Every loop is a macro over a list, so what a rule costs is bounded by what its lists hold. The
 //! estimate assumes that no operand decides early, and that every list is as long as the longest.
@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::rule::parts;
 
-/// Steps that the compilation of a regular expression counts for.
+/// Steps counted for compiling a regular expression.
 const PATTERN: u64 = 2_000;
-/// So many bytes of a text count as one node.
+/// Bytes of a string that count as one node.
 const BYTES_PER_NODE: u64 = 16;
 
-/// How large a value is at most.
+/// Upper bound of the size of a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Extent {
     /// Elements of the value itself, or of any list or map in it.
@@ -35,7 +35,7 @@ impl Extent {
         }
     }
 
-    /// Measures a value.
+    /// Returns the extent of a JSON value.
     pub(super) fn of_json(value: &Value) -> Self {
         let all = |parts: &mut dyn Iterator<Item = Self>, length: usize| {
             parts.fold(
@@ -59,7 +59,7 @@ impl Extent {
         }
     }
 
-    /// Returns what holds both.
+    /// Returns the extent of a value that contains both.
     fn with(self, other: Self) -> Self {
         Self {
             length: self.length.max(other.length),
@@ -67,7 +67,7 @@ impl Extent {
         }
     }
 
-    /// Returns what may be either.
+    /// Returns the extent of a value that may be either.
     fn or(self, other: Self) -> Self {
         Self {
             length: self.length.max(other.length),
@@ -83,7 +83,7 @@ impl Extent {
     }
 }
 
-/// Returns the steps a rule takes at worst for properties of this extent.
+/// Returns the most steps a rule takes for properties of this extent.
 pub(super) fn of(rule: &IdedExpr, properties: Extent) -> u64 {
     let mut estimate = Estimate {
         steps: 0,
@@ -99,7 +99,7 @@ struct Estimate<'e> {
 }
 
 impl<'e> Estimate<'e> {
-    /// Counts an expression that is evaluated so many times; returns the extent of its value.
+    /// Counts an expression that is evaluated `times` times; returns the extent of its value.
     fn value(&mut self, expression: &'e IdedExpr, times: u64) -> Extent {
         self.count(1, times);
         match &expression.expr {
@@ -124,7 +124,7 @@ impl<'e> Estimate<'e> {
                 self.variables.push((&fold.accu_var, grown.or(start)));
                 let result = self.value(&fold.result, times);
                 self.variables.truncate(self.variables.len() - 3);
-                // What was gathered is copied.
+                // The accumulated value is copied.
                 self.count(grown.nodes, times);
                 result
             }
@@ -151,7 +151,7 @@ impl<'e> Estimate<'e> {
         }
     }
 
-    /// Counts a call, which may look at all of its arguments.
+    /// Counts a call, which may read all of its arguments.
     fn call(&mut self, name: &str, arguments: &[Extent], times: u64) -> Extent {
         let all = arguments
             .iter()

@@ -26,20 +26,20 @@ pub struct Declared {
     pub index: usize,
     /// Type of the property.
     pub property: String,
-    /// What is asked for, or why nobody can tell.
+    /// What the bundle requires, or why the property cannot be parsed.
     pub constraint: Result<Constraint, ConstraintError>,
 }
 
 /// A constraint, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Constraint {
-    /// What the author says when it is not met: on one line, at most 512 characters.
+    /// The author's text for when it is not met: on one line, at most 512 characters.
     pub message: Option<String>,
-    /// What is asked for.
+    /// What the bundle requires.
     pub demand: Demand,
 }
 
-/// What a constraint asks for.
+/// What a constraint requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Demand {
     /// A package in some version.
@@ -48,18 +48,18 @@ pub enum Demand {
         package: String,
         /// The range as written.
         text: String,
-        /// The range.
+        /// The range, parsed.
         range: SkipRange,
     },
     /// A kind that is served.
     Kind(GroupVersionKind),
     /// A CEL rule about the properties of something installed.
     Cel(Rule),
-    /// All of these.
+    /// All of these constraints.
     All(Vec<Constraint>),
-    /// At least one of these.
+    /// At least one of these constraints.
     Any(Vec<Constraint>),
-    /// None of these.
+    /// None of these constraints.
     Not(Vec<Constraint>),
 }
 
@@ -74,13 +74,13 @@ pub struct GroupVersionKind {
     pub kind: String,
 }
 
-/// Why a property is no constraint.
+/// Why a property is not a constraint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConstraintError(pub String);
 
 impl Declared {
-    /// Parses those of a list of properties that declare a constraint.
+    /// Parses the properties of a list that declare a constraint.
     pub fn of(properties: &[Property]) -> Vec<Self> {
         let declared = |(index, property): (usize, &Property)| {
             let constraint = parse::property(&property.kind, &property.value)?;
@@ -96,7 +96,7 @@ impl Declared {
 }
 
 impl GroupVersionKind {
-    /// Returns the kinds that properties `olm.gvk` of a list name; one that is none is skipped.
+    /// Returns the kinds named by the `olm.gvk` properties of a list; unreadable ones are skipped.
     pub fn provided(properties: &[Property]) -> impl Iterator<Item = Self> {
         let kinds = properties.iter().filter(|it| it.kind == property::GVK);
         kinds.filter_map(|property| parse::kind(&property.value).ok())
@@ -113,7 +113,7 @@ impl fmt::Display for GroupVersionKind {
     }
 }
 
-/// Returns the packages and versions that properties `olm.package` of a list name.
+/// Returns the packages and versions named by the `olm.package` properties of a list.
 pub(crate) fn packages(properties: &[Property]) -> impl Iterator<Item = (String, Version)> {
     let packages = properties.iter().filter(|it| it.kind == property::PACKAGE);
     packages.filter_map(|property| parse::package_version(&property.value))

@@ -1,8 +1,8 @@
-//! Property values into constraints.
+//! Parses property values into constraints.
 //!
-//! `olm.constraint` is read strictly, as OLM Classic does: a member nobody knows is an error at
-//! every level. Its keys match exactly, which is stricter than Go. The two older properties are
-//! read as the rest of a catalog is.
+//! `olm.constraint` is read strictly, as OLM Classic does: an unknown member is an error at every
+//! level. Its keys match exactly, which is stricter than Go. The two older properties are read as
+//! the rest of a catalog is.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const MAX_MESSAGE: usize = 512;
 type Result<T> = std::result::Result<T, ConstraintError>;
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
-/// Parses a property that declares a constraint; others are none.
+/// Parses a property that declares a constraint; returns `None` for other properties.
 pub(super) fn property(kind: &str, value: &str) -> Option<Result<Constraint>> {
     let demand = match kind {
         property::PACKAGE_REQUIRED => package_required(value),
@@ -83,7 +83,7 @@ fn constraint_property(json: &str) -> Result<Constraint> {
     constraint(json, 1)
 }
 
-/// Reads a constraint that lies so deep; the first of several members counts, all are checked.
+/// Reads a constraint at a nesting depth; the first of several members counts, all are checked.
 fn constraint(json: &str, depth: usize) -> Result<Constraint> {
     if depth > MAX_DEPTH {
         return Err(wrong(format_args!(
@@ -145,7 +145,7 @@ fn children(json: &str, depth: usize) -> Result<Vec<Constraint>> {
     list.iter().map(child).collect()
 }
 
-/// Returns the members of an object that are not null; one that is not known is an error.
+/// Returns the members of an object that are not null; an unknown one is an error.
 fn members<'a>(json: &'a str, known: &[&str]) -> Result<Members<'a>> {
     let mut members: Members<'a> =
         serde_json::from_str(json).map_err(|_| wrong("not a JSON object"))?;
@@ -165,7 +165,7 @@ fn text(members: &mut Members<'_>, name: &str) -> Result<String> {
         .map_err(|_| wrong(format_args!("field {} is not a string", quote(name))))
 }
 
-/// Returns a message of a catalog as it may stand in a condition.
+/// Returns a message from a catalog in the form in which a condition may show it.
 fn one_line(message: &str) -> String {
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     let message = message.trim().chars().take(MAX_MESSAGE);
@@ -173,7 +173,7 @@ fn one_line(message: &str) -> String {
 }
 
 fn unreadable(error: FieldError) -> ConstraintError {
-    // Where the JSON breaks is of no use without the text.
+    // The position of a JSON error is of no use without the text.
     match error {
         FieldError::NotAnObject => wrong("not a JSON object"),
         other => wrong(Chain(&other)),

@@ -1,9 +1,9 @@
 //! CEL rules about the properties of one bundle.
 //!
 //! A rule is parsed and checked once. Catalogs are not trusted, and the interpreter has no limits
-//! of its own: the text is limited before it is parsed, the nesting before it is evaluated, and
-//! the work by an estimate of the worst case (see [`super::cost`]). A rule beyond a limit is not
-//! wrong, it just matches nothing, as one that fails.
+//! of its own: the text is limited before it is parsed, the nesting before it is evaluated, and the
+//! work by an estimate of the worst case (see [`super::cost`]). A rule beyond a limit is not an
+//! error; it matches nothing, like a rule whose evaluation fails.
 //!
 //! Source: resolution.md 5.5.
 
@@ -25,19 +25,19 @@ use crate::version::Version;
 
 /// The longest rule that is evaluated, in bytes.
 const MAX_BYTES: usize = 65536;
-/// How many characters that can nest expressions a rule may have: the parser takes a time that
-/// grows with the square of a chain of calls. Rules of real bundles have about ten.
+/// Most characters in a rule that can nest expressions: the parser takes a time that grows with the
+/// square of a chain of calls. Rules of real bundles have about ten.
 const MAX_MARKS: usize = 2_000;
-/// How deep an expression may be nested.
+/// Deepest nesting of an expression that is evaluated.
 const MAX_DEPTH: usize = 100;
-/// How many steps the evaluation may take for one bundle.
+/// Most steps that the evaluation may take for one bundle.
 const MAX_STEPS: u64 = 1_000_000;
-/// A rule with at most so many such characters is parsed on the stack of the caller.
+/// A rule with at most this many such characters is parsed on the caller's stack.
 const FEW_MARKS: usize = 200;
-/// An expression at most so deep is evaluated on the stack of the caller.
+/// An expression of at most this depth is evaluated on the caller's stack.
 const SHALLOW: usize = 12;
-/// The stack for all others. Unoptimized, a level takes some 4 KiB to parse and to drop, and there
-/// are at most 2000 of them; to evaluate it takes some 25 KiB, and there are at most 100.
+/// Stack size in bytes for all others. Unoptimized, a level takes some 4 KiB to parse and to drop,
+/// and there are at most 2000 of them; to evaluate it takes some 25 KiB, and there are at most 100.
 const DEEP_STACK: usize = 16 << 20;
 
 /// A CEL rule, ready to be evaluated.
@@ -54,7 +54,7 @@ struct Program {
     depth: usize,
 }
 
-/// What rules may ask about one bundle: its properties as CEL values.
+/// What a rule may query about one bundle: its properties as CEL values.
 #[derive(Debug, Clone)]
 pub struct Facts {
     properties: Value,
@@ -62,8 +62,8 @@ pub struct Facts {
 }
 
 impl Rule {
-    /// Parses a rule: wrong syntax, unknown names, and anything that is no question of yes or no
-    /// are errors.
+    /// Parses a rule: wrong syntax, unknown names, and a result that is not of type Bool are
+    /// errors.
     pub fn compile(text: &str) -> Result<Self, ConstraintError> {
         let is_mark = |c: &char| "().[]{}?:!-+*/%<>=".contains(*c);
         let marks = text.chars().filter(is_mark).count();
@@ -103,7 +103,7 @@ impl Rule {
 }
 
 impl Program {
-    /// Parses and checks a rule; one that is nested too deep is none, and goes no further.
+    /// Parses and checks a rule; returns `None`, unchecked, for one that is nested too deep.
     fn parse(text: &str) -> Result<Option<Self>, ConstraintError> {
         let expression = PrattParser::new().parse(text).map_err(|errors| {
             let first = errors.errors.first().map(|error| error.msg.as_str());
@@ -118,7 +118,7 @@ impl Program {
     }
 }
 
-/// Runs something on a stack of its own; nothing if there is no such stack to be had.
+/// Runs a closure on a thread with a large stack; `None` if there is no such thread or it panics.
 fn on_deep_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Option<T> {
     thread::scope(|scope| {
         let builder = thread::Builder::new().stack_size(DEEP_STACK);
@@ -141,11 +141,11 @@ impl fmt::Debug for Rule {
 }
 
 impl Facts {
-    /// Takes properties in their order; one whose value is no JSON leaves an empty map in its
+    /// Takes properties in their order; one whose value is not JSON leaves an empty map in its
     /// place.
     pub fn new<'a>(properties: impl IntoIterator<Item = &'a Property>) -> Self {
         let fact = |property: &Property| {
-            // The catalog keeps no value of heavy properties.
+            // The catalog does not keep the values of the largest properties.
             let value = match property.value.as_str() {
                 "" => Ok(serde_json::Value::Null),
                 text => serde_json::from_str(text),
@@ -192,7 +192,7 @@ fn evaluate(expression: &IdedExpr, facts: &Facts) -> bool {
     Value::resolve(expression, &context) == Ok(Value::Bool(true))
 }
 
-/// Compares two versions written as people do: -1, 0 or 1.
+/// Compares two versions, parsed tolerantly: -1, 0 or 1.
 fn semver_compare(a: Value, b: Value) -> Result<i64, ExecutionError> {
     let version = |value: Value| {
         let text = match &value {

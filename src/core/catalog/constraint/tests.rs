@@ -253,7 +253,7 @@ fn rules_that_are_none(#[case] rule: &str, #[case] want: &str) {
     }
 }
 
-/// What a hostile catalog may write: long chains, deep nesting, loops in loops, values that double.
+/// What a hostile catalog may hold: long chains, deep nesting, nested loops, values that double.
 #[rstest]
 #[case::sum(format!("1{} == 1", "+1".repeat(1_900)))]
 #[case::members(format!("properties{} == 1", ".a".repeat(1_900)))]

@@ -10,7 +10,7 @@ const MAX_QUOTED_CHARS: usize = 256;
 
 /// A catalog that cannot be read, and where.
 ///
-/// Holds no content of the catalog beyond names, so that it can be shown to anybody.
+/// Holds no content of the catalog beyond names, so that it can be shown to all users.
 #[derive(Debug, thiserror::Error)]
 #[error("error reading {path}{position}", path = quote(&clip(path)))]
 pub struct ReadError {
@@ -23,7 +23,7 @@ pub struct ReadError {
     pub reason: Reason,
 }
 
-/// Place of a document in its file; both numbers begin at 1, and 0 means that they say nothing.
+/// Place of a document in its file; both numbers begin at 1, and 0 means that it is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
     /// Number of the document.
@@ -59,16 +59,16 @@ pub enum Reason {
     /// A line begins with `---` and goes on with something else than a comment.
     #[error("invalid Yaml document separator")]
     Separator,
-    /// The text is no JSON; says what the parser met, without the text itself.
+    /// The text is not JSON; holds the parser's message, without the text itself.
     #[error("invalid JSON: {0}")]
     Json(String),
-    /// The text is no YAML; says what the parser met.
+    /// The text is not YAML; holds the parser's message.
     #[error("invalid YAML: {0}")]
     Yaml(String),
     /// A document is a list or a scalar.
     #[error("document is not an object")]
     NotAnObject,
-    /// Two top-level keys are the same but for upper and lower case.
+    /// Two top-level keys differ only in case.
     #[error("duplicate keys for key {key}: [{first} {second}]",
         key = quote(&clip(key)), first = clip(first), second = clip(second))]
     DuplicateKeys {
@@ -79,12 +79,12 @@ pub enum Reason {
         /// The other spelling.
         second: String,
     },
-    /// `schema`, `package` or `name` is there and no string.
+    /// `schema`, `package` or `name` is present but not a string.
     #[error("expected value for key {} to be a string", quote(.0))]
     NotAString(&'static str),
 }
 
-/// Cuts text from a catalog to what may stand in a message.
+/// Cuts text from a catalog to the length a message may hold.
 pub(super) fn clip(text: &str) -> String {
     text.chars()
         .map(|character| {

@@ -1,4 +1,4 @@
-//! Every format, of catalogs with something of everything.
+//! Every format, for catalogs with every feature.
 
 use insta::assert_snapshot;
 

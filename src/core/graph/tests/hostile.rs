@@ -1,4 +1,4 @@
-//! Names of a catalog are text in every format, whatever they hold.
+//! Names of a catalog appear as text in every format, whatever they contain.
 
 use super::*;
 
@@ -17,7 +17,7 @@ const HOSTILE: [&str; 12] = [
     "1. item",
 ];
 
-/// A catalog in which everything that can be named has this name, and its graph.
+/// Returns the graph of a catalog in which everything has this name.
 fn named(name: &str) -> Graph {
     let blobs = [
         json!({"schema": "olm.package", "name": "teapot", "defaultChannel": name}),
@@ -82,7 +82,7 @@ fn skeleton(document: &str) -> Vec<String> {
 #[test]
 fn no_name_adds_an_element_or_an_attribute() {
     for format in [Format::Svg, Format::Html] {
-        // Not parsable as a version either, so that the pictures have the same parts.
+        // The name is not parsable as a version either, so that the pictures have the same parts.
         let harmless = skeleton(&named("harmless").draw(format));
         for name in HOSTILE {
             assert_eq!(

@@ -1,10 +1,10 @@
-//! Laws that hold for every catalog.
+//! Properties that hold for every catalog.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Names that are few, so that they meet: entries, replaced and skipped ones.
+/// A few names only, so that they collide: entries, replaced and skipped ones.
 fn any_name() -> impl Strategy<Value = String> {
     (0u8..3, 0u8..4).prop_map(|(major, minor)| format!("teapot.v{major}.{minor}.0"))
 }

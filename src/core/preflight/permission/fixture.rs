@@ -73,7 +73,7 @@ pub(super) fn rules(role: &Object) -> Vec<PolicyRule> {
     rules.iter().map(PolicyRule::from_value).collect()
 }
 
-/// What roles among `objects` grant, whoever they are bound to.
+/// What roles among `objects` grant, whatever they are bound to.
 pub(super) fn granted(objects: &[Object]) -> Rights {
     let mut granted = Rights::default();
     for role in objects {

@@ -1,4 +1,4 @@
-//! The account and the roles and bindings that give it its rights, as manifests.
+//! The service account, and the roles and bindings that give it its rights, as manifests.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -13,19 +13,19 @@ const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
 /// A service account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Account {
-    /// Its namespace, which is also the one the bundles are installed to.
+    /// Namespace of the service account, which is also the one the bundles are installed to.
     pub namespace: String,
-    /// Its name.
+    /// Name of the service account.
     pub name: String,
 }
 
-/// Returns the `ServiceAccount`, roles and bindings for installing `bundles` as `account`, and what
-/// to tell the administrator.
+/// Returns the `ServiceAccount`, roles and bindings for installing `bundles` as `account`, and
+/// warnings for the administrator.
 ///
-/// Order: the account, the `ClusterRole` with its binding, then per namespace, sorted, the Role with
-/// its binding. A role without rules is left out with its binding. The bundles must have been
-/// rendered for `account.namespace`. No Namespace is among them: namespaces belong to the user.
-/// The same input, in whatever order, gives the same output.
+/// Order: the service account, the `ClusterRole` with its binding, then per namespace, sorted, the
+/// Role with its binding. A role without rules is left out with its binding. The bundles must have
+/// been rendered for `account.namespace`. No Namespace is among them: namespaces belong to the
+/// user. The same input, in whatever order, gives the same output.
 pub fn manifests(
     bundles: &[BundleObjects<'_>],
     account: &Account,
@@ -61,10 +61,10 @@ pub fn manifests(
     Ok((objects, required.warnings))
 }
 
-/// Somebody who may have an account act.
+/// A user or group that may name a service account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// A user, by the name the API server knows them by.
+    /// A user, by the name the API server uses.
     User(String),
     /// All users of a group.
     Group(String),
@@ -85,11 +85,11 @@ impl Subject {
     }
 }
 
-/// Returns the Role and bindings that let people name `account` in a `ClusterExtension`: verb `use`
-/// on it, which the admission policies ask for. Nothing without people.
+/// Returns the Role and bindings that let users name `account` in a `ClusterExtension`: verb `use`
+/// on it, which the admission policies require. Empty without users.
 ///
-/// The Role is the same for all, the binding is each one's own, so that applying a second output
-/// lets somebody else in and nobody out.
+/// The Role is the same for all, but each user or group has its own binding, so that applying a
+/// second output adds users and removes none.
 ///
 /// Source: deploying.md 6.1.
 pub fn use_manifests(account: &Account, people: &[Subject]) -> Vec<Object> {
@@ -131,7 +131,7 @@ pub fn use_manifests(account: &Account, people: &[Subject]) -> Vec<Object> {
     objects.into_iter().filter_map(Object::from_value).collect()
 }
 
-/// Returns `name` as a part of the name of a binding, which takes everything but `/` and `%`.
+/// Returns `name` as a part of the name of a binding, in which only `/` and `%` are not allowed.
 fn segment(name: &str) -> String {
     if name.contains(['/', '%']) {
         short_digest(name)
@@ -149,8 +149,8 @@ fn short_digest(text: &str) -> String {
 /// Returns the name of generated roles and bindings: `olm:<namespace>:<account>:<bundle>`.
 ///
 /// For several bundles the last part is `+` and the first 8 hex digits of the SHA-256 of their
-/// sorted names, one a line. Different bundles yield different names, so that applying a second
-/// output adds rights and takes none away.
+/// sorted names, one per line. Different bundles yield different names, so that applying a second
+/// output adds rights and removes none.
 pub fn rbac_name(account: &Account, bundle_names: &[&str]) -> String {
     let mut names = bundle_names.to_vec();
     names.sort_unstable();
@@ -162,7 +162,7 @@ pub fn rbac_name(account: &Account, bundle_names: &[&str]) -> String {
     format!("olm:{}:{}:{last}", account.namespace, account.name)
 }
 
-/// An account that belongs to a bundle would collide with it on install, and vanish with it.
+/// Refuses a service account that is part of a bundle: it would collide with it on install.
 fn refuse_own_account(
     bundles: &[BundleObjects<'_>],
     account: &Account,

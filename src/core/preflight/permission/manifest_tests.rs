@@ -1,4 +1,4 @@
-//! The printed account, roles and bindings.
+//! The printed service account, roles and bindings.
 
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,10 +1,10 @@
-//! What an account must be allowed to do to install, keep, upgrade among and remove bundles.
+//! What a service account must be allowed to do to install, keep, upgrade among and remove bundles.
 //!
-//! In come the rendered objects of one or several bundles, the install namespace and the account;
-//! out come the exact rights ([`required`]), the manifests that grant them ([`manifests`]), the
-//! rights somebody lacks ([`Rights::missing`]) and their report ([`report`]). Nothing here asks a
-//! cluster: which rules an account holds, and whether another authorizer would allow what RBAC does
-//! not, is the caller's business.
+//! In: the rendered objects of one or several bundles, the install namespace and the service
+//! account. Out: the exact rights ([`required`]), the manifests that grant them ([`manifests`]),
+//! the rights that are missing ([`Rights::missing`]) and their report ([`report`]). Nothing here
+//! asks a cluster: the caller finds out which rules a service account has, and whether another
+//! authorizer would allow what RBAC does not.
 //!
 //! Source: applying.md 5.
 

@@ -1,6 +1,6 @@
 //! The report of missing rights, in upstream's layout.
 //!
-//! Tools cut the rule lines out of conditions and compare them, so bytes matter.
+//! Tools cut the rule lines out of conditions and compare them, so every byte matters.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,14 @@ use crate::error::quote;
 use super::right::Rights;
 use super::rule::PolicyRule;
 
-/// The line that rule lines follow.
+/// First line of the report, before the lines of the rules.
 pub const REPORT_HEAD: &str = "pre-authorization failed: service account requires the following \
                                permissions to manage cluster extension:";
 
-/// Returns the whole report, or nothing when no right is missing.
+/// Returns the whole report, or `None` when no right is missing.
 ///
-/// `evaluation_error` is what kept the evaluation from being complete; it follows on a line of its
-/// own, and is reported even when no right is known to be missing.
+/// `evaluation_error` says why the evaluation is incomplete; it follows on a line of its own, and
+/// is reported even when no right is known to be missing.
 ///
 /// Source: applying.md 5.2.
 pub fn report(missing: &Rights, evaluation_error: Option<&str>) -> Option<String> {

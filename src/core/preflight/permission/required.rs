@@ -1,9 +1,9 @@
 //! The rights that installing, keeping, upgrading among and removing bundles takes.
 //!
-//! These are the verbs the applier uses and no others: `create` when an object is absent (its name
-//! is not known to the authorizer then), `get`, `patch` and `delete` on the objects by name, and
-//! what the API server asks of somebody who writes roles and bindings. `delete` is also what the
-//! `OwnerReferencesPermissionEnforcement` plugin asks of somebody who changes owner references.
+//! These are the verbs the applier uses and no others: `create` when an object is absent (the
+//! authorizer does not know its name then), `get`, `patch` and `delete` on the objects by name, and
+//! what the API server requires for writing roles and bindings. `delete` is also what the
+//! `OwnerReferencesPermissionEnforcement` plugin requires for changing owner references.
 //!
 //! Source: applying.md 3.6, 3.9, 3.10, 5.1 and 5.4.
 
@@ -25,14 +25,14 @@ const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
 /// The API group of `ClusterExtension`.
 const OLM: &str = olm_api::GROUP;
 
-/// What writing and removing an object takes, by name.
+/// Verbs for writing and removing an object, by name.
 const NAMED_VERBS: &[&str] = &["delete", "get", "patch"];
-/// What watching an object takes, by name; without it the object is read at intervals.
+/// Verbs for watching an object, by name; without them the object is read at intervals.
 const WATCH_VERBS: &[&str] = &["list", "watch"];
-/// What OpenShift's older API does as the caller on the objects behind it, by name.
+/// Verbs that OpenShift's older API uses, as the caller, on the objects behind it, by name.
 ///
-/// Source: openshift-apiserver, `pkg/authorization/apiserver/registry`: requests are passed on under
-/// the caller's identity, a patch as an update.
+/// Source: openshift-apiserver, `pkg/authorization/apiserver/registry`: requests are forwarded
+/// under the caller's identity, a patch as an update.
 const BEHIND_OPENSHIFT_VERBS: &[&str] = &["delete", "get", "update"];
 
 /// One rendered bundle.
@@ -44,16 +44,16 @@ pub struct BundleObjects<'a> {
     pub objects: &'a [Object],
 }
 
-/// For which upstream installation `clusterextensions/finalizers` is granted.
+/// Which extensions upstream's `clusterextensions/finalizers` rule covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinalizersRule {
-    /// For every `ClusterExtension`.
+    /// Every `ClusterExtension`.
     Any,
-    /// For the one of this name.
+    /// The one of this name.
     Named(String),
 }
 
-/// What is granted beyond, or instead of, the least.
+/// What is granted in addition to, or instead of, the minimum.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// Adds `list` and `watch` on whole resources, so that one watch serves all objects of a kind.
@@ -63,8 +63,8 @@ pub struct Options {
     /// Grants `escalate` and `bind` instead of the rules that the bundle's roles hold: shorter and
     /// far stronger.
     pub bind_escalate: bool,
-    /// Adds what an upstream controller asks for besides: `update` on the finalizers of the
-    /// extension and on every object.
+    /// Adds what an upstream controller also requires: `update` on the finalizers of the extension
+    /// and on every object.
     pub compat_finalizers: Option<FinalizersRule>,
 }
 
@@ -78,7 +78,7 @@ pub enum Warning {
         /// Name of the `ClusterRole`.
         role: String,
     },
-    /// `escalate` was asked for.
+    /// The rights include `escalate`, as requested.
     BindEscalate,
 }
 
@@ -110,18 +110,18 @@ pub enum PermissionError {
     UnknownKind {
         /// Name of the bundle.
         bundle: String,
-        /// The object.
+        /// The object of unknown kind.
         object: Box<Identity>,
     },
-    /// An object has no name, so no right can be narrowed to it.
+    /// An object has no name, so no right can be limited to it.
     #[error("bundle {}: an object of kind {}.{} has no name", quote(bundle), object.kind, object.api_version())]
     NoName {
         /// Name of the bundle.
         bundle: String,
-        /// The object.
+        /// The object without a name.
         object: Box<Identity>,
     },
-    /// The account is an object of the bundle it should install.
+    /// The service account is an object of the bundle it should install.
     #[error(
         "bundle {} contains service account {}/{}: installing would collide with it, choose \
          another name",
@@ -132,21 +132,21 @@ pub enum PermissionError {
     AccountInBundle {
         /// Name of the bundle.
         bundle: String,
-        /// Namespace of the account.
+        /// Namespace of the service account.
         namespace: String,
-        /// Name of the account.
+        /// Name of the service account.
         account: String,
     },
 }
 
-/// The rights an account needs, and those that merely serve it better.
+/// The rights a service account needs, and those that are merely useful.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Required {
-    /// Without any of these an install, upgrade or removal stops. Reduced.
+    /// Without any of these an install, upgrade or removal stops. In their smallest form.
     pub needed: Rights,
-    /// Without these drift is noticed later.
+    /// Without these, drift is noticed later.
     pub advisory: Rights,
-    /// What to tell the administrator, sorted, each once.
+    /// Warnings for the administrator, sorted, each once.
     pub warnings: Vec<Warning>,
 }
 
@@ -159,10 +159,10 @@ impl Required {
     }
 }
 
-/// Returns the rights that take `bundles` in, keep them, upgrade among them and remove them.
+/// Returns the rights to install `bundles`, keep them, upgrade among them and remove them.
 ///
-/// Given several bundles, the result is the union of what each takes alone; custom resource
-/// definitions of any of them serve for objects of all. An object of a namespaced kind without a
+/// Given several bundles, the result is the union of what each needs alone; a custom resource
+/// definition of any bundle counts for the objects of all. An object of a namespaced kind without a
 /// namespace counts as one of `install_namespace`; the namespace of cluster-scoped objects is
 /// ignored. The order of bundles and objects does not matter.
 pub fn required(
@@ -199,7 +199,7 @@ pub fn required(
     Ok(collected)
 }
 
-/// Walks one bundle.
+/// Collects the rights for one bundle.
 struct Collector<'a> {
     bundle: &'a BundleObjects<'a>,
     resources: &'a Resources,
@@ -249,7 +249,7 @@ impl Collector<'_> {
         }
     }
 
-    /// What every object takes.
+    /// Adds the rights that every object needs.
     fn manage(&mut self, object: &Object, resource: &Resource, namespace: &str) {
         let Resource { group, plural, .. } = resource;
         let unnamed = self.options.stable && is_rbac(group);
@@ -275,9 +275,9 @@ impl Collector<'_> {
         }
     }
 
-    /// What the API server asks of the writer of a role: to hold its rules, or to `escalate`.
+    /// Adds what the API server requires of the writer of a role: to hold its rules, or `escalate`.
     ///
-    /// `escalate` is never narrowed to a name: the authorizer knows none when the role is created.
+    /// `escalate` is never limited to a name: the authorizer does not know the name on create.
     fn write_role(&mut self, role: &Object, namespace: &str) {
         let needed = &mut self.into.needed;
         let aggregated = aggregates(role);
@@ -299,11 +299,11 @@ impl Collector<'_> {
         }
     }
 
-    /// What the API server asks of the writer of a binding: to hold the rules of its role, which
-    /// [`Self::write_role`] takes care of for roles of this bundle, or to `bind` it.
+    /// Adds what the API server requires of the writer of a binding: to hold the rules of its role,
+    /// which [`Self::write_role`] takes care of for roles of this bundle, or to `bind` it.
     ///
-    /// Roles from elsewhere may not exist yet when rights are computed, and an aggregated role has
-    /// rules nobody knows beforehand; both are bound by name.
+    /// Other roles may not exist yet when rights are computed, and the rules of an aggregated role
+    /// are not known beforehand; both are bound by name.
     fn write_binding(&mut self, binding: &Object, namespace: &str) {
         let reference = RoleReference::of(binding);
         let covered = !self.options.bind_escalate
@@ -327,14 +327,14 @@ impl Collector<'_> {
     }
 }
 
-/// The role a binding names.
+/// The role that a binding refers to.
 struct RoleReference<'a> {
     kind: &'a str,
     name: &'a str,
 }
 
 impl<'a> RoleReference<'a> {
-    /// Reads `roleRef`. OpenShift's older API has no kind there: a namespace makes it a Role.
+    /// Reads `roleRef`. OpenShift's older API has no kind there: with a namespace it is a Role.
     fn of(binding: &'a Object) -> Self {
         let text = |pointer| {
             let value = binding.pointer(pointer).and_then(Value::as_str);
@@ -371,7 +371,7 @@ fn rules_of(role: &Object) -> impl Iterator<Item = PolicyRule> {
 
 /// Says whether the API server fills the rules of a role from others.
 ///
-/// An `aggregationRule` without selectors selects nothing and counts as none.
+/// An `aggregationRule` without selectors selects nothing and counts as absent.
 fn aggregates(role: &Object) -> bool {
     role.kind() == "ClusterRole"
         && role

@@ -1,4 +1,4 @@
-//! What single objects and small bundles take.
+//! The rights that single objects and small bundles need.
 
 use serde_json::json;
 

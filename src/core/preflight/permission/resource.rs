@@ -1,8 +1,8 @@
 //! Which resource a kind is, and whether it is namespaced, without asking a cluster.
 //!
 //! Two sources: the kinds that a registry+v1 bundle can hold or that rendering adds, and the custom
-//! resource definitions of the bundles themselves. Nothing is guessed from the spelling of a kind: a
-//! wrong plural would yield rights on a resource that does not exist, and an install that stops
+//! resource definitions of the bundles themselves. Nothing is guessed from the spelling of a kind:
+//! a wrong plural would grant rights on a resource that does not exist, and the install would stop
 //! half-way.
 
 use std::collections::BTreeMap;
@@ -18,11 +18,11 @@ use Scope::{Cluster, Namespaced};
 pub enum Scope {
     /// In namespaces.
     Namespaced,
-    /// In none, whatever their `metadata.namespace` says.
+    /// In no namespace, whatever their `metadata.namespace` says.
     Cluster,
 }
 
-/// A resource: how the API server calls a kind in paths and rules.
+/// A resource: the name of a kind in paths and rules of the API server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Resource {
     /// API group, empty for the core group.
@@ -84,14 +84,14 @@ const KNOWN: &[(&str, &str, &str, Scope)] = &[
 /// The known kinds and those that custom resource definitions among some objects add.
 #[derive(Debug, Clone, Default)]
 pub struct Resources {
-    /// By group and kind.
+    /// Defined resources, by group and kind.
     defined: BTreeMap<(String, String), Resource>,
 }
 
 impl Resources {
-    /// Learns the kinds defined by the custom resource definitions among `objects`.
+    /// Adds the kinds defined by the custom resource definitions among `objects`.
     ///
-    /// A definition that lacks what is needed is passed over; of two for one kind the last counts.
+    /// An incomplete definition is skipped; of two for one kind the last counts.
     pub fn learn<'a>(&mut self, objects: impl IntoIterator<Item = &'a Object>) {
         for object in objects {
             if object.kind() == "CustomResourceDefinition"
@@ -102,10 +102,10 @@ impl Resources {
         }
     }
 
-    /// Returns the resource of a kind, or `None` when nobody defines it.
+    /// Returns the resource of a kind, or `None` when nothing defines it.
     ///
-    /// The API server knows no two resources of one group and kind, so a definition for a kind of
-    /// the table can only repeat it; the definition wins.
+    /// The API server has only one resource for a group and kind, so a definition for a kind of the
+    /// table can only repeat it; the definition wins.
     pub fn find(&self, group: &str, kind: &str) -> Option<Resource> {
         let defined = self.defined.get(&(group.to_owned(), kind.to_owned()));
         defined.cloned().or_else(|| known(group, kind))

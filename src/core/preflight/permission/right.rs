@@ -1,7 +1,7 @@
 //! Sets of rights, and when one right contains another.
 //!
-//! A rule is taken apart into its single rights before anything is compared, as the API server does
-//! in its escalation check, and put together again only for people to read.
+//! A rule is split into single rights before anything is compared, as the API server does in its
+//! escalation check, and rights are combined into rules again only for output.
 //!
 //! Source: Kubernetes, `RBAC` documentation, "Referring to resources" and "Privilege escalation
 //! prevention".
@@ -13,7 +13,7 @@ use super::rule::PolicyRule;
 /// The wildcard of verbs, groups and resources.
 const ALL: &str = "*";
 
-/// One verb on one thing.
+/// One verb on one resource or path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
     /// A verb on the objects of a resource.
@@ -22,12 +22,12 @@ pub enum Right {
         group: String,
         /// Resource with its subresource if any, or `*`.
         resource: String,
-        /// The only object meant; `None` means every object.
+        /// The only object it covers; `None` means every object.
         name: Option<String>,
         /// Verb, or `*`.
         verb: String,
     },
-    /// A verb on a path that is no resource.
+    /// A verb on a path that is not a resource.
     Url {
         /// Path; a final `*` stands for any rest.
         path: String,
@@ -37,7 +37,7 @@ pub enum Right {
 }
 
 impl Right {
-    /// Returns `verb` on `resource` of `group`, narrowed to one object by `name`.
+    /// Returns `verb` on `resource` of `group`, limited to the object `name` if given.
     pub fn on(verb: &str, group: &str, resource: &str, name: Option<&str>) -> Self {
         Self::Resource {
             group: group.to_owned(),
@@ -47,7 +47,7 @@ impl Right {
         }
     }
 
-    /// Says whether whoever holds `self` may do `other`.
+    /// Says whether the right `self` includes the right `other`.
     pub fn contains(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -132,7 +132,7 @@ fn path_contains(pattern: &str, path: &str) -> bool {
 
 /// Rights by namespace; those under the empty namespace hold in the whole cluster.
 ///
-/// Order of insertion does not matter and nothing is held twice.
+/// The order of insertion does not matter and nothing is stored twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rights(BTreeMap<String, BTreeSet<Right>>);
 

@@ -1,4 +1,4 @@
-//! Laws and tables of rights.
+//! Properties and tables of rights.
 
 use proptest::prelude::*;
 use rstest::rstest;
@@ -181,7 +181,7 @@ fn any_rights() -> impl Strategy<Value = Rights> {
     })
 }
 
-/// Puts the rules of every namespace back together.
+/// Rebuilds a set from the rules of every namespace.
 fn rebuilt(rights: &Rights) -> Rights {
     let mut rebuilt = Rights::default();
     for namespace in rights.namespaces() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// A rule of RBAC: everything in `verbs` on everything the other lists span.
+/// A rule of RBAC: every verb of `verbs` on everything that the other lists name.
 ///
 /// Lists keep their order. A rule that names both resources and paths grants both, though the API
 /// server refuses to store it.
@@ -21,9 +21,9 @@ pub struct PolicyRule {
 }
 
 impl PolicyRule {
-    /// Reads one entry of `rules`; what is no object, no list or no text counts as absent.
+    /// Reads one entry of `rules`; values that are not an object, list or string count as absent.
     ///
-    /// The API server refuses such values, so nothing is granted that this leaves out.
+    /// The API server refuses such values, so nothing that this leaves out is granted.
     pub fn from_value(value: &Value) -> Self {
         let list = |key: &str| -> Vec<String> {
             value

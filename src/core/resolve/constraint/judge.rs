@@ -1,4 +1,4 @@
-//! Judging: a constraint, what is installed, and what is served give a verdict.
+//! Judges a constraint against what is installed and what is served.
 //!
 //! Source: resolution.md 5.3 and 5.4.
 
@@ -10,7 +10,7 @@ use crate::catalog::{Bundle, Constraint, Declared, Demand, Facts, GroupVersionKi
 use crate::resolve::environment::{Environment, Knowledge, Origin, Provider};
 use crate::version::{SkipRange, VersionRelease};
 
-/// A bundle in the place of what is installed of its extension.
+/// A bundle that would replace what is installed of its extension.
 pub(crate) struct Candidate<'a> {
     /// The extension it would be installed for.
     pub(crate) origin: Origin,
@@ -23,29 +23,29 @@ pub(crate) struct Candidate<'a> {
     facts: OnceCell<Facts>,
 }
 
-/// Installed bundles, and which of them match the rules asked about so far.
+/// Installed bundles, with a cache of which of them match the rules evaluated so far.
 pub(crate) struct Installed<'a> {
     providers: Vec<&'a Provider>,
     matching: RefCell<BTreeMap<String, Vec<bool>>>,
 }
 
-/// Whose constraints are judged: it may meet them itself, but for those of what must not be.
+/// Whose constraints are judged: it may meet them itself, except negated ones.
 #[derive(Clone, Copy)]
 pub(crate) enum Subject<'a> {
-    /// A bundle that is to be installed, and what is installed in its place now.
+    /// A bundle that is to be installed, and what it would replace.
     Candidate(&'a Candidate<'a>, Option<&'a Provider>),
-    /// Something installed.
+    /// An installed bundle.
     Provider(&'a Provider),
 }
 
-/// What a constraint is judged by.
+/// What a constraint is judged against.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) subject: Subject<'a>,
-    /// What else is installed.
+    /// Other installed bundles.
     pub(crate) others: &'a Installed<'a>,
-    /// The step that would be taken, where others are judged by what it would leave behind.
+    /// The step that would be taken, when the constraints of others are judged as if it had been.
     pub(crate) step: Option<Step<'a>>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Step<'a> {
     pub(crate) to: &'a Candidate<'a>,
 }
 
-/// Anything that may meet a constraint.
+/// A bundle that may meet a constraint.
 #[derive(Clone, Copy)]
 enum Party<'a> {
     Candidate(&'a Candidate<'a>),
@@ -99,7 +99,7 @@ impl<'a> Installed<'a> {
         &self.providers
     }
 
-    /// Returns those that match a rule; many bundles of a package have the same one.
+    /// Returns the installed bundles that match a rule; cached, as bundles often share a rule.
     fn matching(&self, rule: &Rule) -> Vec<&'a Provider> {
         let mut known = self.matching.borrow_mut();
         if !known.contains_key(rule.text()) {
@@ -132,7 +132,7 @@ impl<'a> Party<'a> {
         }
     }
 
-    /// Returns its version if it is a version of the package.
+    /// Returns its version if it belongs to the package.
     fn version_of(self, package: &str) -> Option<String> {
         match self {
             Self::Candidate(candidate) => {
@@ -161,12 +161,12 @@ impl<'a> Party<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Judges a constraint without telling why.
+    /// Judges a constraint without an explanation.
     pub(crate) fn verdict(&self, constraint: &Constraint) -> Verdict {
         self.verdict_within(constraint, false)
     }
 
-    /// Judges a declared constraint and tells why.
+    /// Judges a declared constraint, with an explanation.
     pub(crate) fn judge(&self, declared: &Declared, constraint: &Constraint) -> Judgement {
         Judgement {
             index: declared.index,
@@ -250,7 +250,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns what may meet a constraint; of what must not be, the subject is no part.
+    /// Returns what may meet a constraint; the subject itself cannot violate a negated one.
     fn parties(&self, negated: bool) -> impl Iterator<Item = Party<'a>> {
         let others = self.others.providers.iter().map(|it| Party::Provider(it));
         let step = self.step.map(|step| Party::Candidate(step.to));
@@ -258,7 +258,7 @@ impl<'a> View<'a> {
         others.chain(step).chain(subject)
     }
 
-    /// Returns the verdict on something that installed bundles have or not.
+    /// Returns the verdict, given whether an installed bundle has what is required.
     fn found(&self, found: bool) -> Verdict {
         if found {
             Verdict::Met
@@ -326,8 +326,8 @@ impl<'a> View<'a> {
         self.subject.defines(kind) && !others.any(|other| other.defines(kind))
     }
 
-    /// Says whether a kind goes with what the step replaces: nothing else that is installed
-    /// defines it.
+    /// Says whether a kind is removed together with the bundle that the step replaces: no other
+    /// installed bundle defines it.
     fn goes_away(&self, kind: &GroupVersionKind) -> bool {
         let Some(step) = self.step else {
             return false;
@@ -340,8 +340,8 @@ impl<'a> View<'a> {
         step.from.defines(kind) && !subject && !self.others.providers.iter().any(stays)
     }
 
-    /// Returns something installed that meets the whole constraint by itself, which is what OLM
-    /// Classic asked for.
+    /// Returns an installed bundle that meets the whole constraint by itself, as OLM Classic
+    /// required.
     fn single_provider(&self, constraint: &Constraint) -> Option<String> {
         let mut parties: Vec<_> = self.parties(false).collect();
         parties.sort_by_key(|party| party.origin());
@@ -352,7 +352,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Says whether one bundle meets a constraint, as OLM Classic asks it.
+/// Says whether one bundle meets a constraint by itself, as OLM Classic requires.
 fn meets_alone(party: Party<'_>, constraint: &Constraint) -> bool {
     match &constraint.demand {
         Demand::Package { package, range, .. } => party.is_package(package, range),
@@ -372,7 +372,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Says whether it brings a kind itself, so that it need not be served before.
+    /// Says whether it provides a kind itself, so that the kind need not be served before.
     fn brings(self, kind: &GroupVersionKind) -> bool {
         match self {
             Self::Candidate(candidate, _) => candidate.bundle.kinds.contains(kind),
@@ -380,7 +380,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Says whether what is installed of it now defines a kind.
+    /// Says whether its installed version defines a kind.
     fn defines(self, kind: &GroupVersionKind) -> bool {
         match self {
             Self::Candidate(_, now) => now.is_some_and(|now| now.defines(kind)),
@@ -389,7 +389,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// All must be met.
+/// Combines verdicts when all parts must be met.
 fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     first_of(
         verdicts,
@@ -398,7 +398,7 @@ fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     )
 }
 
-/// One must be met.
+/// Combines verdicts when one part must be met.
 fn any(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     first_of(
         verdicts,
@@ -407,7 +407,7 @@ fn any(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     )
 }
 
-/// None may be met.
+/// Combines verdicts when no part may be met.
 fn none(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     match any(verdicts) {
         Verdict::Met => Verdict::Unmet,
@@ -416,7 +416,7 @@ fn none(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     }
 }
 
-/// Returns the first of the ranking that occurs.
+/// Returns the first verdict of the ranking that occurs.
 fn first_of(
     verdicts: impl IntoIterator<Item = Verdict>,
     ranking: [Verdict; 3],

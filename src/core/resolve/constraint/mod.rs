@@ -1,8 +1,8 @@
 //! Constraints a bundle declares on the cluster, judged: `olm.package.required`,
 //! `olm.gvk.required`, `olm.constraint`, and `minKubeVersion`.
 //!
-//! They are checked against what is there. Nothing is ever installed, upgraded or chosen to meet
-//! one.
+//! They are checked against the current state of the cluster. Nothing is ever installed, upgraded
+//! or chosen to meet one.
 //!
 //! Source: resolution.md section 5, decisions 8 and 9.
 
@@ -20,9 +20,9 @@ pub struct Judgement {
     pub index: usize,
     /// Type of the property.
     pub property: String,
-    /// The tree with a verdict on every node; its `Display` is the text a user sees.
+    /// The constraint as a tree with a verdict on every node; its `Display` is the text users see.
     pub node: Node,
-    /// Name of a provider that would meet the whole by itself; OLM Classic asked for one.
+    /// Name of a provider that would meet the whole constraint by itself, as OLM Classic required.
     pub single_provider: Option<String>,
 }
 
@@ -31,26 +31,26 @@ pub struct Judgement {
 pub struct Node {
     /// Whether it is met.
     pub verdict: Verdict,
-    /// What the author says when it is not: on one line, at most 512 characters.
+    /// The author's text for when it is not met: on one line, at most 512 characters.
     pub message: Option<String>,
-    /// What is asked for.
+    /// What the constraint requires.
     pub test: Test,
 }
 
 /// Whether a constraint is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is.
+    /// The constraint is met.
     Met,
-    /// It is not.
+    /// The constraint is not met.
     Unmet,
     /// What it depends on could not be read.
     Unknown,
-    /// What it depends on was not told (see [`super::Knowledge::NotTold`]); it excludes nothing.
+    /// What it depends on was not given (see [`super::Knowledge::NotTold`]); it excludes nothing.
     NotJudged,
 }
 
-/// What a node of a constraint asks for.
+/// What a node of a constraint requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Test {
     /// A package in some version.
@@ -64,19 +64,19 @@ pub enum Test {
     },
     /// A kind that is served.
     Kind {
-        /// The kind.
+        /// The required kind.
         kind: GroupVersionKind,
         /// Where it was found.
         found: FoundKind,
     },
-    /// A CEL rule that some provider's properties meet.
+    /// A CEL rule that the properties of some provider satisfy.
     Cel {
-        /// The rule.
+        /// The rule as written.
         rule: String,
         /// The providers that meet it, by name.
         met_by: Vec<Origin>,
     },
-    /// A version of Kubernetes, or a later one.
+    /// A minimum version of Kubernetes.
     Kubernetes {
         /// The version as the bundle writes it.
         minimum: String,
@@ -91,45 +91,45 @@ pub enum Test {
     Not(Vec<Node>),
 }
 
-/// An installed version of a package that is asked for.
+/// An installed version of a required package.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoundVersion {
-    /// Who provides it.
+    /// The provider that has the version.
     pub origin: Origin,
     /// The version as recorded.
     pub version: String,
     /// Whether it is in the range.
     pub matches: bool,
-    /// Whether it would be installed by the very step that is judged.
+    /// Whether it would be installed by the step that is being judged.
     pub would_become: bool,
 }
 
 /// Where a kind was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundKind {
-    /// Nowhere.
+    /// It is not served, and nothing provides it.
     Nowhere,
     /// The API server serves it.
     Served,
-    /// The bundle that asks for it brings it.
+    /// The bundle that requires it provides it.
     Itself,
-    /// Something installed should bring it, but it is not served yet.
+    /// An installed bundle should provide it, but it is not served yet.
     NotServedYet(Origin),
-    /// The discovery of its group failed, or nobody looked.
+    /// The discovery of its group failed, or was not done.
     Unknown,
 }
 
-/// Something installed whose constraints a step would break.
+/// An installed bundle whose constraints a step would break.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breakage {
-    /// What would break.
+    /// The installed bundle.
     pub origin: Origin,
-    /// Those of its constraints that are met now and would not be afterwards, or would be unknown.
+    /// Its constraints that are met now but would not be met, or would be unknown, after the step.
     pub constraints: Vec<Judgement>,
 }
 
 impl Breakage {
-    /// Says whether it would break for certain, rather than maybe.
+    /// Says whether it is certain to break, rather than only possible.
     pub fn is_certain(&self) -> bool {
         let unmet = |it: &Judgement| it.node.verdict == Verdict::Unmet;
         self.constraints.iter().any(unmet)

@@ -1,4 +1,4 @@
-//! Constraints as users read them.
+//! Constraints as text for users.
 //!
 //! Source: resolution.md 5.7.
 
@@ -50,7 +50,7 @@ impl fmt::Display for Breakage {
 }
 
 impl Leaves {
-    /// Returns the text of a node, unless none of its leaves has room.
+    /// Returns the text of a node, or `None` if the limit leaves no room for any of its leaves.
     fn node(&mut self, node: &Node) -> Option<String> {
         let text = match &node.test {
             Test::All(children) => self.children(node, children, " and ")?,
@@ -71,7 +71,7 @@ impl Leaves {
         })
     }
 
-    /// Joins those children that make the node what it is; nothing if none of them has room.
+    /// Joins the children that explain the node's verdict; `None` if there is no room for them.
     fn children(&mut self, node: &Node, children: &[Node], separator: &str) -> Option<String> {
         let children: Vec<_> = children.iter().filter(|it| explains(node, it)).collect();
         let texts: Vec<_> = children.iter().filter_map(|it| self.node(it)).collect();
@@ -130,7 +130,7 @@ fn leaf_text(leaf: &Test, verdict: Verdict) -> String {
     }
 }
 
-/// Tells which versions of a package were found.
+/// Says which versions of a package were found.
 fn found_versions(verdict: Verdict, found: &[FoundVersion]) -> String {
     if let Some(next) = found.iter().find(|it| it.would_become) {
         let version = quote(&next.version);

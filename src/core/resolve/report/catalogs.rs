@@ -1,4 +1,4 @@
-//! What became of each catalog, those that were not consulted included.
+//! The outcome for each catalog, including those that were not consulted.
 
 use super::super::{Catalog, Selected};
 use super::super::{CatalogError, CatalogProblem, Query, Resolution, Selector, Unavailability};
@@ -18,7 +18,7 @@ pub(super) struct Looked<'a, 'q> {
 }
 
 impl<'a, 'q> Looked<'a, 'q> {
-    /// Looks at one catalog.
+    /// Examines one catalog.
     pub(super) fn new(
         query: &'q Query<'a>,
         selector: &Selector,
@@ -69,8 +69,8 @@ impl<'a, 'q> Looked<'a, 'q> {
         looked
     }
 
-    /// Says whether the catalog could not have changed the answer, had it been consulted: what it
-    /// has is known and offers nothing, the winner outranks it, or the winner is what is installed.
+    /// Says whether the catalog could not have changed the answer, had it been consulted: it is
+    /// known to offer nothing, the winner outranks it, or the winner is already installed.
     fn is_dominated(&self, query: &Query<'_>, resolution: &Resolution<'_>) -> bool {
         let readable = self.catalog.content.is_some_and(|content| {
             let package = content.package(&query.request.filter.package_name);
@@ -89,13 +89,13 @@ impl<'a, 'q> Looked<'a, 'q> {
                 .map(|it| it.priority);
             !winner.deprecated && priority.max().is_some_and(|it| self.catalog.priority < it)
         };
-        // An unreadable catalog is accepted when what is installed stays; one that is readable
-        // and left out on purpose may well offer more.
+        // An unreadable catalog is ignored when the installed bundle stays; a readable one that was
+        // left out on purpose may offer more.
         let stays = !readable && query.is_installed(winner.bundle);
         outranked(winner) || stays
     }
 
-    /// Returns what can be said before the catalogs are compared.
+    /// Returns the reasons that do not depend on other catalogs.
     fn reasons(
         &self,
         query: &Query<'a>,
@@ -132,7 +132,7 @@ impl<'a, 'q> Looked<'a, 'q> {
     }
 }
 
-/// Adds what the comparison of the catalogs says about each that offers a bundle and does not win.
+/// Adds to each catalog that offers a bundle but does not win why it loses to others.
 pub(super) fn compare(all: &mut [Looked<'_, '_>], resolution: &Resolution<'_>) {
     let offers: Vec<_> = all.iter().filter_map(Offer::of).collect();
     let winner = resolution.result.as_ref().ok().map(|winner| winner.catalog);
@@ -145,7 +145,7 @@ pub(super) fn compare(all: &mut [Looked<'_, '_>], resolution: &Resolution<'_>) {
     }
 }
 
-/// The best bundle of a consulted catalog, as the comparison sees it.
+/// The best bundle of a consulted catalog, reduced to what is compared.
 struct Offer<'a> {
     catalog: &'a str,
     priority: i32,
@@ -165,7 +165,7 @@ impl<'a> Offer<'a> {
         })
     }
 
-    /// Returns which other offers come first, or stand in the way.
+    /// Returns why other offers win over this one or make the choice ambiguous.
     fn loses_to(&self, offers: &[Self]) -> Option<CatalogReason<'a>> {
         let sound: Vec<_> = offers.iter().filter(|it| !it.deprecated).collect();
         let names = |offers: &[&Self]| offers.iter().map(|it| it.catalog).collect();
@@ -208,7 +208,7 @@ fn state(error: &CatalogError) -> CatalogState {
     }
 }
 
-/// Returns how many letters must be put in, left out or replaced to get from one to the other.
+/// Returns how many letters must be inserted, removed or replaced to turn one into the other.
 ///
 /// Source: Levenshtein's distance, row by row.
 fn distance(one: &str, other: &str) -> usize {

@@ -1,4 +1,4 @@
-//! Judged constraints as the report shows them.
+//! Judged constraints in the form the report shows.
 
 use serde::Serialize;
 
@@ -13,9 +13,9 @@ pub struct ConstraintAccount {
     pub index: usize,
     /// Type of the property.
     pub property: String,
-    /// What a user reads.
+    /// The text users see.
     pub text: String,
-    /// A provider that would meet the whole by itself, as OLM Classic asked for.
+    /// A provider that would meet the whole constraint by itself, as OLM Classic required.
     pub single_provider: Option<String>,
     /// The constraint with a verdict on every part.
     pub tree: NodeAccount,
@@ -27,13 +27,13 @@ pub struct ConstraintAccount {
 pub struct NodeAccount {
     /// Whether it is met.
     pub verdict: ConstraintVerdict,
-    /// What the author says when it is not.
+    /// The author's text for when it is not met.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Names of the providers that meet it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub witnesses: Vec<String>,
-    /// What is asked for.
+    /// What the constraint requires.
     #[serde(flatten)]
     pub test: TestAccount,
 }
@@ -41,17 +41,17 @@ pub struct NodeAccount {
 /// Whether a constraint is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum ConstraintVerdict {
-    /// It is.
+    /// The constraint is met.
     Met,
-    /// It is not.
+    /// The constraint is not met.
     Unmet,
     /// What it depends on could not be read.
     Unknown,
-    /// What it depends on was not told.
+    /// What it depends on was not given.
     NotJudged,
 }
 
-/// What a node of a constraint asks for.
+/// What a node of a constraint requires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "test", rename_all = "camelCase")]
 pub enum TestAccount {
@@ -59,45 +59,45 @@ pub enum TestAccount {
     Package {
         /// Name of the package.
         package: String,
-        /// The range.
+        /// The version range as written.
         range: String,
         /// The versions that are installed.
         installed: Vec<String>,
     },
     /// A kind that is served.
     Gvk {
-        /// API group.
+        /// API group, empty for the core group.
         group: String,
-        /// Version.
+        /// API version, for example `v1`.
         version: String,
-        /// Kind.
+        /// Kind, for example `ConfigMap`.
         kind: String,
     },
-    /// A rule some provider meets.
+    /// A CEL rule that some provider satisfies.
     Cel {
-        /// The rule.
+        /// The rule as written.
         rule: String,
     },
-    /// A version of Kubernetes or a later one.
+    /// A minimum version of Kubernetes.
     MinKubeVersion {
-        /// The version.
+        /// The minimum version.
         minimum: String,
-        /// That of the cluster.
+        /// The version of the cluster.
         cluster: String,
     },
-    /// Every one of these.
+    /// Every one of the parts.
     All {
-        /// The parts.
+        /// The parts of the constraint.
         constraints: Vec<NodeAccount>,
     },
-    /// At least one of these.
+    /// At least one of the parts.
     Any {
-        /// The parts.
+        /// The parts of the constraint.
         constraints: Vec<NodeAccount>,
     },
-    /// None of these.
+    /// None of the parts.
     Not {
-        /// The parts.
+        /// The parts of the constraint.
         constraints: Vec<NodeAccount>,
     },
 }

@@ -1,4 +1,4 @@
-//! Why a bundle or a catalog is not what an answer is made of: one code each, with its data.
+//! Why a bundle or a catalog is not part of the answer: one code each, with its data.
 
 use olm_api::conditions::{events, reasons};
 use serde::Serialize;
@@ -8,30 +8,30 @@ use super::super::constraint::{Breakage, Judgement};
 use super::constraint::ConstraintAccount;
 use super::model::EdgeKind;
 
-/// Where in a resolution something was found; reasons are listed in this order.
+/// The stage of a resolution that a reason belongs to; reasons are listed in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Stage {
-    /// It keeps the bundle from being a candidate.
+    /// A filter excludes the bundle.
     Filter,
     /// The bundle may not be installed here.
     Validation,
     /// Another bundle of the same catalog comes first.
     Order,
-    /// Another catalog decides.
+    /// Another catalog wins.
     Catalogs,
     /// The chosen bundle is unexpected.
     Warning,
-    /// Worth knowing; decides nothing.
+    /// For information; it decides nothing.
     Note,
 }
 
 /// Something found about a bundle, with the stage it belongs to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reason<'a> {
-    /// The stage.
+    /// The stage it belongs to.
     pub stage: Stage,
-    /// What was found.
+    /// What was found about the bundle.
     #[serde(flatten)]
     pub finding: Finding<'a>,
 }
@@ -47,7 +47,7 @@ pub enum Finding<'a> {
     },
     /// It has no valid version.
     InvalidVersion {
-        /// What is wrong with it.
+        /// What is wrong with the version.
         error: String,
     },
     /// Its version is not in the range.
@@ -57,63 +57,63 @@ pub enum Finding<'a> {
         /// The first term that refuses it, of every group of the range.
         groups: Vec<String>,
     },
-    /// Only that it is a prerelease keeps it out of the range.
+    /// It is in the range, except that it is a prerelease.
     PrereleaseNotRequested {
-        /// A range that admits it and is otherwise the one asked for.
+        /// A range that admits it and is otherwise the requested one.
         #[serde(skip_serializing_if = "Option::is_none")]
         suggestion: Option<String>,
     },
-    /// Nothing leads from the installed bundle to it.
+    /// No edge leads from the installed bundle to it.
     NotSuccessor {
         /// Name of the installed bundle.
         installed: &'a str,
-        /// The versions of the shortest way to it, both ends included, if there is one.
+        /// The versions of the shortest path to it, both ends included, if there is one.
         #[serde(skip_serializing_if = "Option::is_none")]
         path: Option<Vec<String>>,
-        /// The versions on the way that the range refuses.
+        /// The versions on the path that the range refuses.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         refused: Vec<String>,
     },
-    /// The update policy keeps it back: it is lower than what is installed.
+    /// The update policy holds it back: it is lower than the installed version.
     LowerVersionHeld,
-    /// The update policy keeps it back: its major number is higher.
+    /// The update policy holds it back: its major number is higher.
     NextMajorHeld,
-    /// The update policy keeps it back: its minor number is higher.
+    /// The update policy holds it back: its minor number is higher.
     NextMinorHeld,
-    /// The update policy keeps it back: its patch number, prerelease or release is higher.
+    /// The update policy holds it back: its patch number, prerelease or release is higher.
     NextPatchHeld,
-    /// It declares a dependency, and those are not supported.
+    /// It declares a dependency, and dependencies are not supported.
     DependencyUnsupported {
         /// Type of the property.
         property: String,
     },
-    /// One of its constraints cannot be understood.
+    /// One of its constraints cannot be parsed.
     ConstraintInvalid {
         /// Position of its property in the bundle's list, from 0.
         index: usize,
         /// Type of the property.
         property: String,
-        /// What is wrong with it.
+        /// What is wrong with the constraint.
         error: String,
     },
-    /// Constraints of it are not met.
+    /// Some of its constraints are not met.
     ConstraintUnmet {
-        /// Those constraints.
+        /// The constraints that are not met.
         constraints: Vec<ConstraintAccount>,
     },
-    /// Constraints of it could not be judged.
+    /// Some of its constraints could not be judged.
     ConstraintUnknown {
-        /// Those constraints.
+        /// The constraints that could not be judged.
         constraints: Vec<ConstraintAccount>,
     },
-    /// Others that are installed depend on what it would replace.
+    /// Installed bundles depend on what it would replace.
     BreaksInstalled {
-        /// What would break, each with the constraints that no longer hold.
+        /// The installed bundles that would break, each with its constraints that would break.
         broken: Vec<Broken>,
     },
     /// It is deprecated, and another candidate is not.
     Deprecated {
-        /// What the author says about it.
+        /// The author's deprecation message, if it has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<&'a str>,
         /// The bundle that comes first.
@@ -139,71 +139,71 @@ pub enum Finding<'a> {
         /// The other catalogs.
         catalogs: Vec<&'a str>,
     },
-    /// A catalog of higher priority decides.
+    /// A catalog of higher priority wins.
     LowerPriorityCatalog {
-        /// That catalog.
+        /// The catalog of higher priority.
         catalogs: Vec<&'a str>,
     },
-    /// Other catalogs offer the package, and none comes first.
+    /// Other catalogs offer the package, and none has precedence.
     AmbiguousCatalogs {
         /// The other catalogs.
         catalogs: Vec<&'a str>,
     },
     /// It would be chosen if these catalogs could be read.
     UnreadableCatalogs {
-        /// The catalogs in the way.
+        /// The catalogs that cannot be read.
         catalogs: Vec<String>,
     },
-    /// What is installed depends on what it replaces, and `SelfCertified` allows it; or nobody can
-    /// tell whether it does.
+    /// An installed bundle depends on what it replaces, and `SelfCertified` allows it; or it is not
+    /// known whether one does.
     StepBreaksInstalled {
-        /// What would break, or could.
+        /// The installed bundle that would or might break.
         broken: Broken,
     },
-    /// It is a step to a lower version or release.
+    /// It is a downgrade of the version or release.
     SuccessorIsLowerVersion {
         /// The installed version.
         from: String,
-        /// Its version.
+        /// The version of the bundle.
         to: String,
     },
-    /// No edge leads to it; `SelfCertified` allows it all the same.
+    /// No edge leads to it, but `SelfCertified` allows it.
     ForcedStep {
         /// The installed version.
         from: String,
-        /// Its version.
+        /// The version of the bundle.
         to: String,
     },
-    /// It is in no channel at all.
+    /// It is not in any channel.
     InNoChannel,
-    /// One of its skip ranges is none, and leads nowhere.
+    /// One of its skip ranges is invalid, and is ignored.
     InvalidSkipRange {
         /// Channel of the entry.
         channel: &'a str,
         /// Name of the entry.
         entry: &'a str,
-        /// The text.
+        /// The range as written.
         text: &'a str,
-        /// What is wrong with it.
+        /// What is wrong with the range.
         error: String,
     },
-    /// An edge from the installed bundle counts for nothing, as its channel is not requested.
+    /// An edge from the installed bundle is ignored, as its channel is not requested.
     EdgeInUnrequestedChannel {
         /// The channel.
         channel: &'a str,
-        /// The kind of the edge.
+        /// The kind of edge.
         kind: EdgeKind,
     },
     /// It is the installed version itself.
     StaysOnInstalled,
 }
 
-/// Something installed that a step would break.
+/// An installed bundle that a step would break.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Broken {
-    /// Its name.
+    /// Name of the installed bundle.
     pub name: String,
-    /// What a user reads.
+    /// The text users see.
     pub text: String,
     /// Its constraints that would no longer hold.
     pub constraints: Vec<ConstraintAccount>,
@@ -324,7 +324,7 @@ impl Finding<'_> {
     }
 
     /// Returns how far a bundle excluded by this is from being usable: a small change of the
-    /// request weighs little; a version nobody asked for weighs most.
+    /// request weighs little; a version that was not requested weighs most.
     pub(super) fn weight(&self) -> u32 {
         match self {
             Self::NotSuccessor { .. } => 2,
@@ -342,7 +342,7 @@ impl<'a> Reason<'a> {
         matches!(self.stage, Stage::Filter | Stage::Validation)
     }
 
-    /// Makes a reason why a candidate lost; a missing version is one, too.
+    /// Makes a reason why a candidate lost; a missing version is one of them.
     pub(super) fn of_losing(finding: Finding<'a>) -> Self {
         let stage = match finding.stage() {
             Stage::Filter => Stage::Order,
@@ -361,7 +361,7 @@ impl<'a> From<Finding<'a>> for Reason<'a> {
     }
 }
 
-/// What there is to say about a catalog.
+/// A reason that is about a whole catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "code", rename_all_fields = "camelCase")]
 pub enum CatalogReason<'a> {
@@ -382,12 +382,12 @@ pub enum CatalogReason<'a> {
         /// The other catalogs.
         catalogs: Vec<&'a str>,
     },
-    /// A catalog of higher priority decides.
+    /// A catalog of higher priority wins.
     LowerPriorityCatalog {
-        /// That catalog.
+        /// The catalog of higher priority.
         catalogs: Vec<&'a str>,
     },
-    /// Other catalogs offer the package, and none comes first.
+    /// Other catalogs offer the package, and none has precedence.
     AmbiguousCatalogs {
         /// The other catalogs.
         catalogs: Vec<&'a str>,

@@ -1,5 +1,4 @@
-//! The one sentence for a person who has not asked yet: what stands in the way, what could be had
-//! instead, and the way out.
+//! One sentence for users: what prevents the update, what is available instead, and what to do.
 
 use super::finding::{CatalogReason, Finding};
 use super::hint::Advice;
@@ -14,14 +13,14 @@ use olm_api::keys::label;
 pub struct Headline {
     /// The class of the reason, a code of the report: `NotSuccessor`, `NextMajorHeld`, ...
     pub code: &'static str,
-    /// The sentence, without a full stop: what is, what could be had, the ways out.
+    /// The sentence, without a full stop: the state, the alternatives, what to do.
     pub text: String,
 }
 
 const FORCE: &str = "to force it: upgradeConstraintPolicy SelfCertified";
 
 impl Report<'_> {
-    /// Returns the one sentence to tell; none if all is well, or the message says it all.
+    /// Returns the sentence; `None` if all is well, or the message says everything.
     pub fn headline(&self) -> Option<Headline> {
         let told = match self.result {
             Ending::Resolved | Ending::Held => self.held(),
@@ -100,15 +99,15 @@ impl Report<'_> {
         (code, self.about(nearest))
     }
 
-    /// Returns the excluded bundle that is nearest to being usable: the fewest and the lightest
-    /// reasons against it; the best of several.
+    /// Returns the excluded bundle that is closest to being usable: with the fewest and lightest
+    /// reasons against it; of several the first in order of preference.
     fn nearest(&self) -> Option<&BundleAccount<'_>> {
         let excluded = self.bundles.iter();
         let excluded = excluded.filter(|bundle| bundle.verdict == Verdict::Excluded);
         excluded.min_by_key(|bundle| bundle.exclusions().map(Finding::weight).sum::<u32>())
     }
 
-    /// Says what keeps a bundle out and what to do.
+    /// Says what excludes a bundle and what to do.
     fn about(&self, bundle: &BundleAccount<'_>) -> Vec<String> {
         let label = bundle.label();
         let installed = self
@@ -152,7 +151,7 @@ impl Report<'_> {
         }
     }
 
-    /// Says how to get there step by step.
+    /// Says how to update step by step.
     fn steps(&self) -> Option<String> {
         self.advice().find_map(|advice| match advice {
             Advice::NotAdjacent {
@@ -252,7 +251,7 @@ impl Report<'_> {
         ))
     }
 
-    /// The best bundle may not be installed; the message says why, for one that lacks something.
+    /// Explains why the best bundle may not be installed, and names a version that may.
     fn refused(&self) -> Option<(&'static str, Vec<String>)> {
         let refused = self.bundles.iter().find_map(|bundle| {
             let refusal = bundle.exclusions().last()?;
@@ -279,7 +278,7 @@ impl Report<'_> {
     }
 }
 
-/// Says in words why the update policy keeps a bundle back.
+/// Returns the words for why the update policy holds a bundle back.
 fn why(code: &str) -> &'static str {
     match code {
         reasons::LOWER_VERSION_HELD => "is lower than the installed version",
@@ -289,7 +288,7 @@ fn why(code: &str) -> &'static str {
 }
 
 impl BundleAccount<'_> {
-    /// Returns what excludes the bundle.
+    /// Returns the findings that exclude the bundle.
     pub fn exclusions(&self) -> impl Iterator<Item = &Finding<'_>> {
         let excluding = self.reasons.iter().filter(|reason| reason.excludes());
         excluding.map(|reason| &reason.finding)
@@ -299,7 +298,7 @@ impl BundleAccount<'_> {
         self.exclusions().next()
     }
 
-    /// Returns version and release, or the name where there is no valid version.
+    /// Returns version and release, or the name if there is no valid version.
     pub fn label(&self) -> String {
         match (&self.version, &self.release) {
             (Some(version), Some(release)) if !release.is_empty() => format!("{version}+{release}"),

@@ -1,4 +1,4 @@
-//! What can be done: each way out was tried before it is offered.
+//! What a user can do: each hint was tried before it is offered.
 
 use std::fmt;
 
@@ -9,100 +9,100 @@ use super::trial::Trial;
 
 mod advise;
 
-/// Something to do, with its words.
+/// An advice, and its text.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Hint<'a> {
-    /// What it is.
+    /// The advice as data.
     #[serde(flatten)]
     pub advice: Advice<'a>,
-    /// The same as a sentence.
+    /// The advice as a sentence.
     pub text: String,
 }
 
-/// What can be done, by code.
+/// What a user can do, by code.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "code", rename_all_fields = "camelCase")]
 pub enum Advice<'a> {
     /// No consulted catalog has the package; these names are close.
     SimilarPackage {
-        /// The names.
+        /// The similar names.
         packages: Vec<&'a str>,
     },
-    /// A catalog that was left out offers a bundle.
+    /// A catalog that was not consulted offers a bundle.
     LeftOutCatalog {
-        /// The catalog.
+        /// Name of the catalog.
         catalog: &'a str,
-        /// What it offers.
+        /// Name of the bundle it offers.
         bundle: &'a str,
         /// Whether it is disabled; otherwise the selector leaves it out.
         disabled: bool,
     },
     /// None of the requested channels exists.
     ExistingChannels {
-        /// Those that do.
+        /// The channels that exist.
         channels: Vec<&'a str>,
     },
-    /// A bundle would do, but is more than one step away.
+    /// A bundle would match, but is more than one step away.
     NotAdjacent {
         /// Name of the bundle.
         bundle: &'a str,
-        /// The versions on the way, both ends included.
+        /// The versions on the path, both ends included.
         path: Vec<String>,
-        /// Those of them that the range refuses.
+        /// The versions on the path that the range refuses.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         refused: Vec<String>,
         /// A range under which updates lead there.
         #[serde(skip_serializing_if = "Option::is_none")]
         suggested_version: Option<String>,
     },
-    /// A bundle would do, but no edges lead there.
+    /// A bundle would match, but no edges lead there.
     NoPath {
         /// Name of the bundle.
         bundle: &'a str,
         /// The installed version.
         from: String,
-        /// Its version.
+        /// The version of the bundle.
         to: String,
     },
-    /// What may follow the installed bundle whatever the version.
+    /// What may follow the installed bundle, ignoring the version range.
     BestSuccessors {
-        /// The highest of the same minor release.
+        /// The highest version of the same minor release.
         #[serde(skip_serializing_if = "Option::is_none")]
         same_minor: Option<String>,
-        /// The highest of the same major release.
+        /// The highest version of the same major release.
         #[serde(skip_serializing_if = "Option::is_none")]
         same_major: Option<String>,
-        /// The highest of all.
+        /// The highest version of all.
         overall: String,
     },
-    /// What there is whatever the version.
+    /// What the catalogs offer, ignoring the version range.
     AvailableVersions {
-        /// The highest few, the highest first.
+        /// The highest few versions, the highest first.
         versions: Vec<String>,
     },
     /// A better bundle is in other channels only.
     OtherChannel {
         /// Name of the bundle.
         bundle: &'a str,
-        /// Its version.
+        /// The version of the bundle.
         version: String,
         /// The channels; adding one of them is enough.
         channels: Vec<&'a str>,
     },
-    /// A better bundle is kept out only for being a prerelease.
+    /// A better bundle is excluded only because it is a prerelease.
     ExcludedOnlyByPrerelease {
         /// Name of the bundle.
         bundle: &'a str,
-        /// Its version.
+        /// The version of the bundle.
         version: String,
         /// A range that admits it.
         suggested_version: String,
     },
-    /// The update policy keeps a newer bundle back.
+    /// The update policy holds a newer bundle back.
     HeldByPolicy {
         /// Name of the bundle.
         bundle: &'a str,
-        /// Its version.
+        /// The version of the bundle.
         version: String,
         /// The code of the reason.
         reason: &'static str,
@@ -110,36 +110,36 @@ pub enum Advice<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         suggested_version: Option<String>,
     },
-    /// A newer bundle would be taken if the cluster offered what it needs.
+    /// A newer bundle would be chosen if the cluster had what it needs.
     HeldByConstraints {
         /// Name of the bundle.
         bundle: &'a str,
-        /// Its version.
+        /// The version of the bundle.
         version: String,
         /// The code of the reason.
         reason: &'static str,
-        /// What is missing.
+        /// What the cluster lacks.
         missing: String,
     },
-    /// A bundle of another version needs nothing that is missing.
+    /// A bundle of another version fits the cluster as it is.
     ConstraintFreeVersion {
         /// Name of the bundle.
         bundle: &'a str,
-        /// Its version.
+        /// The version of the bundle.
         version: String,
     },
     /// A version that only one of several catalogs offers.
     Pin {
-        /// The version.
+        /// The version to pin.
         version: String,
-        /// The catalog.
+        /// The catalog that offers it.
         catalog: &'a str,
     },
-    /// One of several catalogs of the same priority must come first.
+    /// One of several catalogs of the same priority must get a higher one.
     SetPriority {
-        /// The catalogs.
+        /// The catalogs of the same priority.
         catalogs: Vec<&'a str>,
-        /// A priority above theirs.
+        /// A priority higher than theirs.
         priority: i64,
     },
     /// One of several catalogs must be selected.
@@ -149,11 +149,11 @@ pub enum Advice<'a> {
         /// The label to select by.
         label: &'static str,
     },
-    /// Catalogs that cannot be read must be taken out of use.
+    /// Catalogs that cannot be read must be disabled.
     DisableCatalog {
-        /// The catalogs.
+        /// The catalogs that cannot be read.
         catalogs: Vec<&'a str>,
-        /// What the answer is then.
+        /// The answer after that, if there is one.
         #[serde(skip_serializing_if = "Option::is_none")]
         then: Option<String>,
     },

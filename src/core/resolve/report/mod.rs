@@ -1,10 +1,9 @@
 //! Why a resolution ended as it did, as data and in words.
 //!
-//! The same request, catalogs and options come in as for [`super::resolve`]; every bundle of the
-//! package goes out with a verdict and every reason that applies, every catalog with what became
-//! of it, and what can be done. The filters, the order and the choice are those that decide: the
-//! report asks them again without stopping at the first answer. Ordinary resolution pays nothing
-//! for it.
+//! In: the same request, catalogs and options as for [`super::resolve`]. Out: every bundle of the
+//! package with a verdict and every reason that applies, every catalog with its outcome, and what
+//! can be done. The filters, the order and the choice are those of the resolution: the report runs
+//! them again without stopping at the first result. An ordinary resolution does none of this work.
 //!
 //! Source: resolution.md section 6.
 
@@ -46,7 +45,7 @@ use crate::version::VersionRelease;
 /// The JSON Schema of a report, as a document.
 pub const JSON_SCHEMA: &str = include_str!("schema.json");
 
-/// Explains what [`resolve`] answers to the same question.
+/// Explains the result of [`resolve`] for the same input.
 ///
 /// Equal input gives an equal report; the order of catalogs, blobs, channels and entries never
 /// matters.
@@ -59,7 +58,7 @@ pub fn explain<'a>(
     explain_target(request, catalogs, environment, options, None)
 }
 
-/// Like [`explain`], with what would lead to one version, or to the bundle of one name.
+/// Like [`explain`], with how to get to one version, or to the bundle of one name.
 pub fn explain_target<'a>(
     request: &'a Request,
     catalogs: &'a [Catalog<'a>],
@@ -148,7 +147,7 @@ impl<'a> From<&'a Request> for Asked<'a> {
     }
 }
 
-/// Says what OLM Classic would do in the catalog that decides: the winner's, else the one of the
+/// Says what OLM Classic would do in the decisive catalog: the winner's, else the one of the
 /// highest priority that has the package.
 fn classic_steps<'a>(
     all: &[Looked<'a, '_>],
@@ -164,7 +163,7 @@ fn classic_steps<'a>(
         .iter()
         .filter(decides)
         .filter_map(|it| it.survey.as_ref());
-    // Of equal priorities the first by name.
+    // Of equal priorities the first by name counts.
     let survey = surveys.rev().max_by_key(|survey| survey.catalog.priority);
     let steps = survey.map(|survey| classic(survey.package, request, resolution));
     steps

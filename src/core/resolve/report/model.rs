@@ -1,7 +1,7 @@
-//! What a report holds, and how it looks as JSON.
+//! The data of a report, and its JSON form.
 //!
-//! The names and shapes of the members are a promise, written down in `schema.json` beside this
-//! file; they only ever grow.
+//! The names and shapes of the members are a stable interface, written down in `schema.json` beside
+//! this file; members are only ever added.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_api::UpgradeConstraintPolicy;
@@ -26,7 +26,7 @@ pub struct Report<'a> {
     pub schema: &'static str,
     /// Always [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// What was asked for.
+    /// The request.
     pub request: Asked<'a>,
     /// How it ended.
     pub result: Ending,
@@ -40,15 +40,15 @@ pub struct Report<'a> {
     pub catalogs: Vec<CatalogAccount<'a>>,
     /// Every bundle of the package in the consulted catalogs, by catalog, the best first.
     pub bundles: Vec<BundleAccount<'a>>,
-    /// The constraints of the chosen bundle, judged by what is known of the cluster.
+    /// The constraints of the chosen bundle, judged by what is known about the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<ConstraintAccount>,
-    /// What can be done, the most useful first.
+    /// What a user can do, the most useful first.
     pub hints: Vec<Hint<'a>>,
-    /// What would lead to the version that was asked about, if one was.
+    /// How to get to the requested version, if one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target<'a>>,
-    /// What OLM Classic would do with the same channels of the catalog that decides.
+    /// What OLM Classic would do with the same channels of the decisive catalog.
     pub classic: Vec<ClassicAccount<'a>>,
 }
 
@@ -57,12 +57,12 @@ pub struct Report<'a> {
 pub struct ClassicAccount<'a> {
     /// Name of the channel.
     pub channel: String,
-    /// Name of the bundle it would take; null if none.
+    /// Name of the bundle it would choose; null if none.
     pub next: Option<&'a str>,
-    /// Why it cannot use the channel at all.
+    /// Why it cannot use the channel, if it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How that differs from the answer.
+    /// How that differs from the answer, as a code.
     pub difference: &'static str,
 }
 
@@ -77,7 +77,7 @@ impl<'a> From<ClassicStep<'a>> for ClassicAccount<'a> {
     }
 }
 
-/// What was asked for.
+/// The request of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Asked<'a> {
@@ -105,9 +105,9 @@ pub struct Asked<'a> {
 pub struct AskedInstalled<'a> {
     /// Name of the bundle.
     pub name: &'a str,
-    /// Its version.
+    /// Version of the bundle.
     pub version: &'a str,
-    /// Its release, where recorded apart.
+    /// Release of the bundle, if recorded in a field of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<&'a str>,
 }
@@ -119,67 +119,67 @@ pub struct Chosen<'a> {
     pub catalog: &'a str,
     /// Name of the bundle.
     pub bundle: &'a str,
-    /// Its version.
+    /// Version of the bundle.
     pub version: String,
-    /// Its release, if it has one.
+    /// Release of the bundle, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
-    /// Its image.
+    /// Image of the bundle.
     pub image: &'a str,
     /// What is unexpected about it.
     pub warnings: Vec<Reason<'a>>,
 }
 
-/// What became of a catalog.
+/// The outcome for a catalog.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogAccount<'a> {
-    /// Its name.
+    /// Name of the catalog.
     pub name: &'a str,
-    /// Its priority.
+    /// Priority of the catalog.
     pub priority: i32,
-    /// The first thing that sets it apart, or `Usable`.
+    /// The first state that applies, or `Usable`.
     pub state: CatalogState,
     /// What is wrong with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Whether its content took part in the choice.
+    /// Whether its content was used for the choice.
     pub consulted: bool,
-    /// Whether it took part although something is wrong with it.
+    /// Whether it was used although it has a problem.
     pub used_anyway: bool,
-    /// For a catalog that did not take part: whether it could not have changed the answer.
+    /// For a catalog that was not used: whether it could not have changed the answer.
     pub dominated: bool,
     /// How many bundles of the package it has.
     pub bundles: usize,
-    /// How many pass every filter, or would if the catalog took part.
+    /// How many pass every filter, or would if the catalog were used.
     pub candidates: usize,
-    /// The best of them.
+    /// Name of the best candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best: Option<&'a str>,
-    /// Everything else there is to say.
+    /// Other reasons that are about the catalog.
     pub reasons: Vec<CatalogReason<'a>>,
 }
 
-/// What sets a catalog apart.
+/// The state of a catalog in a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum CatalogState {
-    /// Its content is here and holds the package.
+    /// Its content is cached and has the package.
     Usable,
-    /// The selector leaves it out.
+    /// The selector excludes it.
     CatalogNotSelected,
-    /// It is taken out of use.
+    /// It is disabled.
     CatalogDisabled,
     /// It is not being served.
     CatalogNotServing,
     /// It has no resolved image yet.
     CatalogNotResolved,
-    /// Its content is not here.
+    /// Its content is not cached.
     CatalogNotCached,
     /// Its content could not be downloaded.
     CatalogFetchFailed,
     /// The blobs of the package cannot be read.
     CatalogParseFailed,
-    /// Its content is here, without the package.
+    /// Its content is cached, but does not have the package.
     PackageNotInCatalog,
 }
 
@@ -200,16 +200,16 @@ impl CatalogState {
     }
 }
 
-/// What is known of a bundle.
+/// Everything known about a bundle.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BundleAccount<'a> {
     /// Name of the catalog.
     pub catalog: &'a str,
-    /// Its name.
+    /// Name of the bundle.
     pub name: &'a str,
-    /// Its version; null if it has no valid one.
+    /// Version of the bundle; null if it has no valid one.
     pub version: Option<String>,
-    /// Its release, if it has one.
+    /// Release of the bundle, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
     /// The channels it is in.
@@ -217,24 +217,24 @@ pub struct BundleAccount<'a> {
     /// What about it is deprecated.
     #[serde(skip_serializing_if = "Deprecated::is_nothing")]
     pub deprecated: Deprecated<'a>,
-    /// What it may follow.
+    /// The edges that lead to it.
     pub edges: Vec<EdgeAccount<'a>>,
-    /// What became of it.
+    /// The outcome for the bundle.
     pub verdict: Verdict,
-    /// Why, by stage.
+    /// The reasons for the verdict, by stage.
     pub reasons: Vec<Reason<'a>>,
 }
 
 /// What about a bundle is deprecated, with the author's messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Deprecated<'a> {
-    /// The bundle itself.
+    /// Message about the bundle itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundle: Option<&'a str>,
-    /// Channels it is in.
+    /// Deprecated channels that it is in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<&'a str>,
-    /// The whole package.
+    /// Message about the whole package.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<&'a str>,
 }
@@ -245,31 +245,31 @@ impl Deprecated<'_> {
     }
 }
 
-/// What became of a bundle.
+/// The outcome for a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Verdict {
     /// It was chosen.
     Selected,
-    /// It passed every filter, and another one came first.
+    /// It passed every filter, but another one was preferred.
     Candidate,
     /// It may not be chosen.
     Excluded,
 }
 
-/// One edge.
+/// An edge that leads to a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EdgeAccount<'a> {
     /// The channel of the entry.
     pub channel: &'a str,
-    /// What kind of edge it is.
+    /// The kind of edge.
     pub kind: EdgeKind,
-    /// The name, or the text of the range.
+    /// The name of the bundle it starts at, or the text of the range.
     pub value: &'a str,
     /// Whether the channel is one of the requested ones.
     pub considered: bool,
     /// Whether the edge starts at the installed bundle; false if nothing is installed.
     pub matches: bool,
-    /// Why a range is none.
+    /// Why a range is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! How far the edges of a package lead, one step after another.
+//! How far the edges of a package lead, step by step.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use super::super::edge::{Edge, edges};
 use crate::catalog::{Bundle, PackageIndex};
 use crate::version::{SkipRange, Version, VersionRelease};
 
-/// The longest way that is looked for.
+/// The longest path that is considered.
 const MAX_STEPS: usize = 200;
 
 /// Everything that can be reached from the installed bundle within one catalog, with the shortest
-/// way to each; of several the one over higher versions.
+/// path to each; of several the one over higher versions.
 ///
-/// The version range does not count here: a step it refuses is still a step.
+/// The version range is ignored here: a step it refuses is still a step.
 #[derive(Debug)]
 pub(super) struct Reach {
-    /// By position in the package: where it was reached from; nothing for a first step.
+    /// For each reachable position in the package, its predecessor; `None` for a first step.
     from: BTreeMap<usize, Option<usize>>,
 }
 
-/// Where a way may go on from.
+/// A bundle that a path may continue from.
 struct State<'a> {
     position: Option<usize>,
     name: &'a str,
@@ -49,7 +49,7 @@ impl Reach {
             version: installed,
         };
         let mut frontier = vec![start(name.map_or("", |it| it.name.as_str()))];
-        // The installed version may have another name in the catalog, and go on from there.
+        // The installed version may have another name in the catalog, and edges from that.
         let same = |bundle: &&Bundle| query.is_version(bundle, installed);
         let renamed = package.bundles.iter().filter(same);
         frontier.extend(renamed.map(|bundle| start(&bundle.name)));
@@ -59,7 +59,7 @@ impl Reach {
             for state in &frontier {
                 for target in starts.targets(state.name, &state.version.version) {
                     let bundle = &package.bundles[target];
-                    // What has no version can never be installed, so no way leads through it.
+                    // A bundle without a version cannot be installed, so no path goes through it.
                     let Ok(version) = bundle.version(release_support) else {
                         continue;
                     };
@@ -77,15 +77,15 @@ impl Reach {
             if next.is_empty() {
                 break;
             }
-            // Bundles are kept by descending version, so what is higher leads on first.
+            // Bundles are ordered by descending version, so the higher version comes first.
             next.sort_by_key(|state| state.position);
             frontier = next;
         }
         Self { from }
     }
 
-    /// Returns the positions of the bundles on the way to one of them, which is the last; nothing
-    /// if it cannot be reached.
+    /// Returns the positions of the bundles on the path to `target`, which is the last; `None` if
+    /// it cannot be reached.
     pub(super) fn path_to(&self, target: usize) -> Option<Vec<usize>> {
         let mut path = vec![target];
         let mut from = *self.from.get(&target)?;

@@ -1,4 +1,4 @@
-//! One catalog with every bundle of the package, judged by the filters that decide.
+//! One catalog with every bundle of the package, checked by the filters of the resolution.
 
 use super::super::catalogs::Catalog;
 use super::super::edge::{Edge, edges};
@@ -17,7 +17,7 @@ pub(super) struct Survey<'a, 'q> {
     pub(super) query: &'q Query<'a>,
     pub(super) catalog: &'a Catalog<'a>,
     pub(super) package: &'a PackageIndex,
-    /// What successors are judged by, where they are judged.
+    /// The installed version that successors are checked against, if they are checked.
     pub(super) basis: Option<&'q VersionRelease>,
     /// How far the edges lead from the installed bundle.
     pub(super) reach: Option<Reach>,
@@ -28,8 +28,8 @@ pub(super) struct Survey<'a, 'q> {
 }
 
 impl<'a, 'q> Survey<'a, 'q> {
-    /// Judges every bundle of the package; none if the catalog has no readable content of it, or
-    /// nothing can be judged because the recorded version of the installed bundle is wrong.
+    /// Checks every bundle of the package; `None` if the catalog has no readable content of it, or
+    /// nothing can be checked because the recorded version of the installed bundle is invalid.
     pub(super) fn new(query: &'q Query<'a>, catalog: &'a Catalog<'a>) -> Option<Self> {
         let name = &query.request.filter.package_name;
         let package = catalog.content?.package(name)?.ok()?;
@@ -76,7 +76,7 @@ impl<'a, 'q> Survey<'a, 'q> {
         positions
     }
 
-    /// Returns the version a person knows a bundle by, or its name if it has none.
+    /// Returns the version of a bundle, or its name if it has none.
     pub(super) fn label(&self, position: usize) -> String {
         let bundle = self.bundle(position);
         let version = bundle.version(self.query.options.release_support);
@@ -89,15 +89,15 @@ impl<'a, 'q> Survey<'a, 'q> {
         self.bundle(position).version(release_support).ok()
     }
 
-    /// Returns the version of the first bundle on the way to another one.
+    /// Returns the version of the first bundle on the path to another one.
     pub(super) fn first_step(&self, position: usize) -> Option<&'a VersionRelease> {
         let steps = self.reach.as_ref()?.path_to(position)?;
         steps.first().and_then(|first| self.version(*first))
     }
 
-    /// Returns the accounts of all bundles, the best first.
+    /// Returns the reports of all bundles, the best first.
     ///
-    /// `standing` is what there is to say about the catalog, which falls on its best bundle.
+    /// `standing` holds the reasons about the catalog; its best bundle gets them.
     pub(super) fn accounts(
         &self,
         resolution: &Resolution<'_>,
@@ -162,7 +162,7 @@ impl<'a, 'q> Survey<'a, 'q> {
         channels
     }
 
-    /// Returns what the filters say against a bundle, with the data that explains it.
+    /// Returns the filters that a bundle fails, with the data that explains it.
     fn exclusions(&self, position: usize) -> impl Iterator<Item = Finding<'a>> {
         let failures = self.failures[position].iter();
         failures.map(move |reason| self.explained(position, reason))
@@ -222,7 +222,7 @@ impl<'a, 'q> Survey<'a, 'q> {
         }
     }
 
-    /// Returns the shortest way from the installed bundle to another one.
+    /// Returns the shortest path from the installed bundle to another one.
     pub(super) fn way(&self, position: usize) -> Option<Way> {
         let steps = self.reach.as_ref()?.path_to(position)?;
         let refuses = |position: &&usize| {
@@ -240,7 +240,7 @@ impl<'a, 'q> Survey<'a, 'q> {
         })
     }
 
-    /// Returns what is said against the winner after it was chosen.
+    /// Returns the finding for a winner that was refused after it was chosen.
     fn refusal(&self, bundle: &Bundle, resolution: &Resolution<'_>) -> Option<Finding<'a>> {
         let is_best = self.best() == Some(bundle);
         match &resolution.result {
@@ -258,7 +258,7 @@ impl<'a, 'q> Survey<'a, 'q> {
         }
     }
 
-    /// Returns what the best candidate has over another one.
+    /// Returns why the best candidate is preferred to another one.
     fn lost_to(&self, bundle: &Bundle, best: &'a Bundle) -> Vec<Finding<'a>> {
         let lost_to = best.name.as_str();
         let mut findings = Vec::new();
@@ -297,7 +297,7 @@ impl<'a, 'q> Survey<'a, 'q> {
         findings
     }
 
-    /// Returns what is worth knowing about a bundle and decides nothing.
+    /// Returns what is worth knowing about a bundle but decides nothing.
     fn notes(&self, bundle: &'a Bundle) -> Vec<Finding<'a>> {
         let mut notes = Vec::new();
         let mut places = 0;
@@ -385,12 +385,12 @@ impl<'a, 'q> Survey<'a, 'q> {
     }
 }
 
-/// A way from the installed bundle to another one.
+/// A path from the installed bundle to another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Way {
-    /// The versions on it, both ends included.
+    /// The versions on the path, both ends included.
     pub(super) versions: Vec<String>,
-    /// Those of them that the range refuses.
+    /// The versions on the path that the range refuses.
     pub(super) refused: Vec<String>,
 }
 
@@ -415,7 +415,7 @@ fn outdone<'a>(standing: &[CatalogReason<'a>], resolution: &Resolution<'_>) -> V
     if !findings.is_empty() {
         return findings;
     }
-    // Nothing outdoes it, so something that cannot be read stands in the way.
+    // Nothing is preferred to it, so catalogs that cannot be read keep it from being chosen.
     let unread = resolution.catalogs.iter().filter(|it| it.problem.is_some());
     vec![Finding::UnreadableCatalogs {
         catalogs: unread.map(|it| it.name.to_owned()).collect(),

@@ -1,4 +1,4 @@
-//! What would lead to one version: every way named here was tried.
+//! How to get to one version: every way named here was tried.
 
 use std::fmt;
 
@@ -13,25 +13,25 @@ use crate::version::Version;
 /// The most versions that are listed for one that does not exist.
 const MAX_NEAREST: usize = 3;
 
-/// What there is to say about one version.
+/// What is known about one version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target<'a> {
-    /// The version, or the name of a bundle, as asked.
+    /// The version, or the name of a bundle, as requested.
     pub version: &'a str,
     /// The bundles of that version, with their catalogs; empty if no consulted catalog has one.
     pub found: Vec<Found<'a>>,
-    /// Where there is none: the versions just below and above.
+    /// The closest versions below and above, if no bundle has the version.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<String>,
     /// Whether it is the answer already.
     pub selected: bool,
-    /// The versions of the shortest way to it, both ends included; null if there is none, or
+    /// The versions of the shortest path to it, both ends included; null if there is none, or
     /// nothing is installed.
     pub path: Option<Vec<String>>,
-    /// The versions on the way that the range refuses.
+    /// The versions on the path that the range refuses.
     pub refused: Vec<String>,
-    /// What to ask for to get it, the gentlest first.
+    /// Changes of the request that lead to it, the least intrusive first.
     pub ways: Vec<Change>,
 }
 
@@ -47,12 +47,12 @@ pub struct Found<'a> {
 /// A change of the request after which updates lead to the version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// The version range to ask for.
+    /// The version range to request.
     pub version: String,
-    /// The channels to ask for, where they differ.
+    /// The channels to request, if they must change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channels: Option<Vec<String>>,
-    /// Whether upgrade constraints must be lifted: no edge of the catalog leads there.
+    /// Whether upgrade constraints must be disabled: no edge of the catalog leads there.
     pub forced: bool,
     /// How many updates it takes.
     pub steps: usize,
@@ -71,7 +71,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Looks for a version and for what leads to it.
+/// Looks for a version and for ways to it.
 pub(super) fn target<'a>(
     trial: &Trial<'a, '_>,
     all: &[Looked<'a, '_>],
@@ -126,7 +126,7 @@ pub(super) fn target<'a>(
     }
 }
 
-/// Says whether a bundle is meant by a version, with or without its release, or by its name.
+/// Says whether a bundle matches a version, with or without its release, or a name.
 fn is_meant(survey: &Survey<'_, '_>, position: usize, wanted: &str) -> bool {
     let bundle = survey.bundle(position);
     let recorded = survey.version(position);
@@ -139,7 +139,7 @@ fn is_meant(survey: &Survey<'_, '_>, position: usize, wanted: &str) -> bool {
         })
 }
 
-/// Returns the versions on both sides of one that does not exist.
+/// Returns the closest versions below and above one that does not exist.
 fn nearest(surveys: &[&Survey<'_, '_>], wanted: &str) -> Vec<String> {
     let wanted = wanted
         .strip_prefix('v')
@@ -166,8 +166,8 @@ fn nearest(surveys: &[&Survey<'_, '_>], wanted: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns what to ask for: without force in as few channels as needed, and the force that is
-/// needed where more than one step is.
+/// Returns the changes to try: without force in as few channels as needed, and with force if more
+/// than one step is needed.
 fn ways(trial: &Trial<'_, '_>, places: &[(&Survey<'_, '_>, usize)]) -> Vec<Change> {
     let mut ways = Vec::new();
     for (survey, position) in places {
@@ -192,7 +192,7 @@ fn ways(trial: &Trial<'_, '_>, places: &[(&Survey<'_, '_>, usize)]) -> Vec<Chang
     ways
 }
 
-/// Returns the channels to try: those at hand first, then one more of those the bundle is in.
+/// Returns the channels to try: the requested ones first, then one more of those the bundle is in.
 fn channels(
     trial: &Trial<'_, '_>,
     survey: &Survey<'_, '_>,
@@ -241,7 +241,7 @@ fn gentle(
     })
 }
 
-/// Returns ranges that may lead to a version, the plainest first.
+/// Returns ranges that may lead to a version, the simplest first.
 pub(super) fn ranges(survey: &Survey<'_, '_>, position: usize, to: &Version) -> Vec<String> {
     let to = to.clone().without_build();
     let (major, minor) = (to.major, to.minor);
@@ -257,7 +257,7 @@ pub(super) fn ranges(survey: &Survey<'_, '_>, position: usize, to: &Version) -> 
     ranges
 }
 
-/// Says whether lifting the upgrade constraints leads to a bundle.
+/// Says whether disabling the upgrade constraints leads to a bundle.
 fn forced(
     trial: &Trial<'_, '_>,
     survey: &Survey<'_, '_>,

@@ -1,4 +1,4 @@
-//! P, U5 and U7 of the conformance cases, the sentences, and laws.
+//! P, U5 and U7 of the conformance cases, the sentences, and properties.
 
 mod cases;
 mod headline;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::super::tests::*;
 use super::*;
 
-/// Explains with nothing told of the cluster.
+/// Explains without data about the cluster.
 fn report<'a>(
     request: &'a Request,
     catalogs: &'a [Catalog<'a>],
@@ -24,7 +24,7 @@ fn json_of(report: &Report<'_>) -> Value {
     serde_json::to_value(report).unwrap()
 }
 
-/// Says what of a report its schema does not allow.
+/// Returns the violations of the schema in a report.
 fn violations(report: &Report<'_>) -> Vec<String> {
     static SCHEMA: std::sync::LazyLock<jsonschema::Validator> = std::sync::LazyLock::new(|| {
         let schema = serde_json::from_str(JSON_SCHEMA).unwrap();
@@ -37,7 +37,7 @@ fn violations(report: &Report<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Returns the codes of what is said about a bundle, by stage.
+/// Returns the codes of the reasons about a bundle, by stage.
 fn codes(report: &Report<'_>, bundle: &str) -> Vec<&'static str> {
     let bundle = report.bundles.iter().find(|it| it.name == bundle).unwrap();
     bundle.reasons.iter().map(|it| it.finding.code()).collect()

@@ -1,4 +1,4 @@
-//! Reasons in words.
+//! Reasons as text.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::constraint::ConstraintAccount;
 use super::finding::{CatalogReason, Finding};
 use super::model::{CatalogState, EdgeKind};
 
-/// The longest way that is written out.
+/// The longest path that is written out.
 const MAX_STEPS: usize = 4;
 
 impl fmt::Display for Finding<'_> {

@@ -1,5 +1,5 @@
-//! What the answer would be to a slightly different question: every way out that is offered has
-//! been tried.
+//! What the answer would be to a slightly different request: every change that is offered was
+//! tried.
 
 use olm_api::CatalogFilter;
 
@@ -7,17 +7,17 @@ use super::super::{Catalog, Installed, Query, Request, Resolution, resolve};
 use crate::catalog::Bundle;
 use crate::version::VersionRelease;
 
-/// The most steps an update is followed.
+/// The most steps that an update is followed.
 const MAX_STEPS: usize = 200;
 
-/// The question at hand, to be asked again with changes.
+/// The original request, to be resolved again with changes.
 pub(super) struct Trial<'a, 'q> {
     pub(super) query: &'q Query<'a>,
     pub(super) catalogs: &'a [Catalog<'a>],
     pub(super) resolution: &'q Resolution<'q>,
 }
 
-/// What a changed question is answered with.
+/// The result of a changed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer<'a> {
     pub(super) catalog: &'a str,
@@ -26,7 +26,7 @@ pub(super) struct Answer<'a> {
 }
 
 impl<'a> Trial<'a, '_> {
-    /// Asks again with another filter.
+    /// Resolves again with another filter.
     pub(super) fn ask(&self, change: impl FnOnce(&mut CatalogFilter)) -> Option<Answer<'a>> {
         let mut request = self.query.request.clone();
         change(&mut request.filter);
@@ -45,7 +45,7 @@ impl<'a> Trial<'a, '_> {
         })
     }
 
-    /// Asks again without some of the catalogs.
+    /// Resolves again without some of the catalogs.
     pub(super) fn ask_without(&self, names: &[&str]) -> Option<Answer<'a>> {
         let mut catalogs = self.catalogs.to_vec();
         catalogs.retain(|catalog| !names.contains(&catalog.name));
@@ -69,7 +69,7 @@ impl<'a> Trial<'a, '_> {
         })
     }
 
-    /// Returns how many updates lead to a bundle under a version range and another change; nothing
+    /// Returns how many updates lead to a bundle under a version range and another change; `None`
     /// if they do not.
     pub(super) fn steps_to(
         &self,
@@ -95,7 +95,7 @@ impl<'a> Trial<'a, '_> {
     }
 }
 
-/// Returns a bundle as it is recorded once it is installed.
+/// Returns a bundle as it is recorded after its installation.
 fn installed(answer: &Answer<'_>) -> Installed {
     let release = answer.version.release.as_ref();
     Installed {

@@ -118,7 +118,7 @@ fn an_update_that_is_held_back_or_out_of_range_is_taken_by_classic_alone() {
     let expected = ["stable: kettle.v1.1.0 V1Stays"];
     let pinned = installed("1.0.0").version("1.0.0");
     assert_eq!(steps_of(&fixture, pinned), expected);
-    // 1.0.5 is nowhere, so that nothing passes.
+    // 1.0.5 does not exist, so no bundle passes.
     let failing = installed("1.0.0").version("1.0.5");
     assert_eq!(steps_of(&fixture, failing), expected);
     let deprecated = fixture.clone().deprecate("1.1.0");

@@ -77,7 +77,7 @@ fn kettles(bundles: &[(&str, Vec<(&str, Value)>)]) -> Fixture {
     fixture.channel("stable", entries.into())
 }
 
-/// Asks for the only bundle, which has one constraint; the text of 5.7 after `!`.
+/// Resolves the only bundle, which has one constraint; returns the text of 5.7 after `!`.
 fn ask_one(constraint: Value, environment: &Environment) -> String {
     let content = kettles(&[("1.0.0", vec![("olm.constraint", constraint)])]).content();
     let catalogs = [catalog("a", 0, &content)];
@@ -202,7 +202,7 @@ fn trees_with_something_unknown(#[case] tree: Value, #[case] want: &str) {
     assert_eq!(found, want, "{answer}");
 }
 
-// What nobody told is not judged, and what is told is.
+// What is not given is not judged, and what is given is.
 #[test]
 fn what_is_not_told_excludes_nothing() {
     let only_kinds = Environment {
@@ -335,7 +335,7 @@ fn what_is_installed_is_kept_where_nothing_fits() {
     .content();
     let catalogs = [catalog("a", 0, &content)];
     let environment = cluster(Vec::new(), &[]);
-    // A dependency that went away is no reason for a step down, whatever the edges allow.
+    // A dependency that was removed is not a reason for a downgrade, whatever the edges allow.
     for request in [installed("1.0.0"), installed("1.0.0").self_certified()] {
         let resolution = update(&request, &catalogs, &environment);
         let want = "!validating bundle \"kettle.v1.1.0\": unmet constraints: requires package";
@@ -350,7 +350,7 @@ fn what_is_installed_is_kept_where_nothing_fits() {
     assert_eq!(answer(&down), "kettle.v0.9.0");
 }
 
-/// Something that needs package `kettle` in some versions.
+/// A provider that needs package `kettle` in some versions.
 fn red(range: &str) -> Provider {
     let value = json!({"packageName": "kettle", "versionRange": range});
     provider("red", "1.0.0").with_constraints(&[property("olm.package.required", &value)])

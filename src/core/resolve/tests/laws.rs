@@ -1,4 +1,4 @@
-//! Laws that hold for every catalog and request.
+//! Properties that hold for every catalog and request.
 
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Conformance cases of resolution.md section 8, with small catalogs of our own.
+//! Conformance cases of resolution.md section 8, with small hand-written catalogs.
 
 mod classic;
 mod constraints;
@@ -151,7 +151,7 @@ pub(super) const ANY: Options = Options {
     dependencies: Dependencies::Refuse,
 };
 
-/// Resolves with nothing told of the cluster.
+/// Resolves without data about the cluster.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "the function this stands for takes a reference"

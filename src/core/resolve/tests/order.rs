@@ -1,4 +1,4 @@
-//! Order inside and between catalogs, and catalogs that are missing: O and A of the conformance cases.
+//! Order in and between catalogs, and missing catalogs: O and A of the conformance cases.
 
 use rstest::rstest;
 

@@ -1,4 +1,4 @@
-//! The newer version that is offered and not taken.
+//! The newer version that is offered but not chosen.
 
 use rstest::rstest;
 use serde_json::json;
@@ -37,7 +37,7 @@ fn a_pin_names_the_next_step_and_the_newest(
     let fixture = Fixture::chain(&["1.0.0", "1.0.1", "1.0.2"]);
     let update = told(&installed("1.0.0").version(range), &fixture, "1.0.0");
     if why.is_empty() {
-        // 1.0.1 is what was chosen: nothing is held.
+        // 1.0.1 is what was chosen: nothing is held back.
         assert_eq!(update, None);
         return;
     }

@@ -64,7 +64,7 @@ const NOT_INSTALLED: &str = "False/Failed No bundle installed";
 const ROLLING: &str = "False/Absent No bundle installed";
 const INSTALLED: &str = "True/Succeeded Installed bundle r.io/pkg@sha256:1 successfully";
 
-/// What the newest rolling revision says, or that there is none.
+/// The state of the newest rolling revision, if there is one.
 #[derive(Clone, Copy)]
 enum Newest {
     None,
@@ -76,7 +76,7 @@ fn retry() -> Outcome {
     Outcome::Retry("boom".to_owned())
 }
 
-// api.md 4.4, T1: Installed, Progressing and Available by what exists and how the pass ended.
+// api.md 4.4, T1: Installed, Progressing and Available by what exists and how the reconcile ended.
 #[rstest]
 #[case::row_2_no_spec(false, Newest::None,
     Outcome::Terminal(reasons::INVALID_CONFIGURATION, "spec is required".to_owned()),
@@ -214,7 +214,7 @@ fn active_revisions_begin_with_the_installed_one() {
     assert_eq!(status.install.unwrap().bundle.version, "1.0.0");
 }
 
-// Upstream's text says only that it goes on; decision 24.
+// Upstream's text only says that it is rolling out; decision 24.
 #[test]
 fn ready_names_the_object_a_roll_out_waits_for() {
     let line = "Object Deployment.apps/v1 lamps/lamp: not available".to_owned();
@@ -321,7 +321,7 @@ fn a_stale_condition_is_not_ready() {
     assert_eq!(extension_ready(&stale, Some(2), &[]).status, "False");
 }
 
-// decision 21: what is left out is said in Ready, which is true all the same.
+// decision 21: what is left out is reported in Ready, which is true nevertheless.
 #[test]
 fn ready_names_the_objects_that_wait_for_their_kind() {
     let left_out = object_set::deferred(&["ServiceMonitor.monitoring.coreos.com/v1 ns/m".into()]);

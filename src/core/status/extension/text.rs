@@ -1,4 +1,4 @@
-//! Texts of the `Installed` and `Progressing` conditions that no other module owns.
+//! Texts of the `Installed` and `Progressing` conditions that no other module defines.
 //!
 //! Rows are those of api.md 4.4. The text of a failure is the `Display` of its error.
 
@@ -7,7 +7,7 @@ use olm_api::keys::policy;
 /// `Installed` is false (rows 13 to 37).
 pub const NOTHING_INSTALLED: &str = "No bundle installed";
 
-/// `Progressing` while it cannot be read what is installed (row 8).
+/// `Progressing` while reading what is installed fails (row 8).
 pub const READING_INSTALLED: &str = "retrying to get installed bundle";
 
 /// `Paused`, and why a newer version is not taken (applying.md 10).
@@ -18,7 +18,7 @@ pub fn paused() -> String {
     )
 }
 
-/// `Ready`, where the extension asks for the check of CRDs.
+/// `Ready`, if the extension asks for the check of CRDs.
 pub const CRD_UPGRADE_SAFETY_UNCHECKED: &str = "spec.install.preflight.crdUpgradeSafety.enforcement is Strict, but this version does not \
      check upgrades of CRDs: compare them before you upgrade, or pin spec.source.catalog.version";
 

@@ -1,4 +1,4 @@
-//! What a range says about a version it refuses.
+//! Why a range refuses a version.
 
 use super::{Term, VersionRange};
 use crate::version::Version;
@@ -6,8 +6,8 @@ use crate::version::Version;
 impl VersionRange {
     /// Returns, for every group, the first term a version does not satisfy, as written.
     ///
-    /// Prereleases are compared like any version. Nothing is returned for a group whose terms all
-    /// hold, so the list is empty if only the rule about prereleases keeps the version out.
+    /// Prereleases are compared like any version. A group whose terms all hold contributes nothing,
+    /// so the list is empty if only the rule about prereleases excludes the version.
     ///
     /// Example: `>=1.0 <2.0 || 3.x` refuses 2.5.0 for `<2.0` and `3.x`.
     pub fn refusing_terms(&self, version: &Version) -> Vec<&str> {
@@ -19,7 +19,7 @@ impl VersionRange {
     }
 
     /// Returns a range that contains a prerelease and is otherwise this one: `-0` is added to the
-    /// first term for which that is enough. Nothing if there is no such term.
+    /// first term for which that is enough. `None` if there is no such term.
     ///
     /// Example: for 1.5.0-rc.1, `>=1.0.0 <2.0.0` becomes `>=1.0.0-0 <2.0.0`.
     pub fn admitting(&self, version: &Version) -> Option<String> {
@@ -34,7 +34,7 @@ impl VersionRange {
             })
     }
 
-    /// Writes the range with `-0` behind one of its terms.
+    /// Writes the range with `-0` after one of its terms.
     fn with_prereleases_at(&self, position: (usize, usize)) -> String {
         let term = |place, term: &Term| {
             let mark = if place == position { "-0" } else { "" };

@@ -1,4 +1,4 @@
-//! The quick reader against the general one.
+//! Compares the quick reader with the general one.
 
 use proptest::prelude::*;
 use rstest::rstest;
@@ -6,7 +6,7 @@ use rstest::rstest;
 use super::super::read::careful;
 use super::*;
 
-/// The general reader's answer, which is ours too where we have one.
+/// Checks the quick reader's result, if it gives one, against the general reader's.
 fn check(text: &str) -> bool {
     match read(text) {
         Some(found) => {
@@ -55,7 +55,7 @@ fn the_unusual_is_left_alone(#[case] text: &str) {
     assert_eq!(read(text), None);
 }
 
-/// Lines that mean something in many places.
+/// Lines that have a meaning in many positions.
 fn lines() -> impl Strategy<Value = String> {
     let part = prop::sample::select(vec![
         "a:",

@@ -1,4 +1,4 @@
-//! What the pieces of a line are: keys, plain scalars and their types, escapes.
+//! The parts of a line: keys, plain scalars and their types, escapes.
 
 use serde_json::{Number, Value};
 
@@ -9,14 +9,14 @@ pub(super) fn is_item(text: &str) -> bool {
     text == "-" || text.starts_with("- ")
 }
 
-/// Splits `key: value` into both; nothing for what is no key, or none of the usual ones.
+/// Splits `key: value` into both; `None` if there is no key, or an unusual one.
 pub(super) fn key(text: &str) -> Option<(&str, &str)> {
     let (key, rest) = match text.as_bytes().first()? {
         quote @ (b'"' | b'\'') => {
             let inside = &text[1..];
             let end = inside.find(char::from(*quote))?;
             let (key, rest) = (&inside[..end], &inside[end + 1..]);
-            // An escape or a doubled quote is not for us; nor is a key that needs folding.
+            // Keys with escapes or doubled quotes, or that need folding, are not supported.
             if key.contains(['\\', ' ', '\t']) {
                 return None;
             }
@@ -61,7 +61,7 @@ pub(super) fn is_plain(text: &str) -> bool {
             .any(|(at, byte)| *byte == b':' && ends_key(at))
 }
 
-/// Says whether a plain scalar may begin so, as far as we care.
+/// Says whether a plain scalar that is supported here may begin like this.
 pub(super) fn begins_plain(text: &str) -> bool {
     let mut characters = text.chars();
     let Some(first) = characters.next() else {
@@ -70,7 +70,7 @@ pub(super) fn begins_plain(text: &str) -> bool {
     let second = characters.next();
     match first {
         'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '/' | '$' | '(' | '^' | '<' | '=' | '\\' => true,
-        // Three of either would end the document if they stood alone.
+        // Three of either would end the document if they were alone on the line.
         '-' => second.is_some_and(|c| c != ' ') && !text.starts_with("---"),
         '.' => second.is_some_and(|c| c.is_ascii_alphanumeric() || "*/".contains(c)),
         '+' | ':' => second.is_some_and(|c| c.is_ascii_digit()),
@@ -78,7 +78,7 @@ pub(super) fn begins_plain(text: &str) -> bool {
     }
 }
 
-/// Words that are more than text, or could be to somebody.
+/// Words that are not plain strings, or not for every reader.
 fn is_special(text: &str) -> bool {
     const WORDS: [&str; 13] = [
         "y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan", "infinity", "_",
@@ -86,7 +86,7 @@ fn is_special(text: &str) -> bool {
     text.len() <= 8 && WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
-/// Gives a plain scalar on one line its type.
+/// Resolves a plain scalar on one line to its type.
 pub(super) fn resolve(text: &str) -> Option<Value> {
     match text {
         "true" => return Some(Value::Bool(true)),
@@ -113,7 +113,7 @@ pub(super) fn resolve(text: &str) -> Option<Value> {
     if flag || bytes.contains(&b' ') || (word && !is_special(text)) {
         return Some(Value::String(text.to_owned()));
     }
-    // Numbers of all kinds, versions, times: few, and the rules are many.
+    // Numbers of all kinds, versions, times: they are rare, and the rules are many.
     match careful(text).ok()?.as_slice() {
         [] => Some(Value::Null),
         [value] => Some(value.clone()),
@@ -121,7 +121,7 @@ pub(super) fn resolve(text: &str) -> Option<Value> {
     }
 }
 
-/// Reads an escape behind its `\`; returns what follows.
+/// Reads an escape after its `\`; returns the text after it.
 pub(super) fn escape<'a>(text: &'a str, whole: &mut String) -> Option<&'a str> {
     let mut characters = text.chars();
     let character = match characters.next()? {
@@ -137,7 +137,7 @@ pub(super) fn escape<'a>(text: &'a str, whole: &mut String) -> Option<&'a str> {
             if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                 return None;
             }
-            // A surrogate is none.
+            // A surrogate is not a character.
             let character = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
             whole.push(character);
             return Some(&characters.as_str()[4..]);

@@ -1,4 +1,4 @@
-//! Quoted scalars as Go has them, and everything else as it was.
+//! Quoted scalars as Go reads them, and everything else unchanged.
 
 use proptest::prelude::*;
 use rstest::rstest;
@@ -10,12 +10,12 @@ use super::*;
 /// Each line: a text, and what `k8s.io/apimachinery/pkg/util/yaml` and `sigs.k8s.io/yaml` make of
 /// it, `null` where they refuse it.
 ///
-/// Texts that upstream refuses for other reasons than YAML are not in it: what stands behind `---`
-/// at the beginning of a line even inside quotes, and line breaks in JSON strings. Neither is `\/`,
-/// which only YAML 1.2 has.
+/// Texts that upstream refuses for other reasons than YAML are left out: what follows `---` at the
+/// beginning of a line even inside quotes, and line breaks in JSON strings. So is `\/`, which only
+/// YAML 1.2 has.
 const CASES: &str = include_str!("../../testdata/yaml/quoted.jsonl");
 
-/// A quoted scalar that the general reader refuses, and the document it is.
+/// A quoted scalar that the general reader refuses, and its document.
 const UNINDENTED: &str = "a: 'b\nc'\n---\n";
 
 #[test]
@@ -110,7 +110,7 @@ fn many_and_long_ones_take_their_size() {
     }
 }
 
-/// Lines that mean something around quotes.
+/// Lines that have a meaning around quotes.
 fn lines() -> impl Strategy<Value = String> {
     let part = prop::sample::select(vec![
         "a:",

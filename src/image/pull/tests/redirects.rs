@@ -1,8 +1,8 @@
-//! Where a registry may send us, and what goes along.
+//! Which redirects of a registry are followed, and what is sent along.
 
 use super::*;
 
-/// A host that nobody may be sent to: what it is asked for is kept.
+/// A host that no request may be redirected to; records the requests it gets.
 struct Elsewhere {
     address: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -135,7 +135,7 @@ async fn a_refresh_token_is_sent_once(#[case] status: u16) {
     );
 }
 
-// A registry behind a proxy that tidies paths up stays usable.
+// A registry behind a proxy that normalizes paths stays usable.
 #[tokio::test]
 async fn redirects_within_a_host_are_followed_with_credentials() {
     let built = image();
@@ -187,11 +187,11 @@ async fn endless_redirects_end() {
     });
     let text = scene(&registry).text().await;
     assert!(text.ends_with("stopped after 10 redirects"), "{text}");
-    // Once with HTTPS, which ends before there is a request, and then with HTTP.
+    // One attempt with HTTPS, which ends before there is a request, and then with HTTP.
     assert_eq!(*asked.lock().unwrap(), 11);
 }
 
-// catalogs.md O8: whoever stores the blobs has no word in what the token service is asked for
+// catalogs.md O8: the host that stores the blobs does not influence requests to the token service
 #[tokio::test]
 async fn a_storage_host_widens_no_token() {
     let storage = serve(|request| {

@@ -1,4 +1,4 @@
-//! A controller that requires the policies, on a control plane whose policies are taken away.
+//! A controller that requires the policies, on a control plane where they are disabled.
 
 use olm_test::cluster::{
     self, CONTROLLER_ACCOUNT, Cluster, Controller, ControllerOptions, SYSTEM_NAMESPACE,
@@ -34,7 +34,7 @@ async fn is_enforced(controller: &Controller, policy: &str, wanted: bool) {
     .await;
 }
 
-/// A way to take a policy out of force.
+/// A way to disable a policy.
 struct Breach {
     policy: &'static str,
     kind: &'static str,
@@ -60,8 +60,8 @@ impl Breach {
         };
     }
 
-    /// Applies the policies as they are shipped; what was changed goes first, because the API
-    /// server would keep what somebody else added to a list.
+    /// Applies the policies as they are shipped; a changed one is deleted first, because the API
+    /// server would keep what was added to a list.
     fn mend(&self, cluster: &Cluster) {
         let plane = cluster.plane;
         plane.kubectl(&["delete", self.kind, self.policy, "--ignore-not-found"]);
@@ -69,7 +69,7 @@ impl Breach {
     }
 }
 
-/// The ways of P49, each with what notices.
+/// The ways of P49, each with how it is noticed.
 fn breaches() -> [Breach; 4] {
     let policy = "validatingadmissionpolicy";
     let binding = "validatingadmissionpolicybinding";
@@ -138,7 +138,7 @@ async fn without_the_policies_nothing_new_is_installed_and_what_is_there_is_kept
         is_repaired(&scene).await;
         breach.mend(&cluster);
         is_enforced(&controller, breach.policy, true).await;
-        // It goes on: now it is the account that is missing.
+        // It continues: now the service account is what is missing.
         let missing = "service account \"none\" not found in namespace \"default\"";
         if new.kind == "clusterextension" {
             let handle = Extension::named(&cluster.client, &name);
@@ -154,7 +154,7 @@ async fn without_the_policies_nothing_new_is_installed_and_what_is_there_is_kept
     reserved_whatever_the_flags_say(&cluster, &mut controller).await;
 }
 
-/// Takes a declared object away and waits until it is back.
+/// Deletes a managed object and waits until it is back.
 async fn is_repaired(scene: &Scene) {
     let name = scene.package.config_map();
     let namespace = format!("--namespace={}", scene.name);
@@ -166,7 +166,7 @@ async fn is_repaired(scene: &Scene) {
     .await;
 }
 
-/// Waits until a revision waits for this reason.
+/// Waits until a revision shows this reason for waiting.
 async fn shows(cluster: &Cluster, name: &str, text: &str) {
     let path = "jsonpath={.status.conditions[?(@.type=='Progressing')].message}";
     wait::until(text, STEP, || async {
@@ -178,7 +178,7 @@ async fn shows(cluster: &Cluster, name: &str, text: &str) {
     .await;
 }
 
-/// P50: with every flag open, the controller's own account is still refused, and no other is.
+/// P50: with all flags open, only the controller's own service account is still refused.
 async fn reserved_whatever_the_flags_say(cluster: &Cluster, controller: &mut Controller) {
     controller.kill();
     controller.set_args(&[

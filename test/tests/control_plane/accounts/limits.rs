@@ -1,4 +1,4 @@
-//! The expressions of the policies: what they may cost, and that they fit the kinds.
+//! The expressions of the policies: their cost, and that they match the types of the kinds.
 
 use olm_test::cluster;
 use olm_test::wait;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Made, Person, STEP, assert_refused, extension, object_set, recorded, refusal};
 
-/// What an object may hold in annotations, keys and values together, is 256 KiB.
+/// Size of annotations in bytes, below the limit of 256 KiB for keys and values together.
 const ANNOTATIONS: usize = 250_000;
 const POLICY: &str = "policy.olm.operatorframework.io";
 
@@ -24,7 +24,7 @@ fn inline() -> Value {
     Value::Object(inline)
 }
 
-/// Annotations of this prefix, as many as there is room for when each value has `size` bytes.
+/// Annotations with this prefix, as many as fit when each value has `size` bytes.
 fn annotations(prefix: &str, size: usize) -> Value {
     let key = |index: usize| format!("{prefix}/k{index}");
     let each = key(99_999).len() + size;
@@ -32,7 +32,7 @@ fn annotations(prefix: &str, size: usize) -> Value {
     Value::Object(all.collect())
 }
 
-// P47: a label takes no right, so that everything else has to be compared to admit it.
+// P47: a label needs no right, so that everything else has to be compared to admit it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_largest_extension_can_be_compared() {
     let tenant = Person::installer("p47").await;
@@ -87,7 +87,7 @@ async fn the_largest_revision_can_be_compared() {
     assert_refused(&archived, &refusal("p47-set"));
 }
 
-/// Returns what the API server's type checker found in a policy, once it has looked.
+/// Returns the findings of the API server's type checker about a policy, once it has run.
 async fn findings(name: &str) -> Value {
     let plane = cluster::shared().await.plane;
     wait::until(&format!("{name} is checked"), STEP, || async {
@@ -103,8 +103,8 @@ async fn findings(name: &str) -> Value {
     .await
 }
 
-// P48: a policy is checked once, when its kind may not be known yet. So copies are, and only once
-// a copy with a field that does not exist was found out.
+// P48: a policy is checked once, when its kind may not be known yet. So copies are checked, and
+// only once the checker has found a copy with a field that does not exist.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_expressions_fit_the_kinds() {
     let plane = cluster::shared().await.plane;

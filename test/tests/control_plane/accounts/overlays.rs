@@ -1,4 +1,4 @@
-//! Which manifests ask who names an account.
+//! Which overlays check who names a service account.
 
 use olm_test::{cluster, paths};
 use serde_json::Value;
@@ -34,7 +34,7 @@ fn bound(objects: &[Value]) -> Vec<&str> {
     names
 }
 
-/// Returns the arguments of the extension half.
+/// Returns the controller arguments for the extension half.
 fn arguments(objects: &[Value]) -> Vec<&str> {
     let deployment = objects.iter().find(|object| {
         object["kind"] == "Deployment"
@@ -63,7 +63,7 @@ async fn every_overlay_but_upstreams_asks_who_names_an_account() {
 // deploying.md 6.3
 #[tokio::test(flavor = "multi_thread")]
 async fn the_component_with_the_default_account_asks_who_uses_it() {
-    // Kustomize takes relative paths only, so that the folder has to stand in the checkout.
+    // Kustomize takes relative paths only, so the folder has to be in the checkout.
     let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
     let up = "../../config";
     let text =

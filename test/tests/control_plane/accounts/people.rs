@@ -1,4 +1,4 @@
-//! What people may do to an extension that names an account.
+//! What users may do to an extension that names a service account.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ async fn nobody_has_an_account_act_that_they_may_not_use() {
     refused(json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}}));
     refused(json!({"spec": {"config": {"configType": "Inline", "inline": {"a": "b"}}}}));
     refused(json!({"metadata": {"annotations": {ACCEPT: "sha256:a"}}}));
-    // Taking the name off would take the next question off as well.
+    // Removing the service account would also remove the next check.
     refused(json!({"spec": {"serviceAccount": null}}));
     refused(json!({"spec": null}));
     assert_refused(
@@ -46,7 +46,7 @@ async fn nobody_has_an_account_act_that_they_may_not_use() {
     }
 }
 
-// P43: a policy annotation that is there may be neither changed nor removed.
+// P43: an existing policy annotation may be neither changed nor removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_changes_or_removes_the_policy_of_an_extension_that_is_not_theirs() {
     let tenant = Person::installer("p43-notes").await;
@@ -103,7 +103,7 @@ async fn the_right_to_use_an_account_counts_where_it_was_given() {
         .expect("a cluster administrator changes what there is");
 }
 
-// P44: what the right is for.
+// P44: what the right allows.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_use_the_account_changes_and_deletes_the_extension() {
     let owner = Person::installer("p44-owner").await;

@@ -1,4 +1,4 @@
-//! Accounts that nothing is installed with, although an administrator named them.
+//! Service accounts that nothing is installed with, even if an administrator named them.
 
 use olm_test::cluster::{self, CONTROLLER_ACCOUNT, Cluster, SYSTEM_NAMESPACE};
 use olm_test::extension::Extension;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Made, STEP, extension, object_set, recorded};
 
-/// Waits until a revision says that its account is reserved.
+/// Waits until a revision shows that its service account is reserved.
 pub(super) async fn refuses_revision(cluster: &Cluster, name: &str, text: &str) {
     wait::until(&format!("{name} is refused"), STEP, || async {
         let args = ["get", "clusterobjectset", name, "-o", "json"];

@@ -1,4 +1,4 @@
-//! What people may do to a revision, which has objects applied by an account.
+//! What users may do to a revision, whose objects a service account applies.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{Made, Person, assert_refused, object_set, recorded, refusal};
 const COS: &str = "clusterobjectset";
 const ACCOUNTS: (&str, &str) = ("", "serviceaccounts");
 
-/// Returns a person who may write revisions.
+/// Returns a user who may write revisions.
 async fn writer(name: &str) -> Person {
     let role = format!("{name}-writer");
     let cluster = olm_test::cluster::shared().await;

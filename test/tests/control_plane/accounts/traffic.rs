@@ -1,4 +1,4 @@
-//! What the controller and Kubernetes itself write passes the policies.
+//! The policies admit what the controller and Kubernetes itself write.
 
 use olm_test::audit;
 use olm_test::cluster::{self, CONTROLLER_ACCOUNT, Cluster, SYSTEM_NAMESPACE};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Made, Person, object_set, recorded};
 
-/// The garbage collector learns of a kind within half a minute, and of an object soon after.
+/// The garbage collector discovers a kind within half a minute, and an object soon after.
 const COLLECTED: std::time::Duration = std::time::Duration::from_mins(2);
 const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 
@@ -18,7 +18,7 @@ const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-colle
 async fn the_controller_and_the_garbage_collector_are_admitted() {
     let cluster = cluster::with_controller().await;
     let plane = cluster.plane;
-    // The collector holds neither right: what it changes is admitted because no right is asked.
+    // The collector has neither right: its changes are admitted because they need no right.
     let user = format!("--as={COLLECTOR}");
     for verb in ["use", "impersonate"] {
         let may = plane.try_kubectl(&["auth", "can-i", verb, "serviceaccounts", "-A", &user], "");
@@ -65,7 +65,7 @@ async fn the_controller_and_the_garbage_collector_are_admitted() {
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
-/// Makes a revision that belongs to an object of the same name, and returns it.
+/// Makes a revision that is owned by an object of the same name, and returns it.
 fn owned(cluster: &Cluster, name: &str) -> Made {
     let plane = cluster.plane;
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -79,7 +79,7 @@ fn owned(cluster: &Cluster, name: &str) -> Made {
     Made::new(cluster, "clusterobjectset", &set)
 }
 
-// P45: revisions are collected with their owner, and let go where they are to be kept.
+// P45: revisions are deleted with their owner, and lose their owner reference when orphaned.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_garbage_collector_deletes_revisions_and_drops_their_owners() {
     let cluster = cluster::shared().await;

@@ -1,4 +1,4 @@
-//! The walk-through of README, "Least privilege", as it is printed there.
+//! The walk-through in README, "Least privilege", as printed there.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -11,7 +11,7 @@ use olm_test::{bundles, images, paths, scene};
 const PACKAGE: &str = "lamp-operator";
 const VERSION: &str = "1.0.0";
 
-/// Returns the commands of a section's console blocks, each with what README says it prints.
+/// Returns the commands of a section's console blocks, each with its output in README.
 fn commands(section: &str) -> Vec<(String, String)> {
     let readme = std::fs::read_to_string(paths::repository().join("README.md")).expect("README");
     let heading = format!("\n## {section}\n");
@@ -34,8 +34,8 @@ fn commands(section: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Runs a command as a reader would, in the root of the repository; both outputs in one, as a
-/// terminal shows them.
+/// Runs a command as a reader would, in the root of the repository; returns both output streams in
+/// one, as a terminal shows them.
 fn run(cluster: &Cluster, programs: &Path, command: &str) -> (bool, String) {
     let path = std::env::var("PATH").unwrap_or_default();
     let shell = format!("set -o pipefail; ({command}) 2>&1");
@@ -67,7 +67,7 @@ async fn serve(cluster: &Cluster) {
     scene::serve(&cluster.client, "demo", &image).await;
 }
 
-// Issue: the administrator lets dana install one package with one account.
+// Issue: the administrator lets dana install one package with one service account.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_walk_through_of_readme_holds() {
     let cluster = cluster::own().await;

@@ -1,5 +1,5 @@
-//! A control plane for the tests that break it: a registry that is gone, a CRD without its schema,
-//! a full disk. They take turns on it, each with a controller of its own.
+//! A control plane for the tests that break it: a stopped registry, a CRD without its schema, a
+//! full disk. They run on it one after the other, each with its own controller.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -14,16 +14,16 @@ use super::is_well;
 static TURN: Mutex<()> = Mutex::const_new(());
 static PLANE: OnceLock<ControlPlane> = OnceLock::new();
 
-/// A turn on the control plane.
+/// Exclusive use of the control plane.
 pub(super) struct Apart {
     pub(super) cluster: Cluster,
-    /// Name and folder of the controller of this turn.
+    /// Name of the controller and of its state folder.
     name: String,
     pub(super) state: PathBuf,
     _turn: MutexGuard<'static, ()>,
 }
 
-/// Waits for a turn; nothing of the controller is started yet.
+/// Waits for exclusive use; does not start a controller.
 pub(super) async fn turn(name: &str) -> Apart {
     let turn = TURN.lock().await;
     let plane = tokio::task::spawn_blocking(|| PLANE.get_or_init(ControlPlane::start))
@@ -43,7 +43,7 @@ pub(super) async fn turn(name: &str) -> Apart {
 }
 
 impl Apart {
-    /// Starts the controller of this turn.
+    /// Starts the controller of this test.
     pub(super) async fn start(&self) -> Controller {
         let (plane, name) = (self.cluster.plane, self.name.clone());
         let options = ControllerOptions {
@@ -65,12 +65,12 @@ impl Apart {
         }
     }
 
-    /// Asserts that the controller is well.
+    /// Asserts that the controller has neither ended nor panicked.
     pub(super) fn is_well(&self) {
         is_well(&self.state);
     }
 
-    /// Returns how many passes over an object the log tells of.
+    /// Returns how many reconciles of an object are in the log.
     pub(super) fn passes(&self, name: &str) -> usize {
         let log = std::fs::read_to_string(self.state.join("log")).expect("the controller logs");
         log.lines()
@@ -85,8 +85,8 @@ impl Apart {
             .count()
     }
 
-    /// Lets `window` pass, and asserts meanwhile nothing but what decision 7 allows was done about
-    /// these failing objects: passes ever further apart, and no write of a status.
+    /// Waits for `window`, and asserts that only what decision 7 allows was done about these
+    /// failing objects meanwhile: reconciles at growing intervals, and no write of a status.
     pub(super) async fn is_calm(&self, objects: &[(&str, &str)], window: Duration) {
         let count = || {
             objects.iter().map(|(resource, name)| {

@@ -1,4 +1,4 @@
-//! Everything bad at once: the controller stays calm, and what is good is installed.
+//! Everything bad at once: the controller does not loop, and valid objects are installed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Catalog, apart};
 
-/// Returns the files of a catalog of two packages: a good one, and one without a CSV.
+/// Publishes a catalog of two packages: a good one, and one without a CSV.
 async fn publish(scene: &mut Scene, broken: &Package) {
     let bundle = Bundle::new("1.0.0");
     let entries = [Entry {
@@ -33,7 +33,7 @@ async fn publish(scene: &mut Scene, broken: &Package) {
     scene.publish_catalog(catalog).await;
 }
 
-/// Creates catalogs none of which can be read, and waits until each of them says so.
+/// Creates catalogs that cannot be read, and waits until each of them reports it.
 async fn failing_catalogs(cluster: &Cluster) -> Vec<Catalog> {
     let registry = &cluster.registry;
     let text = format!("{registry}/bad/calm-text:v1");
@@ -55,8 +55,8 @@ async fn failing_catalogs(cluster: &Cluster) -> Vec<Catalog> {
     catalogs
 }
 
-/// Creates extensions of these names, accounts, namespaces and filters, and waits until each of
-/// them has failed.
+/// Creates extensions with these names, service accounts, namespaces and filters, and waits until
+/// each of them has failed.
 async fn failing_extensions<'a>(
     cluster: &Cluster,
     asked: impl IntoIterator<Item = (&'a str, &'a str, &'a str, Value)>,

@@ -1,4 +1,4 @@
-//! Images that are no catalog, and catalogs that cannot be read.
+//! Images that are not catalogs, and catalogs that cannot be read.
 
 use olm_image::push::ImageBuilder;
 use olm_test::cluster::{self, Cluster};
@@ -110,7 +110,7 @@ async fn image_that_is_no_catalog_is_retried_by_tag_and_blocked_by_digest() {
     catalog.delete().await;
 }
 
-// The older kind of catalog says how to become one of the newer kind.
+// The message about the older kind of catalog says how to convert it.
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_index_image_is_told_to_be_converted() {
     let cluster = cluster::with_controller().await;

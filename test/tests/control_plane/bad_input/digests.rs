@@ -1,4 +1,4 @@
-//! Content that is not what its digest says: nothing of it is used.
+//! Content that does not match its digest: none of it is used.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ fn image(files: &Files) -> BuiltImage {
 }
 
 fn catalog_image(name: &str) -> BuiltImage {
-    // The name keeps the layer from being one of another test.
+    // The name makes the layer differ from those of other tests.
     let text = GOOD.replace("shop", name);
     image(&Files::from([(
         "configs/catalog.json".to_owned(),
@@ -32,7 +32,7 @@ fn catalog_image(name: &str) -> BuiltImage {
     )]))
 }
 
-/// Changes one byte of a blob behind the registry's back, and returns the digest it has now.
+/// Changes one byte of a blob in the registry's storage, and returns the digest it has now.
 fn tamper(cluster: &Cluster, digest: &Digest) -> Digest {
     let file = stored(cluster, digest);
     let mut bytes = std::fs::read(&file).expect("the registry stores the blob");

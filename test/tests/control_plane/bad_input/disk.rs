@@ -1,4 +1,4 @@
-//! A disk that is full, and one that has room again.
+//! A disk that is full, and later has room again.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{Catalog, GOOD, apart, nothing_installed, says, serving};
 
-/// A small file system in memory; it goes when this is dropped.
+/// A small file system in memory; it is unmounted on drop.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -31,13 +31,13 @@ impl Disk {
         Self(at.to_owned())
     }
 
-    /// Takes every byte there is.
+    /// Uses up all free bytes.
     fn fill(&self) {
         let mut file = fs::File::create(self.0.join("filler")).expect("a file");
         while file.write_all(&[7; 4096]).is_ok() {}
     }
 
-    /// Takes every inode there is, so that not even a folder can be made.
+    /// Uses up all free inodes, so that not even a folder can be made.
     fn fill_inodes(&self) {
         let folder = self.0.join("fillers");
         fs::create_dir(&folder).expect("a folder");

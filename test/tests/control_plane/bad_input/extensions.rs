@@ -1,4 +1,4 @@
-//! Extensions that cannot be installed as they are, and what mends them.
+//! Extensions that cannot be installed as they are, and the changes that fix them.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use serde_json::json;
 
 use super::{controller_is_well, nothing_installed, says, status_writes};
 
-/// Writes of a status for a few conditions in a row; a hot loop makes hundreds.
+/// Most status writes for a few conditions in a row; a hot loop makes hundreds.
 const FEW: usize = 5;
 
-/// The status was written when the condition came, and hardly more often.
+/// Asserts that the status was only written a few times.
 fn reported_once(cluster: &Cluster, extension: &Extension) {
     let writes = status_writes(cluster, "clusterextensions", &extension.name);
     assert!(writes <= FEW, "{writes} writes of the status");
@@ -64,7 +64,7 @@ async fn range_that_is_none_is_terminal_until_it_is_edited() {
 
     extension.patch_catalog(json!({"version": "1.x"})).await;
     extension.installed("1.0.0").await;
-    // What is installed stays, and is still told of.
+    // What is installed stays, and is still reported.
     extension
         .patch_catalog(json!({"version": "1.2.3-01"}))
         .await;

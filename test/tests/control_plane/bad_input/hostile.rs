@@ -1,7 +1,7 @@
 //! Hostile archives in real images: refused with the entry named, while others are served and the
 //! disk stays clean.
 //!
-//! Cases of catalogs.md 9.6; what the unpacking does in detail is tested beside it.
+//! Cases of catalogs.md 9.6; the details of unpacking have unit tests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ const NO_FILE: &str = "hard link target is not a file of the wanted directories"
 const EMPTY_FILES: usize = 100_001;
 const BOMB: usize = 80 << 20;
 
-/// A layer that must be refused, and how.
+/// A layer that must be refused, and the expected message.
 struct Hostile {
     case: &'static str,
     layer: Vec<u8>,
@@ -45,7 +45,7 @@ fn file(name: &str, reason: &str) -> String {
     format!("file \"{name}\": {reason}")
 }
 
-/// Returns the hostile layers for images of which `wanted` is read.
+/// Returns the hostile layers for images whose directory `wanted` is read.
 fn hostiles(wanted: &str) -> Vec<Hostile> {
     let mut all = names(wanted);
     all.extend(links(wanted));
@@ -180,7 +180,7 @@ fn whiteouts(wanted: &str) -> Vec<Hostile> {
     ]
 }
 
-/// Pushes an image of these layers, whatever is in them.
+/// Pushes an image of these layers, without checks.
 async fn push(image: &str, label: Option<&str>, layers: &[(Vec<u8>, Compression)]) -> String {
     let mut builder = ImageBuilder::new();
     if let Some(directory) = label {
@@ -204,7 +204,7 @@ async fn catalog(
     Catalog::create(cluster, &name, &image).await
 }
 
-/// Asserts that nothing of a refused image is left on the disk of the shared controller.
+/// Asserts that no file of a refused image is left on the disk of the shared controller.
 fn nothing_is_left(cluster: &Cluster) {
     let state = cluster.dir.join("controller-state");
     assert!(!Path::new("/tmp/olm-evil").exists());

@@ -1,4 +1,4 @@
-//! A registry that is gone for a while.
+//! A registry that is stopped for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,7 +45,7 @@ async fn unreachable_registry_stops_nothing_that_runs_and_is_found_again() {
     let found = says(&waiting, "True", "Retrying", &message).await;
     nothing_installed(&waiting, &found).await;
 
-    // What runs is still repaired.
+    // Drift of what is installed is still repaired.
     let config_map = runs.package.config_map();
     let delete = [
         "delete",
@@ -74,7 +74,7 @@ async fn unreachable_registry_stops_nothing_that_runs_and_is_found_again() {
     futures::join!(waiting.delete(), running.delete());
 }
 
-/// Serves a registry that refuses every manifest with a number of its own, and counts them.
+/// Serves a registry that refuses every manifest with a different number, and counts them.
 async fn numbering() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -98,7 +98,7 @@ async fn numbering() -> (String, Arc<AtomicUsize>) {
                  content-length: {}\r\n\r\n{body}",
                 body.len()
             );
-            // Whoever tried TLS is gone.
+            // A client that tried TLS is gone.
             let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
@@ -132,7 +132,7 @@ async fn registry_whose_errors_always_differ_is_not_asked_all_the_time() {
     catalog.delete().await;
 }
 
-/// Serves a registry that is asked for a manifest and answers a byte every two seconds, for ever.
+/// Serves a registry that sends one byte of a manifest every two seconds, for ever.
 async fn trickling() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

@@ -1,4 +1,4 @@
-//! Extensions that do not follow their schema, among others that do.
+//! Extensions that violate their schema, next to valid ones.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{Catalog, apart};
 const CRD: &str = "clusterextensions.olm.operatorframework.io";
 const OTHERS: usize = 10;
 
-/// Lets the API server take any ClusterExtension.
+/// Makes the API server accept any ClusterExtension.
 fn loosen(cluster: &Cluster) {
     let loose = json!([{
         "op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema",
@@ -27,7 +27,7 @@ fn loosen(cluster: &Cluster) {
     cluster.plane.kubectl(&args);
 }
 
-/// Brings the schema back.
+/// Restores the schema.
 fn tighten(cluster: &Cluster) {
     let crds = paths::repository().join("config/crd");
     let crds = crds.to_string_lossy();
@@ -35,7 +35,7 @@ fn tighten(cluster: &Cluster) {
     cluster.plane.kubectl(&args);
 }
 
-/// Creates an extension as it is, whatever the schema thinks of it, once the API server takes it.
+/// Creates an extension without validation, once the API server accepts it.
 async fn create(cluster: &Cluster, name: &str, spec: serde_json::Value) {
     let mut extension = json!({
         "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
@@ -126,7 +126,7 @@ async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
     catalog.delete().await;
 }
 
-// decision 27; applying.md 7: what cannot be read is not taken for gone
+// decision 27; applying.md 7: what cannot be read is not treated as deleted
 #[tokio::test(flavor = "multi_thread")]
 async fn installed_extension_that_cannot_be_read_any_more_loses_nothing() {
     let apart = apart::turn("unread").await;

@@ -1,4 +1,4 @@
-//! The API server asks a webhook server with a certificate of ours, before, during and after
+//! The API server calls a webhook server with a certificate of ours, before, during and after
 //! rotations.
 
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_mins(1);
 const SECOND: Duration = Duration::from_secs(1);
 pub(super) const DAY: Duration = Duration::from_hours(24);
 
-/// Asks for a `ConfigMap` with a verdict, without making it.
+/// Sends a dry run of a `ConfigMap` with a verdict.
 async fn ask(api: &Api<ConfigMap>, package: &str, verdict: &str) -> Result<(), String> {
     let wanted: ConfigMap = serde_json::from_value(json!({
         "metadata": {"generateName": "asked-", "labels": {"asks": package}},
@@ -35,7 +35,7 @@ async fn ask(api: &Api<ConfigMap>, package: &str, verdict: &str) -> Result<(), S
     answer.map(drop).map_err(|error| error.to_string())
 }
 
-/// Asks again and again; returns what went wrong when it is told to stop.
+/// Sends such requests repeatedly; returns the failures when it is stopped.
 fn keep_asking(
     api: Api<ConfigMap>,
     package: String,
@@ -62,14 +62,14 @@ fn now() -> Duration {
     now.expect("it is later than 1970")
 }
 
-/// Sets a validity: so long before and after now.
+/// Sets a validity from `before` ago to `after` from now.
 pub(super) fn valid(params: &mut CertificateParams, before: Duration, after: Duration) {
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     params.not_before = epoch + now().checked_sub(before).unwrap();
     params.not_after = epoch + (now() + after);
 }
 
-/// A CA as the controller makes them.
+/// Parameters of a CA as the controller makes them.
 pub(super) fn ca_params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -81,8 +81,8 @@ pub(super) fn ca_params() -> CertificateParams {
 }
 
 impl Hooked {
-    /// Gives the server a certificate of the same CA of whose life two thirds will be over in a few
-    /// seconds.
+    /// Gives the server a certificate of the same CA that is due for renewal, at two thirds of its
+    /// life, in a few seconds.
     async fn age_leaf(&self) -> String {
         let authority = self.authority().await.expect("the CA is there");
         let key = KeyPair::from_pem(&authority["ca.key"]).expect("a key");
@@ -105,7 +105,7 @@ impl Hooked {
         made.pem()
     }
 
-    /// Has the CA end in a year and a few seconds.
+    /// Replaces the CA by one that ends in a year and a few seconds.
     async fn age_authority(&self) -> String {
         let authority = self.authority().await.expect("the CA is there");
         let key = KeyPair::from_pem(&authority["ca.key"]).expect("a key");

@@ -1,4 +1,4 @@
-//! Secrets that get lost or damaged, and a controller that dies between them.
+//! Secrets that are lost or damaged, and a controller that is killed meanwhile.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Hooked, delete, put};
 const SOON: Duration = Duration::from_mins(1);
 
 impl Hooked {
-    /// Waits until the server has another certificate than `old`, of the CA that is there and that
+    /// Waits until the server has another certificate than `old`, issued by the current CA, which
     /// callers trust.
     async fn has_other_leaf(&self, what: &str, old: &str) {
         wait::until(what, SOON, || async {
@@ -30,7 +30,7 @@ impl Hooked {
     }
 }
 
-// rendering.md 4.11: survives deletion of either Secret; damage is repaired and said
+// rendering.md 4.11: survives deletion of either Secret; damage is repaired and reported
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_and_damaged_secrets_come_back() {
     let hooked = Hooked::set("lost").await;
@@ -91,7 +91,7 @@ async fn lost_and_damaged_secrets_come_back() {
     hooked.has_other_leaf("a lost CA", &third["tls.crt"]).await;
     let followed = hooked.authority().await.expect("it is there")["ca.crt"].clone();
     assert_ne!(followed, first["ca.crt"]);
-    // Servers may show the old certificate for a while.
+    // Servers may use the old certificate for a while.
     assert_eq!(hooked.ca_bundle(), format!("{followed}{}", first["ca.crt"]));
     extension.installed("1.0.0").await;
 
@@ -162,7 +162,7 @@ async fn a_controller_that_dies_between_ca_and_certificate_goes_on() {
     assert_eq!(leaf["ca.crt"], now["ca.crt"]);
     assert_eq!(hooked.ca_bundle(), now["ca.crt"]);
 
-    // Nobody who was away when Secrets went notices later than at the start.
+    // A controller that did not run when Secrets were lost notices it at the start.
     controller.kill();
     delete(&hooked.leaves(), &hooked.scene.package.certificate()).await;
     controller.restart(plane);

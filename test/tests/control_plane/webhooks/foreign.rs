@@ -1,4 +1,4 @@
-//! Secrets of somebody else that have the name of the CA of an extension.
+//! Foreign Secrets with the name of the CA of an extension.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::{Hooked, delete};
 
 const SOON: Duration = Duration::from_mins(1);
 
-/// A CA that could well be one of the controller's.
+/// A CA that could be one of the controller's.
 fn authority() -> BTreeMap<String, ByteString> {
     let key = KeyPair::generate().expect("a key");
     let mut params = ca_params();
@@ -33,7 +33,7 @@ fn password() -> BTreeMap<String, ByteString> {
 }
 
 impl Hooked {
-    /// Takes the name of the CA for something else, away from the CA if that has it.
+    /// Creates a foreign Secret with the name of the CA, replacing the CA if it exists.
     async fn occupy(&self, data: BTreeMap<String, ByteString>) -> Secret {
         let secret = Secret {
             metadata: ObjectMeta {
@@ -43,7 +43,7 @@ impl Hooked {
             data: Some(data),
             ..Secret::default()
         };
-        // The controller may make its CA anew between the two requests.
+        // The controller may recreate its CA between the two requests.
         wait::until("the name is taken", SOON, || async {
             if self.authority().await.is_some() {
                 delete(&self.authorities(), &self.authority_name()).await;
@@ -59,7 +59,7 @@ impl Hooked {
         assert_eq!(&found.expect("it is still there"), secret);
     }
 
-    /// Installs beside a Secret of somebody else, frees its name, takes it again and uninstalls.
+    /// Installs with a foreign Secret in place, frees its name, takes it again and uninstalls.
     async fn keeps_off(&self, data: BTreeMap<String, ByteString>) {
         let theirs = self.occupy(data.clone()).await;
         let extension = self.scene.install(json!({})).await;
@@ -95,13 +95,13 @@ async fn a_secret_of_somebody_else_is_never_the_ca() {
     Hooked::set("foreign").await.keeps_off(password()).await;
 }
 
-// rendering.md 4.11: what it holds makes it no more ours
+// rendering.md 4.11: its content does not make it ours
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ca_of_somebody_else_signs_nothing() {
     Hooked::set("foreign-ca").await.keeps_off(authority()).await;
 }
 
-// rendering.md 4.11: a CA that was restored from a backup, or whose extension was orphaned, goes on
+// rendering.md 4.11: a CA restored from a backup, or of an orphaned extension, is used again
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ca_that_lost_its_owner_is_taken_over() {
     let hooked = Hooked::set("adopted").await;

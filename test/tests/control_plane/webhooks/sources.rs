@@ -1,4 +1,4 @@
-//! Every source of certificates, and the change from one to another.
+//! Every issuer of certificates, and the change from one to another.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const SOON: Duration = Duration::from_mins(1);
 const INJECT_SERVICE_CA: &str = "service.beta.openshift.io/inject-cabundle";
 const INJECT_CERT_MANAGER: &str = "cert-manager.io/inject-ca-from";
 
-/// The kinds of cert-manager, with nobody behind them.
+/// The CRDs of cert-manager, without its controller.
 const CERT_MANAGER: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition", "metadata": {"name": "PLURAL.cert-manager.io"},
     "spec": {"group": "cert-manager.io", "scope": "Namespaced",
@@ -41,7 +41,7 @@ fn serve_cert_manager(plane: &cluster::ControlPlane) {
 }
 
 impl Hooked {
-    /// Waits until the newest revision has this source, and everything is settled.
+    /// Waits until the newest revision has this issuer, and everything is settled.
     async fn settles_with(&self, extension: &Extension, source: &str) {
         let what = format!("certificates of {source}");
         wait::until(&what, SOON, || async {
@@ -55,7 +55,7 @@ impl Hooked {
         })
         .await;
         extension.installed("1.0.0").await;
-        // The old revision has taken its objects along.
+        // The old revision is archived, and its objects are removed.
         wait::until("one revision is in use", SOON, || async {
             let revisions = extension.revisions().await;
             let active = revisions
@@ -69,7 +69,7 @@ impl Hooked {
         .await;
     }
 
-    /// Says Ready as cert-manager would, as soon as its objects are there.
+    /// Sets Ready as cert-manager would, as soon as its objects exist.
     async fn cert_manager_works(&self) {
         let certificate = self.scene.package.certificate();
         let issuer = self.issuer();
@@ -109,7 +109,7 @@ impl Hooked {
         self.annotation("validatingwebhookconfiguration", &name, key)
     }
 
-    /// Objects of cert-manager as they were applied.
+    /// The cert-manager objects as they were applied.
     fn of_cert_manager(&self) -> Vec<Value> {
         [
             ("issuer", self.issuer()),
@@ -185,7 +185,7 @@ async fn a_change_of_source_leaves_nothing_of_the_old_one() {
     })
     .await;
 
-    // What was chosen stays although OpenShift is there.
+    // The recorded choice stays although OpenShift is served.
     let revisions = extension.revisions().await.len();
     restart_with(&[]);
     extension

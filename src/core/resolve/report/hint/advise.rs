@@ -1,4 +1,4 @@
-//! Finds what can be done about an answer.
+//! Finds out what a user can do about an answer.
 
 use olm_api::keys::label;
 
@@ -22,7 +22,7 @@ struct Place<'s, 'a, 'q> {
     position: usize,
 }
 
-/// Everything advice is found from.
+/// Everything that advice is derived from.
 struct Scene<'t, 'a, 'q> {
     trial: &'t Trial<'a, 'q>,
     all: &'t [Looked<'a, 'q>],
@@ -55,8 +55,8 @@ pub(super) fn advice<'a>(trial: &Trial<'a, '_>, all: &[Looked<'a, '_>]) -> Vec<A
 }
 
 impl<'a, 'q> Scene<'_, 'a, 'q> {
-    /// Returns the bundles of the consulted catalogs whose failures are of a kind, the best first:
-    /// by priority of the catalog, then as the catalog orders them.
+    /// Returns the bundles of the consulted catalogs whose failures the predicate accepts, the best
+    /// first: by priority of the catalog, then in the order of the catalog.
     fn places(&self, accepts: impl Fn(&[Reason]) -> bool) -> Vec<Place<'_, 'a, 'q>> {
         let consulted = self.all.iter().filter(|looked| looked.account.consulted);
         let mut surveys: Vec<_> = consulted.filter_map(|it| it.survey.as_ref()).collect();
@@ -85,7 +85,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         }
     }
 
-    /// Says whether nothing moves: there is no answer, or it is what is installed.
+    /// Says whether the answer changes nothing: there is none, or it is the installed bundle.
     fn is_stuck(&self) -> bool {
         let result = &self.trial.resolution.result;
         let moves = result
@@ -98,7 +98,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         self.trial.query.installed.as_ref()?.as_ref().ok()
     }
 
-    /// Catalogs that cannot be read and could change the answer.
+    /// The unreadable catalogs that could change the answer.
     fn without_unreadable(&self) -> Option<Advice<'a>> {
         let unread = self.all.iter().filter(|looked| {
             let account = &looked.account;
@@ -161,7 +161,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         })
     }
 
-    /// No catalog has the package: is there one of similar name?
+    /// Similar package names, if no catalog has the package.
     fn package(&self) -> Option<Advice<'a>> {
         if self.ending != Ending::NoCandidate || self.has_package() {
             return None;
@@ -185,7 +185,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
             > 0
     }
 
-    /// None of the requested channels exists: which do?
+    /// The channels that exist, if none of the requested ones does.
     fn channels(&self) -> Option<Advice<'a>> {
         let requested = &self.trial.query.request.filter.channels;
         let consulted = self.all.iter().filter(|looked| looked.account.consulted);
@@ -200,7 +200,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         none.then_some(Advice::ExistingChannels { channels })
     }
 
-    /// What the update policy or the cluster keeps back.
+    /// The bundle that the update policy or the cluster holds back.
     fn held(&self) -> Option<Advice<'a>> {
         let held = self.trial.resolution.held.first()?;
         let all = self.places(|failures| failures.iter().any(Reason::keeps_back));
@@ -227,7 +227,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         })
     }
 
-    /// Another version that needs nothing the cluster lacks.
+    /// Another version that fits the cluster as it is.
     fn constraint_free(&self) -> Option<Advice<'a>> {
         if self.ending != Ending::ValidationFailed {
             return None;
@@ -243,18 +243,18 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         })
     }
 
-    /// Returns a range under which updates lead to a bundle: one that contains it and the steps
-    /// before it, if there is such a plain one.
+    /// Returns a range under which updates lead to a bundle: a simple one that contains it and the
+    /// steps before it, if there is one.
     fn range_to(&self, place: &Place<'_, 'a, 'q>) -> Option<String> {
         let to = &place.version()?.version;
         let mut ranges = ranges(place.survey, place.position, to);
-        // The version alone comes last: it admits no later fix.
+        // The exact version is tried last: it would exclude later fixes.
         ranges.rotate_left(1);
         let leads = |range: &String| self.trial.steps_to(range, place.name(), |_| {}).is_some();
         ranges.into_iter().find(leads)
     }
 
-    /// Bundles that nothing but the edges keeps out.
+    /// Bundles that are excluded only because no edge leads to them.
     fn other_steps(&self) -> Option<Advice<'a>> {
         let from = self.installed().filter(|_| self.is_stuck())?;
         let mut places = self.places(|failures| failures == [Reason::NotSuccessor]);
@@ -278,7 +278,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         })
     }
 
-    /// What may follow the installed bundle if the version did not matter.
+    /// What may follow the installed bundle, ignoring the version range.
     fn best_successors(&self) -> Option<Advice<'a>> {
         let from = self
             .installed()
@@ -302,7 +302,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         })
     }
 
-    /// What only the rule about prereleases keeps out.
+    /// The bundle that is excluded only because it is a prerelease.
     fn prerelease(&self) -> Option<Advice<'a>> {
         let places = self.places(|failures| failures == [Reason::PrereleaseNotRequested]);
         let place = places.into_iter().find(|place| self.improves(place))?;
@@ -315,7 +315,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         })
     }
 
-    /// What another channel offers.
+    /// A better bundle in another channel.
     fn other_channel(&self) -> Option<Advice<'a>> {
         if self.trial.query.request.filter.channels.is_empty() {
             return None;
@@ -342,7 +342,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         })
     }
 
-    /// What there is, for a version nothing has.
+    /// The available versions, if no bundle has a requested one.
     fn available(&self) -> Option<Advice<'a>> {
         let fresh = self.trial.query.request.installed.is_none();
         if !fresh || self.ending != Ending::NoCandidate {
@@ -354,7 +354,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         (!versions.is_empty()).then_some(Advice::AvailableVersions { versions })
     }
 
-    /// What catalogs offer that were left out on purpose.
+    /// What catalogs offer that were not consulted on purpose.
     fn left_out(&self) -> Vec<Advice<'a>> {
         let left_out = |looked: &&Looked<'a, 'q>| {
             let state = looked.account.state;
@@ -399,7 +399,7 @@ impl<'a> Place<'_, 'a, '_> {
     }
 }
 
-/// Says whether nothing but the version range keeps a bundle out.
+/// Says whether only the version range excludes a bundle.
 fn only_version(failures: &[Reason]) -> bool {
     matches!(
         failures,

@@ -1,4 +1,4 @@
-//! Laws that hold for every report.
+//! Properties that hold for every report.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn any_options() -> impl Strategy<Value = Options> {
     })
 }
 
-/// Text that looks like something a catalog might hold, or like nothing at all.
+/// Text that looks like something a catalog might hold, or like noise.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("1.0.0".to_owned()),
@@ -144,7 +144,7 @@ proptest! {
         }
     }
 
-    // What a way promises is kept: asked for, it leads there in that many updates.
+    // The changes of a target keep their promise: requested, they lead there in that many updates.
     #[test]
     fn ways_lead_there(
         fixture in any_fixture(),
