@@ -79,9 +79,10 @@ test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, et
 	$(CARGO) test --locked --workspace --features olm-test/control-plane --test control_plane
 
 .PHONY: test-corpus
-test-corpus: local-cluster programs ## Vectors and real bundles beside the checkout (OLM_SHARED, default ../shared)
+test-corpus: local-cluster programs ## Vectors, tables of other projects and real bundles beside the checkout (OLM_SHARED, default ../shared)
 	$(CARGO) test --locked --workspace --features olm-test/corpus \
-	  --test bundles_corpus --test crds_corpus --test rbac_corpus --test render_corpus --test vectors
+	  --test bundles_corpus --test crds_corpus --test foreign_corpus --test rbac_corpus --test render_corpus \
+	  --test vectors
 
 .PHONY: chaos
 chaos: local-cluster programs ## Kill the controller, fail its requests, delete by hand, take away what it needs (ROUNDS=10, WORLDS=1, SEED=, FAULTS=50, SILENCE_SECONDS=30, ETCD_SECONDS=20, REGISTRY_SECONDS=60)
