@@ -11,7 +11,7 @@ use olm_core::revision::is_optional_group;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::output::Sheet;
+use crate::output::KeyValues;
 
 /// Groups of manifests that every cluster serves.
 const BUILT_IN_GROUPS: [&str; 7] = [
@@ -107,7 +107,7 @@ impl Description {
     }
 
     /// Adds the description to a sheet.
-    pub(crate) fn write(&self, sheet: &mut Sheet) {
+    pub(crate) fn write(&self, sheet: &mut KeyValues) {
         let named = |key: &str, value: &Option<String>| {
             let value = value.as_deref()?;
             Some(format!("{key}{value}"))

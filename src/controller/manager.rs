@@ -308,7 +308,7 @@ impl Manager {
     fn start_extensions(&mut self, half: &Half, store: Option<Arc<Store>>) -> anyhow::Result<()> {
         let bundles = BundleCache::open(self.args.cache_path.join("bundles"))
             .with_context(|| format!("opening --cache-path {}", self.args.cache_path.display()))?;
-        let (mut refilled, refills) = extension::refills();
+        let (mut content_changed, content_changes) = extension::content_changes();
         let catalogs = match store {
             Some(store) => Catalogs::own(store),
             None => Catalogs::remote(
@@ -318,9 +318,13 @@ impl Manager {
             )?,
         };
         // A full channel already says all there is to say.
-        tokio::spawn(catalogs.clone().tell(move || drop(refilled.try_send(()))));
+        tokio::spawn(
+            catalogs
+                .clone()
+                .tell(move || drop(content_changed.try_send(()))),
+        );
         let client = half.client.clone();
-        let (surroundings, changes) = extension::Surroundings::new(
+        let (discovery, changes) = extension::DiscoveryCache::new(
             client.clone(),
             self.args.namespace(),
             self.args.counts_classic(),
@@ -330,7 +334,7 @@ impl Manager {
         let guard = self.start_guard();
         let ctx = extension::Context {
             guard: Arc::clone(&guard),
-            surroundings,
+            discovery,
             published: extension::PublishedNotices::default(),
             reconciler: Reconciler::new(
                 CONTROLLER_EXTENSION,
@@ -350,13 +354,13 @@ impl Manager {
             rendered: extension::Rendered::default(),
             client: client.clone(),
         };
-        let news = extension::News {
-            refilled: refills,
-            surroundings: changes,
+        let triggers = extension::Triggers {
+            content_changed: content_changes,
+            discovery: changes,
             certificates: touched,
             pulled,
         };
-        let run = extension::run(Arc::new(ctx), news, self.shutdown.clone());
+        let run = extension::run(Arc::new(ctx), triggers, self.shutdown.clone());
         self.act("ClusterExtension controller", half, run);
         let (ctx, woken) = objectset::Context::new(
             client.clone(),

@@ -13,9 +13,9 @@ use flate2::read::GzDecoder;
 use olm_core::bundle::Bundle;
 use olm_core::config::Features;
 use olm_core::object::Object;
-use olm_core::preflight::permission::{
-    Account, BundleObjects, Options, PermissionError, PolicyRule, Right, Rights, manifests,
-    required,
+use olm_core::rbac::{
+    Account, BundleObjects, Options, Permission, PermissionError, Permissions, PolicyRule,
+    manifests, required,
 };
 use olm_core::render::{RolePlacement, Settings, render_configured};
 use olm_test::bundles::read_files;
@@ -110,8 +110,8 @@ fn printed() -> Vec<(Vector, Vec<Object>)> {
 }
 
 /// Returns the rights that the roles among some objects grant.
-fn rights_of_roles(objects: &[Object]) -> Rights {
-    let mut rights = Rights::default();
+fn rights_of_roles(objects: &[Object]) -> Permissions {
+    let mut rights = Permissions::default();
     for role in objects {
         let rules = role.pointer("/rules").and_then(Value::as_array);
         if matches!(role.kind(), "Role" | "ClusterRole") {
@@ -161,7 +161,7 @@ fn beyond_the_bundles_own_roles_everything_is_named_and_without_wildcard() {
     for (vector, objects) in printed() {
         let own = rights_of_roles(&vector.objects);
         for (namespace, right) in rights_of_roles(&objects).missing(&own).iter() {
-            let Right::Resource {
+            let Permission::Resource {
                 group,
                 resource,
                 name,

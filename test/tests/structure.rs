@@ -213,7 +213,7 @@ fn objects_of_a_bundle_never_pass_through_typed_structs() {
         "src/core/config",
         "src/core/render",
         "src/core/revision",
-        "src/core/preflight",
+        "src/core/rbac",
         "src/controller/apply",
     ];
     for (file, code) in code(&folders) {

@@ -30,7 +30,7 @@ pub(crate) struct CatalogAccess {
 }
 
 /// The connection to the catalog server.
-pub(super) struct Road {
+pub(super) struct CatalogTransport {
     client: Client,
     http: reqwest::Client,
     instead: Option<Url>,
@@ -45,7 +45,7 @@ struct Service {
     path: String,
 }
 
-impl Road {
+impl CatalogTransport {
     pub(super) fn new(client: Client, access: &CatalogAccess) -> anyhow::Result<Self> {
         let instead = access.catalog_url.as_deref().map(Url::parse).transpose();
         Ok(Self {

@@ -23,19 +23,19 @@ use olm_core::status::is_true;
 use olm_core::version::Version;
 
 pub(crate) use content::CatalogAccess;
-use content::Road;
+use content::CatalogTransport;
 
 use crate::args::Global;
 
 /// A connection to a cluster.
 pub(crate) struct Cluster {
     client: Client,
-    road: Road,
+    transport: CatalogTransport,
 }
 
 /// An extension with everything that its resolution depends on.
 #[derive(Debug)]
-pub(crate) struct Situation {
+pub(crate) struct ExtensionSnapshot {
     /// What it asks for, what its annotations say, and what is installed.
     pub(crate) question: Question,
     /// Every catalog of the cluster, by name, with what it has of the package.
@@ -69,7 +69,7 @@ impl Served {
     }
 }
 
-impl Situation {
+impl ExtensionSnapshot {
     /// Returns the catalogs in the form that resolution takes.
     pub(crate) fn catalogs(&self) -> Vec<Catalog<'_>> {
         self.catalogs.iter().map(Served::as_catalog).collect()
@@ -113,7 +113,7 @@ impl Cluster {
         }
         let client = Client::try_from(config).context("making a client")?;
         Ok(Self {
-            road: Road::new(client.clone(), access)?,
+            transport: CatalogTransport::new(client.clone(), access)?,
             client,
         })
     }
@@ -165,7 +165,7 @@ impl Cluster {
     }
 
     /// Reads an extension and everything that its resolution depends on.
-    pub(crate) async fn situation(&self, name: &str) -> anyhow::Result<Situation> {
+    pub(crate) async fn snapshot(&self, name: &str) -> anyhow::Result<ExtensionSnapshot> {
         let extension = self.extension(name).await?;
         let filter = extension
             .spec
@@ -175,7 +175,7 @@ impl Cluster {
         let revisions = self.revisions(name).await?;
         let catalogs = self.catalogs(&filter.package_name).await?;
         let installed = revision::states(&revisions).installed;
-        Ok(Situation {
+        Ok(ExtensionSnapshot {
             question: Question {
                 filter,
                 policy: Policy::of(extension.annotations(), UpdatePolicy::default())?,
@@ -232,7 +232,7 @@ impl Cluster {
         let (mut problem, mut content) = (None, None);
         if enabled {
             problem = state_problem(catalog);
-            match self.road.content(catalog, package).await {
+            match self.transport.content(catalog, package).await {
                 Ok(found) => content = Some(found),
                 Err(error) => {
                     let failed = CatalogProblem::FetchFailed(format!("{error:#}"));

@@ -130,17 +130,17 @@ async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
 /// Makes the graph of the package that an extension of the cluster requests.
 async fn of_extension(args: &GraphArgs, global: &Global) -> anyhow::Result<Graph> {
     let cluster = Cluster::connect(global, &args.access).await?;
-    let mut situation = cluster.situation(&args.name).await?;
+    let mut snapshot = cluster.snapshot(&args.name).await?;
     if !args.channels.is_empty() {
-        let filter = &mut situation.question.filter;
+        let filter = &mut snapshot.question.filter;
         filter.channels.clone_from(&args.channels);
     }
-    let question = &situation.question;
+    let question = &snapshot.question;
     let options = question.options(Options::default());
-    let catalogs = situation.catalogs();
+    let catalogs = snapshot.catalogs();
     let asked = Asked {
         request: question.request(),
-        environment: situation.environment(&catalogs, options),
+        environment: snapshot.environment(&catalogs, options),
         options,
     };
     draw(args, &asked, &catalogs)

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::bundle_source::load_files;
 use crate::describe::{Description, missing_accounts};
-use crate::output::{Format, Outcome, Sheet, write_json, write_yaml};
+use crate::output::{Format, KeyValues, Outcome, write_json, write_yaml};
 
 /// Placeholders for the namespaces of an installation; findings do not depend on them.
 const INSTALL_NAMESPACE: &str = "install-namespace";
@@ -131,7 +131,7 @@ impl Report {
     }
 
     fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        let mut sheet = Sheet::default();
+        let mut sheet = KeyValues::default();
         if let Some(description) = &self.description {
             description.write(&mut sheet);
         }

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::Args;
 use olm_core::error::quote;
 use olm_core::object::Object;
-use olm_core::preflight::permission::{
+use olm_core::rbac::{
     Account, BundleObjects, FinalizersRule, Options, Subject, manifests, use_manifests,
 };
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::args::Global;
 use crate::bundle_source::{CatalogArgs, load_files};
 use crate::describe::Description;
-use crate::output::{Format, Outcome, Sheet, Table, write_json, write_yaml};
+use crate::output::{Format, KeyValues, Outcome, Table, write_json, write_yaml};
 
 /// Flags of `show`.
 #[derive(Debug, Args)]
@@ -72,7 +72,7 @@ fn write(
     example: &Value,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let mut sheet = Sheet::default();
+    let mut sheet = KeyValues::default();
     description.write(&mut sheet);
     sheet.write(out)?;
     writeln!(

@@ -12,7 +12,7 @@ use olm_core::resolve::Options;
 use serde_json::{Value, json};
 
 use crate::args::Global;
-use crate::cluster::{CatalogAccess, Cluster, Situation};
+use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
 use crate::output::{self, Format, Outcome, Table};
 
 /// Text of a cell without a value.
@@ -51,8 +51,8 @@ pub(crate) async fn run(
     for extension in extensions {
         let mut row = Row::of(&extension);
         if args.from_catalogs {
-            let situation = cluster.situation(&extension.name_any()).await?;
-            row.update = offered(&situation);
+            let snapshot = cluster.snapshot(&extension.name_any()).await?;
+            row.update = offered(&snapshot);
         }
         rows.push(row);
     }
@@ -131,11 +131,11 @@ fn answer(rows: &[Row]) -> Value {
 }
 
 /// Computes what could follow the installed bundle of an extension.
-fn offered(situation: &Situation) -> Option<UpdateStatus> {
-    let catalogs = situation.catalogs();
-    let question = &situation.question;
+fn offered(snapshot: &ExtensionSnapshot) -> Option<UpdateStatus> {
+    let catalogs = snapshot.catalogs();
+    let question = &snapshot.question;
     let options = question.options(Options::default());
-    let environment = situation.environment(&catalogs, options);
+    let environment = snapshot.environment(&catalogs, options);
     let resolution = question.resolve(&catalogs, &environment, &options);
     question.update(&catalogs, &options, &resolution)
 }

@@ -1,7 +1,7 @@
 //! All output of the program: formats, tables, notices, exit codes.
 
-mod paint;
-mod sheet;
+mod key_values;
+mod styles;
 mod table;
 
 use std::fmt;
@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-pub(crate) use paint::Paint;
-pub(crate) use sheet::Sheet;
+pub(crate) use key_values::KeyValues;
+pub(crate) use styles::Styles;
 pub(crate) use table::Table;
 
 /// How a command ended.

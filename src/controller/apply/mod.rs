@@ -3,15 +3,15 @@
 //! In goes one phase of a revision, out comes whether all of it is applied and ready. Which object
 //! may be touched is decided by `olm_core::revision`; this module reads, asks, and writes.
 
+mod applied_cache;
 mod endpoint;
 mod error;
-mod memo;
 mod object;
 mod phase;
 mod remove;
 
+pub use applied_cache::AppliedCache;
 pub use error::ApplyError;
-pub use memo::Memo;
 pub(crate) use phase::check_content;
 pub use phase::{Applier, PhaseReport, ResolvedObject, ResolvedPhase, Revision};
 pub use remove::{Crds, Removed, Remover};

@@ -2,11 +2,11 @@
 
 use olm_api::keys::{annotation, manager};
 use olm_core::object::Object;
-use olm_core::revision::{Decision, decide, desired_object, fold, is_unchanged};
+use olm_core::revision::{Decision, decide, desired_object, is_unchanged, upgrade_managed_fields};
 use serde_json::Value;
 
+use super::applied_cache::AppliedCache;
 use super::endpoint::Endpoint;
-use super::memo::Memo;
 use super::phase::{ResolvedObject, Revision};
 use crate::cluster::code;
 
@@ -31,27 +31,27 @@ impl Observed<'_> {
     }
 
     /// Says whether the object has to be written.
-    pub(super) fn needs_write(&self, revision: &Revision, memo: &Memo) -> bool {
+    pub(super) fn needs_write(&self, revision: &Revision, applied: &AppliedCache) -> bool {
         match (&self.decision, &self.live) {
             (Decision::Create | Decision::Adopt, _) => !self.is_terminating(),
             (Decision::Update, Some(live)) => {
                 let content = &self.wanted.object;
-                !self.is_terminating() && !memo.is_settled(&revision.mark.uid, content, live)
+                !self.is_terminating() && !applied.is_current(&revision.owner.uid, content, live)
             }
-            (Decision::Update, None) | (Decision::Progressed | Decision::Collide(_), _) => false,
+            (Decision::Update, None) | (Decision::Superseded | Decision::Collide(_), _) => false,
         }
     }
 
     /// Asks the API server whether it would take the object. When that would change nothing, the
     /// object counts as applied, so that a controller that has just started writes nothing.
-    pub(super) async fn try_out(
+    pub(super) async fn dry_run(
         &self,
         revision: &Revision,
-        memo: &Memo,
+        applied: &AppliedCache,
     ) -> Result<(), kube::Error> {
         // The resource version stays in: without it the question would be put to whatever is there
         // by now, and two revisions that take an object from a third would both be its controller.
-        let desired = desired_object(&self.wanted.object, &revision.mark, self.live.as_ref());
+        let desired = desired_object(&self.wanted.object, &revision.owner, self.live.as_ref());
         let answer = match self.live {
             Some(_) => self.endpoint.try_apply(&desired).await,
             None => self.endpoint.create(&desired, true).await,
@@ -60,7 +60,7 @@ impl Observed<'_> {
             Err(err) if !is_no_verdict(&err) => Err(err),
             Ok(tried) => {
                 if let Some(live) = self.live.as_ref().filter(|live| self.stays(live, &tried)) {
-                    memo.settle(&revision.mark.uid, &self.wanted.object, live);
+                    applied.record(&revision.owner.uid, &self.wanted.object, live);
                 }
                 Ok(())
             }
@@ -72,7 +72,7 @@ impl Observed<'_> {
     /// completely.
     fn stays(&self, live: &Object, tried: &Object) -> bool {
         self.decision == Decision::Update
-            && fold(live, manager::OBJECTS, &[]).is_none()
+            && upgrade_managed_fields(live, manager::OBJECTS, &[]).is_none()
             && is_unchanged(live, tried)
     }
 
@@ -81,20 +81,20 @@ impl Observed<'_> {
     pub(super) async fn write(
         &mut self,
         revision: &Revision,
-        memo: &Memo,
+        applied: &AppliedCache,
     ) -> Result<(), kube::Error> {
         let mut attempt = 1;
         loop {
             match self.write_once(revision).await {
                 Ok(Some(live)) => {
-                    memo.settle(&revision.mark.uid, &self.wanted.object, &live);
+                    applied.record(&revision.owner.uid, &self.wanted.object, &live);
                     self.live = Some(live);
                     return Ok(());
                 }
                 Ok(None) => return Ok(()),
                 Err(err) if code(&err) == 409 && attempt < MAX_ATTEMPTS => {
                     attempt += 1;
-                    self.look_again(revision).await?;
+                    self.refetch(revision).await?;
                     if self.is_terminating() {
                         return Ok(());
                     }
@@ -104,7 +104,7 @@ impl Observed<'_> {
         }
     }
 
-    async fn look_again(&mut self, revision: &Revision) -> Result<(), kube::Error> {
+    async fn refetch(&mut self, revision: &Revision) -> Result<(), kube::Error> {
         self.live = self.endpoint.get(self.wanted.object.name()).await?;
         let claim = revision.claim(self.wanted.protection);
         self.decision = decide(
@@ -121,14 +121,14 @@ impl Observed<'_> {
         let content = &self.wanted.object;
         match (&self.decision, &self.live) {
             (Decision::Create, _) => {
-                let desired = desired_object(content, &revision.mark, None);
+                let desired = desired_object(content, &revision.owner, None);
                 let created = self.endpoint.create(&desired, false).await?;
                 // Without this, a field that a later version drops would never be pruned.
-                self.fold(created, &[]).await.map(Some)
+                self.upgrade_managed_fields(created, &[]).await.map(Some)
             }
             (Decision::Update, Some(live)) => {
-                let live = self.fold(live.clone(), &[]).await?;
-                let desired = desired_object(content, &revision.mark, Some(&live));
+                let live = self.upgrade_managed_fields(live.clone(), &[]).await?;
+                let desired = desired_object(content, &revision.owner, Some(&live));
                 match self.endpoint.apply(&desired, false).await {
                     Err(err) if is_field_conflict(&err) => {
                         self.endpoint.apply(&desired, true).await.map(Some)
@@ -137,18 +137,24 @@ impl Observed<'_> {
                 }
             }
             (Decision::Adopt, Some(live)) => {
-                let live = self.fold(live.clone(), &HELM_MANAGERS).await?;
-                let desired = desired_object(content, &revision.mark, Some(&live));
+                let live = self
+                    .upgrade_managed_fields(live.clone(), &HELM_MANAGERS)
+                    .await?;
+                let desired = desired_object(content, &revision.owner, Some(&live));
                 self.endpoint.apply(&desired, true).await.map(Some)
             }
             (Decision::Update | Decision::Adopt, None)
-            | (Decision::Progressed | Decision::Collide(_), _) => Ok(None),
+            | (Decision::Superseded | Decision::Collide(_), _) => Ok(None),
         }
     }
 
     /// Makes what we wrote by other means than apply part of our apply entry.
-    async fn fold(&self, live: Object, others: &[&str]) -> Result<Object, kube::Error> {
-        match fold(&live, manager::OBJECTS, others) {
+    async fn upgrade_managed_fields(
+        &self,
+        live: Object,
+        others: &[&str],
+    ) -> Result<Object, kube::Error> {
+        match upgrade_managed_fields(&live, manager::OBJECTS, others) {
             Some(fields) => {
                 let parts = [("managedFields", fields)];
                 self.endpoint.replace_metadata(&live, &parts).await

@@ -7,14 +7,14 @@ use olm_api::keys::annotation;
 use olm_api::{CollisionProtection, ProgressionProbe};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
-    Claim, Decision, Mark, Readiness, Sibling, decide, evaluate, forbidden_metadata,
+    Claim, Decision, Readiness, RevisionOwner, Sibling, decide, evaluate, forbidden_metadata,
     is_optional_group, object_text,
 };
 use olm_core::status::object_set::{self as status, Collision, probe_line};
 
+use super::applied_cache::AppliedCache;
 use super::endpoint::Endpoint;
 use super::error::ApplyError;
-use super::memo::Memo;
 use super::object::{Observed, storage_class};
 use crate::cluster::{Kinds, code, join_bounded, message};
 
@@ -22,7 +22,7 @@ use crate::cluster::{Kinds, code, join_bounded, message};
 #[derive(Debug, Clone)]
 pub struct Revision {
     /// What its objects are marked with.
-    pub mark: Mark,
+    pub owner: RevisionOwner,
     /// Other owners of the same extension.
     pub siblings: Vec<Sibling>,
     /// `spec.progressionProbes`.
@@ -32,10 +32,10 @@ pub struct Revision {
 impl Revision {
     pub(super) fn claim(&self, protection: CollisionProtection) -> Claim {
         Claim {
-            uid: self.mark.uid.clone(),
-            revision: self.mark.revision,
+            uid: self.owner.uid.clone(),
+            revision: self.owner.revision,
             protection,
-            owner_name: self.mark.owner_name.clone(),
+            owner_name: self.owner.owner_name.clone(),
         }
     }
 }
@@ -66,7 +66,7 @@ pub struct PhaseReport {
     /// The first object that is not ready, and why.
     pub failing: Option<String>,
     /// Whether a newer revision controls objects of the phase.
-    pub overtaken: bool,
+    pub superseded: bool,
     /// Objects left out because the cluster does not serve their optional kind.
     pub deferred: Vec<Identity>,
 }
@@ -78,7 +78,7 @@ pub struct Applier {
     /// Kinds the cluster serves.
     pub kinds: Arc<Kinds>,
     /// What was applied before.
-    pub memo: Arc<Memo>,
+    pub applied: Arc<AppliedCache>,
     /// Whether objects of optional kinds that are not served are left out instead of failing.
     pub defer_optional: bool,
 }
@@ -95,19 +95,19 @@ impl Applier {
         reject_collisions(index, &observed)?;
         let mut writing: Vec<_> = observed
             .iter_mut()
-            .filter(|one| one.needs_write(revision, &self.memo))
+            .filter(|one| one.needs_write(revision, &self.applied))
             .collect();
-        self.try_out(revision, index, &writing).await?;
-        writing.retain(|one| one.needs_write(revision, &self.memo));
+        self.dry_run(revision, index, &writing).await?;
+        writing.retain(|one| one.needs_write(revision, &self.applied));
         self.write(revision, writing).await?;
         reject_collisions(index, &observed)?;
         let failing = self.probe(revision, &observed).await;
         Ok(PhaseReport {
             complete: failing.is_none(),
             failing,
-            overtaken: observed
+            superseded: observed
                 .iter()
-                .any(|one| one.decision == Decision::Progressed),
+                .any(|one| one.decision == Decision::Superseded),
             deferred,
         })
     }
@@ -164,14 +164,14 @@ impl Applier {
         Ok((observed, deferred))
     }
 
-    async fn try_out(
+    async fn dry_run(
         &self,
         revision: &Revision,
         index: usize,
         writing: &[&mut Observed<'_>],
     ) -> Result<(), ApplyError> {
         let asking = writing.iter().map(|one| async move {
-            let answer = one.try_out(revision, &self.memo).await;
+            let answer = one.dry_run(revision, &self.applied).await;
             answer.map_err(|err| (&one.wanted.object, err))
         });
         let answers = join_bounded(asking.collect()).await;
@@ -207,7 +207,7 @@ impl Applier {
     ) -> Result<(), ApplyError> {
         let writes = writing
             .into_iter()
-            .map(|one| one.write(revision, &self.memo));
+            .map(|one| one.write(revision, &self.applied));
         let answers = join_bounded(writes.collect()).await;
         let (_, errors) = split(answers);
         if errors.is_empty() {

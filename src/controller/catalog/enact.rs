@@ -24,10 +24,10 @@ pub(super) async fn enact(
     plan: &Plan,
 ) -> Result<(), CatalogError> {
     match plan {
-        Plan::Leave | Plan::Keep | Plan::Wait(_) => Ok(()),
-        Plan::SwitchOff => remove(ctx, catalog).await?.map_err(CatalogError::Remove),
-        Plan::Remove => remove(ctx, catalog).await?.map_err(CatalogError::Finalizer),
-        Plan::Adopt => adopt(ctx, catalog).await,
+        Plan::NoOp | Plan::Keep | Plan::Wait(_) => Ok(()),
+        Plan::Disable => remove(ctx, catalog).await?.map_err(CatalogError::Remove),
+        Plan::CleanUp => remove(ctx, catalog).await?.map_err(CatalogError::Finalizer),
+        Plan::AddMetadata => add_metadata(ctx, catalog).await,
         Plan::Fetch => {
             fetch(ctx, catalog).await?;
             let memory = Memory {
@@ -118,7 +118,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 }
 
 /// Puts our finalizer and the label with the name on the object.
-async fn adopt(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
+async fn add_metadata(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
     let mut finalizers = catalog.finalizers().to_vec();
     if !has_finalizer(catalog) {
         finalizers.push(finalizer::DELETE_SERVER_CACHE.to_owned());

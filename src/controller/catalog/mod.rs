@@ -98,9 +98,9 @@ async fn converge(
     let origin = content.as_ref().map(|content| content.origin());
     let outcome = match (&result, &plan) {
         (Err(error), _) => Outcome::Failed(error, origin),
-        (Ok(()), Plan::Adopt | Plan::Leave | Plan::Wait(_)) => return Ok(None),
-        (Ok(()), Plan::SwitchOff) => Outcome::SwitchedOff,
-        (Ok(()), Plan::Remove) => Outcome::Removed,
+        (Ok(()), Plan::AddMetadata | Plan::NoOp | Plan::Wait(_)) => return Ok(None),
+        (Ok(()), Plan::Disable) => Outcome::SwitchedOff,
+        (Ok(()), Plan::CleanUp) => Outcome::Removed,
         (Ok(()), Plan::Fetch | Plan::Keep) => match origin {
             Some(origin) => Outcome::Served(origin),
             // Removed by somebody else between two steps; the next pass fetches it.
@@ -122,7 +122,7 @@ async fn converge(
     let catalog = written?;
     ctx.reconciler.succeeded(&name);
     ctx.failures().remove(&name);
-    if matches!(plan, Plan::SwitchOff | Plan::Remove) {
+    if matches!(plan, Plan::Disable | Plan::CleanUp) {
         release(ctx, &catalog).await?;
         ctx.reconciler.forget(&catalog);
         return Ok(None);

@@ -44,13 +44,13 @@ pub(super) struct Observed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Remove content, say so, and let go of the object.
-    SwitchOff,
+    Disable,
     /// Remove content, say so, and let the object go.
-    Remove,
+    CleanUp,
     /// Others still hold the object that is being deleted, or nobody does.
-    Leave,
+    NoOp,
     /// Put our finalizer and the label with the name on the object; the next pass goes on.
-    Adopt,
+    AddMetadata,
     /// Ask the registry.
     Fetch,
     /// Everything is here; only the status may need repair.
@@ -64,13 +64,13 @@ pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) 
     let ours = has_finalizer(catalog);
     let deleting = catalog.metadata.deletion_timestamp.is_some();
     if catalog.spec.availability() == AvailabilityMode::Unavailable {
-        return Plan::SwitchOff;
+        return Plan::Disable;
     }
     if deleting {
-        return if ours { Plan::Remove } else { Plan::Leave };
+        return if ours { Plan::CleanUp } else { Plan::NoOp };
     }
     if !ours || catalog.labels().get(label::METADATA_NAME) != Some(&catalog.name_any()) {
-        return Plan::Adopt;
+        return Plan::AddMetadata;
     }
     match &observed.memory {
         Some(memory)
@@ -251,16 +251,16 @@ mod tests {
         let decide = |catalog: &ClusterCatalog| plan(catalog, &Observed::default(), now);
         let mut bare = catalog();
         bare.metadata.finalizers = None;
-        assert_eq!(decide(&bare), Plan::Adopt);
+        assert_eq!(decide(&bare), Plan::AddMetadata);
         let mut unlabeled = catalog();
         unlabeled.metadata.labels = None;
-        assert_eq!(decide(&unlabeled), Plan::Adopt);
+        assert_eq!(decide(&unlabeled), Plan::AddMetadata);
         let mut deleted = catalog();
         deleted.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
-        assert_eq!(decide(&deleted), Plan::Remove);
+        assert_eq!(decide(&deleted), Plan::CleanUp);
         deleted.metadata.finalizers = Some(vec!["example.com/other".to_owned()]);
-        assert_eq!(decide(&deleted), Plan::Leave);
+        assert_eq!(decide(&deleted), Plan::NoOp);
         deleted.spec.availability_mode = Some(AvailabilityMode::Unavailable);
-        assert_eq!(decide(&deleted), Plan::SwitchOff);
+        assert_eq!(decide(&deleted), Plan::Disable);
     }
 }

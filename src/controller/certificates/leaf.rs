@@ -27,7 +27,7 @@ pub(super) struct Leaf {
 
 /// Why a certificate is issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum RenewReason {
     /// There is none.
     Missing,
     /// What is there cannot be used.
@@ -38,7 +38,7 @@ pub(super) enum Why {
     Superseded,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for RenewReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("there was none"),
@@ -55,7 +55,7 @@ pub(super) enum Verdict {
     /// Keep it until then.
     Keep(Timestamp),
     /// Issue another.
-    Issue(Why),
+    Issue(RenewReason),
 }
 
 impl Leaf {
@@ -86,7 +86,7 @@ impl Leaf {
 
 /// Says what to do about the certificate for `names`, given whether callers trust the newest CA.
 pub(super) fn judge(
-    leaf: &Result<Leaf, Why>,
+    leaf: &Result<Leaf, RenewReason>,
     authority: &Authority,
     names: &[String],
     published: bool,
@@ -99,20 +99,20 @@ pub(super) fn judge(
     let due = leaf_due(leaf.validity);
     if !is_accepted(&authority.roots(), &leaf.der, names, now) {
         return Verdict::Issue(if leaf.validity.not_after <= now {
-            Why::Due
+            RenewReason::Due
         } else {
-            Why::Unusable("it is not of our CA for the names of the Service")
+            RenewReason::Unusable("it is not of our CA for the names of the Service")
         });
     }
     let root = certificate(leaf.ca.as_bytes());
     if !root.is_some_and(|root| authority.roots().contains(&root)) {
-        return Verdict::Issue(Why::Unusable("it holds another CA than its own"));
+        return Verdict::Issue(RenewReason::Unusable("it holds another CA than its own"));
     }
     if due <= now {
-        return Verdict::Issue(Why::Due);
+        return Verdict::Issue(RenewReason::Due);
     }
     if published && !authority.newest.signed(&leaf.der, names, now) {
-        return Verdict::Issue(Why::Superseded);
+        return Verdict::Issue(RenewReason::Superseded);
     }
     Verdict::Keep(due)
 }

@@ -35,7 +35,7 @@ use olm_core::revision::{Account, Extension};
 
 use crate::account::{AccountError, Accounts};
 use crate::cluster::{ApiError, Kind, MAX_RIGHTS_DELAY, RequestError, Target, Watches};
-use leaf::{Leaf, Verdict, Why, judge};
+use leaf::{Leaf, RenewReason, Verdict, judge};
 use secret::{LeafSecret, authority_name, delete, is_authority_of, is_owned, store_authority};
 use state::{Authority, is_same_secret};
 
@@ -111,7 +111,7 @@ impl Classify for CertificateError {
 
 /// Something worth an Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct CertificateEvent {
     /// Whether a person may have to look.
     pub is_warning: bool,
     /// One sentence.
@@ -120,21 +120,21 @@ pub struct Said {
 
 /// What keeping certificates came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct Upkeep {
     /// What happened.
-    pub said: Vec<Said>,
+    pub events: Vec<CertificateEvent>,
     /// When something has to be done next.
     pub next: Option<Timestamp>,
 }
 
 /// An authority that is not written yet, with the certificates found.
-pub struct Prepared {
+pub struct PendingIssue {
     authority: Authority,
     /// The Secret it was read from, or takes the place of.
     stored: Option<Secret>,
     changed: bool,
-    leaves: Vec<Live>,
-    said: Vec<Said>,
+    leaves: Vec<ServingCert>,
+    events: Vec<CertificateEvent>,
 }
 
 /// What has the name of an extension's CA.
@@ -145,13 +145,13 @@ enum Found {
 }
 
 /// A certificate that is asked for, and what is there.
-struct Live {
+struct ServingCert {
     request: CertificateRequest,
     secret: Option<Secret>,
-    leaf: Result<Leaf, Why>,
+    leaf: Result<Leaf, RenewReason>,
 }
 
-impl Prepared {
+impl PendingIssue {
     /// Returns the certificates that callers are to trust, as PEM.
     pub fn bundle(&self) -> String {
         self.authority.bundle()
@@ -231,10 +231,10 @@ impl Issuer {
         account: &Account,
         requests: &[CertificateRequest],
         now: Timestamp,
-    ) -> Result<Prepared, CertificateError> {
+    ) -> Result<PendingIssue, CertificateError> {
         let stored = self.stored(owner).await?;
         let leaves = self.live(owner, account, requests).await?;
-        let mut said = Vec::new();
+        let mut events = Vec::new();
         let read = stored.as_ref().map(|secret| {
             let data = secret.data.clone().unwrap_or_default();
             Authority::parse(&data, now).map_err(|why| (why, state::issued(&data)))
@@ -243,7 +243,7 @@ impl Issuer {
             Some(Ok(authority)) => (authority, false),
             Some(Err((why, issued))) => {
                 let note = format!("the CA of webhooks could not be used and is replaced: {why}");
-                said.push(Said {
+                events.push(CertificateEvent {
                     is_warning: true,
                     note,
                 });
@@ -258,12 +258,12 @@ impl Issuer {
         // One that lost its owner, or has one of the same name that is gone, is taken over before
         // the garbage collector comes.
         changed |= stored.as_ref().is_some_and(|it| !is_owned(it, owner));
-        Ok(Prepared {
+        Ok(PendingIssue {
             authority,
             stored,
             changed,
             leaves,
-            said,
+            events,
         })
     }
 
@@ -273,10 +273,10 @@ impl Issuer {
         &self,
         owner: &Extension,
         account: &Account,
-        mut prepared: Prepared,
+        mut prepared: PendingIssue,
         published: bool,
         now: Timestamp,
-    ) -> Result<Kept, CertificateError> {
+    ) -> Result<Upkeep, CertificateError> {
         let requests: Vec<_> = prepared
             .leaves
             .iter()
@@ -289,8 +289,8 @@ impl Issuer {
             store_authority(&self.authorities(), owner, &prepared.authority, old).await?;
             tracing::info!("CA of webhooks written");
         }
-        let mut kept = Kept {
-            said: prepared.said,
+        let mut kept = Upkeep {
+            events: prepared.events,
             next: None,
         };
         let client = self.accounts.client(account)?;
@@ -308,7 +308,7 @@ impl Issuer {
                     };
                     let issued = signer.issue(names, &live.request.secret, now)?;
                     secret.write(&issued, live.secret.as_ref()).await?;
-                    kept.said.push(issuance(&live.request, why));
+                    kept.events.push(issuance(&live.request, why));
                     renewal::leaf_due(issued.validity)
                 }
             };
@@ -332,20 +332,20 @@ impl Issuer {
         owner: &Extension,
         account: &Account,
         now: Timestamp,
-    ) -> Result<Kept, CertificateError> {
+    ) -> Result<Upkeep, CertificateError> {
         let Some(stored) = self.stored(owner).await? else {
-            return Ok(Kept::default());
+            return Ok(Upkeep::default());
         };
         let data = stored.data.clone().unwrap_or_default();
         let Ok(authority) = Authority::parse(&data, now) else {
-            return Ok(Kept::default());
+            return Ok(Upkeep::default());
         };
-        let prepared = Prepared {
+        let prepared = PendingIssue {
             leaves: self.live(owner, account, &authority.issued).await?,
             authority,
             stored: Some(stored),
             changed: false,
-            said: Vec::new(),
+            events: Vec::new(),
         };
         self.issue(owner, account, prepared, false, now).await
     }
@@ -439,7 +439,7 @@ impl Issuer {
         owner: &Extension,
         account: &Account,
         requests: &[CertificateRequest],
-    ) -> Result<Vec<Live>, CertificateError> {
+    ) -> Result<Vec<ServingCert>, CertificateError> {
         let client = self.accounts.client(account)?;
         let mut leaves = Vec::with_capacity(requests.len());
         for request in requests {
@@ -450,13 +450,13 @@ impl Issuer {
             };
             let secret = secret.read().await?;
             let leaf = match &secret {
-                None => Err(Why::Missing),
+                None => Err(RenewReason::Missing),
                 Some(secret) => {
                     let data = secret.data.clone().unwrap_or_default();
-                    Leaf::parse(&data).map_err(Why::Unusable)
+                    Leaf::parse(&data).map_err(RenewReason::Unusable)
                 }
             };
-            leaves.push(Live {
+            leaves.push(ServingCert {
                 request: request.clone(),
                 secret,
                 leaf,
@@ -497,20 +497,20 @@ impl Issuer {
     }
 }
 
-fn issuance(request: &CertificateRequest, why: Why) -> Said {
+fn issuance(request: &CertificateRequest, why: RenewReason) -> CertificateEvent {
     let CertificateRequest {
         namespace, secret, ..
     } = request;
     tracing::info!(namespace, secret, %why, "certificate of a webhook issued");
-    Said {
-        is_warning: matches!(why, Why::Unusable(_)),
+    CertificateEvent {
+        is_warning: matches!(why, RenewReason::Unusable(_)),
         note: format!("certificate of a webhook issued into Secret {namespace}/{secret}: {why}"),
     }
 }
 
 /// Returns the CAs of certificates that servers show although the CA of the extension is not
 /// known: it was lost, or another source issued them.
-fn shown_cas(leaves: &[Live], now: Timestamp) -> Vec<String> {
+fn shown_cas(leaves: &[ServingCert], now: Timestamp) -> Vec<String> {
     let mut cas: Vec<String> = leaves
         .iter()
         .filter_map(|live| {

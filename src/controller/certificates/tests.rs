@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::authority::{Ca, Issued};
-use super::leaf::{CA, CERTIFICATE, KEY, Leaf, Verdict, Why, judge};
+use super::leaf::{CA, CERTIFICATE, KEY, Leaf, RenewReason, Verdict, judge};
 use super::renewal::{ca_due, issued, leaf_due};
 use super::state::Authority;
 use super::x509::{Validity, certificate, validity};
@@ -77,9 +77,9 @@ fn a_certificate_is_renewed_at_two_thirds_of_a_year() {
     };
     assert!(until.duration_since(due).abs() < HOUR, "{until}");
     let judged = |now| verdict(issue(&authority.newest, start()), &authority, true, now);
-    assert_eq!(judged(until), Verdict::Issue(Why::Due));
+    assert_eq!(judged(until), Verdict::Issue(RenewReason::Due));
     assert!(matches!(judged(until - HOUR), Verdict::Keep(_)));
-    assert_eq!(judged(after(366)), Verdict::Issue(Why::Due));
+    assert_eq!(judged(after(366)), Verdict::Issue(RenewReason::Due));
 }
 
 // rendering.md 4.11: ten years, followed one year before the end
@@ -117,7 +117,7 @@ fn callers_learn_a_ca_before_servers_use_it() {
     assert_eq!(unpublished.ca, authority_of(&first).pem);
     assert_eq!(
         verdict(old(), &authority, true, now),
-        Verdict::Issue(Why::Superseded)
+        Verdict::Issue(RenewReason::Superseded)
     );
     assert!(
         !authority.advance(&[Some(&old())], now + DAY).unwrap(),
@@ -167,7 +167,7 @@ fn a_lost_ca_stays_trusted_while_servers_show_it() {
     let shown = issue(&lost, start());
     assert_eq!(
         verdict(shown, &authority, true, start()),
-        Verdict::Issue(Why::Superseded)
+        Verdict::Issue(RenewReason::Superseded)
     );
     let new = issue(&authority.newest, start());
     assert!(authority.advance(&[Some(&new)], start() + HOUR).unwrap());
@@ -261,14 +261,14 @@ fn a_certificate_of_another_ca_or_for_other_names_is_replaced() {
     let foreign = issue(&Ca::generate(start()).unwrap(), start());
     assert_eq!(
         verdict(foreign, &authority, true, start()),
-        Verdict::Issue(Why::Unusable(why))
+        Verdict::Issue(RenewReason::Unusable(why))
     );
     let renamed = authority
         .newest
         .issue(&["pot.ops".to_owned()], "x", start());
     assert_eq!(
         verdict(leaf(&renamed.unwrap()), &authority, true, start()),
-        Verdict::Issue(Why::Unusable(why))
+        Verdict::Issue(RenewReason::Unusable(why))
     );
     let mut other = data(&authority.newest.issue(&names(), "x", start()).unwrap());
     other.remove(CA);
@@ -277,11 +277,17 @@ fn a_certificate_of_another_ca_or_for_other_names_is_replaced() {
     };
     assert_eq!(
         verdict(other, &authority, true, start()),
-        Verdict::Issue(Why::Unusable("it holds another CA than its own"))
+        Verdict::Issue(RenewReason::Unusable("it holds another CA than its own"))
     );
     assert_eq!(
-        judge(&Err(Why::Missing), &authority, &names(), true, start()),
-        Verdict::Issue(Why::Missing)
+        judge(
+            &Err(RenewReason::Missing),
+            &authority,
+            &names(),
+            true,
+            start()
+        ),
+        Verdict::Issue(RenewReason::Missing)
     );
 }
 

@@ -18,7 +18,7 @@ use olm_core::revision::{self, Extension};
 use super::Attempt;
 use super::error::ExtensionError;
 use crate::backoff::jittered;
-use crate::certificates::{CertificateError, Kept, Prepared};
+use crate::certificates::{CertificateError, PendingIssue, Upkeep};
 use crate::cluster::RequestError;
 
 /// The group that tells OpenShift from other clusters.
@@ -37,7 +37,7 @@ pub(super) enum Certificates {
     /// Somebody else issues them.
     Foreign(CertificateProvider),
     /// The controller issues them.
-    Ours(Box<Prepared>),
+    Ours(Box<PendingIssue>),
 }
 
 impl Certificates {
@@ -167,14 +167,14 @@ impl Attempt<'_> {
     }
 
     /// Publishes what happened to certificates. Returns when to look at them again.
-    async fn follow_up(&self, kept: Kept, soonest: Duration) -> Option<Duration> {
-        for said in kept.said {
-            let (type_, reason) = if said.is_warning {
+    async fn follow_up(&self, kept: Upkeep, soonest: Duration) -> Option<Duration> {
+        for event in kept.events {
+            let (type_, reason) = if event.is_warning {
                 (EventType::Warning, events::CERTIFICATE_REPLACED)
             } else {
                 (EventType::Normal, events::CERTIFICATE_ISSUED)
             };
-            let publish = self.ctx.publish(self.extension, type_, reason, said.note);
+            let publish = self.ctx.publish(self.extension, type_, reason, event.note);
             publish.await;
         }
         let due = kept.next.map(|next| {

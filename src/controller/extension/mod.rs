@@ -7,8 +7,8 @@
 mod bundle;
 mod certificates;
 mod content;
+mod discovery;
 mod enact;
-mod environment;
 mod error;
 mod events;
 mod observe;
@@ -35,11 +35,11 @@ use olm_core::revision::{Account, AccountRule, BundleRecord, states};
 use olm_image::{BundleCache, BundleImage, Puller, Resolved};
 
 pub use content::Rendered;
-pub use environment::Surroundings;
+pub use discovery::DiscoveryCache;
 pub use error::ExtensionError;
 pub use events::PublishedNotices;
 pub use pulls::{Pulls, ended};
-pub use watch::{News, refills, run};
+pub use watch::{Triggers, content_changes, run};
 
 use crate::account::Guard;
 use crate::certificates::Issuer;
@@ -109,7 +109,7 @@ pub struct Context {
     /// Bundles that are being pulled.
     pub images: Pulls<BundleImage>,
     /// The rest of the cluster.
-    pub surroundings: Surroundings,
+    pub discovery: DiscoveryCache,
     /// Counts, delays and writes.
     pub reconciler: Reconciler,
     /// Events that were published last.
@@ -140,8 +140,8 @@ impl Context {
         let uid = extension.metadata.uid.as_deref().unwrap_or_default();
         self.published.forget(uid);
         self.reconciler.forget(extension);
-        self.surroundings.note(&name, false);
-        self.surroundings.changed();
+        self.discovery.track(&name, false);
+        self.discovery.changed();
         self.metrics.update_offered(&name, None);
         self.digests.forget(&name);
         self.images.forget(&name);
@@ -323,7 +323,7 @@ async fn write_status(
     let changed = changed.map_err(|error| ExtensionError::Status(ApiError(error)))?;
     if changed.is_some() && moved {
         // Others may have waited for it, or may be held by it.
-        ctx.surroundings.changed();
+        ctx.discovery.changed();
     }
     Ok(())
 }

@@ -81,7 +81,7 @@ async fn report(
         ctx.publish(extension, EventType::Normal, reasons::UNINSTALLING, note)
             .await;
         // What is being removed offers nothing to others any more.
-        ctx.surroundings.changed();
+        ctx.discovery.changed();
     }
     uninstalling(what).put(
         &mut status.conditions,

@@ -35,23 +35,23 @@ impl Attempt<'_> {
         catalogs: &'a [Catalog<'a>],
         options: &Options,
     ) -> (Resolution<'a>, Environment) {
-        let (name, surroundings) = (self.extension.name_any(), &self.ctx.surroundings);
+        let (name, discovery) = (self.extension.name_any(), &self.ctx.discovery);
         let needs = question.needs(catalogs, options);
         if !needs.cluster {
-            surroundings.note(&name, false);
+            discovery.track(&name, false);
             let nothing = Environment::default();
             let resolution = question.resolve(catalogs, &nothing, options);
             return (resolution, nothing);
         }
-        let environment = surroundings.told(&name, needs.installed).await;
+        let environment = discovery.snapshot(&name, needs.installed).await;
         let resolution = question.resolve(catalogs, &environment, options);
         // Whoever needs what an update replaces has a say in it.
         let replaces = !needs.installed && question.replaces(&resolution);
-        surroundings.note(&name, replaces || needs.installed || needs.kubernetes);
+        discovery.track(&name, replaces || needs.installed || needs.kubernetes);
         if !replaces {
             return (resolution, environment);
         }
-        let environment = surroundings.told(&name, true).await;
+        let environment = discovery.snapshot(&name, true).await;
         let resolution = question.resolve(catalogs, &environment, options);
         (resolution, environment)
     }

@@ -28,15 +28,15 @@ use crate::cluster;
 type Guarded = DeserializeGuard<ClusterExtension>;
 type Reference = ObjectRef<Guarded>;
 
-/// News of catalog content that may wait; each of them wakes every extension, so one is enough.
+/// Triggers of catalog content that may wait; each of them wakes every extension, so one is enough.
 const WAITING: usize = 1;
 
 /// What comes from elsewhere and makes extensions be looked at again.
-pub struct News {
+pub struct Triggers {
     /// The content of some catalog has changed: all of them.
-    pub refilled: mpsc::Receiver<()>,
-    /// The surroundings have changed: those whose resolution depended on them.
-    pub surroundings: mpsc::Receiver<()>,
+    pub content_changed: mpsc::Receiver<()>,
+    /// What the cluster serves or has installed has changed: those whose resolution depended on it.
+    pub discovery: mpsc::Receiver<()>,
     /// Certificates of webhooks were touched: the extension of this name.
     pub certificates: mpsc::Receiver<String>,
     /// A pull has ended that its pass did not wait for: the extension of this name.
@@ -46,7 +46,7 @@ pub struct News {
 /// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
 pub async fn run(
     ctx: Arc<Context>,
-    news: News,
+    triggers: Triggers,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let (store, writer) = reflector::store();
@@ -62,7 +62,7 @@ pub async fn run(
         .touched_objects()
         .predicate_filter(catalog_state, PredicateConfig::default())
         .filter_map(|change| async { change.ok().map(drop) });
-    let contents = futures::stream::select(catalogs, news.refilled).map({
+    let contents = futures::stream::select(catalogs, triggers.content_changed).map({
         let store = store.clone();
         move |()| everything(&store)
     });
@@ -70,20 +70,20 @@ pub async fn run(
     let accounts = all::<PartialObjectMeta<ServiceAccount>>(&ctx).touched_objects();
     let namespaces = all::<PartialObjectMeta<Namespace>>(&ctx).touched_objects();
     let authorities = authorities(&ctx).touched_objects();
-    let concerned = news.surroundings.map({
+    let dependents = triggers.discovery.map({
         let ctx = Arc::clone(&ctx);
         move |()| {
-            let names = ctx.surroundings.concerned();
+            let names = ctx.discovery.dependents();
             names.iter().map(|name| Reference::new(name)).collect()
         }
     });
-    let touched = futures::stream::select(news.certificates, news.pulled);
+    let touched = futures::stream::select(triggers.certificates, triggers.pulled);
     let touched = touched.map(|name| vec![Reference::new(&name)]);
-    let concerned = futures::stream::select(concerned, touched);
-    let woken = futures::stream::select(contents, concerned).flat_map(futures::stream::iter);
+    let dependents = futures::stream::select(dependents, touched);
+    let woken = futures::stream::select(contents, dependents).flat_map(futures::stream::iter);
     let kept = {
         let ctx = Arc::clone(&ctx);
-        async move { ctx.surroundings.keep_current().await }
+        async move { ctx.discovery.keep_current().await }
     };
     let by_account = {
         let (store, ctx) = (store.clone(), Arc::clone(&ctx));
@@ -108,7 +108,7 @@ pub async fn run(
                 tracing::debug!(%error, "controller event");
             }
         });
-    // The surroundings are kept as long as there is anybody to look at them.
+    // What is served is followed as long as anybody depends on it.
     futures::future::select(Box::pin(passes), Box::pin(kept)).await;
 }
 
@@ -132,7 +132,7 @@ fn authorities(
 }
 
 /// Returns a channel on which changes of catalog content are told to [`run`].
-pub fn refills() -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
+pub fn content_changes() -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
     mpsc::channel(WAITING)
 }
 

@@ -13,10 +13,10 @@ use olm_api::keys::manager;
 use olm_core::revision::{AccountRule, deadline};
 use tokio::time::Instant;
 
-use super::missing::Missing;
 use super::observe::ExtensionState;
+use super::unserved_kinds::UnservedKinds;
 use crate::account::{Accounts, Guard};
-use crate::apply::Memo;
+use crate::apply::AppliedCache;
 use crate::backoff::{FIRST_DELAY_EXTENSION, jittered};
 use crate::cluster::{Kinds, Mode, Watches};
 use crate::reconcile::Reconciler;
@@ -55,14 +55,14 @@ pub struct Context {
     /// Flags.
     pub settings: Settings,
     pub(super) reconciler: Reconciler,
-    pub(super) memo: Arc<Memo>,
+    pub(super) applied: Arc<AppliedCache>,
     pub(super) watches: Watches,
     pub(super) metrics: Metrics,
     /// Uninstalls whose account fails, by UID: attempts and the first one's time. Entries go with
     /// their revision.
     pub(super) failing: Mutex<HashMap<String, (u32, Instant)>>,
     /// Kinds that revisions wait for.
-    pub(super) missing: Missing,
+    pub(super) unserved: UnservedKinds,
 }
 
 impl Context {
@@ -86,11 +86,11 @@ impl Context {
                 metrics.clone(),
                 FIRST_DELAY_EXTENSION,
             ),
-            memo: Arc::default(),
+            applied: Arc::default(),
             watches,
             metrics,
             failing: Mutex::default(),
-            missing: Missing::default(),
+            unserved: UnservedKinds::default(),
             client,
             settings,
         };
@@ -140,8 +140,8 @@ impl Context {
     /// Drops what is remembered about a revision.
     pub(super) fn forget(&self, set: &ClusterObjectSet) {
         self.watches.release(&set.name_any());
-        self.note_missing(&set.name_any(), &[]);
-        self.memo.forget(&set.uid().unwrap_or_default());
+        self.track_unserved(&set.name_any(), &[]);
+        self.applied.forget(&set.uid().unwrap_or_default());
         self.reconciler.forget(set);
         self.forgive(set);
     }

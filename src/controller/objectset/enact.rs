@@ -7,7 +7,9 @@ use kube::{Api, Client, ResourceExt};
 use olm_api::keys::{finalizer, label};
 use olm_api::{ClusterObjectSet, ObservedPhase};
 use olm_core::guard::Policy;
-use olm_core::revision::{Account, Mark, Outcome, Sibling, changed, has_succeeded, owner_name};
+use olm_core::revision::{
+    Account, Outcome, RevisionOwner, Sibling, changed, has_succeeded, owner_name,
+};
 use olm_core::status::object_set::mutable_secrets;
 use serde_json::json;
 
@@ -166,18 +168,18 @@ async fn apply(
     watch(ctx, set, (account, &client), &content.phases).await;
     let (siblings, archived) = ctx.siblings(set).await?;
     let revision = Revision {
-        mark: mark(set, &archived),
+        owner: owner(set, &archived),
         siblings: owners(&siblings, extension),
         probes: set.spec.progression_probes.clone(),
     };
     let applier = Applier {
         client,
         kinds: ctx.kinds.clone(),
-        memo: ctx.memo.clone(),
+        applied: ctx.applied.clone(),
         defer_optional: ctx.settings.defer_optional_kinds,
     };
     let mut deferred = Vec::new();
-    let mut overtaken = false;
+    let mut superseded = false;
     for (index, phase) in content.phases.iter().enumerate() {
         let report = applier.apply_phase(&revision, index, phase).await;
         if let Err(ApplyError::Unserved { group, .. }) = &report {
@@ -185,7 +187,7 @@ async fn apply(
         }
         let report = report?;
         deferred.extend(report.deferred);
-        overtaken |= report.overtaken;
+        superseded |= report.superseded;
         if !report.complete {
             let next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
             let outcome = Outcome::RollingOut(report.failing);
@@ -200,7 +202,7 @@ async fn apply(
         jittered(ctx.settings.managed_resync)
     };
     // What a newer revision made ready is not this one's success: it must never pass for installed.
-    if overtaken && !has_succeeded(set) {
+    if superseded && !has_succeeded(set) {
         let next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
         return Ok(Settled {
             deferred: Some(deferred),
@@ -308,8 +310,8 @@ fn was_read(set: &ClusterObjectSet) -> bool {
     has_succeeded(set) || status.is_some_and(|status| !status.observed_phases.is_empty())
 }
 
-fn mark(set: &ClusterObjectSet, archived: &[ClusterObjectSet]) -> Mark {
-    Mark {
+fn owner(set: &ClusterObjectSet, archived: &[ClusterObjectSet]) -> RevisionOwner {
+    RevisionOwner {
         name: set.name_any(),
         uid: set.uid().unwrap_or_default(),
         revision: set.spec.revision,

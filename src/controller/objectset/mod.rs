@@ -7,12 +7,12 @@
 mod context;
 mod enact;
 mod error;
-mod missing;
 mod observe;
 mod plan;
+mod rbac_watch;
 mod report;
-mod rights;
 mod teardown;
+mod unserved_kinds;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +37,8 @@ use crate::cluster;
 use crate::reconcile::within;
 use context::until_deadline;
 use enact::{Ended, enact};
-use missing::follow_crds;
 use plan::plan;
+use unserved_kinds::follow_crds;
 
 /// Longest the report of a reconcile may take.
 const REPORT_LIMIT: Duration = Duration::from_mins(1);
@@ -67,7 +67,7 @@ pub async fn run(
         .applied_objects()
         .predicate_filter(relevant, PredicateConfig::default());
     let woken = woken.map(|name| ObjectRef::<Guarded>::new(&name));
-    let granted = rights::granted(&ctx.client, reader.clone());
+    let granted = rbac_watch::granted(&ctx.client, reader.clone());
     let config = controller::Config::default().concurrency(ctx.settings.concurrency);
     // A Secret that comes back, or is made immutable, unblocks the revision it belongs to.
     let secrets = Api::<PartialObjectMeta<Secret>>::namespaced(

@@ -11,7 +11,7 @@ use olm_core::revision::{Outcome, statements};
 use olm_core::status::{object_set, remove_condition};
 
 use super::enact::Ended;
-use super::missing::names;
+use super::unserved_kinds::names;
 use super::{Context, ObjectSetError};
 use crate::account::GuardError;
 use crate::backoff::resync;

@@ -301,14 +301,4 @@ fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Map<Str
 }
 
 #[cfg(test)]
-mod certificate_tests;
-#[cfg(test)]
-mod deployment_config_tests;
-#[cfg(test)]
-mod difference_tests;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod upstream_tests;
-#[cfg(test)]
-mod webhook_tests;

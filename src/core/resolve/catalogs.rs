@@ -62,18 +62,18 @@ pub enum Unavailability {
 }
 
 /// The outcome of filtering one catalog: what it offers, and what was left out.
-pub(super) struct Walk<'a> {
+pub(super) struct CatalogSearch<'a> {
     pub(super) report: CatalogReport<'a>,
     pub(super) held: Vec<Held<'a>>,
     pub(super) excluded: Vec<Exclusion<'a>>,
     /// The best of the bundles that do not fit the cluster.
-    unfit: Option<Contribution<'a>>,
-    result: Result<Option<Contribution<'a>>, WalkError>,
+    unfit: Option<CatalogCandidate<'a>>,
+    result: Result<Option<CatalogCandidate<'a>>, WalkError>,
 }
 
 /// The best bundle of a catalog.
 #[derive(Clone)]
-pub(super) struct Contribution<'a> {
+pub(super) struct CatalogCandidate<'a> {
     pub(super) catalog: &'a str,
     pub(super) priority: i32,
     pub(super) package: &'a PackageIndex,
@@ -85,8 +85,8 @@ pub(super) struct Contribution<'a> {
 
 impl Query<'_> {
     /// Filters and orders the bundles of one catalog.
-    pub(super) fn walk<'a>(&self, catalog: &'a Catalog<'a>) -> Walk<'a> {
-        let mut walk = Walk {
+    pub(super) fn walk<'a>(&self, catalog: &'a Catalog<'a>) -> CatalogSearch<'a> {
+        let mut walk = CatalogSearch {
             report: CatalogReport {
                 name: catalog.name,
                 priority: catalog.priority,
@@ -171,7 +171,7 @@ impl Query<'_> {
         catalog: &'a Catalog<'a>,
         package: &'a PackageIndex,
         installed: Option<&crate::version::VersionRelease>,
-        walk: &mut Walk<'a>,
+        walk: &mut CatalogSearch<'a>,
     ) {
         let mut best: Option<&'a Bundle> = None;
         let mut kept_back = Vec::new();
@@ -193,7 +193,7 @@ impl Query<'_> {
             }
         }
         let contribution =
-            |bundle: &'a Bundle, unfit: Option<&Arc<ValidationError>>| Contribution {
+            |bundle: &'a Bundle, unfit: Option<&Arc<ValidationError>>| CatalogCandidate {
                 catalog: catalog.name,
                 priority: catalog.priority,
                 package,
@@ -253,8 +253,8 @@ impl Query<'_> {
     /// Chooses between the catalogs: deprecation first, then priority.
     pub(super) fn choose<'w, 'a>(
         &self,
-        walks: &'w [Walk<'a>],
-    ) -> Result<&'w Contribution<'a>, ResolveError> {
+        walks: &'w [CatalogSearch<'a>],
+    ) -> Result<&'w CatalogCandidate<'a>, ResolveError> {
         let first_error = walks.iter().find_map(|walk| walk.result.as_ref().err());
         let offers = walks
             .iter()
@@ -288,9 +288,9 @@ impl Query<'_> {
     /// cluster: an unmet requirement is not a reason to downgrade, whatever the edges allow.
     fn unless_down<'w, 'a>(
         &self,
-        winner: &'w Contribution<'a>,
-        walks: &'w [Walk<'a>],
-    ) -> &'w Contribution<'a> {
+        winner: &'w CatalogCandidate<'a>,
+        walks: &'w [CatalogSearch<'a>],
+    ) -> &'w CatalogCandidate<'a> {
         let Some(Ok(installed)) = &self.installed else {
             return winner;
         };
@@ -302,7 +302,7 @@ impl Query<'_> {
         if !is_down(winner.bundle) {
             return winner;
         }
-        let outranks = |walk: &&Walk<'_>| walk.report.priority >= winner.priority;
+        let outranks = |walk: &&CatalogSearch<'_>| walk.report.priority >= winner.priority;
         let better = best_unfit(walks.iter().filter(outranks));
         better.filter(|it| !is_down(it.bundle)).unwrap_or(winner)
     }
@@ -312,7 +312,7 @@ impl Query<'_> {
     /// Whatever a catalog of lower priority would offer is dropped, either as deprecated because
     /// the winner is not, or as of lower priority than a unique top. And nothing changes if the
     /// winner is what is installed.
-    fn stands(&self, winner: &Contribution<'_>, walks: &[Walk<'_>]) -> bool {
+    fn stands(&self, winner: &CatalogCandidate<'_>, walks: &[CatalogSearch<'_>]) -> bool {
         let unusable = || walks.iter().filter(|walk| walk.result.is_err());
         match self.options.unavailability {
             Unavailability::Strict => false,
@@ -320,7 +320,7 @@ impl Query<'_> {
                 unusable().all(|walk| walk.report.priority <= winner.priority)
             }
             Unavailability::Provable => {
-                let outranks = |walk: &Walk<'_>| walk.report.priority < winner.priority;
+                let outranks = |walk: &CatalogSearch<'_>| walk.report.priority < winner.priority;
                 self.is_installed(winner.bundle) || (!winner.deprecated && unusable().all(outranks))
             }
         }
@@ -337,7 +337,7 @@ impl Query<'_> {
         }
     }
 
-    fn no_single_bundle(&self, offers: &[&Contribution<'_>]) -> NoSingleBundle {
+    fn no_single_bundle(&self, offers: &[&CatalogCandidate<'_>]) -> NoSingleBundle {
         let filter = &self.request.filter;
         let installed = self.request.installed.as_ref();
         NoSingleBundle {
@@ -356,8 +356,8 @@ impl Query<'_> {
 /// Returns the best bundle that does not fit the cluster: not deprecated, of the catalog with the
 /// highest priority, then with the smaller name.
 fn best_unfit<'w, 'a: 'w>(
-    walks: impl Iterator<Item = &'w Walk<'a>>,
-) -> Option<&'w Contribution<'a>> {
+    walks: impl Iterator<Item = &'w CatalogSearch<'a>>,
+) -> Option<&'w CatalogCandidate<'a>> {
     let unfit = walks.filter_map(|walk| walk.unfit.as_ref());
     unfit.min_by_key(|it| (it.deprecated, Reverse(it.priority)))
 }

@@ -15,7 +15,7 @@ use crate::catalog::{Bundle, Constraint, ConstraintError, Declared};
 use crate::version::Version;
 
 /// The state of the cluster around the extension that is resolved.
-pub(super) struct Surroundings<'r> {
+pub(super) struct ClusterFacts<'r> {
     environment: &'r Environment,
     /// The installed bundle of the extension itself.
     current: Option<Current<'r>>,
@@ -47,7 +47,7 @@ impl Current<'_> {
     }
 }
 
-impl<'r> Surroundings<'r> {
+impl<'r> ClusterFacts<'r> {
     pub(super) fn new(environment: &'r Environment, request: &Request) -> Self {
         let providers = environment.providers.known();
         let providers = || providers.into_iter().flat_map(|it| it.iter());
@@ -154,7 +154,7 @@ impl Query<'_> {
 
     /// Returns the state of the cluster that the query is about.
     pub(super) fn environment(&self) -> &Environment {
-        self.surroundings.environment
+        self.cluster.environment
     }
 
     /// Returns the verdicts on all constraints of a bundle that can be parsed, met ones included.
@@ -165,8 +165,8 @@ impl Query<'_> {
         }
         let view = View {
             environment: self.environment(),
-            subject: Subject::Candidate(&candidate, self.surroundings.current()),
-            others: &self.surroundings.others,
+            subject: Subject::Candidate(&candidate, self.cluster.current()),
+            others: &self.cluster.others,
             step: None,
         };
         let declared = bundle.constraints.iter();
@@ -183,8 +183,8 @@ impl Query<'_> {
         if self.environment().judges() {
             let view = View {
                 environment: self.environment(),
-                subject: Subject::Candidate(candidate, self.surroundings.current()),
-                others: &self.surroundings.others,
+                subject: Subject::Candidate(candidate, self.cluster.current()),
+                others: &self.cluster.others,
                 step: None,
             };
             let parse = |declared| Ok((declared, understood(declared)?));
@@ -251,7 +251,7 @@ impl Query<'_> {
 
     /// Judges the constraints of others as if the step had been taken.
     fn broken_by(&self, candidate: &Candidate<'_>) -> Vec<Breakage> {
-        let Some(from) = self.surroundings.current() else {
+        let Some(from) = self.cluster.current() else {
             return Vec::new();
         };
         if self.is_installed(candidate.bundle) {
@@ -278,7 +278,7 @@ impl Query<'_> {
                     .collect(),
             }
         };
-        let dependents = self.surroundings.dependents().iter();
+        let dependents = self.cluster.dependents().iter();
         dependents
             .map(broken)
             .filter(|breakage| !breakage.constraints.is_empty())

@@ -42,7 +42,7 @@ pub use validate::{Dependencies, ValidationError};
 use std::fmt;
 
 use constraint::Breakage;
-use fit::Surroundings;
+use fit::ClusterFacts;
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 
 use crate::catalog::{Bundle, BundleVersionError, Deprecations};
@@ -228,7 +228,7 @@ impl<'a> Resolution<'a> {
 struct Query<'r> {
     request: &'r Request,
     options: &'r Options,
-    surroundings: Surroundings<'r>,
+    cluster: ClusterFacts<'r>,
     range: Option<VersionRange>,
     /// The installed version; an invalid one only matters once some catalog has the package.
     installed: Option<Result<VersionRelease, InstalledError>>,
@@ -290,7 +290,7 @@ impl<'r> Query<'r> {
         let mut query = Self {
             request,
             options,
-            surroundings: Surroundings::new(environment, request),
+            cluster: ClusterFacts::new(environment, request),
             range,
             installed,
             self_certified,
@@ -342,7 +342,7 @@ impl<'r> Query<'r> {
     /// Checks the winner and adds its warnings.
     fn finish<'a>(
         &self,
-        winner: &catalogs::Contribution<'a>,
+        winner: &catalogs::CatalogCandidate<'a>,
     ) -> Result<Selected<'a>, ResolveError> {
         let bundle = winner.bundle;
         let version = bundle.version(self.options.release_support);
@@ -370,7 +370,7 @@ impl<'r> Query<'r> {
 
     fn warnings(
         &self,
-        winner: &catalogs::Contribution<'_>,
+        winner: &catalogs::CatalogCandidate<'_>,
         version: &VersionRelease,
     ) -> Vec<Warning> {
         let broken = self.breaks(winner.bundle).into_iter();

@@ -39,7 +39,7 @@ pub enum Decision {
     /// It is taken over: the other owner references stay without `controller`, applied with force.
     Adopt,
     /// A later revision already owns it: leave it, it counts as done.
-    Progressed,
+    Superseded,
     /// Something else owns it: leave it and report the controller, if there is one.
     Collide(Option<OwnerReference>),
 }
@@ -114,7 +114,7 @@ pub fn decide(
         .and_then(|text| text.parse::<i64>().ok())
         .unwrap_or(sibling.revision);
     match theirs.cmp(&claim.revision) {
-        std::cmp::Ordering::Greater => Decision::Progressed,
+        std::cmp::Ordering::Greater => Decision::Superseded,
         std::cmp::Ordering::Less => Decision::Adopt,
         std::cmp::Ordering::Equal => Decision::Collide(Some(controller)),
     }

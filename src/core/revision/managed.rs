@@ -23,7 +23,7 @@ const FORBIDDEN: [&str; 6] = [
 
 /// What marks an object as managed by a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct RevisionOwner {
     /// Name of the ClusterObjectSet.
     pub name: String,
     /// UID of the ClusterObjectSet.
@@ -59,7 +59,7 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
 /// right on our finalizers.
 ///
 /// Source: applying.md 3.6.
-pub fn desired_object(content: &Object, mark: &Mark, live: Option<&Object>) -> Object {
+pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Object>) -> Object {
     let mut object = content.clone();
     if is_aggregated(&object) {
         object.0.remove("rules");
@@ -67,20 +67,20 @@ pub fn desired_object(content: &Object, mark: &Mark, live: Option<&Object>) -> O
     let metadata = object.metadata_mut();
     let labels = entries(metadata, "labels");
     labels.insert(label::MANAGED_BY.to_owned(), label::MANAGED_BY_OLM.into());
-    if let Some(owner) = &mark.owner_name {
-        labels.insert(label::OWNER_NAME.to_owned(), owner.as_str().into());
+    if let Some(name) = &owner.owner_name {
+        labels.insert(label::OWNER_NAME.to_owned(), name.as_str().into());
     }
     let annotations = entries(metadata, "annotations");
     annotations.insert(
         annotation::REVISION.to_owned(),
-        mark.revision.to_string().into(),
+        owner.revision.to_string().into(),
     );
-    let mut references = other_references(live, mark);
+    let mut references = other_references(live, owner);
     references.push(json!({
         "apiVersion": API_VERSION,
         "kind": "ClusterObjectSet",
-        "name": mark.name,
-        "uid": mark.uid,
+        "name": owner.name,
+        "uid": owner.uid,
         "controller": true,
         "blockOwnerDeletion": false,
     }));
@@ -188,13 +188,13 @@ pub fn retained(live: &Object, uid: &str, owner: Option<&str>) -> Map<String, Va
     metadata
 }
 
-fn other_references(live: Option<&Object>, mark: &Mark) -> Vec<Value> {
+fn other_references(live: Option<&Object>, owner: &RevisionOwner) -> Vec<Value> {
     let mut others = live
-        .map(|live| released(live, &mark.uid))
+        .map(|live| released(live, &owner.uid))
         .unwrap_or_default();
     others.retain(|reference| {
         let uid = reference.get("uid").and_then(Value::as_str);
-        !mark
+        !owner
             .archived
             .iter()
             .any(|archived| Some(archived.as_str()) == uid)

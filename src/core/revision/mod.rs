@@ -6,9 +6,9 @@
 
 mod adopt;
 mod error;
-mod fields;
 mod identity;
 mod managed;
+mod managed_fields;
 pub mod number;
 mod observed;
 mod optional;
@@ -26,12 +26,12 @@ mod tests;
 
 pub use adopt::{Claim, Decision, Removal, Sibling, controller, decide, removal};
 pub use error::RevisionError;
-pub use fields::fold;
 pub use identity::{Account, AccountRule, IdentityError, recorded_account};
 pub use managed::{
-    Mark, desired_object, fingerprint, forbidden_metadata, is_unchanged, orphaned, released,
-    retained,
+    RevisionOwner, desired_object, fingerprint, forbidden_metadata, is_unchanged, orphaned,
+    released, retained,
 };
+pub use managed_fields::upgrade_managed_fields;
 pub use observed::changed;
 pub use optional::{OPTIONAL_GROUPS, is_optional_group};
 pub use owner::{extension_reference, has_finalizer, has_orphan_finalizer, owner_name};

@@ -297,7 +297,7 @@ fn outcome(decision: &Decision) -> &'static str {
         Decision::Create => "create",
         Decision::Update => "update",
         Decision::Adopt => "adopt",
-        Decision::Progressed => "progressed",
+        Decision::Superseded => "progressed",
         Decision::Collide(_) => "collide",
     }
 }
@@ -384,8 +384,8 @@ fn terminating_object_is_waited_for() {
     assert_eq!(super::removal(Some(&going), "me"), Removal::Wait);
 }
 
-fn mark() -> Mark {
-    Mark {
+fn owner() -> RevisionOwner {
+    RevisionOwner {
         name: "e-2".into(),
         uid: "me".into(),
         revision: 2,
@@ -399,11 +399,11 @@ fn mark() -> Mark {
 fn what_an_archived_revision_left_on_an_object_goes() {
     let content =
         object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}));
-    let owner = |uid: &str| json!({"uid": uid, "controller": false});
+    let reference = |uid: &str| json!({"uid": uid, "controller": false});
     let references = |uids: &[&str]| {
-        let owners: Vec<_> = uids.iter().copied().map(owner).collect();
+        let owners: Vec<_> = uids.iter().copied().map(reference).collect();
         let live = object(json!({"metadata": {"name": "x", "ownerReferences": owners}}));
-        let desired = desired_object(&content, &mark(), Some(&live)).into_value();
+        let desired = desired_object(&content, &owner(), Some(&live)).into_value();
         let found = desired["metadata"]["ownerReferences"]
             .as_array()
             .unwrap()
@@ -423,7 +423,7 @@ fn adopting_keeps_other_owners_without_controller() {
     let mut old = live(Some("one"), Some("1"));
     old.metadata_mut()
         .insert("resourceVersion".into(), json!("7"));
-    let got = desired_object(&content, &mark(), Some(&old));
+    let got = desired_object(&content, &owner(), Some(&old));
     let want = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
         "name": "x",
         "resourceVersion": "7",
@@ -444,13 +444,17 @@ fn aggregating_role_is_applied_without_rules() {
         "metadata": {"name": "r"}, "rules": [],
         "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}),
     );
-    assert!(!desired_object(&role, &mark(), None).0.contains_key("rules"));
+    assert!(
+        !desired_object(&role, &owner(), None)
+            .0
+            .contains_key("rules")
+    );
     let plain = object(
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "r"}, "rules": []}),
     );
     assert!(
-        desired_object(&plain, &mark(), None)
+        desired_object(&plain, &owner(), None)
             .0
             .contains_key("rules")
     );

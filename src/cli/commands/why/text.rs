@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use olm_core::error::quote;
 use olm_core::resolve::report::{
-    BundleAccount, CatalogAccount, Finding, Found, Report, Stage, Target, Verdict,
+    BundleReport, CatalogSummary, Finding, Found, Report, Stage, Target, Verdict,
 };
 
-use crate::output::{Paint, Table};
+use crate::output::{Styles, Table};
 
 /// The most consecutive bundles with the same reasons that are shown without `--all`.
 const SHORT: usize = 3;
@@ -20,7 +20,7 @@ pub(super) struct View {
     /// Whether to show every bundle.
     pub(super) all: bool,
     /// Whether to color lines.
-    pub(super) paint: Paint,
+    pub(super) styles: Styles,
 }
 
 impl View {
@@ -33,7 +33,7 @@ impl View {
         if !report.bundles.is_empty() {
             sections.push(self.bundles(report)?);
         }
-        let apart = |catalog: &CatalogAccount<'_>| !catalog.consulted || catalog.used_anyway;
+        let apart = |catalog: &CatalogSummary<'_>| !catalog.consulted || catalog.used_anyway;
         if report.catalogs.len() > 1 || report.catalogs.iter().any(apart) {
             sections.push(self.catalogs(report)?);
         }
@@ -50,7 +50,7 @@ impl View {
             lines.push(("Installed", format!("{name} (version {version})")));
         }
         lines.push(("Asked for", asked(report)));
-        lines.push(("Answer", self.paint.strong(&answered(report))));
+        lines.push(("Answer", self.styles.strong(&answered(report))));
         if let Some(message) = &report.message {
             lines.push(("Message", message.clone()));
         }
@@ -73,18 +73,18 @@ impl View {
         let version = target.version;
         if target.found.is_empty() {
             let title = format!("{version} is in none of the consulted catalogs");
-            let _ = writeln!(text, "{}", self.paint.strong(&title));
+            let _ = writeln!(text, "{}", self.styles.strong(&title));
             if !target.nearest.is_empty() {
                 let _ = writeln!(text, "  nearest: {}", target.nearest.join(", "));
             }
             return text;
         }
         let is_meant =
-            |bundle: &&BundleAccount<'_>| target.found.iter().any(|it| is_found(it, bundle));
+            |bundle: &&BundleReport<'_>| target.found.iter().any(|it| is_found(it, bundle));
         for bundle in report.bundles.iter().filter(is_meant) {
             let verdict = verdict(bundle).to_lowercase();
             let title = format!("{} of catalog {} is {verdict}", bundle.name, bundle.catalog);
-            let _ = writeln!(text, "{}", self.paint.strong(&title));
+            let _ = writeln!(text, "{}", self.styles.strong(&title));
             for reason in &bundle.reasons {
                 let _ = writeln!(text, "  {}: {}", reason.finding.code(), reason.finding);
             }
@@ -154,8 +154,8 @@ impl View {
         for (number, line) in lines.lines().enumerate() {
             let row = number.checked_sub(1).and_then(|row| verdicts.get(row));
             let line = match row {
-                Some(Verdict::Selected) => self.paint.good(line),
-                Some(Verdict::Excluded) => self.paint.faint(line),
+                Some(Verdict::Selected) => self.styles.good(line),
+                Some(Verdict::Excluded) => self.styles.faint(line),
                 Some(Verdict::Candidate) | None => line.to_owned(),
             };
             let _ = writeln!(text, "{line}");
@@ -191,7 +191,7 @@ impl View {
         let mut text = self.painted(&table, &[])?;
         for catalog in report.catalogs.iter().filter(|it| it.error.is_some()) {
             let error = catalog.error.as_deref().unwrap_or_default();
-            let _ = writeln!(text, "{}", self.paint.bad(error));
+            let _ = writeln!(text, "{}", self.styles.bad(error));
         }
         Ok(text)
     }
@@ -207,20 +207,20 @@ impl View {
             .iter()
             .filter(|hint| !said.contains(&hint.text));
         let lines: Vec<_> = hints.map(|hint| format!("- {}\n", hint.text)).collect();
-        let title = self.paint.strong("What may help:");
+        let title = self.styles.strong("What may help:");
         (!lines.is_empty()).then(|| format!("{title}\n{}", lines.concat()))
     }
 }
 
 /// Returns how many bundles from the first on have the same reasons and nothing special about them.
-fn run(report: &Report<'_>, bundles: &[BundleAccount<'_>]) -> usize {
+fn run(report: &Report<'_>, bundles: &[BundleReport<'_>]) -> usize {
     let unreachable =
         |finding: &Finding<'_>| matches!(finding, Finding::NotSuccessor { path: None, .. });
-    let fate = |bundle: &BundleAccount<'_>| {
+    let fate = |bundle: &BundleReport<'_>| {
         let lost = bundle.reasons.iter().any(|it| unreachable(&it.finding));
         (bundle.catalog.to_owned(), codes(bundle), lost)
     };
-    let stands_out = |bundle: &BundleAccount<'_>| {
+    let stands_out = |bundle: &BundleReport<'_>| {
         let target = report.target.as_ref();
         let wanted = target.is_some_and(|it| it.found.iter().any(|it| is_found(it, bundle)));
         bundle.verdict == Verdict::Selected || wanted || is_installed(bundle)
@@ -229,15 +229,15 @@ fn run(report: &Report<'_>, bundles: &[BundleAccount<'_>]) -> usize {
         return 1;
     };
     let fate_of_first = fate(first);
-    let alike = |bundle: &&BundleAccount<'_>| !stands_out(bundle) && fate(bundle) == fate_of_first;
+    let alike = |bundle: &&BundleReport<'_>| !stands_out(bundle) && fate(bundle) == fate_of_first;
     bundles.iter().take_while(alike).count()
 }
 
-fn is_found(found: &Found<'_>, bundle: &BundleAccount<'_>) -> bool {
+fn is_found(found: &Found<'_>, bundle: &BundleReport<'_>) -> bool {
     found.catalog == bundle.catalog && found.bundle == bundle.name
 }
 
-fn is_installed(bundle: &BundleAccount<'_>) -> bool {
+fn is_installed(bundle: &BundleReport<'_>) -> bool {
     let mut findings = bundle.reasons.iter().map(|reason| &reason.finding);
     findings.any(|finding| matches!(finding, Finding::StaysOnInstalled))
 }
@@ -296,7 +296,7 @@ fn way(path: &[String], refused: &[String], range: Option<&str>) -> String {
 }
 
 /// Returns the cells of a bundle.
-fn row(bundle: &BundleAccount<'_>) -> Vec<String> {
+fn row(bundle: &BundleReport<'_>) -> Vec<String> {
     vec![
         version(bundle),
         channels(bundle),
@@ -306,7 +306,7 @@ fn row(bundle: &BundleAccount<'_>) -> Vec<String> {
 }
 
 /// Returns the cells of a row that stands for several bundles with the same reasons.
-fn row_of_all(bundles: &[BundleAccount<'_>]) -> Option<Vec<String>> {
+fn row_of_all(bundles: &[BundleReport<'_>]) -> Option<Vec<String>> {
     let (first, last) = (bundles.first()?, bundles.last()?);
     let (count, codes) = (bundles.len(), codes(first).join(", "));
     Some(vec![
@@ -317,7 +317,7 @@ fn row_of_all(bundles: &[BundleAccount<'_>]) -> Option<Vec<String>> {
     ])
 }
 
-fn version(bundle: &BundleAccount<'_>) -> String {
+fn version(bundle: &BundleReport<'_>) -> String {
     let mut text = bundle.label();
     if is_installed(bundle) {
         text.push_str(" (installed)");
@@ -328,7 +328,7 @@ fn version(bundle: &BundleAccount<'_>) -> String {
     text
 }
 
-fn channels(bundle: &BundleAccount<'_>) -> String {
+fn channels(bundle: &BundleReport<'_>) -> String {
     let shown: Vec<_> = bundle.channels.iter().take(MAX_CHANNELS).copied().collect();
     let more = bundle.channels.len() - shown.len();
     match (shown.is_empty(), more) {
@@ -338,12 +338,12 @@ fn channels(bundle: &BundleAccount<'_>) -> String {
     }
 }
 
-fn verdict(bundle: &BundleAccount<'_>) -> String {
+fn verdict(bundle: &BundleReport<'_>) -> String {
     format!("{:?}", bundle.verdict)
 }
 
 /// Returns the reasons for a bundle's verdict: one in full, several as codes; then the notes.
-fn why(bundle: &BundleAccount<'_>) -> String {
+fn why(bundle: &BundleReport<'_>) -> String {
     let reasons = bundle.reasons.iter();
     let reasons: Vec<_> = reasons.filter(|it| it.stage != Stage::Note).collect();
     match reasons.as_slice() {
@@ -359,7 +359,7 @@ fn why(bundle: &BundleAccount<'_>) -> String {
 }
 
 /// Returns the codes of all reasons, notes in brackets; another column shows that it is installed.
-fn codes(bundle: &BundleAccount<'_>) -> Vec<String> {
+fn codes(bundle: &BundleReport<'_>) -> Vec<String> {
     let reasons = bundle.reasons.iter();
     let reasons = reasons.filter(|it| !matches!(it.finding, Finding::StaysOnInstalled));
     let mut codes: Vec<_> = reasons
@@ -373,7 +373,7 @@ fn codes(bundle: &BundleAccount<'_>) -> Vec<String> {
 }
 
 /// Returns the state of a catalog, and whether it could matter.
-fn standing(catalog: &CatalogAccount<'_>) -> String {
+fn standing(catalog: &CatalogSummary<'_>) -> String {
     let mut text = catalog.state.to_string();
     if catalog.used_anyway {
         text.push_str(", used anyway");

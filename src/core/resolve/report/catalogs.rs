@@ -2,22 +2,22 @@
 
 use super::super::{Catalog, Selected};
 use super::super::{CatalogError, CatalogProblem, Query, Resolution, Selector, Unavailability};
+use super::evaluation::PackageEvaluation;
 use super::finding::CatalogReason;
-use super::model::{CatalogAccount, CatalogState};
-use super::survey::Survey;
+use super::model::{CatalogState, CatalogSummary};
 use crate::catalog::{Content, PackageIndex};
 
 /// The most similar package names that are listed.
 const MAX_SIMILAR: usize = 5;
 
 /// A catalog, with its survey if it has the package.
-pub(super) struct Looked<'a, 'q> {
+pub(super) struct CatalogEvaluation<'a, 'q> {
     pub(super) catalog: &'a Catalog<'a>,
-    pub(super) account: CatalogAccount<'a>,
-    pub(super) survey: Option<Survey<'a, 'q>>,
+    pub(super) account: CatalogSummary<'a>,
+    pub(super) survey: Option<PackageEvaluation<'a, 'q>>,
 }
 
-impl<'a, 'q> Looked<'a, 'q> {
+impl<'a, 'q> CatalogEvaluation<'a, 'q> {
     /// Examines one catalog.
     pub(super) fn new(
         query: &'q Query<'a>,
@@ -32,7 +32,7 @@ impl<'a, 'q> Looked<'a, 'q> {
         let problem = walked.and_then(|it| it.problem.as_ref());
         let strict = query.options.unavailability == Unavailability::Strict;
         let consulted = walked.is_some_and(|it| it.used) && !(strict && problem.is_some());
-        let survey = Survey::new(query, catalog);
+        let survey = PackageEvaluation::new(query, catalog);
         let state = if !selector.matches(&catalog.labels) {
             CatalogState::CatalogNotSelected
         } else if !catalog.enabled {
@@ -47,7 +47,7 @@ impl<'a, 'q> Looked<'a, 'q> {
         let found = package(query, catalog);
         let mut looked = Self {
             catalog,
-            account: CatalogAccount {
+            account: CatalogSummary {
                 name: catalog.name,
                 priority: catalog.priority,
                 state,
@@ -133,7 +133,7 @@ impl<'a, 'q> Looked<'a, 'q> {
 }
 
 /// Adds to each catalog that offers a bundle but does not win why it loses to others.
-pub(super) fn compare(all: &mut [Looked<'_, '_>], resolution: &Resolution<'_>) {
+pub(super) fn compare(all: &mut [CatalogEvaluation<'_, '_>], resolution: &Resolution<'_>) {
     let offers: Vec<_> = all.iter().filter_map(Offer::of).collect();
     let winner = resolution.result.as_ref().ok().map(|winner| winner.catalog);
     for looked in all.iter_mut() {
@@ -153,7 +153,7 @@ struct Offer<'a> {
 }
 
 impl<'a> Offer<'a> {
-    fn of(looked: &Looked<'a, '_>) -> Option<Self> {
+    fn of(looked: &CatalogEvaluation<'a, '_>) -> Option<Self> {
         let survey = looked
             .survey
             .as_ref()

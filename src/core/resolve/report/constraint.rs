@@ -8,7 +8,7 @@ use super::super::environment::Origin;
 /// A declared constraint, judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ConstraintAccount {
+pub struct ConstraintReport {
     /// Position of its property in the bundle's list, from 0.
     pub index: usize,
     /// Type of the property.
@@ -102,7 +102,7 @@ pub enum TestAccount {
     },
 }
 
-impl From<&Judgement> for ConstraintAccount {
+impl From<&Judgement> for ConstraintReport {
     fn from(judgement: &Judgement) -> Self {
         Self {
             index: judgement.index,

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::super::ValidationError;
 use super::super::constraint::{Breakage, Judgement};
-use super::constraint::ConstraintAccount;
+use super::constraint::ConstraintReport;
 use super::model::EdgeKind;
 
 /// The stage of a resolution that a reason belongs to; reasons are listed in this order.
@@ -99,12 +99,12 @@ pub enum Finding<'a> {
     /// Some of its constraints are not met.
     ConstraintUnmet {
         /// The constraints that are not met.
-        constraints: Vec<ConstraintAccount>,
+        constraints: Vec<ConstraintReport>,
     },
     /// Some of its constraints could not be judged.
     ConstraintUnknown {
         /// The constraints that could not be judged.
-        constraints: Vec<ConstraintAccount>,
+        constraints: Vec<ConstraintReport>,
     },
     /// Installed bundles depend on what it would replace.
     BreaksInstalled {
@@ -206,7 +206,7 @@ pub struct Broken {
     /// The text users see.
     pub text: String,
     /// Its constraints that would no longer hold.
-    pub constraints: Vec<ConstraintAccount>,
+    pub constraints: Vec<ConstraintReport>,
 }
 
 impl From<&Breakage> for Broken {
@@ -215,14 +215,14 @@ impl From<&Breakage> for Broken {
         Self {
             name: breakage.origin.name().to_owned(),
             text: breakage.to_string(),
-            constraints: constraints.map(ConstraintAccount::from).collect(),
+            constraints: constraints.map(ConstraintReport::from).collect(),
         }
     }
 }
 
 impl From<&ValidationError> for Finding<'_> {
     fn from(error: &ValidationError) -> Self {
-        let accounts = |list: &[Judgement]| list.iter().map(ConstraintAccount::from).collect();
+        let accounts = |list: &[Judgement]| list.iter().map(ConstraintReport::from).collect();
         match error {
             ValidationError::DependencyUnsupported { property, .. } => {
                 let property = property.clone();

@@ -1,8 +1,8 @@
 //! One sentence for users: what prevents the update, what is available instead, and what to do.
 
 use super::finding::{CatalogReason, Finding};
-use super::hint::Advice;
-use super::model::{BundleAccount, CatalogAccount, Report, Verdict};
+use super::hint::Suggestion;
+use super::model::{BundleReport, CatalogSummary, Report, Verdict};
 use crate::error::quote;
 use crate::resolve::Ending;
 use olm_api::conditions::reasons;
@@ -36,18 +36,18 @@ impl Report<'_> {
         })
     }
 
-    fn advice(&self) -> impl Iterator<Item = &Advice<'_>> {
-        self.hints.iter().map(|hint| &hint.advice)
+    fn suggestions(&self) -> impl Iterator<Item = &Suggestion<'_>> {
+        self.hints.iter().map(|hint| &hint.suggestion)
     }
 
-    fn text_of(&self, wanted: impl Fn(&Advice<'_>) -> bool) -> Option<String> {
-        let hint = self.hints.iter().find(|hint| wanted(&hint.advice));
+    fn text_of(&self, wanted: impl Fn(&Suggestion<'_>) -> bool) -> Option<String> {
+        let hint = self.hints.iter().find(|hint| wanted(&hint.suggestion));
         hint.map(|hint| hint.text.clone())
     }
 
     fn held(&self) -> Option<(&'static str, Vec<String>)> {
-        self.hints.iter().find_map(|hint| match &hint.advice {
-            Advice::HeldByPolicy {
+        self.hints.iter().find_map(|hint| match &hint.suggestion {
+            Suggestion::HeldByPolicy {
                 version, reason, ..
             } => {
                 let what = format!(
@@ -56,7 +56,7 @@ impl Report<'_> {
                 );
                 Some((*reason, vec![what, hint.text.clone()]))
             }
-            Advice::HeldByConstraints {
+            Suggestion::HeldByConstraints {
                 version,
                 reason,
                 missing,
@@ -82,12 +82,12 @@ impl Report<'_> {
             } else {
                 format!("no consulted catalog has package {package}")
             }];
-            parts.extend(self.text_of(|it| matches!(it, Advice::SimilarPackage { .. })));
-            parts.extend(self.text_of(|it| matches!(it, Advice::LeftOutCatalog { .. })));
+            parts.extend(self.text_of(|it| matches!(it, Suggestion::SimilarPackage { .. })));
+            parts.extend(self.text_of(|it| matches!(it, Suggestion::LeftOutCatalog { .. })));
             let first = self.catalogs.first().map(|catalog| catalog.state.code());
             return (first.unwrap_or("NoCatalog"), parts);
         }
-        if let Some(text) = self.text_of(|it| matches!(it, Advice::ExistingChannels { .. })) {
+        if let Some(text) = self.text_of(|it| matches!(it, Suggestion::ExistingChannels { .. })) {
             let channels = self.request.channels.join(", ");
             let what = format!("package {package} has no channel {channels}");
             return ("UnknownChannel", vec![what, text]);
@@ -101,21 +101,21 @@ impl Report<'_> {
 
     /// Returns the excluded bundle that is closest to being usable: with the fewest and lightest
     /// reasons against it; of several the first in order of preference.
-    fn nearest(&self) -> Option<&BundleAccount<'_>> {
+    fn nearest(&self) -> Option<&BundleReport<'_>> {
         let excluded = self.bundles.iter();
         let excluded = excluded.filter(|bundle| bundle.verdict == Verdict::Excluded);
         excluded.min_by_key(|bundle| bundle.exclusions().map(Finding::weight).sum::<u32>())
     }
 
     /// Says what excludes a bundle and what to do.
-    fn about(&self, bundle: &BundleAccount<'_>) -> Vec<String> {
+    fn about(&self, bundle: &BundleReport<'_>) -> Vec<String> {
         let label = bundle.label();
         let installed = self
             .request
             .installed
             .map(|it| it.version)
             .unwrap_or_default();
-        let successors = self.text_of(|it| matches!(it, Advice::BestSuccessors { .. }));
+        let successors = self.text_of(|it| matches!(it, Suggestion::BestSuccessors { .. }));
         let none = || "nothing may follow it now".to_owned();
         let place = bundle.place();
         let reasons: Vec<_> = bundle.exclusions().collect();
@@ -131,8 +131,8 @@ impl Report<'_> {
             }
             [Finding::PrereleaseNotRequested { .. }] => {
                 let what = format!("{label} is in the range but for being a prerelease");
-                let admit = self.advice().find_map(|advice| match advice {
-                    Advice::ExcludedOnlyByPrerelease {
+                let admit = self.suggestions().find_map(|suggestion| match suggestion {
+                    Suggestion::ExcludedOnlyByPrerelease {
                         suggested_version, ..
                     } => Some(format!("to admit it: version \"{suggested_version}\"")),
                     _ => None,
@@ -144,7 +144,7 @@ impl Report<'_> {
             }
             _ => {
                 let what = self.nothing_matches();
-                let instead = self.text_of(|it| matches!(it, Advice::AvailableVersions { .. }));
+                let instead = self.text_of(|it| matches!(it, Suggestion::AvailableVersions { .. }));
                 let instead = successors.or(instead);
                 std::iter::once(what).chain(instead).collect()
             }
@@ -153,8 +153,8 @@ impl Report<'_> {
 
     /// Says how to update step by step.
     fn steps(&self) -> Option<String> {
-        self.advice().find_map(|advice| match advice {
-            Advice::NotAdjacent {
+        self.suggestions().find_map(|suggestion| match suggestion {
+            Suggestion::NotAdjacent {
                 path,
                 suggested_version: Some(range),
                 ..
@@ -167,8 +167,8 @@ impl Report<'_> {
     }
 
     fn other_channel(&self) -> Option<String> {
-        self.advice().find_map(|advice| match advice {
-            Advice::OtherChannel {
+        self.suggestions().find_map(|suggestion| match suggestion {
+            Suggestion::OtherChannel {
                 version, channels, ..
             } => {
                 let channels = channels.join(" or ");
@@ -204,7 +204,7 @@ impl Report<'_> {
     }
 
     fn ambiguous(&self) -> (&'static str, Vec<String>) {
-        let tied = |catalog: &&CatalogAccount<'_>| {
+        let tied = |catalog: &&CatalogSummary<'_>| {
             let reasons = &mut catalog.reasons.iter();
             reasons.any(|it| matches!(it, CatalogReason::AmbiguousCatalogs { .. }))
         };
@@ -222,8 +222,8 @@ impl Report<'_> {
             offers.join(" and "),
             quote(self.request.package)
         )];
-        let priority = self.advice().find_map(|advice| match advice {
-            Advice::SetPriority { priority, .. } => Some(*priority),
+        let priority = self.suggestions().find_map(|suggestion| match suggestion {
+            Suggestion::SetPriority { priority, .. } => Some(*priority),
             _ => None,
         });
         parts.extend(priority.map(|priority| {
@@ -236,7 +236,7 @@ impl Report<'_> {
     }
 
     fn catalog_error(&self) -> Option<(&'static str, Vec<String>)> {
-        let unread = |catalog: &&CatalogAccount<'_>| catalog.error.is_some() && !catalog.dominated;
+        let unread = |catalog: &&CatalogSummary<'_>| catalog.error.is_some() && !catalog.dominated;
         let unread: Vec<_> = self.catalogs.iter().filter(unread).collect();
         let first = unread.first()?;
         let names: Vec<_> = unread.iter().map(|catalog| catalog.name).collect();
@@ -244,7 +244,7 @@ impl Report<'_> {
             "catalog {} cannot be read and could change the answer",
             names.join(", ")
         );
-        let way = self.text_of(|it| matches!(it, Advice::DisableCatalog { .. }));
+        let way = self.text_of(|it| matches!(it, Suggestion::DisableCatalog { .. }));
         Some((
             first.state.code(),
             std::iter::once(what).chain(way).collect(),
@@ -273,7 +273,7 @@ impl Report<'_> {
             Some((refusal.code(), format!("{} {text}", bundle.name)))
         });
         let (code, what) = refused?;
-        let free = self.text_of(|it| matches!(it, Advice::ConstraintFreeVersion { .. }));
+        let free = self.text_of(|it| matches!(it, Suggestion::ConstraintFreeVersion { .. }));
         Some((code, std::iter::once(what).chain(free).collect()))
     }
 }
@@ -287,7 +287,7 @@ fn why(code: &str) -> &'static str {
     }
 }
 
-impl BundleAccount<'_> {
+impl BundleReport<'_> {
     /// Returns the findings that exclude the bundle.
     pub fn exclusions(&self) -> impl Iterator<Item = &Finding<'_>> {
         let excluding = self.reasons.iter().filter(|reason| reason.excludes());

@@ -9,32 +9,32 @@
 
 mod catalogs;
 mod constraint;
+mod evaluation;
 mod finding;
 mod headline;
 mod hint;
 mod model;
 mod path;
-mod survey;
 mod target;
 mod text;
-mod trial;
+mod what_if;
 
 #[cfg(test)]
 mod tests;
 
-pub use constraint::{ConstraintAccount, ConstraintVerdict, NodeAccount, TestAccount};
+pub use constraint::{ConstraintReport, ConstraintVerdict, NodeAccount, TestAccount};
 pub use finding::{Broken, CatalogReason, Finding, Reason, Stage};
 pub use headline::Headline;
-pub use hint::{Advice, Hint};
+pub use hint::{Hint, Suggestion};
 pub use model::{
-    Asked, AskedInstalled, BundleAccount, CatalogAccount, CatalogState, Chosen, ClassicAccount,
+    Asked, AskedInstalled, BundleReport, CatalogState, CatalogSummary, Chosen, ClassicAccount,
     Deprecated, EdgeAccount, EdgeKind, Report, SCHEMA, SCHEMA_VERSION, Verdict,
 };
 
 pub use target::{Change, Found, Target};
 
-use self::catalogs::Looked;
-use self::trial::Trial;
+use self::catalogs::CatalogEvaluation;
+use self::what_if::WhatIf;
 use super::{
     Catalog, Environment, Options, Query, Request, Resolution, Selected, Selector, Warning,
     classic, resolve,
@@ -70,12 +70,12 @@ pub fn explain_target<'a>(
     let mut report = Report::new(request, &resolution);
     if let Ok((query, selector)) = Query::new(request, environment, options) {
         report.selected = resolution.result.as_ref().ok().map(|it| query.chosen(it));
-        let trial = Trial {
+        let what_if = WhatIf {
             query: &query,
             catalogs,
             resolution: &resolution,
         };
-        report.describe(&trial, &selector, version);
+        report.describe(&what_if, &selector, version);
     }
     report
 }
@@ -100,15 +100,20 @@ impl<'a> Report<'a> {
     }
 
     /// Adds the catalogs, their bundles and the hints.
-    fn describe(&mut self, trial: &Trial<'a, '_>, selector: &Selector, version: Option<&'a str>) {
-        let Trial {
+    fn describe(
+        &mut self,
+        what_if: &WhatIf<'a, '_>,
+        selector: &Selector,
+        version: Option<&'a str>,
+    ) {
+        let WhatIf {
             query,
             catalogs,
             resolution,
-        } = *trial;
+        } = *what_if;
         let mut sorted: Vec<_> = catalogs.iter().collect();
         sorted.sort_by(|a, b| a.name.cmp(b.name));
-        let look = |catalog| Looked::new(query, selector, catalog, resolution);
+        let look = |catalog| CatalogEvaluation::new(query, selector, catalog, resolution);
         let mut all: Vec<_> = sorted.into_iter().map(look).collect();
         catalogs::compare(&mut all, resolution);
         for looked in all.iter().filter(|looked| looked.account.consulted) {
@@ -120,9 +125,9 @@ impl<'a> Report<'a> {
         let selected = resolution.result.as_ref().ok();
         let constraints = selected.map(|it| query.constraints_of(it.bundle));
         let constraints = constraints.iter().flatten();
-        self.constraints = constraints.map(ConstraintAccount::from).collect();
-        self.hints = hint::hints(trial, &all);
-        self.target = version.map(|version| target::target(trial, &all, version));
+        self.constraints = constraints.map(ConstraintReport::from).collect();
+        self.hints = hint::hints(what_if, &all);
+        self.target = version.map(|version| target::target(what_if, &all, version));
         self.classic = classic_steps(&all, resolution, query.request);
         self.catalogs = all.into_iter().map(|looked| looked.account).collect();
     }
@@ -150,12 +155,12 @@ impl<'a> From<&'a Request> for Asked<'a> {
 /// Says what OLM Classic would do in the decisive catalog: the winner's, else the one of the
 /// highest priority that has the package.
 fn classic_steps<'a>(
-    all: &[Looked<'a, '_>],
+    all: &[CatalogEvaluation<'a, '_>],
     resolution: &Resolution<'_>,
     request: &Request,
 ) -> Vec<ClassicAccount<'a>> {
     let winner = resolution.result.as_ref().ok().map(|it| it.catalog);
-    let decides = |looked: &&Looked<'a, '_>| {
+    let decides = |looked: &&CatalogEvaluation<'a, '_>| {
         let account = &looked.account;
         account.consulted && winner.is_none_or(|winner| winner == account.name)
     };

@@ -8,7 +8,7 @@ use olm_api::UpgradeConstraintPolicy;
 use serde::Serialize;
 
 use super::super::{ClassicStep, Ending};
-use super::constraint::ConstraintAccount;
+use super::constraint::ConstraintReport;
 use super::finding::{CatalogReason, Reason};
 use super::hint::Hint;
 use super::target::Target;
@@ -37,12 +37,12 @@ pub struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selected: Option<Chosen<'a>>,
     /// Every catalog, consulted or not, by name.
-    pub catalogs: Vec<CatalogAccount<'a>>,
+    pub catalogs: Vec<CatalogSummary<'a>>,
     /// Every bundle of the package in the consulted catalogs, by catalog, the best first.
-    pub bundles: Vec<BundleAccount<'a>>,
+    pub bundles: Vec<BundleReport<'a>>,
     /// The constraints of the chosen bundle, judged by what is known about the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub constraints: Vec<ConstraintAccount>,
+    pub constraints: Vec<ConstraintReport>,
     /// What a user can do, the most useful first.
     pub hints: Vec<Hint<'a>>,
     /// How to get to the requested version, if one was requested.
@@ -133,7 +133,7 @@ pub struct Chosen<'a> {
 /// The outcome for a catalog.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct CatalogAccount<'a> {
+pub struct CatalogSummary<'a> {
     /// Name of the catalog.
     pub name: &'a str,
     /// Priority of the catalog.
@@ -202,7 +202,7 @@ impl CatalogState {
 
 /// Everything known about a bundle.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct BundleAccount<'a> {
+pub struct BundleReport<'a> {
     /// Name of the catalog.
     pub catalog: &'a str,
     /// Name of the bundle.

@@ -5,9 +5,9 @@ use std::fmt;
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 use serde::Serialize;
 
-use super::catalogs::Looked;
-use super::survey::Survey;
-use super::trial::Trial;
+use super::catalogs::CatalogEvaluation;
+use super::evaluation::PackageEvaluation;
+use super::what_if::WhatIf;
 use crate::version::Version;
 
 /// The most versions that are listed for one that does not exist.
@@ -73,8 +73,8 @@ impl fmt::Display for Change {
 
 /// Looks for a version and for ways to it.
 pub(super) fn target<'a>(
-    trial: &Trial<'a, '_>,
-    all: &[Looked<'a, '_>],
+    what_if: &WhatIf<'a, '_>,
+    all: &[CatalogEvaluation<'a, '_>],
     version: &'a str,
 ) -> Target<'a> {
     let consulted = all.iter().filter(|looked| looked.account.consulted);
@@ -96,7 +96,7 @@ pub(super) fn target<'a>(
     let way = places
         .iter()
         .find_map(|(survey, position)| survey.way(*position));
-    let selected = trial.resolution.result.as_ref().ok();
+    let selected = what_if.resolution.result.as_ref().ok();
     let selected = selected.is_some_and(|selected| {
         let is_it = |found: &Found<'_>| {
             found.catalog == selected.catalog && found.bundle == selected.bundle.name
@@ -106,7 +106,7 @@ pub(super) fn target<'a>(
     let ways = if selected {
         Vec::new()
     } else {
-        ways(trial, &places)
+        ways(what_if, &places)
     };
     Target {
         version,
@@ -127,7 +127,7 @@ pub(super) fn target<'a>(
 }
 
 /// Says whether a bundle matches a version, with or without its release, or a name.
-fn is_meant(survey: &Survey<'_, '_>, position: usize, wanted: &str) -> bool {
+fn is_meant(survey: &PackageEvaluation<'_, '_>, position: usize, wanted: &str) -> bool {
     let bundle = survey.bundle(position);
     let recorded = survey.version(position);
     bundle.name == wanted
@@ -140,7 +140,7 @@ fn is_meant(survey: &Survey<'_, '_>, position: usize, wanted: &str) -> bool {
 }
 
 /// Returns the closest versions below and above one that does not exist.
-fn nearest(surveys: &[&Survey<'_, '_>], wanted: &str) -> Vec<String> {
+fn nearest(surveys: &[&PackageEvaluation<'_, '_>], wanted: &str) -> Vec<String> {
     let wanted = wanted
         .strip_prefix('v')
         .unwrap_or(wanted)
@@ -168,19 +168,19 @@ fn nearest(surveys: &[&Survey<'_, '_>], wanted: &str) -> Vec<String> {
 
 /// Returns the changes to try: without force in as few channels as needed, and with force if more
 /// than one step is needed.
-fn ways(trial: &Trial<'_, '_>, places: &[(&Survey<'_, '_>, usize)]) -> Vec<Change> {
+fn ways(what_if: &WhatIf<'_, '_>, places: &[(&PackageEvaluation<'_, '_>, usize)]) -> Vec<Change> {
     let mut ways = Vec::new();
     for (survey, position) in places {
-        let wider = channels(trial, survey, *position);
+        let wider = channels(what_if, survey, *position);
         let mut found = wider
             .iter()
-            .find_map(|it| gentle(trial, survey, *position, it.as_deref()));
+            .find_map(|it| gentle(what_if, survey, *position, it.as_deref()));
         ways.append(&mut found.take().into_iter().collect());
         let direct = ways.iter().any(|way: &Change| way.steps == 1);
         let forced = || {
             wider
                 .iter()
-                .find_map(|it| forced(trial, survey, *position, it.as_deref()))
+                .find_map(|it| forced(what_if, survey, *position, it.as_deref()))
         };
         if !direct {
             ways.extend(forced());
@@ -194,17 +194,17 @@ fn ways(trial: &Trial<'_, '_>, places: &[(&Survey<'_, '_>, usize)]) -> Vec<Chang
 
 /// Returns the channels to try: the requested ones first, then one more of those the bundle is in.
 fn channels(
-    trial: &Trial<'_, '_>,
-    survey: &Survey<'_, '_>,
+    what_if: &WhatIf<'_, '_>,
+    survey: &PackageEvaluation<'_, '_>,
     position: usize,
 ) -> Vec<Option<Vec<String>>> {
-    let requested = &trial.query.request.filter.channels;
+    let requested = &what_if.query.request.filter.channels;
     let mut tried = vec![None];
     if requested.is_empty() {
         return tried;
     }
     let all = survey.channels(survey.bundle(position)).into_iter();
-    let missing = all.filter(|channel| !trial.query.considers(channel));
+    let missing = all.filter(|channel| !what_if.query.considers(channel));
     tried.extend(missing.map(|channel| {
         let mut channels = requested.clone();
         channels.push(channel.to_owned());
@@ -215,8 +215,8 @@ fn channels(
 
 /// Looks for a range under which updates lead to a bundle; one step if possible.
 fn gentle(
-    trial: &Trial<'_, '_>,
-    survey: &Survey<'_, '_>,
+    what_if: &WhatIf<'_, '_>,
+    survey: &PackageEvaluation<'_, '_>,
     position: usize,
     channels: Option<&[String]>,
 ) -> Option<Change> {
@@ -229,7 +229,7 @@ fn gentle(
         }
     };
     let steps = ranges.into_iter().filter_map(|range| {
-        let steps = trial.steps_to(&range, bundle, with)?;
+        let steps = what_if.steps_to(&range, bundle, with)?;
         Some((steps, range))
     });
     let (steps, version) = steps.min_by_key(|(steps, _)| *steps)?;
@@ -242,7 +242,11 @@ fn gentle(
 }
 
 /// Returns ranges that may lead to a version, the simplest first.
-pub(super) fn ranges(survey: &Survey<'_, '_>, position: usize, to: &Version) -> Vec<String> {
+pub(super) fn ranges(
+    survey: &PackageEvaluation<'_, '_>,
+    position: usize,
+    to: &Version,
+) -> Vec<String> {
     let to = to.clone().without_build();
     let (major, minor) = (to.major, to.minor);
     let mut ranges = vec![
@@ -259,8 +263,8 @@ pub(super) fn ranges(survey: &Survey<'_, '_>, position: usize, to: &Version) -> 
 
 /// Says whether disabling the upgrade constraints leads to a bundle.
 fn forced(
-    trial: &Trial<'_, '_>,
-    survey: &Survey<'_, '_>,
+    what_if: &WhatIf<'_, '_>,
+    survey: &PackageEvaluation<'_, '_>,
     position: usize,
     channels: Option<&[String]>,
 ) -> Option<Change> {
@@ -271,7 +275,7 @@ fn forced(
         .clone()
         .without_build()
         .to_string();
-    let answer = trial.ask(|filter| {
+    let answer = what_if.ask(|filter| {
         filter.version = Some(version.clone());
         filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
         if let Some(channels) = channels {

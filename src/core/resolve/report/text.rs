@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::constraint::ConstraintAccount;
+use super::constraint::ConstraintReport;
 use super::finding::{CatalogReason, Finding};
 use super::model::{CatalogState, EdgeKind};
 
@@ -186,7 +186,7 @@ fn names(catalogs: &[&str]) -> String {
 fn joined(
     f: &mut fmt::Formatter<'_>,
     prefix: &str,
-    constraints: &[ConstraintAccount],
+    constraints: &[ConstraintReport],
 ) -> fmt::Result {
     let texts: Vec<_> = constraints.iter().map(|it| it.text.as_str()).collect();
     write!(f, "{prefix}{}", texts.join("; "))

@@ -2,13 +2,13 @@
 
 use olm_api::keys::label;
 
-use super::super::catalogs::Looked;
+use super::super::catalogs::CatalogEvaluation;
+use super::super::evaluation::PackageEvaluation;
 use super::super::finding::CatalogReason;
 use super::super::model::CatalogState;
-use super::super::survey::Survey;
 use super::super::target::ranges;
-use super::super::trial::Trial;
-use super::Advice;
+use super::super::what_if::WhatIf;
+use super::Suggestion;
 use crate::resolve::Ending;
 use crate::resolve::filter::Reason;
 use crate::version::VersionRelease;
@@ -18,40 +18,43 @@ const MAX_VERSIONS: usize = 5;
 
 /// A bundle of one of the catalogs.
 struct Place<'s, 'a, 'q> {
-    survey: &'s Survey<'a, 'q>,
+    survey: &'s PackageEvaluation<'a, 'q>,
     position: usize,
 }
 
-/// Everything that advice is derived from.
+/// Everything that suggestions are derived from.
 struct Scene<'t, 'a, 'q> {
-    trial: &'t Trial<'a, 'q>,
-    all: &'t [Looked<'a, 'q>],
+    what_if: &'t WhatIf<'a, 'q>,
+    all: &'t [CatalogEvaluation<'a, 'q>],
     ending: Ending,
 }
 
 /// Returns everything that can be done, the most useful first.
-pub(super) fn advice<'a>(trial: &Trial<'a, '_>, all: &[Looked<'a, '_>]) -> Vec<Advice<'a>> {
+pub(super) fn suggestions<'a>(
+    what_if: &WhatIf<'a, '_>,
+    all: &[CatalogEvaluation<'a, '_>],
+) -> Vec<Suggestion<'a>> {
     let scene = Scene {
-        trial,
+        what_if,
         all,
-        ending: trial.resolution.ending(),
+        ending: what_if.resolution.ending(),
     };
-    let mut advice = Vec::new();
-    advice.extend(scene.without_unreadable());
-    advice.extend(scene.between_catalogs());
-    advice.extend(scene.package());
-    advice.extend(scene.channels());
-    advice.extend(scene.held());
-    advice.extend(scene.constraint_free());
-    advice.extend(scene.other_steps());
-    advice.extend(scene.best_successors());
-    advice.extend(scene.prerelease());
-    advice.extend(scene.other_channel());
-    if advice.is_empty() {
-        advice.extend(scene.available());
+    let mut suggestions = Vec::new();
+    suggestions.extend(scene.without_unreadable());
+    suggestions.extend(scene.between_catalogs());
+    suggestions.extend(scene.package());
+    suggestions.extend(scene.channels());
+    suggestions.extend(scene.held());
+    suggestions.extend(scene.constraint_free());
+    suggestions.extend(scene.other_steps());
+    suggestions.extend(scene.best_successors());
+    suggestions.extend(scene.prerelease());
+    suggestions.extend(scene.other_channel());
+    if suggestions.is_empty() {
+        suggestions.extend(scene.available());
     }
-    advice.extend(scene.left_out());
-    advice
+    suggestions.extend(scene.left_out());
+    suggestions
 }
 
 impl<'a, 'q> Scene<'_, 'a, 'q> {
@@ -61,7 +64,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let consulted = self.all.iter().filter(|looked| looked.account.consulted);
         let mut surveys: Vec<_> = consulted.filter_map(|it| it.survey.as_ref()).collect();
         surveys.sort_by_key(|survey| std::cmp::Reverse(survey.catalog.priority));
-        let of_survey = |survey: &'_ Survey<'a, 'q>| survey.by_preference();
+        let of_survey = |survey: &'_ PackageEvaluation<'a, 'q>| survey.by_preference();
         surveys
             .into_iter()
             .flat_map(|survey| {
@@ -76,7 +79,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
 
     /// Says whether a bundle would be an improvement: there is no answer, or one of lower version.
     fn improves(&self, place: &Place<'_, 'a, 'q>) -> bool {
-        match &self.trial.resolution.result {
+        match &self.what_if.resolution.result {
             Err(_) => true,
             Ok(selected) => {
                 let version = place.version();
@@ -87,19 +90,19 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
 
     /// Says whether the answer changes nothing: there is none, or it is the installed bundle.
     fn is_stuck(&self) -> bool {
-        let result = &self.trial.resolution.result;
+        let result = &self.what_if.resolution.result;
         let moves = result
             .as_ref()
-            .is_ok_and(|it| !self.trial.query.is_installed(it.bundle));
+            .is_ok_and(|it| !self.what_if.query.is_installed(it.bundle));
         !moves
     }
 
     fn installed(&self) -> Option<&VersionRelease> {
-        self.trial.query.installed.as_ref()?.as_ref().ok()
+        self.what_if.query.installed.as_ref()?.as_ref().ok()
     }
 
     /// The unreadable catalogs that could change the answer.
-    fn without_unreadable(&self) -> Option<Advice<'a>> {
+    fn without_unreadable(&self) -> Option<Suggestion<'a>> {
         let unread = self.all.iter().filter(|looked| {
             let account = &looked.account;
             account.error.is_some() && !account.consulted && !account.dominated
@@ -108,14 +111,14 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         if self.ending != Ending::CatalogError || catalogs.is_empty() {
             return None;
         }
-        let then = self.trial.ask_without(&catalogs);
+        let then = self.what_if.ask_without(&catalogs);
         let then =
             then.map(|then| format!("{} from catalog {}", then.version.recorded(), then.catalog));
-        Some(Advice::DisableCatalog { catalogs, then })
+        Some(Suggestion::DisableCatalog { catalogs, then })
     }
 
     /// How to choose between catalogs of the same priority.
-    fn between_catalogs(&self) -> Vec<Advice<'a>> {
+    fn between_catalogs(&self) -> Vec<Suggestion<'a>> {
         let is_tied =
             |reason: &CatalogReason<'_>| matches!(reason, CatalogReason::AmbiguousCatalogs { .. });
         let tied = self.all.iter();
@@ -126,22 +129,22 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let Some(priority) = tied.iter().map(|looked| looked.account.priority).max() else {
             return Vec::new();
         };
-        let mut advice = vec![
-            Advice::SetPriority {
+        let mut suggestions = vec![
+            Suggestion::SetPriority {
                 catalogs: catalogs.clone(),
                 priority: i64::from(priority) + 1,
             },
-            Advice::NarrowSelector {
+            Suggestion::NarrowSelector {
                 catalogs,
                 label: label::METADATA_NAME,
             },
         ];
-        advice.extend(self.pin(&tied));
-        advice
+        suggestions.extend(self.pin(&tied));
+        suggestions
     }
 
     /// The highest version that pinning takes from one of several catalogs.
-    fn pin(&self, tied: &[&Looked<'a, 'q>]) -> Option<Advice<'a>> {
+    fn pin(&self, tied: &[&CatalogEvaluation<'a, 'q>]) -> Option<Suggestion<'a>> {
         let surveys = tied.iter().filter_map(|looked| looked.survey.as_ref());
         let mut offered: Vec<_> = surveys
             .flat_map(|survey| {
@@ -154,15 +157,15 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         offered.into_iter().take(MAX_VERSIONS).find_map(|offer| {
             let version = offer.version.clone().without_build().to_string();
             let answer = self
-                .trial
+                .what_if
                 .ask(|filter| filter.version = Some(version.clone()))?;
             let catalog = answer.catalog;
-            Some(Advice::Pin { version, catalog })
+            Some(Suggestion::Pin { version, catalog })
         })
     }
 
     /// Similar package names, if no catalog has the package.
-    fn package(&self) -> Option<Advice<'a>> {
+    fn package(&self) -> Option<Suggestion<'a>> {
         if self.ending != Ending::NoCandidate || self.has_package() {
             return None;
         }
@@ -174,7 +177,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let mut packages: Vec<_> = similar.flatten().copied().collect();
         packages.sort_unstable();
         packages.dedup();
-        (!packages.is_empty()).then_some(Advice::SimilarPackage { packages })
+        (!packages.is_empty()).then_some(Suggestion::SimilarPackage { packages })
     }
 
     fn has_package(&self) -> bool {
@@ -186,8 +189,8 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
     }
 
     /// The channels that exist, if none of the requested ones does.
-    fn channels(&self) -> Option<Advice<'a>> {
-        let requested = &self.trial.query.request.filter.channels;
+    fn channels(&self) -> Option<Suggestion<'a>> {
+        let requested = &self.what_if.query.request.filter.channels;
         let consulted = self.all.iter().filter(|looked| looked.account.consulted);
         let packages = consulted.filter_map(|looked| Some(looked.survey.as_ref()?.package));
         let mut channels: Vec<_> = packages
@@ -197,12 +200,12 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         channels.dedup();
         let exists = |name: &String| channels.contains(&name.as_str());
         let none = !requested.is_empty() && self.has_package() && !requested.iter().any(exists);
-        none.then_some(Advice::ExistingChannels { channels })
+        none.then_some(Suggestion::ExistingChannels { channels })
     }
 
     /// The bundle that the update policy or the cluster holds back.
-    fn held(&self) -> Option<Advice<'a>> {
-        let held = self.trial.resolution.held.first()?;
+    fn held(&self) -> Option<Suggestion<'a>> {
+        let held = self.what_if.resolution.held.first()?;
         let all = self.places(|failures| failures.iter().any(Reason::keeps_back));
         let is_it = |place: &&Place<'_, 'a, 'q>| {
             place.survey.catalog.name == held.catalog && place.name() == held.bundle
@@ -212,14 +215,14 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let version = held.version.recorded();
         let reason = held.reason.code();
         if let Reason::Unfit(error) = &held.reason {
-            return Some(Advice::HeldByConstraints {
+            return Some(Suggestion::HeldByConstraints {
                 bundle,
                 version,
                 reason,
                 missing: error.to_string(),
             });
         }
-        Some(Advice::HeldByPolicy {
+        Some(Suggestion::HeldByPolicy {
             bundle,
             version,
             reason,
@@ -228,7 +231,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
     }
 
     /// Another version that fits the cluster as it is.
-    fn constraint_free(&self) -> Option<Advice<'a>> {
+    fn constraint_free(&self) -> Option<Suggestion<'a>> {
         if self.ending != Ending::ValidationFailed {
             return None;
         }
@@ -236,10 +239,10 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         places.iter().take(MAX_VERSIONS).find_map(|place| {
             let version = place.version()?.version.clone().without_build().to_string();
             let answer = self
-                .trial
+                .what_if
                 .ask(|filter| filter.version = Some(version.clone()))?;
             let bundle = answer.bundle;
-            Some(Advice::ConstraintFreeVersion { bundle, version })
+            Some(Suggestion::ConstraintFreeVersion { bundle, version })
         })
     }
 
@@ -250,12 +253,12 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let mut ranges = ranges(place.survey, place.position, to);
         // The exact version is tried last: it would exclude later fixes.
         ranges.rotate_left(1);
-        let leads = |range: &String| self.trial.steps_to(range, place.name(), |_| {}).is_some();
+        let leads = |range: &String| self.what_if.steps_to(range, place.name(), |_| {}).is_some();
         ranges.into_iter().find(leads)
     }
 
     /// Bundles that are excluded only because no edge leads to them.
-    fn other_steps(&self) -> Option<Advice<'a>> {
+    fn other_steps(&self) -> Option<Suggestion<'a>> {
         let from = self.installed().filter(|_| self.is_stuck())?;
         let mut places = self.places(|failures| failures == [Reason::NotSuccessor]);
         places.retain(|place| self.improves(place));
@@ -263,7 +266,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
             .iter()
             .find_map(|place| Some((place, place.survey.way(place.position)?)));
         if let Some((place, way)) = reachable {
-            return Some(Advice::NotAdjacent {
+            return Some(Suggestion::NotAdjacent {
                 bundle: place.name(),
                 path: way.versions,
                 refused: way.refused,
@@ -271,7 +274,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
             });
         }
         let place = places.first()?;
-        Some(Advice::NoPath {
+        Some(Suggestion::NoPath {
             bundle: place.name(),
             from: from.recorded(),
             to: place.survey.label(place.position),
@@ -279,7 +282,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
     }
 
     /// What may follow the installed bundle, ignoring the version range.
-    fn best_successors(&self) -> Option<Advice<'a>> {
+    fn best_successors(&self) -> Option<Suggestion<'a>> {
         let from = self
             .installed()
             .filter(|_| self.ending == Ending::NoCandidate)?;
@@ -295,7 +298,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
             major(version) && version.version.minor == from.version.minor
         };
         let recorded = |version: &&VersionRelease| version.recorded();
-        Some(Advice::BestSuccessors {
+        Some(Suggestion::BestSuccessors {
             same_minor: versions.iter().find(minor).map(recorded),
             same_major: versions.iter().find(major).map(recorded),
             overall: versions.first().map(recorded)?,
@@ -303,12 +306,12 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
     }
 
     /// The bundle that is excluded only because it is a prerelease.
-    fn prerelease(&self) -> Option<Advice<'a>> {
+    fn prerelease(&self) -> Option<Suggestion<'a>> {
         let places = self.places(|failures| failures == [Reason::PrereleaseNotRequested]);
         let place = places.into_iter().find(|place| self.improves(place))?;
         let version = place.version()?;
-        let range = self.trial.query.range.as_ref()?;
-        Some(Advice::ExcludedOnlyByPrerelease {
+        let range = self.what_if.query.range.as_ref()?;
+        Some(Suggestion::ExcludedOnlyByPrerelease {
             bundle: place.name(),
             version: version.recorded(),
             suggested_version: range.admitting(&version.version)?,
@@ -316,11 +319,11 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
     }
 
     /// A better bundle in another channel.
-    fn other_channel(&self) -> Option<Advice<'a>> {
-        if self.trial.query.request.filter.channels.is_empty() {
+    fn other_channel(&self) -> Option<Suggestion<'a>> {
+        if self.what_if.query.request.filter.channels.is_empty() {
             return None;
         }
-        let answer = self.trial.ask(|filter| filter.channels.clear())?;
+        let answer = self.what_if.ask(|filter| filter.channels.clear())?;
         let mut places = self.places(|failures| failures.contains(&Reason::NotInRequestedChannels));
         places.retain(|place| {
             let same = place.survey.catalog.name == answer.catalog && place.name() == answer.bundle;
@@ -330,12 +333,12 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let mut channels = place.survey.channels(place.survey.bundle(place.position));
         channels.retain(|channel| {
             let added = self
-                .trial
+                .what_if
                 .ask(|filter| filter.channels.push((*channel).to_owned()));
             added.as_ref() == Some(&answer)
         });
         let version = answer.version.recorded();
-        (!channels.is_empty()).then_some(Advice::OtherChannel {
+        (!channels.is_empty()).then_some(Suggestion::OtherChannel {
             bundle: answer.bundle,
             version,
             channels,
@@ -343,20 +346,20 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
     }
 
     /// The available versions, if no bundle has a requested one.
-    fn available(&self) -> Option<Advice<'a>> {
-        let fresh = self.trial.query.request.installed.is_none();
+    fn available(&self) -> Option<Suggestion<'a>> {
+        let fresh = self.what_if.query.request.installed.is_none();
         if !fresh || self.ending != Ending::NoCandidate {
             return None;
         }
         let mut versions: Vec<_> = self.places(only_version).iter().map(Place::label).collect();
         versions.dedup();
         versions.truncate(MAX_VERSIONS);
-        (!versions.is_empty()).then_some(Advice::AvailableVersions { versions })
+        (!versions.is_empty()).then_some(Suggestion::AvailableVersions { versions })
     }
 
     /// What catalogs offer that were not consulted on purpose.
-    fn left_out(&self) -> Vec<Advice<'a>> {
-        let left_out = |looked: &&Looked<'a, 'q>| {
+    fn left_out(&self) -> Vec<Suggestion<'a>> {
+        let left_out = |looked: &&CatalogEvaluation<'a, 'q>| {
             let state = looked.account.state;
             let on_purpose = [
                 CatalogState::CatalogNotSelected,
@@ -364,18 +367,18 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
             ];
             on_purpose.contains(&state) && !looked.account.dominated
         };
-        let advise = |looked: &Looked<'a, 'q>| {
+        let advise = |looked: &CatalogEvaluation<'a, 'q>| {
             let best = *looked.survey.as_ref()?.candidates.first()?;
             let place = Place {
                 survey: looked.survey.as_ref()?,
                 position: best,
             };
-            let advice = Advice::LeftOutCatalog {
+            let suggestion = Suggestion::LeftOutCatalog {
                 catalog: looked.account.name,
                 bundle: place.name(),
                 disabled: looked.account.state == CatalogState::CatalogDisabled,
             };
-            self.improves(&place).then_some(advice)
+            self.improves(&place).then_some(suggestion)
         };
         self.all
             .iter()

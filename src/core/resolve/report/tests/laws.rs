@@ -57,7 +57,7 @@ fn any_content() -> impl Strategy<Value = Content> {
 }
 
 /// Says whether a bundle is the chosen one of a resolution.
-fn is_chosen(resolution: &Resolution<'_>, bundle: &BundleAccount<'_>) -> bool {
+fn is_chosen(resolution: &Resolution<'_>, bundle: &BundleReport<'_>) -> bool {
     let selected = resolution.result.as_ref().ok();
     selected.is_some_and(|it| it.catalog == bundle.catalog && it.bundle.name == bundle.name)
 }

@@ -1,0 +1,260 @@
+//! `kubectl olm why`: why a ClusterExtension gets the bundle it gets, or none, and what would lead
+//! to another version.
+//!
+//! The request comes from an extension on a cluster, from a manifest, or from flags; the answer is
+//! a report by the code that resolves.
+
+mod text;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use olm_api::keys::label;
+use olm_api::{CatalogFilter, ClusterExtension};
+use olm_core::extension::{self, Question};
+use olm_core::resolve::report::explain_target;
+use olm_core::resolve::{Catalog, CatalogProblem, Environment, Options, UpdatePolicy};
+use olm_core::yaml;
+
+use crate::args::Global;
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::commands::resolve::Policy;
+use crate::environment::{EnvironmentFlags, resolving};
+use crate::output::{self, Format, Outcome, Styles, UsageError};
+
+/// Flags of `why`.
+#[derive(Debug, Args)]
+#[command(override_usage = "kubectl olm why NAME [VERSION]\n       \
+                      kubectl olm why --package NAME --catalog DIR [--installed NAME@VERSION] [VERSION]\n       \
+                      kubectl olm why -f FILE --catalog DIR [--installed NAME@VERSION] [VERSION]")]
+pub(crate) struct WhyArgs {
+    /// Name of a ClusterExtension of the cluster, unless `--package` or `-f` is given; then the
+    /// version, or the bundle, to say more about
+    #[arg(value_name = "NAME|VERSION", num_args = 0..=2)]
+    words: Vec<String>,
+    /// Name of the package, instead of a ClusterExtension
+    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    package: Option<String>,
+    /// Manifest of a ClusterExtension, instead of one on the cluster
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
+    /// may be repeated
+    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
+    catalogs: Vec<CatalogFlag>,
+    /// Ask for this version range instead
+    #[arg(long = "version", value_name = "RANGE")]
+    range: Option<String>,
+    /// Ask for this channel instead; may be repeated
+    #[arg(long = "channel", value_name = "NAME")]
+    channels: Vec<String>,
+    /// Whether the bundle must be a successor of the installed one
+    #[arg(long, value_enum, value_name = "POLICY")]
+    policy: Option<Policy>,
+    /// What an automatic update may change
+    #[arg(long, value_name = "None|PatchOnly|MinorOnly|Any")]
+    upgrade_policy: Option<UpdatePolicy>,
+    #[command(flatten)]
+    environment: EnvironmentFlags,
+    /// Show every bundle
+    #[arg(long)]
+    all: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+    #[command(flatten)]
+    access: CatalogAccess,
+}
+
+/// Everything a report is made of but the catalogs.
+struct Inquiry {
+    extension: Option<String>,
+    question: Question,
+    environment: Environment,
+    version: Option<String>,
+}
+
+/// Explains one resolution.
+pub(crate) async fn run(
+    mut args: WhyArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    if args.package.is_none() && args.file.is_none() {
+        return on_cluster(args, global, out).await;
+    }
+    let version = args.take_words(1)?.pop();
+    if args.catalogs.is_empty() {
+        let text = "--catalog is required with --package and with -f".to_owned();
+        return Err(UsageError(text).into());
+    }
+    let manifest = args.file.as_deref().map(read_manifest).transpose()?;
+    let mut inquiry = Inquiry::offline(&args, manifest.unwrap_or_default())?;
+    inquiry.version = version;
+    let mut catalogs = Catalogs::new(args.access.catalog_ca.clone());
+    for flag in &args.catalogs {
+        catalogs.load(&flag.place).await;
+    }
+    let given = args.catalogs.iter().map(|flag| offline(flag, &catalogs));
+    let given: Vec<_> = given.collect();
+    inquiry.answer(&args, &given, out)
+}
+
+/// Explains an extension of a cluster.
+async fn on_cluster(
+    mut args: WhyArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let mut words = args.take_words(2)?.into_iter();
+    let name = words.next().ok_or_else(|| {
+        let text = "what to explain: a NAME, or --package or -f with --catalog";
+        UsageError(text.to_owned())
+    })?;
+    let cluster = Cluster::connect(global, &args.access).await?;
+    let snapshot = cluster.snapshot(&name).await?;
+    let catalogs = snapshot.catalogs();
+    let mut question = snapshot.question.clone();
+    args.change(&mut question);
+    let environment = snapshot.environment(&catalogs, question.options(Options::default()));
+    let inquiry = Inquiry {
+        extension: Some(name),
+        question,
+        environment,
+        version: words.next(),
+    };
+    inquiry.answer(&args, &catalogs, out)
+}
+
+impl WhyArgs {
+    /// Takes the positional arguments, or fails if there are too many.
+    fn take_words(&mut self, most: usize) -> Result<Vec<String>, UsageError> {
+        if self.words.len() > most {
+            let text = "with --package and with -f only a VERSION may follow";
+            return Err(UsageError(text.to_owned()));
+        }
+        Ok(std::mem::take(&mut self.words))
+    }
+
+    /// Asks what the flags ask instead.
+    fn change(&self, question: &mut Question) {
+        let filter = &mut question.filter;
+        if let Some(range) = &self.range {
+            filter.version = Some(range.clone());
+        }
+        if !self.channels.is_empty() {
+            filter.channels.clone_from(&self.channels);
+        }
+        if let Some(policy) = self.policy {
+            filter.upgrade_constraint_policy = Some(policy.into());
+        }
+        if let Some(updates) = self.upgrade_policy {
+            question.policy.updates = updates;
+        }
+        if let Some(installed) = self.environment.bundle() {
+            question.installed = Some(installed.clone().into_record(&filter.package_name));
+        }
+    }
+}
+
+impl Inquiry {
+    fn offline(args: &WhyArgs, manifest: ClusterExtension) -> anyhow::Result<Self> {
+        let annotations = manifest.metadata.annotations.unwrap_or_default();
+        let policy = extension::Policy::of(&annotations, UpdatePolicy::default())?;
+        let filter = match &args.package {
+            Some(package) => CatalogFilter {
+                package_name: package.clone(),
+                ..CatalogFilter::default()
+            },
+            None => manifest
+                .spec
+                .and_then(|spec| spec.source.catalog)
+                .context("the ClusterExtension names no package")?,
+        };
+        let mut question = Question {
+            filter,
+            policy,
+            installed: None,
+            rolling: None,
+        };
+        args.change(&mut question);
+        let mut environment = resolving(&args.environment.read()?, &question.filter.package_name);
+        if let Some(name) = &manifest.metadata.name {
+            environment.resolving.clone_from(name);
+        }
+        Ok(Self {
+            extension: manifest.metadata.name,
+            question,
+            environment,
+            version: None,
+        })
+    }
+
+    /// Explains a resolution and prints the report.
+    fn answer(
+        &self,
+        args: &WhyArgs,
+        catalogs: &[Catalog<'_>],
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Outcome> {
+        let version = self.version.as_deref();
+        let environment = &self.environment;
+        let options = self.question.options(Options::default());
+        let request = self
+            .question
+            .deciding_request(catalogs, environment, &options);
+        let mut report = explain_target(&request, catalogs, environment, &options, version);
+        report.request.extension = self.extension.as_deref();
+        match args.output {
+            Format::Json => {
+                serde_json::to_writer_pretty(&mut *out, &report)?;
+                writeln!(out)?;
+            }
+            Format::Yaml => output::write_yaml(out, &serde_json::to_value(&report)?)?,
+            Format::Table => {
+                let view = text::View {
+                    all: args.all,
+                    styles: Styles::of(&io::stdout()),
+                };
+                out.write_all(view.render(&report)?.as_bytes())?;
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+/// Returns a catalog of the command line; one that cannot be read is a failed download.
+fn offline<'a>(flag: &'a CatalogFlag, catalogs: &'a Catalogs) -> Catalog<'a> {
+    let content = catalogs.content(&flag.place);
+    Catalog {
+        name: &flag.name,
+        labels: BTreeMap::from([(label::METADATA_NAME.to_owned(), flag.name.clone())]),
+        priority: flag.priority,
+        enabled: true,
+        problem: content
+            .err()
+            .map(|cause| CatalogProblem::FetchFailed(cause.to_owned())),
+        content: content.ok(),
+    }
+}
+
+/// Reads the ClusterExtension among the documents of a file.
+fn read_manifest(path: &Path) -> anyhow::Result<ClusterExtension> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {shown}"))?;
+    let documents = yaml::to_json(&text).with_context(|| format!("reading {shown}"))?;
+    let mut extensions = documents
+        .into_iter()
+        .filter(|document| document["kind"] == "ClusterExtension");
+    let found = extensions.next();
+    let found = found.with_context(|| format!("{shown} holds no ClusterExtension"))?;
+    if extensions.next().is_some() {
+        let text = format!("{shown} holds more than one ClusterExtension");
+        return Err(UsageError(text).into());
+    }
+    serde_json::from_value(found).with_context(|| format!("reading {shown}"))
+}

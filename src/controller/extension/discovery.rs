@@ -1,0 +1,277 @@
+//! The cluster as constraints see it: what the API server serves, which version it is, and what is
+//! installed.
+//!
+//! What is served is read at the start and again when CRDs and API services come and go, and kept;
+//! what is installed is read when a resolution asks for it. Extensions whose resolution depended on
+//! any of it are looked at again when it changes.
+//!
+//! Source: resolution.md 5.2.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::channel::mpsc;
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::{Api, ListParams};
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Client, ResourceExt as _};
+use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Provider, ServedKinds};
+use olm_core::revision::{csv_provider, installed_by_owner, provider};
+use olm_core::version::Version;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::cluster;
+use crate::revision::defined_kinds;
+
+/// When to read what is served after a CRD or an API service changed: the API server tells of a new
+/// kind some time after the object that defines it.
+const AFTER_CHANGE: [Duration; 4] = [
+    Duration::from_millis(300),
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+    Duration::from_secs(10),
+];
+/// When to read it although nothing seems to have changed: a cluster is updated, too.
+const REGULARLY: Duration = Duration::from_mins(10);
+/// Where the `ClusterServiceVersions` of OLM Classic are; as the API server remembers them.
+const CSVS: &str = "/apis/operators.coreos.com/v1alpha1/clusterserviceversions?resourceVersion=0";
+/// How often extensions look at what OLM Classic has installed, where that counts.
+const CLASSIC: Duration = Duration::from_mins(1);
+/// News that may wait; each of them wakes everybody dependents, so one is enough.
+const WAITING: usize = 1;
+/// The cluster around the extensions.
+pub struct DiscoveryCache {
+    client: Client,
+    system_namespace: String,
+    /// Whether what OLM Classic installed counts.
+    classic: bool,
+    served: watch::Sender<Option<Served>>,
+    /// The kinds that revisions define, by uid: a revision never changes them.
+    defined: Mutex<HashMap<String, BTreeSet<GroupVersionKind>>>,
+    /// The extensions whose last resolution depended on any of this.
+    dependents: Mutex<BTreeSet<String>>,
+    wake: Mutex<mpsc::Sender<()>>,
+}
+
+/// What the API server says about itself.
+#[derive(Debug, Clone, PartialEq)]
+struct Served {
+    kinds: Knowledge<Arc<ServedKinds>>,
+    version: Option<Version>,
+}
+
+impl DiscoveryCache {
+    /// Returns an empty cache, and the receiver that says when it has changed.
+    ///
+    /// With `classic`, `ClusterServiceVersion`s of OLM Classic count as installed, too.
+    pub fn new(
+        client: Client,
+        system_namespace: String,
+        classic: bool,
+    ) -> (Self, mpsc::Receiver<()>) {
+        let (wake, woken) = mpsc::channel(WAITING);
+        let discovery = Self {
+            client,
+            system_namespace,
+            classic,
+            served: watch::Sender::new(None),
+            defined: Mutex::default(),
+            dependents: Mutex::default(),
+            wake: Mutex::new(wake),
+        };
+        (discovery, woken)
+    }
+
+    /// Keeps what the API server serves up to date. Never returns.
+    pub(super) async fn keep_current(&self) {
+        let mut changes = Box::pin(changes(&self.client));
+        let mut step = AFTER_CHANGE.len() - 1;
+        let mut due = Instant::now();
+        let mut classic = tokio::time::interval(CLASSIC);
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(due) => {
+                    self.read_served().await;
+                    step += 1;
+                    due = Instant::now() + AFTER_CHANGE.get(step).copied().unwrap_or(REGULARLY);
+                }
+                // Nobody is told of changes of OLM Classic: its objects change all the time.
+                _ = classic.tick(), if self.classic => self.changed(),
+                Some(()) = changes.next() => {
+                    step = 0;
+                    due = due.min(Instant::now() + AFTER_CHANGE[0]);
+                }
+            }
+        }
+    }
+
+    async fn read_served(&self) {
+        let before = self.served.borrow().clone();
+        let kinds = match served_kinds(&self.client).await {
+            Ok(kinds) => Knowledge::Known(Arc::new(kinds)),
+            Err(error) => {
+                tracing::warn!(%error, "what the API server serves cannot be read");
+                before
+                    .as_ref()
+                    .map_or(Knowledge::Unreadable, |before| before.kinds.clone())
+            }
+        };
+        let version = match self.client.apiserver_version().await {
+            Ok(info) => Version::of_kubernetes(&info.git_version),
+            Err(error) => {
+                tracing::warn!(%error, "the version of the API server cannot be read");
+                before.as_ref().and_then(|before| before.version.clone())
+            }
+        };
+        let now = Some(Served { kinds, version });
+        if before != now {
+            self.served.send_replace(now);
+            self.changed();
+        }
+    }
+
+    /// Wakes the extensions whose resolution depended on this.
+    pub(super) fn changed(&self) {
+        let mut wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
+        // A full channel already says all there is to say.
+        drop(wake.try_send(()));
+    }
+
+    /// Returns the extensions whose last resolution depended on this.
+    pub(super) fn dependents(&self) -> Vec<String> {
+        let dependents = self.dependents.lock();
+        let dependents = dependents.unwrap_or_else(PoisonError::into_inner);
+        dependents.iter().cloned().collect()
+    }
+
+    /// Notes whether the resolution of an extension depended on this.
+    pub(super) fn track(&self, extension: &str, depended: bool) {
+        let dependents = self.dependents.lock();
+        let mut dependents = dependents.unwrap_or_else(PoisonError::into_inner);
+        if depended {
+            dependents.insert(extension.to_owned());
+        } else {
+            dependents.remove(extension);
+        }
+    }
+
+    /// Returns what the resolution of an extension may know; what is installed only if it asks.
+    pub(super) async fn snapshot(&self, extension: &str, installed: bool) -> Environment {
+        let mut receiver = self.served.subscribe();
+        // The sender lives as long as we do.
+        let served = receiver.wait_for(Option::is_some).await;
+        let served = served.ok().and_then(|served| served.clone());
+        let providers = if installed {
+            match self.providers().await {
+                Ok(providers) => Knowledge::Known(Arc::new(providers)),
+                Err(error) => {
+                    tracing::warn!(%error, "what is installed cannot be read");
+                    Knowledge::Unreadable
+                }
+            }
+        } else {
+            Knowledge::NotTold
+        };
+        Environment {
+            resolving: extension.to_owned(),
+            kube_version: served.as_ref().and_then(|served| served.version.clone()),
+            served: served.map(|served| served.kinds).unwrap_or_default(),
+            providers,
+        }
+    }
+
+    /// Reads what is installed: the extensions that are not being removed and have a revision that
+    /// was rolled out.
+    async fn providers(&self) -> Result<Vec<Provider>, kube::Error> {
+        // What the API server remembers is as new as the event that brought us here.
+        let any = ListParams::default().match_any();
+        let extensions = Api::<ClusterExtension>::all(self.client.clone())
+            .list_metadata(&any)
+            .await?;
+        let revisions = Api::<DeserializeGuard<ClusterObjectSet>>::all(self.client.clone())
+            .list(&any)
+            .await?;
+        let readable = revisions.items.into_iter().filter_map(|guard| guard.0.ok());
+        let installed = installed_by_owner(readable);
+        let mut providers = Vec::new();
+        for extension in extensions.items {
+            let name = extension.name_any();
+            if extension.metadata.deletion_timestamp.is_some() {
+                continue;
+            }
+            if let Some(revision) = installed.get(&name) {
+                let defined = self.defined(revision).await;
+                providers.push(provider(&name, revision, defined));
+            }
+        }
+        if self.classic {
+            providers.extend(classic_providers(&self.client).await?);
+        }
+        Ok(providers)
+    }
+
+    /// Returns the kinds a revision defines; none if its content cannot be read.
+    async fn defined(&self, revision: &ClusterObjectSet) -> BTreeSet<GroupVersionKind> {
+        let uid = revision.uid().unwrap_or_default();
+        let known = || self.defined.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kinds) = known().get(&uid) {
+            return kinds.clone();
+        }
+        match defined_kinds(&self.client, revision, &self.system_namespace).await {
+            Ok(kinds) => {
+                known().insert(uid, kinds.clone());
+                kinds
+            }
+            Err(error) => {
+                let name = revision.name_any();
+                tracing::debug!(%error, name, "the content of a revision cannot be read");
+                BTreeSet::new()
+            }
+        }
+    }
+}
+
+/// Reads what OLM Classic has installed; nothing where it is not.
+async fn classic_providers(client: &Client) -> Result<Vec<Provider>, kube::Error> {
+    let request = http::Request::get(CSVS)
+        .body(Vec::new())
+        .map_err(kube::Error::HttpError)?;
+    let listed: serde_json::Value = match client.request(request).await {
+        Ok(listed) => listed,
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let items = listed["items"].as_array().into_iter().flatten();
+    Ok(items.filter_map(csv_provider).collect())
+}
+
+/// Says when a CRD or an API service came, changed or went.
+fn changes(client: &Client) -> impl Stream<Item = ()> + use<> {
+    let crds = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
+    let services = Api::<PartialObjectMeta<APIService>>::all(client.clone());
+    let crds = cluster::changes(crds, watcher::Config::default())
+        .touched_objects()
+        .filter_map(|change| async { change.ok().map(drop) });
+    let services = cluster::changes(services, watcher::Config::default())
+        .touched_objects()
+        .filter_map(|change| async { change.ok().map(drop) });
+    futures::stream::select(crds, services)
+}
+
+/// Reads what the API server serves.
+async fn served_kinds(client: &Client) -> Result<ServedKinds, kube::Error> {
+    let core = client.list_core_api_versions_aggregated().await?;
+    let others = client.list_api_groups_aggregated().await?;
+    let mut served = ServedKinds::default();
+    for list in [core, others] {
+        let list = serde_json::to_value(list).map_err(kube::Error::SerdeError)?;
+        served.add_discovery(&list);
+    }
+    Ok(served)
+}

@@ -1,3 +1,0 @@
-//! Checks of rendered objects, before anything is written.
-
-pub mod permission;

@@ -1,0 +1,87 @@
+//! Hand-written objects for the tests of this module.
+
+use serde_json::{Value, json};
+
+use crate::object::Object;
+
+use super::{Permissions, PolicyRule};
+
+pub(super) fn object(value: Value) -> Object {
+    Object::from_value(value).unwrap()
+}
+
+/// An object with nothing but its identity.
+pub(super) fn plain(api_version: &str, kind: &str, namespace: &str, name: &str) -> Object {
+    let mut metadata = json!({"name": name});
+    if !namespace.is_empty() {
+        metadata["namespace"] = json!(namespace);
+    }
+    object(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}))
+}
+
+/// A Role, or a `ClusterRole` when the namespace is empty.
+pub(super) fn role(namespace: &str, name: &str, rules: Value) -> Object {
+    let kind = if namespace.is_empty() {
+        "ClusterRole"
+    } else {
+        "Role"
+    };
+    let mut role = plain("rbac.authorization.k8s.io/v1", kind, namespace, name);
+    role.0.insert("rules".to_owned(), rules);
+    role
+}
+
+/// A binding to a role of the given kind; a `ClusterRoleBinding` when the namespace is empty.
+pub(super) fn binding(namespace: &str, name: &str, role_kind: &str, role: &str) -> Object {
+    let kind = if namespace.is_empty() {
+        "ClusterRoleBinding"
+    } else {
+        "RoleBinding"
+    };
+    let mut binding = plain("rbac.authorization.k8s.io/v1", kind, namespace, name);
+    let reference =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": role});
+    binding.0.insert("roleRef".to_owned(), reference);
+    binding
+}
+
+/// A `CustomResourceDefinition` of `example.com`.
+pub(super) fn crd(plural: &str, kind: &str, scope: &str) -> Object {
+    object(json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.example.com")},
+        "spec": {"group": "example.com", "scope": scope, "names": {"kind": kind, "plural": plural}},
+    }))
+}
+
+/// The bundle of the worked example of applying.md 5.3, in `ns1`.
+pub(super) fn small_bundle() -> Vec<Object> {
+    let pods = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]);
+    vec![
+        plain("apps/v1", "Deployment", "ns1", "op"),
+        plain("v1", "ServiceAccount", "ns1", "op-sa"),
+        role("", "op-x", pods),
+        binding("", "op-x", "ClusterRole", "op-x"),
+        crd("foos", "Foo", "Namespaced"),
+    ]
+}
+
+/// Reads the rules of a role.
+pub(super) fn rules(role: &Object) -> Vec<PolicyRule> {
+    let rules = role.0["rules"].as_array().unwrap();
+    rules.iter().map(PolicyRule::from_value).collect()
+}
+
+/// What roles among `objects` grant, whatever they are bound to.
+pub(super) fn granted(objects: &[Object]) -> Permissions {
+    let mut granted = Permissions::default();
+    for role in objects {
+        if matches!(role.kind(), "Role" | "ClusterRole") {
+            for rule in rules(role) {
+                granted.insert_rule(role.namespace(), &rule);
+            }
+        }
+    }
+    granted
+}

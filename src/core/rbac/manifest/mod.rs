@@ -1,0 +1,248 @@
+//! The service account, and the roles and bindings that give it its rights, as manifests.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::object::Object;
+
+use super::required::{BundleObjects, Options, PermissionError, Warning, required};
+use super::rule::PolicyRule;
+
+const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
+
+/// A service account.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Account {
+    /// Namespace of the service account, which is also the one the bundles are installed to.
+    pub namespace: String,
+    /// Name of the service account.
+    pub name: String,
+}
+
+/// Returns the `ServiceAccount`, roles and bindings for installing `bundles` as `account`, and
+/// warnings for the administrator.
+///
+/// Order: the service account, the `ClusterRole` with its binding, then per namespace, sorted, the
+/// Role with its binding. A role without rules is left out with its binding. The bundles must have
+/// been rendered for `account.namespace`. No Namespace is among them: namespaces belong to the
+/// user. The same input, in whatever order, gives the same output.
+pub fn manifests(
+    bundles: &[BundleObjects<'_>],
+    account: &Account,
+    options: &Options,
+) -> Result<(Vec<Object>, Vec<Warning>), PermissionError> {
+    refuse_own_account(bundles, account)?;
+    let required = required(bundles, &account.namespace, options)?;
+    let mut bundle_names: Vec<&str> = bundles.iter().map(|bundle| bundle.name).collect();
+    bundle_names.sort_unstable();
+    bundle_names.dedup();
+    let head = Head {
+        name: rbac_name(account, &bundle_names),
+        description: format!(
+            "Permissions of service account {}/{} to install, upgrade among and remove {}",
+            account.namespace,
+            account.name,
+            bundle_names.join(", ")
+        ),
+    };
+    let mut objects = vec![json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": account.name, "namespace": account.namespace},
+    })];
+    let rights = required.all();
+    for namespace in rights.namespaces() {
+        let rules = rights.rules(namespace);
+        let rules: Vec<Value> = rules.iter().map(PolicyRule::to_value).collect();
+        objects.push(head.role(namespace, &rules));
+        objects.push(head.binding(namespace, account));
+    }
+    let objects = objects.into_iter().filter_map(Object::from_value).collect();
+    Ok((objects, required.warnings))
+}
+
+/// A user or group that may name a service account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A user, by the name the API server uses.
+    User(String),
+    /// All users of a group.
+    Group(String),
+}
+
+impl Subject {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::User(_) => "User",
+            Self::Group(_) => "Group",
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::User(name) | Self::Group(name) => name,
+        }
+    }
+}
+
+/// Returns the Role and bindings that let users name `account` in a `ClusterExtension`: verb `use`
+/// on it, which the admission policies require. Empty without users.
+///
+/// The Role is the same for all, but each user or group has its own binding, so that applying a
+/// second output adds users and removes none.
+///
+/// Source: deploying.md 6.1.
+pub fn use_manifests(account: &Account, people: &[Subject]) -> Vec<Object> {
+    if people.is_empty() {
+        return Vec::new();
+    }
+    let role = format!("olm-use:{}:{}", account.namespace, account.name);
+    let head = |name: &str, who: &str| Head {
+        name: name.to_owned(),
+        description: format!(
+            "Lets {who} name service account {}/{} in ClusterExtensions",
+            account.namespace, account.name
+        ),
+    };
+    let rules = [json!({
+        "apiGroups": [""],
+        "resources": ["serviceaccounts"],
+        "resourceNames": [account.name],
+        "verbs": ["use"],
+    })];
+    let mut objects = vec![head(&role, "people").role(&account.namespace, &rules)];
+    for person in people {
+        let (kind, name) = (person.kind(), person.name());
+        let kind_word = kind.to_lowercase();
+        let own = format!("{role}:{kind_word}:{}", segment(name));
+        let head = head(&own, &format!("{kind_word} {name}"));
+        objects.push(json!({
+            "apiVersion": RBAC_VERSION,
+            "kind": "RoleBinding",
+            "metadata": head.metadata(&account.namespace),
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role,
+            },
+            "subjects": [{
+                "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name,
+            }],
+        }));
+    }
+    objects.into_iter().filter_map(Object::from_value).collect()
+}
+
+/// Returns `name` as a part of the name of a binding, in which only `/` and `%` are not allowed.
+fn segment(name: &str) -> String {
+    if name.contains(['/', '%']) {
+        short_digest(name)
+    } else {
+        name.to_owned()
+    }
+}
+
+/// Returns `+` and the first 8 hex digits of the SHA-256 of `text`.
+fn short_digest(text: &str) -> String {
+    let [a, b, c, d, ..] = Sha256::digest(text).0;
+    format!("+{:08x}", u32::from_be_bytes([a, b, c, d]))
+}
+
+/// Returns the name of generated roles and bindings: `olm:<namespace>:<account>:<bundle>`.
+///
+/// For several bundles the last part is `+` and the first 8 hex digits of the SHA-256 of their
+/// sorted names, one per line. Different bundles yield different names, so that applying a second
+/// output adds rights and removes none.
+pub fn rbac_name(account: &Account, bundle_names: &[&str]) -> String {
+    let mut names = bundle_names.to_vec();
+    names.sort_unstable();
+    names.dedup();
+    let last = match names.as_slice() {
+        [only] => (*only).to_owned(),
+        several => short_digest(&several.join("\n")),
+    };
+    format!("olm:{}:{}:{last}", account.namespace, account.name)
+}
+
+/// Refuses a service account that is part of a bundle: it would collide with it on install.
+fn refuse_own_account(
+    bundles: &[BundleObjects<'_>],
+    account: &Account,
+) -> Result<(), PermissionError> {
+    let owner = bundles.iter().find(|bundle| {
+        bundle.objects.iter().any(|object| {
+            let namespace = match object.namespace() {
+                "" => &account.namespace,
+                namespace => namespace,
+            };
+            object.kind() == "ServiceAccount"
+                && object.group().is_empty()
+                && object.name() == account.name
+                && namespace == account.namespace
+        })
+    });
+    match owner {
+        None => Ok(()),
+        Some(bundle) => Err(PermissionError::AccountInBundle {
+            bundle: bundle.name.to_owned(),
+            namespace: account.namespace.clone(),
+            account: account.name.clone(),
+        }),
+    }
+}
+
+/// What all generated roles and bindings share.
+struct Head {
+    name: String,
+    description: String,
+}
+
+impl Head {
+    fn metadata(&self, namespace: &str) -> Value {
+        let mut metadata = json!({
+            "name": self.name,
+            "labels": {"app.kubernetes.io/managed-by": "kubectl-olm"},
+            "annotations": {"kubernetes.io/description": self.description},
+        });
+        if !namespace.is_empty() {
+            metadata["namespace"] = Value::from(namespace);
+        }
+        metadata
+    }
+
+    fn role(&self, namespace: &str, rules: &[Value]) -> Value {
+        json!({
+            "apiVersion": RBAC_VERSION,
+            "kind": role_kind(namespace),
+            "metadata": self.metadata(namespace),
+            "rules": rules,
+        })
+    }
+
+    fn binding(&self, namespace: &str, account: &Account) -> Value {
+        json!({
+            "apiVersion": RBAC_VERSION,
+            "kind": format!("{}Binding", role_kind(namespace)),
+            "metadata": self.metadata(namespace),
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": role_kind(namespace),
+                "name": self.name,
+            },
+            "subjects": [{
+                "kind": "ServiceAccount",
+                "name": account.name,
+                "namespace": account.namespace,
+            }],
+        })
+    }
+}
+
+fn role_kind(namespace: &str) -> &'static str {
+    if namespace.is_empty() {
+        "ClusterRole"
+    } else {
+        "Role"
+    }
+}
+
+#[cfg(test)]
+mod tests;

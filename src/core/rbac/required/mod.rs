@@ -1,0 +1,384 @@
+//! The rights that installing, keeping, upgrading among and removing bundles takes.
+//!
+//! These are the verbs the applier uses and no others: `create` when an object is absent (the
+//! authorizer does not know its name then), `get`, `patch` and `delete` on the objects by name, and
+//! what the API server requires for writing roles and bindings. `delete` is also what the
+//! `OwnerReferencesPermissionEnforcement` plugin requires for changing owner references.
+//!
+//! Source: applying.md 3.6, 3.9, 3.10, 5.1 and 5.4.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::error::quote;
+use crate::object::{Identity, Object};
+
+use super::permission::{Permission, Permissions};
+use super::resource::{Resource, Resources, Scope};
+use super::rule::PolicyRule;
+
+/// The API group of roles and bindings.
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// OpenShift's older API for the same objects.
+const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
+/// The API group of `ClusterExtension`.
+const OLM: &str = olm_api::GROUP;
+
+/// Verbs for writing and removing an object, by name.
+const NAMED_VERBS: &[&str] = &["delete", "get", "patch"];
+/// Verbs for watching an object, by name; without them the object is read at intervals.
+const WATCH_VERBS: &[&str] = &["list", "watch"];
+/// Verbs that OpenShift's older API uses, as the caller, on the objects behind it, by name.
+///
+/// Source: openshift-apiserver, `pkg/authorization/apiserver/registry`: requests are forwarded
+/// under the caller's identity, a patch as an update.
+const BEHIND_OPENSHIFT_VERBS: &[&str] = &["delete", "get", "update"];
+
+/// One rendered bundle.
+#[derive(Debug, Clone, Copy)]
+pub struct BundleObjects<'a> {
+    /// Name of the bundle, for example `argocd-operator.v0.6.0`.
+    pub name: &'a str,
+    /// Its objects, in any order.
+    pub objects: &'a [Object],
+}
+
+/// Which extensions upstream's `clusterextensions/finalizers` rule covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FinalizersRule {
+    /// Every `ClusterExtension`.
+    Any,
+    /// The one of this name.
+    Named(String),
+}
+
+/// What is granted in addition to, or instead of, the minimum.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Adds `list` and `watch` on whole resources, so that one watch serves all objects of a kind.
+    pub collection_watch: bool,
+    /// Leaves roles and bindings unnamed, because their generated names change between versions.
+    pub stable: bool,
+    /// Grants `escalate` and `bind` instead of the rules that the bundle's roles hold: shorter and
+    /// far stronger.
+    pub bind_escalate: bool,
+    /// Adds what an upstream controller also requires: `update` on the finalizers of the extension
+    /// and on every object.
+    pub compat_finalizers: Option<FinalizersRule>,
+}
+
+/// Something the administrator should know before granting.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Warning {
+    /// A `ClusterRole` of a bundle collects the rules of others.
+    Aggregation {
+        /// Name of the bundle.
+        bundle: String,
+        /// Name of the `ClusterRole`.
+        role: String,
+    },
+    /// The rights include `escalate`, as requested.
+    BindEscalate,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Aggregation { bundle, role } => write!(
+                f,
+                "cluster role {} of bundle {} aggregates other roles: creating it takes `escalate` \
+                 on all cluster roles, which lets the account write any of them",
+                quote(role),
+                quote(bundle)
+            ),
+            Self::BindEscalate => f.write_str(
+                "`escalate` lets the account write roles with any rights, and give them to itself",
+            ),
+        }
+    }
+}
+
+/// Why the rights could not be computed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PermissionError {
+    /// Neither the table nor a custom resource definition of the bundles knows the kind.
+    #[error(
+        "bundle {}: object {object}: no given bundle defines kind {}.{}, so its resource is unknown",
+        quote(bundle), object.kind, object.group
+    )]
+    UnknownKind {
+        /// Name of the bundle.
+        bundle: String,
+        /// The object of unknown kind.
+        object: Box<Identity>,
+    },
+    /// An object has no name, so no right can be limited to it.
+    #[error("bundle {}: an object of kind {}.{} has no name", quote(bundle), object.kind, object.api_version())]
+    NoName {
+        /// Name of the bundle.
+        bundle: String,
+        /// The object without a name.
+        object: Box<Identity>,
+    },
+    /// The service account is an object of the bundle it should install.
+    #[error(
+        "bundle {} contains service account {}/{}: installing would collide with it, choose \
+         another name",
+        quote(bundle),
+        namespace,
+        account
+    )]
+    AccountInBundle {
+        /// Name of the bundle.
+        bundle: String,
+        /// Namespace of the service account.
+        namespace: String,
+        /// Name of the service account.
+        account: String,
+    },
+}
+
+/// The rights a service account needs, and those that are merely useful.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Required {
+    /// Without any of these an install, upgrade or removal stops. In their smallest form.
+    pub needed: Permissions,
+    /// Without these, drift is noticed later.
+    pub advisory: Permissions,
+    /// Warnings for the administrator, sorted, each once.
+    pub warnings: Vec<Warning>,
+}
+
+impl Required {
+    /// Returns needed and advisory rights as one reduced set: what a generated role grants.
+    pub fn all(&self) -> Permissions {
+        let mut all = self.needed.clone();
+        all.extend(&self.advisory);
+        all.reduced()
+    }
+}
+
+/// Returns the rights to install `bundles`, keep them, upgrade among them and remove them.
+///
+/// Given several bundles, the result is the union of what each needs alone; a custom resource
+/// definition of any bundle counts for the objects of all. An object of a namespaced kind without a
+/// namespace counts as one of `install_namespace`; the namespace of cluster-scoped objects is
+/// ignored. The order of bundles and objects does not matter.
+pub fn required(
+    bundles: &[BundleObjects<'_>],
+    install_namespace: &str,
+    options: &Options,
+) -> Result<Required, PermissionError> {
+    let mut resources = Resources::default();
+    for bundle in bundles {
+        resources.learn(bundle.objects);
+    }
+    let mut collected = Required::default();
+    for bundle in bundles {
+        let mut collector = Collector {
+            bundle,
+            resources: &resources,
+            install_namespace,
+            options,
+            into: &mut collected,
+        };
+        collector.collect()?;
+    }
+    if let Some(rule) = &options.compat_finalizers {
+        let name = match rule {
+            FinalizersRule::Any => None,
+            FinalizersRule::Named(name) => Some(name.as_str()),
+        };
+        let right = Permission::on("update", OLM, "clusterextensions/finalizers", name);
+        collected.needed.insert("", right);
+    }
+    collected.needed = collected.needed.reduced();
+    collected.warnings.sort();
+    collected.warnings.dedup();
+    Ok(collected)
+}
+
+/// Collects the rights for one bundle.
+struct Collector<'a> {
+    bundle: &'a BundleObjects<'a>,
+    resources: &'a Resources,
+    install_namespace: &'a str,
+    options: &'a Options,
+    into: &'a mut Required,
+}
+
+impl Collector<'_> {
+    fn collect(&mut self) -> Result<(), PermissionError> {
+        for object in self.bundle.objects {
+            let resource = self.resource(object)?;
+            let namespace = match resource.scope {
+                Scope::Cluster => String::new(),
+                Scope::Namespaced => self.namespace_of(object).to_owned(),
+            };
+            self.manage(object, &resource, &namespace);
+            if is_rbac(object.group()) {
+                match object.kind() {
+                    "Role" | "ClusterRole" => self.write_role(object, &namespace),
+                    "RoleBinding" | "ClusterRoleBinding" => self.write_binding(object, &namespace),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn resource(&self, object: &Object) -> Result<Resource, PermissionError> {
+        let bundle = self.bundle.name.to_owned();
+        if object.name().is_empty() {
+            let object = Box::new(object.identity());
+            return Err(PermissionError::NoName { bundle, object });
+        }
+        self.resources
+            .find(object.group(), object.kind())
+            .ok_or_else(|| PermissionError::UnknownKind {
+                bundle,
+                object: Box::new(object.identity()),
+            })
+    }
+
+    fn namespace_of<'o>(&'o self, object: &'o Object) -> &'o str {
+        match object.namespace() {
+            "" => self.install_namespace,
+            namespace => namespace,
+        }
+    }
+
+    /// Adds the rights that every object needs.
+    fn manage(&mut self, object: &Object, resource: &Resource, namespace: &str) {
+        let Resource { group, plural, .. } = resource;
+        let unnamed = self.options.stable && is_rbac(group);
+        let name = (!unnamed).then(|| object.name());
+        let needed = &mut self.into.needed;
+        needed.insert(namespace, Permission::on("create", group, plural, None));
+        for verb in NAMED_VERBS {
+            needed.insert(namespace, Permission::on(verb, group, plural, name));
+        }
+        if self.options.compat_finalizers.is_some() {
+            needed.insert(namespace, Permission::on("update", group, plural, name));
+        }
+        if group == OPENSHIFT_RBAC {
+            needed.insert(namespace, Permission::on("create", RBAC, plural, None));
+            for verb in BEHIND_OPENSHIFT_VERBS {
+                needed.insert(namespace, Permission::on(verb, RBAC, plural, name));
+            }
+        }
+        let watched = name.filter(|_| !self.options.collection_watch);
+        for verb in WATCH_VERBS {
+            let right = Permission::on(verb, group, plural, watched);
+            self.into.advisory.insert(namespace, right);
+        }
+    }
+
+    /// Adds what the API server requires of the writer of a role: to hold its rules, or `escalate`.
+    ///
+    /// `escalate` is never limited to a name: the authorizer does not know the name on create.
+    fn write_role(&mut self, role: &Object, namespace: &str) {
+        let needed = &mut self.into.needed;
+        let aggregated = aggregates(role);
+        if aggregated {
+            self.into.warnings.push(Warning::Aggregation {
+                bundle: self.bundle.name.to_owned(),
+                role: role.name().to_owned(),
+            });
+        } else if self.options.bind_escalate {
+            self.into.warnings.push(Warning::BindEscalate);
+        }
+        if aggregated || self.options.bind_escalate {
+            let plural = role_plural(role.kind());
+            needed.insert(namespace, Permission::on("escalate", RBAC, plural, None));
+            return;
+        }
+        for rule in rules_of(role) {
+            needed.insert_rule(namespace, &rule);
+        }
+    }
+
+    /// Adds what the API server requires of the writer of a binding: to hold the rules of its role,
+    /// which [`Self::write_role`] takes care of for roles of this bundle, or to `bind` it.
+    ///
+    /// Other roles may not exist yet when rights are computed, and the rules of an aggregated role
+    /// are not known beforehand; both are bound by name.
+    fn write_binding(&mut self, binding: &Object, namespace: &str) {
+        let reference = RoleReference::of(binding);
+        let covered = !self.options.bind_escalate
+            && self
+                .bundle
+                .objects
+                .iter()
+                .any(|role| self.is_role(role, &reference, namespace) && !aggregates(role));
+        if !covered {
+            let plural = role_plural(reference.kind);
+            let right = Permission::on("bind", RBAC, plural, Some(reference.name));
+            self.into.needed.insert(namespace, right);
+        }
+    }
+
+    fn is_role(&self, role: &Object, reference: &RoleReference<'_>, namespace: &str) -> bool {
+        is_rbac(role.group())
+            && role.kind() == reference.kind
+            && role.name() == reference.name
+            && (reference.kind == "ClusterRole" || self.namespace_of(role) == namespace)
+    }
+}
+
+/// The role that a binding refers to.
+struct RoleReference<'a> {
+    kind: &'a str,
+    name: &'a str,
+}
+
+impl<'a> RoleReference<'a> {
+    /// Reads `roleRef`. OpenShift's older API has no kind there: with a namespace it is a Role.
+    fn of(binding: &'a Object) -> Self {
+        let text = |pointer| {
+            let value = binding.pointer(pointer).and_then(Value::as_str);
+            value.unwrap_or_default()
+        };
+        let kind = match (text("/roleRef/kind"), text("/roleRef/namespace")) {
+            ("", "") => "ClusterRole",
+            ("", _) => "Role",
+            (kind, _) => kind,
+        };
+        Self {
+            kind,
+            name: text("/roleRef/name"),
+        }
+    }
+}
+
+fn is_rbac(group: &str) -> bool {
+    group == RBAC || group == OPENSHIFT_RBAC
+}
+
+fn role_plural(kind: &str) -> &'static str {
+    if kind == "Role" {
+        "roles"
+    } else {
+        "clusterroles"
+    }
+}
+
+fn rules_of(role: &Object) -> impl Iterator<Item = PolicyRule> {
+    let rules = role.pointer("/rules").and_then(Value::as_array);
+    rules.into_iter().flatten().map(PolicyRule::from_value)
+}
+
+/// Says whether the API server fills the rules of a role from others.
+///
+/// An `aggregationRule` without selectors selects nothing and counts as absent.
+fn aggregates(role: &Object) -> bool {
+    role.kind() == "ClusterRole"
+        && role
+            .pointer("/aggregationRule/clusterRoleSelectors")
+            .and_then(Value::as_array)
+            .is_some_and(|selectors| !selectors.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

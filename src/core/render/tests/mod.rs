@@ -1,0 +1,468 @@
+mod certificate;
+mod deployment_config;
+mod difference;
+mod upstream;
+mod webhook;
+
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::json;
+
+use super::handover::prepare_for_revision;
+use super::*;
+use crate::bundle::fixture::{csv, csv_of, load, minimal, sample, with};
+use crate::bundle::{Files, Permission, PolicyRule};
+use crate::error::Chain;
+use crate::yaml;
+
+const NONE: Features = Features {
+    single_own_namespace: false,
+    deployment_config: false,
+    webhooks: false,
+};
+
+fn settings(features: Features) -> Settings<'static> {
+    Settings {
+        install_namespace: "ops",
+        inline: None,
+        features,
+        role_placement: RolePlacement::default(),
+        certificates: None,
+    }
+}
+
+fn options(target: &str) -> RenderOptions {
+    RenderOptions {
+        install_namespace: "ops".to_owned(),
+        targets: vec![target.to_owned()],
+        role_placement: RolePlacement::TargetsAndInstall,
+        deployment: None,
+        certificates: None,
+    }
+}
+
+fn outcome(files: &Files, options: &RenderOptions) -> Result<Vec<Object>, String> {
+    render(&load(files), options)
+        .map(|rendered| rendered.objects)
+        .map_err(|error| Chain(&error).to_string())
+}
+
+fn identities(objects: &[Object]) -> Vec<String> {
+    let objects = objects.iter();
+    objects
+        .map(|object| object.identity().to_string())
+        .collect()
+}
+
+fn find<'a>(objects: &'a [Object], kind: &str) -> &'a Object {
+    objects.iter().find(|object| object.kind() == kind).unwrap()
+}
+
+fn stream(objects: Vec<Object>) -> String {
+    let values: Vec<Value> = objects.into_iter().map(Object::into_value).collect();
+    yaml::to_yaml_stream(&values)
+}
+
+// rendering.md X11, E1, E2, E4, E5, E6, E7, D1, D7, D9, D10, D12, D14, L13, E21, P10
+#[test]
+fn the_sample_becomes_these_objects() {
+    let rendered = render(&load(&sample()), &options("")).unwrap();
+    insta::assert_snapshot!(stream(rendered.objects));
+    insta::assert_debug_snapshot!(rendered.warnings);
+}
+
+// rendering.md X7, X8, X9
+#[test]
+fn the_sample_enters_a_revision_as_these_objects() {
+    let rendered = render(&load(&sample()), &options("")).unwrap();
+    let prepared = prepare_for_revision(rendered.objects, "my-kettle", "kettle", "1.2.0");
+    insta::assert_snapshot!(stream(prepared));
+}
+
+// rendering.md X7, X8
+#[test]
+fn hand_over_strips_and_labels() {
+    let object = Object::from_value(json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": "s", "namespace": "n", "uid": "u", "finalizers": ["f"],
+            "ownerReferences": [{"uid": "x"}], "creationTimestamp": null, "managedFields": [],
+            "labels": {"a": "b", "olm.operatorframework.io/owner-name": "other"},
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"},
+        },
+        "status": {"loadBalancer": {}},
+    }))
+    .unwrap();
+    let labels = json!({"a": "b", "olm.operatorframework.io/owner-kind": "ClusterExtension",
+        "olm.operatorframework.io/owner-name": "mine"});
+    let bare = prepare_for_revision(vec![object.clone()], "mine", "", "").remove(0);
+    assert_eq!(
+        bare.into_value(),
+        json!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "s", "namespace": "n", "labels": labels}})
+    );
+    let full = prepare_for_revision(vec![object], "mine", "p", "1.0.0").remove(0);
+    assert_eq!(
+        full.0["metadata"]["annotations"],
+        json!({"olm.operatorframework.io/bundle-version": "1.0.0",
+            "olm.operatorframework.io/package-name": "p"})
+    );
+}
+
+// rendering.md N1
+#[rstest]
+#[case("\"a\"", "1lu1qv1451mq7gv9upu1cx8ffffi07rel5xvbvvc44dh")]
+#[case("null", "2im0kl1kwvzn46sr4cdtkvmdzrlurvj51xdzhwdht8l0")]
+#[case("{}", "16jfjhihxbzhfhs1k5mimq740kvioi98pfbea9q6qtf9")]
+fn hashes_as_upstream(#[case] json: &str, #[case] want: &str) {
+    assert_eq!(hash(json), want);
+}
+
+#[rstest]
+#[case::fits("foo", "bar", "foo-bar")]
+#[case::boundary(&"a".repeat(56), "service", &format!("{}-service", "a".repeat(56)))]
+#[case::cut(&"a".repeat(60), "service", &format!("{}-service", "a".repeat(55)))]
+#[case::dash_stays("argocd-operator.v0.18.0-sa", &"x".repeat(44),
+    &format!("argocd-operator.v0-{}", "x".repeat(44)))]
+#[case::long_suffix("a", &"x".repeat(70), &format!("-{}", "x".repeat(70)))]
+#[case::whole_characters(&"é".repeat(40), "service", &format!("{}-service", "é".repeat(27)))]
+fn unique_names(#[case] base: &str, #[case] suffix: &str, #[case] want: &str) {
+    assert_eq!(unique(base, suffix), want);
+}
+
+// rendering.md N2, N3, N9: the table of 4.2
+#[rstest]
+#[case::kept_as_role(
+    "O",
+    "permissions",
+    "{serviceAccountName: my-sa, rules: [{resources: [configmaps], apiGroups: [''], \
+      verbs: [get, list]}]}",
+    "foo.v1.0.0-my-sa-37u57xvawp5ywcm35z47nzi2oe41isnqs5w72ioirnm"
+)]
+#[case::promoted(
+    "A",
+    "permissions",
+    "{serviceAccountName: my-sa, rules: [{verbs: [get, list], apiGroups: [''], \
+      resources: [configmaps]}]}",
+    "foo.v1.0.0-my-sa-2x7gm38apecz5qy38yh62yxwtbe2mr0wgxxans1n8b1k"
+)]
+#[case::default_account(
+    "A",
+    "clusterPermissions",
+    "{serviceAccountName: '', rules: [{verbs: ['*'], apiGroups: ['<x>&'], resources: [a], \
+      resourceNames: [], apigroups: [dropped]}]}",
+    "foo.v1.0.0-default-cuek48oytxo6uxqz35nbufagsxsckqc9m5qsw383zpp"
+)]
+fn role_names_as_upstream(
+    #[case] mode: &str,
+    #[case] list: &str,
+    #[case] permission: &str,
+    #[case] want: &str,
+) {
+    let (mode, target) = match mode {
+        "O" => ("OwnNamespace", "ops"),
+        _ => ("AllNamespaces", ""),
+    };
+    let spec = format!("{{install: {{spec: {{{list}: [{permission}]}}}}}}");
+    let csv = csv_of(&format!("[{{type: {mode}, supported: true}}]"), &spec);
+    let csv = csv.replace("pot.v1", "foo.v1.0.0");
+    let objects = outcome(&with(&[("manifests/csv.yaml", &csv)]), &options(target)).unwrap();
+    let role = objects
+        .iter()
+        .find(|object| object.kind().ends_with("Role"))
+        .unwrap();
+    assert_eq!(role.name(), want);
+}
+
+// rendering.md N4
+#[test]
+fn absent_and_empty_verbs_hash_differently_and_resource_names_do_not_count() {
+    let name = |verbs: Option<Vec<String>>| {
+        let rules = Some(vec![PolicyRule {
+            verbs,
+            ..PolicyRule::default()
+        }]);
+        let service_account_name = String::new();
+        name::role_name(
+            "c",
+            &Permission {
+                service_account_name,
+                rules,
+            },
+        )
+    };
+    assert_ne!(name(None), name(Some(Vec::new())));
+}
+
+// rendering.md N8, N9, N10, N11, N12, N13, N14
+#[rstest]
+#[case::all("", RolePlacement::TargetsAndInstall, &["ClusterRole", "ClusterRoleBinding"])]
+#[case::own("ops", RolePlacement::TargetsAndInstall, &["Role ops", "RoleBinding ops"])]
+#[case::single("dev", RolePlacement::TargetsAndInstall,
+    &["Role dev", "RoleBinding dev", "Role ops", "RoleBinding ops"])]
+#[case::upstream("dev", RolePlacement::TargetsOnly, &["Role dev", "RoleBinding dev"])]
+fn namespaced_rights_go_to(
+    #[case] target: &str,
+    #[case] role_placement: RolePlacement,
+    #[case] want: &[&str],
+) {
+    let csv = csv_of(
+        "[{type: AllNamespaces, supported: true}, {type: OwnNamespace, supported: true}, \
+          {type: SingleNamespace, supported: true}]",
+        "{install: {spec: {permissions: [{serviceAccountName: sa, rules: [{verbs: [get]}]}]}}}",
+    );
+    let options = RenderOptions {
+        role_placement,
+        ..options(target)
+    };
+    let objects = outcome(&with(&[("manifests/csv.yaml", &csv)]), &options).unwrap();
+    assert_eq!(identities(&objects[..1]), ["ServiceAccount.v1 ops/sa"]);
+    let places: Vec<_> = objects[1..]
+        .iter()
+        .map(|object| {
+            format!("{} {}", object.kind(), object.namespace())
+                .trim()
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(places, want);
+    for binding in objects
+        .iter()
+        .filter(|object| object.kind().ends_with("Binding"))
+    {
+        assert_eq!(binding.0["subjects"][0]["namespace"], "ops");
+        assert_eq!(binding.0["roleRef"]["name"], binding.name());
+    }
+}
+
+// rendering.md C1, C2, C3, C4, C19
+#[rstest]
+#[case::api_service(
+    "[]",
+    "{apiservicedefinitions: {owned: [{}]}, webhookdefinitions: [{}]}",
+    NONE,
+    "unsupported bundle: apiServiceDefintions are not supported"
+)]
+#[case::webhooks(
+    "[]",
+    "{webhookdefinitions: [{}]}",
+    NONE,
+    "unsupported bundle: webhookDefinitions are not supported"
+)]
+#[case::gate_off(
+    "[{type: OwnNamespace, supported: true}]",
+    "{}",
+    NONE,
+    "unsupported bundle: bundle does not support AllNamespaces install mode"
+)]
+#[case::no_modes(
+    "[]",
+    "{}",
+    Features::default(),
+    "unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace \
+     OwnNamespace] install modes"
+)]
+#[case::multi_alone(
+    "[{type: MultiNamespace, supported: true}, \
+      {type: AllNamespaces, supported: false}]",
+    "{}",
+    Features::default(),
+    "unsupported bundle: bundle must support at least one of [AllNamespaces SingleNamespace \
+     OwnNamespace] install modes"
+)]
+fn unsupported_bundles_are_refused_before_their_configuration(
+    #[case] modes: &str,
+    #[case] spec: &str,
+    #[case] features: Features,
+    #[case] want: &str,
+) {
+    let bundle = load(&with(&[("manifests/csv.yaml", &csv_of(modes, spec))]));
+    let inline = json!({"unknown": true});
+    let settings = Settings {
+        inline: Some(&inline),
+        ..settings(features)
+    };
+    let error = render_configured(&bundle, &settings).unwrap_err();
+    assert_eq!(Chain(&error).to_string(), want);
+    assert_eq!(error.disposition(), Disposition::Retry);
+}
+
+// rendering.md C21: the configuration is judged before the bundle is validated
+#[test]
+fn configuration_comes_before_validation() {
+    let spec = "{install: {spec: {deployments: [{name: d}, {name: d}]}}}";
+    let bundle = load(&with(&[("manifests/csv.yaml", &csv(spec))]));
+    let inline = json!({"watchNamespace": "x"});
+    let wrong = Settings {
+        inline: Some(&inline),
+        ..settings(NONE)
+    };
+    assert_eq!(
+        Chain(&render_configured(&bundle, &wrong).unwrap_err()).to_string(),
+        "invalid ClusterExtension configuration: invalid configuration: unknown field \
+         \"watchNamespace\""
+    );
+    assert_eq!(
+        Chain(&render_configured(&bundle, &settings(NONE)).unwrap_err()).to_string(),
+        "cluster service version contains duplicate strategy deployment spec 'd'"
+    );
+}
+
+// rendering.md C23 and 3.5
+#[rstest]
+#[case("OS", &["a", "b"], "[a b]: supported install modes [OwnNamespace SingleNamespace] do not \
+     support target namespaces [a b]")]
+#[case("OS", &[""], "[]: supported install modes [OwnNamespace SingleNamespace] do not support \
+     targeting all namespaces")]
+#[case("A", &["ops"], "[ops]: supported install modes [AllNamespaces] do not support targeting \
+     own namespace")]
+#[case("A", &["dev"], "[dev]: supported install modes [AllNamespaces] do not support target \
+     namespaces [dev]")]
+#[case("A", &[], "[]: exactly one target namespace must be specified")]
+#[case("AM", &[], "[]: at least one target namespace must be specified")]
+#[case("AM", &["", "a"], "[ a]: supported install modes [AllNamespaces MultiNamespace] do not \
+     support target namespaces [ a]")]
+fn targets_must_be_supported(#[case] letters: &str, #[case] targets: &[&str], #[case] want: &str) {
+    let modes: Vec<_> = letters
+        .chars()
+        .map(|letter| match letter {
+            'A' => mode::ALL_NAMESPACES,
+            'O' => mode::OWN_NAMESPACE,
+            'S' => mode::SINGLE_NAMESPACE,
+            _ => mode::MULTI_NAMESPACE,
+        })
+        .map(|mode| format!("{{type: {mode}, supported: true}}"))
+        .collect();
+    let csv = csv_of(&format!("[{}]", modes.join(", ")), "{}");
+    let targets = targets.iter().map(|&target| target.to_owned()).collect();
+    let options = RenderOptions {
+        targets,
+        ..options("")
+    };
+    assert_eq!(
+        outcome(&with(&[("manifests/csv.yaml", &csv)]), &options).unwrap_err(),
+        format!("invalid option(s): invalid target namespaces {want}")
+    );
+}
+
+// rendering.md E3
+#[rstest]
+#[case("", "")]
+#[case("dev", "dev")]
+fn pods_are_told_what_to_watch(#[case] target: &str, #[case] want: &str) {
+    let modes =
+        "[{type: AllNamespaces, supported: true}, {type: SingleNamespace, supported: true}]";
+    let csv = csv_of(modes, "{install: {spec: {deployments: [{name: d}]}}}");
+    let objects = outcome(&with(&[("manifests/csv.yaml", &csv)]), &options(target)).unwrap();
+    let annotations =
+        &find(&objects, "Deployment").0["spec"]["template"]["metadata"]["annotations"];
+    assert_eq!(
+        *annotations,
+        json!({"olm.targetNamespaces": want, "olm.operatorNamespace": "ops"})
+    );
+}
+
+// rendering.md E20
+#[test]
+fn a_bundle_without_anything_renders_to_nothing() {
+    assert_eq!(outcome(&minimal(), &options("")).unwrap(), []);
+}
+
+// rendering.md D6, D8
+#[test]
+fn kinds_decide_about_namespaces_whatever_the_group() {
+    let manifest = "apiVersion: iam.services.k8s.aws/v1alpha1\nkind: Role\n\
+                    metadata: {name: example, namespace: x}\n---\n\
+                    apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n\
+                    metadata: {name: c, namespace: x}\n";
+    let objects = outcome(&with(&[("manifests/x.yaml", manifest)]), &options("")).unwrap();
+    assert_eq!(
+        identities(&objects),
+        [
+            "Role.iam.services.k8s.aws/v1alpha1 ops/example",
+            "ClusterRole.rbac.authorization.k8s.io/v1 x/c",
+        ]
+    );
+}
+
+// rendering.md D13
+#[test]
+fn different_objects_of_one_identity_are_refused() {
+    let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: a}\n---\n\
+                    apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: b}\n";
+    assert_eq!(
+        outcome(&with(&[("manifests/x.yaml", manifest)]), &options("")).unwrap_err(),
+        "bundle contains two different objects of kind ConfigMap named \"ops/c\""
+    );
+    let cluster = "apiVersion: v1\nkind: PriorityClass\nmetadata: {name: c}\n---\n\
+                   apiVersion: v1\nkind: PriorityClass\nmetadata: {name: c}\nvalue: 1\n";
+    assert_eq!(
+        outcome(&with(&[("manifests/x.yaml", cluster)]), &options("")).unwrap_err(),
+        "bundle contains two different objects of kind PriorityClass named \"c\""
+    );
+}
+
+// rendering.md 4.8, E21
+#[test]
+fn quantities_are_texts() {
+    let pod = "{containers: [{name: c, resources: {limits: {cpu: 1, memory: 1.5}}, env: \
+                [{name: e, valueFrom: {resourceFieldRef: {divisor: 1}}}]}], volumes: \
+                [{name: v, emptyDir: {sizeLimit: 10}}], initContainers: x}";
+    let spec = format!(
+        "{{install: {{spec: {{deployments: [{{name: d, spec: {{template: {{spec: {pod}}}}}}}]}}}}}}"
+    );
+    let objects = outcome(&with(&[("manifests/csv.yaml", &csv(&spec))]), &options("")).unwrap();
+    let pod = &find(&objects, "Deployment").0["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(
+        container["resources"]["limits"],
+        json!({"cpu": "1", "memory": "1.5"})
+    );
+    assert_eq!(
+        container["env"][0]["valueFrom"]["resourceFieldRef"]["divisor"],
+        "1"
+    );
+    assert_eq!(pod["volumes"][0]["emptyDir"]["sizeLimit"], "10");
+}
+
+fn any_rule() -> impl Strategy<Value = PolicyRule> {
+    let words = || proptest::collection::vec("[a-z<&*/\u{e9}]{0,6}", 0..3);
+    (proptest::option::of(words()), words(), words(), words()).prop_map(
+        |(verbs, api_groups, resources, resource_names)| PolicyRule {
+            verbs,
+            api_groups,
+            resources,
+            resource_names,
+            non_resource_urls: Vec::new(),
+        },
+    )
+}
+
+proptest! {
+    // rendering.md N15
+    #[test]
+    fn role_names_are_valid_and_short(
+        csv in "[a-z][a-z0-9.-]{0,60}",
+        service_account_name in "[a-z0-9-]{0,20}",
+        rules in proptest::option::of(proptest::collection::vec(any_rule(), 0..3)),
+    ) {
+        let permission = Permission { service_account_name, rules };
+        let name = name::role_name(&csv, &permission);
+        prop_assert!(name.len() <= 64, "{}", name);
+        prop_assert!(name.starts_with(|c: char| c.is_ascii_lowercase()));
+        prop_assert!(name.ends_with(|c: char| c.is_ascii_alphanumeric()));
+        prop_assert_eq!(&name, &name::role_name(&csv, &permission.clone()));
+    }
+
+    // rendering.md L22
+    #[test]
+    fn rendering_never_panics(
+        spec in "\\{(install: \\{spec: \\{deployments: \\[\\{name: [a-z]{0,2}, spec: [a-z{}:1 ]{0,12}\\}\\]\\}\\}|webhookdefinitions: \\[\\{\\}\\])\\}",
+        manifest in "apiVersion: v1\nkind: (Service|ConfigMap|ClusterRoleBinding|X)\nmetadata: \\{name: [a-z]{1,2}\\}\n(subjects|spec|items): [a-z{}\\[\\]:1 ]{0,12}\n",
+    ) {
+        let files = with(&[("manifests/csv.yaml", &csv(&spec)), ("manifests/x.yaml", &manifest)]);
+        if let Ok(bundle) = Bundle::from_files(&files) {
+            let _ = render(&bundle, &options(""));
+        }
+    }
+}

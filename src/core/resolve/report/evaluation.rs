@@ -1,0 +1,431 @@
+//! One catalog with every bundle of the package, checked by the filters of the resolution.
+
+use super::super::catalogs::Catalog;
+use super::super::edge::{Edge, edges};
+use super::super::filter;
+use super::super::policy::HeldReason;
+use super::super::{Query, Resolution, ResolveError};
+use super::finding::{CatalogReason, Finding, Reason};
+use super::model::{BundleReport, Deprecated, EdgeAccount, EdgeKind, Verdict};
+use super::path::Reach;
+use crate::catalog::{Bundle, PackageIndex, schema};
+use crate::error::Chain;
+use crate::version::VersionRelease;
+
+/// A package of one catalog under a query.
+pub(super) struct PackageEvaluation<'a, 'q> {
+    pub(super) query: &'q Query<'a>,
+    pub(super) catalog: &'a Catalog<'a>,
+    pub(super) package: &'a PackageIndex,
+    /// The installed version that successors are checked against, if they are checked.
+    pub(super) basis: Option<&'q VersionRelease>,
+    /// How far the edges lead from the installed bundle.
+    pub(super) reach: Option<Reach>,
+    /// The bundles that pass every filter, as positions in the package, the best first.
+    pub(super) candidates: Vec<usize>,
+    /// What each bundle fails, by position in the package.
+    pub(super) failures: Vec<Vec<filter::Reason>>,
+}
+
+impl<'a, 'q> PackageEvaluation<'a, 'q> {
+    /// Checks every bundle of the package; `None` if the catalog has no readable content of it, or
+    /// nothing can be checked because the recorded version of the installed bundle is invalid.
+    pub(super) fn new(query: &'q Query<'a>, catalog: &'a Catalog<'a>) -> Option<Self> {
+        let name = &query.request.filter.package_name;
+        let package = catalog.content?.package(name)?.ok()?;
+        let basis = query.successor_basis().ok()?;
+        let failures: Vec<Vec<_>> = package
+            .bundles
+            .iter()
+            .map(|bundle| query.failures(package, bundle, basis).collect())
+            .collect();
+        let passes = |position: &usize| failures[*position].is_empty();
+        let mut candidates: Vec<_> = (0..failures.len()).filter(passes).collect();
+        let bundle = |position: usize| &package.bundles[position];
+        candidates.sort_by(|a, b| query.preference(package, bundle(*a), bundle(*b)));
+        Some(Self {
+            query,
+            catalog,
+            package,
+            basis,
+            reach: basis.map(|installed| Reach::new(query, package, installed)),
+            candidates,
+            failures,
+        })
+    }
+
+    /// Returns a bundle by its position in the package.
+    pub(super) fn bundle(&self, position: usize) -> &'a Bundle {
+        &self.package.bundles[position]
+    }
+
+    /// Returns the best candidate.
+    pub(super) fn best(&self) -> Option<&'a Bundle> {
+        self.candidates
+            .first()
+            .map(|position| self.bundle(*position))
+    }
+
+    /// Returns the positions of all bundles, the best first.
+    pub(super) fn by_preference(&self) -> Vec<usize> {
+        let mut positions: Vec<_> = (0..self.package.bundles.len()).collect();
+        positions.sort_by(|a, b| {
+            self.query
+                .preference(self.package, self.bundle(*a), self.bundle(*b))
+        });
+        positions
+    }
+
+    /// Returns the version of a bundle, or its name if it has none.
+    pub(super) fn label(&self, position: usize) -> String {
+        let bundle = self.bundle(position);
+        let version = bundle.version(self.query.options.release_support);
+        version.map_or_else(|_| bundle.name.clone(), VersionRelease::recorded)
+    }
+
+    /// Returns the version of a bundle, if it has a valid one.
+    pub(super) fn version(&self, position: usize) -> Option<&'a VersionRelease> {
+        let release_support = self.query.options.release_support;
+        self.bundle(position).version(release_support).ok()
+    }
+
+    /// Returns the version of the first bundle on the path to another one.
+    pub(super) fn first_step(&self, position: usize) -> Option<&'a VersionRelease> {
+        let steps = self.reach.as_ref()?.path_to(position)?;
+        steps.first().and_then(|first| self.version(*first))
+    }
+
+    /// Returns the reports of all bundles, the best first.
+    ///
+    /// `standing` holds the reasons about the catalog; its best bundle gets them.
+    pub(super) fn accounts(
+        &self,
+        resolution: &Resolution<'_>,
+        standing: &[CatalogReason<'a>],
+    ) -> Vec<BundleReport<'a>> {
+        let positions = self.by_preference();
+        let account = |position| self.account(position, resolution, standing);
+        positions.into_iter().map(account).collect()
+    }
+
+    fn account(
+        &self,
+        position: usize,
+        resolution: &Resolution<'_>,
+        standing: &[CatalogReason<'a>],
+    ) -> BundleReport<'a> {
+        let bundle = self.bundle(position);
+        let version = bundle.version(self.query.options.release_support).ok();
+        let release = version.and_then(|version| version.release.as_ref());
+        let mut reasons: Vec<Reason<'a>> = self
+            .exclusions(position)
+            .chain(self.refusal(bundle, resolution))
+            .map(Reason::from)
+            .collect();
+        let selected = resolution.result.as_ref().ok();
+        let verdict = if !reasons.is_empty() {
+            Verdict::Excluded
+        } else if selected.is_some_and(|it| it.catalog == self.catalog.name && it.bundle == bundle)
+        {
+            Verdict::Selected
+        } else {
+            Verdict::Candidate
+        };
+        if verdict == Verdict::Candidate {
+            let best = self.best().filter(|best| *best != bundle);
+            let lost = best.map_or_else(
+                || outdone(standing, resolution),
+                |best| self.lost_to(bundle, best),
+            );
+            reasons.extend(lost.into_iter().map(Reason::of_losing));
+        }
+        reasons.extend(self.notes(bundle).into_iter().map(Reason::from));
+        BundleReport {
+            catalog: self.catalog.name,
+            name: &bundle.name,
+            version: version.map(|version| version.version.to_string()),
+            release: release.map(ToString::to_string),
+            channels: self.channels(bundle),
+            deprecated: self.deprecated(bundle),
+            edges: self.edges(bundle),
+            verdict,
+            reasons,
+        }
+    }
+
+    /// Returns the channels a bundle is in.
+    pub(super) fn channels(&self, bundle: &Bundle) -> Vec<&'a str> {
+        let entries = self.package.entries_of(&bundle.name);
+        let mut channels: Vec<_> = entries.map(|(channel, _)| channel).collect();
+        // A channel may list a bundle more than once.
+        channels.dedup();
+        channels
+    }
+
+    /// Returns the filters that a bundle fails, with the data that explains it.
+    fn exclusions(&self, position: usize) -> impl Iterator<Item = Finding<'a>> {
+        let failures = self.failures[position].iter();
+        failures.map(move |reason| self.explained(position, reason))
+    }
+
+    fn explained(&self, position: usize, reason: &filter::Reason) -> Finding<'a> {
+        let bundle = self.bundle(position);
+        let version = bundle.version(self.query.options.release_support);
+        let range = self.query.range.as_ref();
+        match reason {
+            filter::Reason::NotInRequestedChannels => Finding::NotInRequestedChannels {
+                channels: self.channels(bundle),
+            },
+            filter::Reason::InvalidVersion => Finding::InvalidVersion {
+                error: version
+                    .err()
+                    .map_or_else(String::new, |it| Chain(it).to_string()),
+            },
+            filter::Reason::VersionOutOfRange => {
+                let version = version.ok().map(|it| &it.version);
+                let groups = range
+                    .zip(version)
+                    .map(|(range, it)| range.refusing_terms(it));
+                let groups = groups.into_iter().flatten().map(ToOwned::to_owned);
+                let groups: Vec<String> = groups.collect();
+                Finding::VersionOutOfRange {
+                    term: groups.first().cloned().unwrap_or_default(),
+                    groups,
+                }
+            }
+            filter::Reason::PrereleaseNotRequested => Finding::PrereleaseNotRequested {
+                suggestion: range
+                    .zip(version.ok())
+                    .and_then(|(range, it)| range.admitting(&it.version)),
+            },
+            filter::Reason::NotSuccessor => self.not_successor(position),
+            filter::Reason::Held(held) => match held {
+                HeldReason::LowerVersion => Finding::LowerVersionHeld,
+                HeldReason::NextMajor => Finding::NextMajorHeld,
+                HeldReason::NextMinor => Finding::NextMinorHeld,
+                HeldReason::NextPatch => Finding::NextPatchHeld,
+            },
+            filter::Reason::Unfit(error) => Finding::from(error.as_ref()),
+        }
+    }
+
+    fn not_successor(&self, position: usize) -> Finding<'a> {
+        let way = self.way(position);
+        let installed = self.query.request.installed.as_ref();
+        Finding::NotSuccessor {
+            installed: installed.map(|it| it.name.as_str()).unwrap_or_default(),
+            refused: way
+                .as_ref()
+                .map(|way| way.refused.clone())
+                .unwrap_or_default(),
+            path: way.map(|way| way.versions),
+        }
+    }
+
+    /// Returns the shortest path from the installed bundle to another one.
+    pub(super) fn way(&self, position: usize) -> Option<Way> {
+        let steps = self.reach.as_ref()?.path_to(position)?;
+        let refuses = |position: &&usize| {
+            let version = self
+                .bundle(**position)
+                .version(self.query.options.release_support);
+            let range = self.query.range.as_ref();
+            range.is_some_and(|range| !version.is_ok_and(|it| range.contains(&it.version)))
+        };
+        let label = |position: &usize| self.label(*position);
+        let from = self.basis.map(VersionRelease::recorded);
+        Some(Way {
+            refused: steps.iter().filter(refuses).map(label).collect(),
+            versions: from.into_iter().chain(steps.iter().map(label)).collect(),
+        })
+    }
+
+    /// Returns the finding for a winner that was refused after it was chosen.
+    fn refusal(&self, bundle: &Bundle, resolution: &Resolution<'_>) -> Option<Finding<'a>> {
+        let is_best = self.best() == Some(bundle);
+        match &resolution.result {
+            Err(ResolveError::Version {
+                bundle: name,
+                source,
+            }) if *name == bundle.name && is_best => Some(Finding::InvalidVersion {
+                error: Chain(source).to_string(),
+            }),
+            Err(ResolveError::Validation {
+                bundle: name,
+                source,
+            }) if *name == bundle.name && is_best => Some(Finding::from(source)),
+            _ => None,
+        }
+    }
+
+    /// Returns why the best candidate is preferred to another one.
+    fn lost_to(&self, bundle: &Bundle, best: &'a Bundle) -> Vec<Finding<'a>> {
+        let lost_to = best.name.as_str();
+        let mut findings = Vec::new();
+        let deprecated = |bundle: &Bundle| self.package.is_deprecated(&bundle.name);
+        if deprecated(bundle) && !deprecated(best) {
+            let message = self
+                .deprecated(bundle)
+                .bundle
+                .filter(|text| !text.is_empty());
+            findings.push(Finding::Deprecated { message, lost_to });
+        }
+        let release_support = self.query.options.release_support;
+        match (
+            bundle.version(release_support),
+            best.version(release_support),
+        ) {
+            (Ok(version), Ok(other)) => {
+                let versions = version.version.precedence(&other.version);
+                let releases = version.precedence(other);
+                if versions.is_lt() {
+                    findings.push(Finding::LowerVersion { lost_to });
+                } else if versions.is_eq() && releases.is_lt() {
+                    findings.push(Finding::LowerRelease { lost_to });
+                } else if releases.is_eq() && findings.is_empty() {
+                    findings.push(Finding::TieBrokenByName { lost_to });
+                }
+            }
+            (Err(error), Ok(_)) => findings.push(Finding::InvalidVersion {
+                error: Chain(error).to_string(),
+            }),
+            (Err(_), Err(_)) if findings.is_empty() => {
+                findings.push(Finding::TieBrokenByName { lost_to });
+            }
+            (_, Err(_)) => {}
+        }
+        findings
+    }
+
+    /// Returns what is worth knowing about a bundle but decides nothing.
+    fn notes(&self, bundle: &'a Bundle) -> Vec<Finding<'a>> {
+        let mut notes = Vec::new();
+        let mut places = 0;
+        for (channel, entry) in self.package.entries_of(&bundle.name) {
+            places += 1;
+            let broken = entry.skip_range.as_ref();
+            if let Some((range, error)) = broken.and_then(|it| Some((it, it.range.as_ref().err()?)))
+            {
+                notes.push(Finding::InvalidSkipRange {
+                    channel,
+                    entry: &entry.name,
+                    text: &range.text,
+                    error: error.to_string(),
+                });
+            }
+            let void =
+                edges(entry).find(|edge| !self.query.considers(channel) && self.starts(*edge));
+            notes.extend(void.map(|edge| Finding::EdgeInUnrequestedChannel {
+                channel,
+                kind: kind(edge),
+            }));
+        }
+        if places == 0 {
+            notes.push(Finding::InNoChannel);
+        }
+        if self
+            .basis
+            .is_some_and(|it| self.query.is_version(bundle, it))
+        {
+            notes.push(Finding::StaysOnInstalled);
+        }
+        notes
+    }
+
+    /// Says whether an edge starts at the installed bundle.
+    fn starts(&self, edge: Edge<'_>) -> bool {
+        let installed = self.query.request.installed.as_ref();
+        let version = self
+            .query
+            .installed
+            .as_ref()
+            .and_then(|it| it.as_ref().ok());
+        let both = installed.zip(version);
+        both.is_some_and(|(installed, it)| edge.leads_from(&installed.name, &it.version))
+    }
+
+    fn edges(&self, bundle: &'a Bundle) -> Vec<EdgeAccount<'a>> {
+        let entries = self.package.entries_of(&bundle.name);
+        let of_entry = |(channel, entry)| edges(entry).map(move |edge| (channel, edge));
+        let account = |(channel, edge)| {
+            let (value, error) = match edge {
+                Edge::Replaces(name) | Edge::Skips(name) => (name, None),
+                Edge::SkipRange(it) => (it.text.as_str(), it.range.as_ref().err()),
+            };
+            EdgeAccount {
+                channel,
+                kind: kind(edge),
+                value,
+                considered: self.query.considers(channel),
+                matches: self.starts(edge),
+                error: error.map(ToString::to_string),
+            }
+        };
+        entries.flat_map(of_entry).map(account).collect()
+    }
+
+    fn deprecated(&self, bundle: &Bundle) -> Deprecated<'a> {
+        let entries = self.package.deprecations.iter().flat_map(|it| &it.entries);
+        let mut deprecated = Deprecated::default();
+        for entry in entries {
+            let message = entry.message.as_str();
+            match entry.schema.as_str() {
+                schema::BUNDLE if entry.name == bundle.name => deprecated.bundle = Some(message),
+                schema::CHANNEL => {
+                    let channels = self.channels(bundle).into_iter();
+                    deprecated
+                        .channels
+                        .extend(channels.filter(|it| **it == entry.name));
+                }
+                schema::PACKAGE => deprecated.package = Some(message),
+                _ => {}
+            }
+        }
+        deprecated
+    }
+}
+
+/// A path from the installed bundle to another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Way {
+    /// The versions on the path, both ends included.
+    pub(super) versions: Vec<String>,
+    /// The versions on the path that the range refuses.
+    pub(super) refused: Vec<String>,
+}
+
+/// Returns why the best bundle of a catalog is not the answer.
+fn outdone<'a>(standing: &[CatalogReason<'a>], resolution: &Resolution<'_>) -> Vec<Finding<'a>> {
+    let of_catalog = |reason: &CatalogReason<'a>| match reason {
+        CatalogReason::DeprecatedInThisCatalog { catalogs } => {
+            let catalogs = catalogs.clone();
+            Some(Finding::DeprecatedInThisCatalog { catalogs })
+        }
+        CatalogReason::LowerPriorityCatalog { catalogs } => {
+            let catalogs = catalogs.clone();
+            Some(Finding::LowerPriorityCatalog { catalogs })
+        }
+        CatalogReason::AmbiguousCatalogs { catalogs } => {
+            let catalogs = catalogs.clone();
+            Some(Finding::AmbiguousCatalogs { catalogs })
+        }
+        CatalogReason::PackageNotInCatalog { .. } | CatalogReason::UnknownChannel { .. } => None,
+    };
+    let findings: Vec<_> = standing.iter().filter_map(of_catalog).collect();
+    if !findings.is_empty() {
+        return findings;
+    }
+    // Nothing is preferred to it, so catalogs that cannot be read keep it from being chosen.
+    let unread = resolution.catalogs.iter().filter(|it| it.problem.is_some());
+    vec![Finding::UnreadableCatalogs {
+        catalogs: unread.map(|it| it.name.to_owned()).collect(),
+    }]
+}
+
+fn kind(edge: Edge<'_>) -> EdgeKind {
+    match edge {
+        Edge::Replaces(_) => EdgeKind::Replaces,
+        Edge::Skips(_) => EdgeKind::Skips,
+        Edge::SkipRange(_) => EdgeKind::SkipRange,
+    }
+}

@@ -1,0 +1,111 @@
+//! Merges fields that were written by other means into our server-side apply entry.
+//!
+//! A field that no apply entry of ours lists is never pruned when the bundle drops it. So the entry
+//! that a create leaves behind, and those of Helm at a takeover, are merged into our apply entry.
+
+use serde_json::{Map, Value, json};
+
+use crate::object::Object;
+
+/// Returns `metadata.managedFields` with the `Update` entries of `manager` and of `others` merged
+/// into the `Apply` entry of `manager`, or `None` when there is nothing to merge.
+///
+/// Entries of subresources are left unchanged: `status` is written by others under the same name.
+///
+/// Source: applying.md 3.6 and 2.3; client-go `csaupgrade` does the same for kubectl.
+pub fn upgrade_managed_fields(live: &Object, manager: &str, others: &[&str]) -> Option<Value> {
+    let entries = live.pointer("/metadata/managedFields")?.as_array()?;
+    let text = |entry: &Value, key: &str| {
+        let value = entry.get(key).and_then(Value::as_str);
+        value.unwrap_or_default().to_owned()
+    };
+    let is_update = |entry: &Value| {
+        let name = text(entry, "manager");
+        text(entry, "operation") == "Update"
+            && text(entry, "subresource").is_empty()
+            && (name == manager || others.contains(&name.as_str()))
+    };
+    let is_apply = |entry: &Value| {
+        text(entry, "operation") == "Apply"
+            && text(entry, "subresource").is_empty()
+            && text(entry, "manager") == manager
+    };
+    let first = entries.iter().find(|entry| is_update(entry))?;
+    let mut apply = entries
+        .iter()
+        .find(|entry| is_apply(entry))
+        .unwrap_or(first)
+        .clone();
+    for entry in entries.iter().filter(|entry| is_update(entry)) {
+        if let (Some(into), Some(from)) = (apply.get_mut("fieldsV1"), entry.get("fieldsV1")) {
+            union(into, from);
+        }
+    }
+    if let Value::Object(apply) = &mut apply {
+        apply.insert("manager".to_owned(), json!(manager));
+        apply.insert("operation".to_owned(), json!("Apply"));
+    }
+    let kept = entries
+        .iter()
+        .filter(|entry| !is_update(entry) && !is_apply(entry))
+        .cloned();
+    Some(std::iter::once(apply).chain(kept).collect())
+}
+
+/// Adds every path of `from` to `into`; both are sets in the `fieldsV1` form.
+fn union(into: &mut Value, from: &Value) {
+    let (Value::Object(into), Value::Object(from)) = (into, from) else {
+        return;
+    };
+    for (path, below) in from {
+        let entry = into
+            .entry(path.clone())
+            .or_insert_with(|| Value::Object(Map::new()));
+        union(entry, below);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live(entries: &Value) -> Object {
+        let value = json!({"metadata": {"managedFields": entries}});
+        Object::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn created_object_gets_an_apply_entry() {
+        let live = live(&json!([
+            {"manager": "us", "operation": "Update", "fieldsV1": {"f:data": {"f:a": {}}}},
+            {"manager": "us", "operation": "Update", "subresource": "status", "fieldsV1": {}},
+        ]));
+        let want = json!([
+            {"manager": "us", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}},
+            {"manager": "us", "operation": "Update", "subresource": "status", "fieldsV1": {}},
+        ]);
+        assert_eq!(upgrade_managed_fields(&live, "us", &[]), Some(want));
+    }
+
+    #[test]
+    fn update_entries_join_the_apply_entry() {
+        let live = live(&json!([
+            {"manager": "us", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}},
+            {"manager": "helm", "operation": "Update", "fieldsV1": {"f:data": {"f:b": {}}}},
+            {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:data": {"f:c": {}}}},
+        ]));
+        let upgraded = upgrade_managed_fields(&live, "us", &["helm"]).unwrap();
+        assert_eq!(
+            upgraded[0]["fieldsV1"],
+            json!({"f:data": {"f:a": {}, "f:b": {}}})
+        );
+        assert_eq!(upgraded[1]["manager"], "kubectl");
+        assert_eq!(upgraded.as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn an_applied_object_is_left_alone() {
+        let live = live(&json!([{"manager": "us", "operation": "Apply", "fieldsV1": {}}]));
+        assert_eq!(upgrade_managed_fields(&live, "us", &[]), None);
+    }
+}
