@@ -308,7 +308,7 @@ impl Manager {
     fn start_extensions(&mut self, half: &Half, store: Option<Arc<Store>>) -> anyhow::Result<()> {
         let bundles = BundleCache::open(self.args.cache_path.join("bundles"))
             .with_context(|| format!("opening --cache-path {}", self.args.cache_path.display()))?;
-        let (mut content_changed, content_changes) = extension::content_changes();
+        let (mut notify, content_changed) = extension::content_changes();
         let catalogs = match store {
             Some(store) => Catalogs::own(store),
             None => Catalogs::remote(
@@ -317,12 +317,8 @@ impl Manager {
                 self.metrics.clone(),
             )?,
         };
-        // A full channel already says all there is to say.
-        tokio::spawn(
-            catalogs
-                .clone()
-                .tell(move || drop(content_changed.try_send(()))),
-        );
+        // A full channel has a wake-up in it already.
+        tokio::spawn(catalogs.clone().tell(move || drop(notify.try_send(()))));
         let client = half.client.clone();
         let (discovery, changes) = extension::DiscoveryCache::new(
             client.clone(),
@@ -355,7 +351,7 @@ impl Manager {
             client: client.clone(),
         };
         let triggers = extension::Triggers {
-            content_changed: content_changes,
+            content_changed,
             discovery: changes,
             certificates: touched,
             pulled,

@@ -95,9 +95,9 @@ pub fn quote(text: &str) -> String {
 }
 
 /// Takes the path off an error of a temporary file.
+///
 /// The path holds a random name, so the same failure would read differently on every attempt and
 /// each of them would change a status; it also reveals a directory of the machine.
-/// each of them would change a status; besides, it names a folder of the machine.
 pub fn without_path(error: io::Error) -> io::Error {
     match error.to_string().split_once(" at path \"") {
         Some((cause, _)) => io::Error::new(error.kind(), cause.to_owned()),

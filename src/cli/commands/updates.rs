@@ -51,8 +51,14 @@ pub(crate) async fn run(
     for extension in extensions {
         let mut row = Row::of(&extension);
         if args.from_catalogs {
-            let snapshot = cluster.snapshot(&extension.name_any()).await?;
-            row.update = offered(&snapshot);
+            // One extension that cannot be asked about keeps nothing from the others.
+            row.update = match cluster.snapshot(&extension.name_any()).await {
+                Ok(snapshot) => offered(&snapshot),
+                Err(error) => {
+                    output::notice(&format!("note: {}: {error:#}", row.name));
+                    None
+                }
+            };
         }
         rows.push(row);
     }

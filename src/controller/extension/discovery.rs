@@ -139,7 +139,7 @@ impl DiscoveryCache {
     /// Wakes the extensions whose resolution depended on this.
     pub(super) fn changed(&self) {
         let mut wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner);
-        // A full channel already says all there is to say.
+        // A full channel has a wake-up in it already.
         drop(wake.try_send(()));
     }
 

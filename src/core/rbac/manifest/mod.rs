@@ -39,7 +39,7 @@ pub fn manifests(
     let head = Head {
         name: rbac_name(account, &bundle_names),
         description: format!(
-            "Permissions of service account {}/{} to install, upgrade among and remove {}",
+            "Rights of service account {}/{} to install, upgrade among and remove {}",
             account.namespace,
             account.name,
             bundle_names.join(", ")
