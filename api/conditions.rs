@@ -124,6 +124,57 @@ pub mod reasons {
     pub const NOT_DECLARED: &str = "NotDeclared";
 }
 
+/// Codes of a resolution, all of them ours: reasons of `Ready` and of Events when nothing is found or
+/// something newer is held, and codes of the report (resolution.md 6.2).
+pub mod resolution {
+    /// A newer bundle is of the next minor version.
+    pub const NEXT_MINOR_HELD: &str = "NextMinorHeld";
+    /// A newer bundle is another version, and none is taken.
+    pub const NEXT_PATCH_HELD: &str = "NextPatchHeld";
+    /// Nothing leads from the installed bundle to it.
+    pub const NOT_SUCCESSOR: &str = "NotSuccessor";
+    /// It is in none of the requested channels.
+    pub const NOT_IN_REQUESTED_CHANNELS: &str = "NotInRequestedChannels";
+    /// A range is requested, and its version cannot be read.
+    pub const INVALID_VERSION: &str = "InvalidVersion";
+    /// Its version is not in the requested range.
+    pub const VERSION_OUT_OF_RANGE: &str = "VersionOutOfRange";
+    /// Its version is in the requested range, but is a prerelease.
+    pub const PRERELEASE_NOT_REQUESTED: &str = "PrereleaseNotRequested";
+    /// It declares dependencies, and these are refused.
+    pub const DEPENDENCY_UNSUPPORTED: &str = "DependencyUnsupported";
+    /// It declares a constraint that cannot be read.
+    pub const CONSTRAINT_INVALID: &str = "ConstraintInvalid";
+    /// The cluster lacks what it needs.
+    pub const CONSTRAINT_UNMET: &str = "ConstraintUnmet";
+    /// Whether the cluster has what it needs cannot be found out.
+    pub const CONSTRAINT_UNKNOWN: &str = "ConstraintUnknown";
+    /// The package does not have the requested channel.
+    pub const UNKNOWN_CHANNEL: &str = "UnknownChannel";
+    /// No bundle of the package is left to choose.
+    pub const NO_CANDIDATE: &str = "NoCandidate";
+    /// There is no catalog to ask.
+    pub const NO_CATALOG: &str = "NoCatalog";
+    /// Several catalogs of the same priority have the package.
+    pub const AMBIGUOUS_CATALOGS: &str = "AmbiguousCatalogs";
+    /// The selector does not select the catalog.
+    pub const CATALOG_NOT_SELECTED: &str = "CatalogNotSelected";
+    /// The catalog is switched off.
+    pub const CATALOG_DISABLED: &str = "CatalogDisabled";
+    /// The catalog is not served.
+    pub const CATALOG_NOT_SERVING: &str = "CatalogNotServing";
+    /// The image of the catalog is not resolved yet.
+    pub const CATALOG_NOT_RESOLVED: &str = "CatalogNotResolved";
+    /// No copy of the catalog is there yet.
+    pub const CATALOG_NOT_CACHED: &str = "CatalogNotCached";
+    /// The catalog cannot be downloaded.
+    pub const CATALOG_FETCH_FAILED: &str = "CatalogFetchFailed";
+    /// The catalog cannot be read.
+    pub const CATALOG_PARSE_FAILED: &str = "CatalogParseFailed";
+    /// The catalog does not have the package.
+    pub const PACKAGE_NOT_IN_CATALOG: &str = "PackageNotInCatalog";
+}
+
 /// Reasons of Events, all of them ours.
 pub mod events {
     /// A bundle was chosen although a catalog could not be asked.

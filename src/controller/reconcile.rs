@@ -15,26 +15,54 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::Instrument as _;
 
-use crate::backoff::{Backoff, MAX_DELAY, RESYNC, resync};
+use crate::backoff::{Backoff, MAX_DELAY, RESYNC, jittered, resync};
 use crate::telemetry::{Metrics, ReconcileResult};
 use crate::written::Written;
+
+/// Delay after somebody else wrote an object first.
+const AFTER_CONFLICT: Duration = Duration::from_millis(200);
 
 /// A reconcile took too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("pass took longer than {} seconds", _0.as_secs())]
 pub struct TooLong(pub Duration);
 
+/// When a reconcile, all its parts together, has taken too long.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline {
+    at: tokio::time::Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    /// Returns the deadline of what begins now and may take this long.
+    pub fn after(limit: Duration) -> Self {
+        Self {
+            at: tokio::time::Instant::now() + limit,
+            limit,
+        }
+    }
+
+    /// Does `work`, and fails when the deadline passes before its end.
+    pub async fn hold<T, E: From<TooLong>>(
+        self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let ended = tokio::time::timeout_at(self.at, work).await;
+        ended.unwrap_or_else(|_| Err(TooLong(self.limit).into()))
+    }
+}
+
 /// Fails when `work` takes longer than `limit`.
 pub async fn within<T, E: From<TooLong>>(
     limit: Duration,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    let ended = tokio::time::timeout(limit, work).await;
-    ended.unwrap_or_else(|_| Err(TooLong(limit).into()))
+    Deadline::after(limit).hold(work).await
 }
 
 /// Objects of our own kinds: read, finalizers and status to be written.
-pub trait Own:
+pub trait OwnKind:
     Resource<DynamicType = ()>
     + HasStatus<Status: Serialize + PartialEq>
     + Clone
@@ -44,7 +72,7 @@ pub trait Own:
 {
 }
 
-impl<K> Own for K where
+impl<K> OwnKind for K where
     K: Resource<DynamicType = ()>
         + HasStatus<Status: Serialize + PartialEq>
         + Clone
@@ -124,12 +152,13 @@ impl Reconciler {
     /// Returns when the object `name` is reconciled again after a failure, and logs that.
     pub fn retry(&self, name: &str, error: &impl Classify) -> Duration {
         let controller = self.controller;
-        let delay = delay(error, &self.backoff, name.to_owned());
         if error.is_conflict() {
-            tracing::debug!(controller, name, error = %Chain(error), ?delay, "concurrent write");
-        } else {
-            tracing::warn!(controller, name, error = %Chain(error), ?delay, "reconcile failed");
+            // Nothing failed: the next version of the object is on its way.
+            tracing::debug!(controller, name, error = %Chain(error), "concurrent write");
+            return jittered(AFTER_CONFLICT);
         }
+        let delay = delay(error, &self.backoff, name.to_owned());
+        tracing::warn!(controller, name, error = %Chain(error), ?delay, "reconcile failed");
         delay
     }
 
@@ -148,7 +177,7 @@ impl Reconciler {
     ///
     /// # Errors
     /// Fails with a conflict when the object has changed since.
-    pub async fn patch_metadata<K: Own>(
+    pub async fn patch_metadata<K: OwnKind>(
         &self,
         object: &K,
         mut metadata: Value,
@@ -168,7 +197,7 @@ impl Reconciler {
     }
 
     /// Puts a finalizer on an object; returns the object as it is then, nothing if it was there.
-    pub async fn add_finalizer<K: Own>(
+    pub async fn add_finalizer<K: OwnKind>(
         &self,
         object: &K,
         finalizer: &str,
@@ -183,7 +212,7 @@ impl Reconciler {
     }
 
     /// Takes finalizers off an object. It may be gone, or without them.
-    pub async fn remove_finalizers<K: Own>(
+    pub async fn remove_finalizers<K: OwnKind>(
         &self,
         object: &K,
         ours: &[&str],
@@ -202,7 +231,7 @@ impl Reconciler {
 
     /// Replaces the status of an object, unless it is what stands on the cluster already. Returns
     /// the object as it was written; nothing when none was, also because the object is gone.
-    pub async fn write_status<K: Own>(
+    pub async fn write_status<K: OwnKind>(
         &self,
         object: &K,
         status: K::Status,
@@ -237,7 +266,13 @@ impl Reconciler {
     }
 
     /// Publishes an Event about an object; that it cannot be written is only logged.
-    pub async fn publish<K: Own>(&self, about: &K, type_: EventType, reason: &str, note: String) {
+    pub async fn publish<K: OwnKind>(
+        &self,
+        about: &K,
+        type_: EventType,
+        reason: &str,
+        note: String,
+    ) {
         let event = Event {
             type_,
             reason: reason.to_owned(),

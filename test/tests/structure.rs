@@ -7,6 +7,18 @@ use std::process::Command;
 
 use olm_test::paths;
 
+/// The folders of the crates of the workspace.
+const CRATES: [&str; 8] = [
+    "api",
+    "src/core",
+    "src/image",
+    "src/controller",
+    "src/cli",
+    "test",
+    "test/bench",
+    "hack/xtask",
+];
+
 /// Returns the names of all crates in the normal dependency tree of `package`.
 fn dependencies(package: &str) -> Vec<String> {
     let out = Command::new(env!("CARGO"))
@@ -264,6 +276,52 @@ fn watches_have_delays_of_their_own() {
     }
 }
 
+/// Returns the text of every source file of a crate, and not of a crate inside its folder.
+fn sources_of_crate(folder: &Path, text: &mut String) {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() && !path.join("Cargo.toml").exists() {
+            sources_of_crate(&path, text);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            text.push_str(&std::fs::read_to_string(&path).expect("a source file"));
+        }
+    }
+}
+
+/// Returns the names of the crates that a manifest depends on, those for tests included.
+fn named_dependencies(manifest: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut listed = false;
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            listed = line.ends_with("dependencies]");
+        } else if listed && line.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            names.extend(line.split(['.', ' ', '=']).next());
+        }
+    }
+    names
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let mut counted = 0;
+    for folder in CRATES {
+        let folder = paths::repository().join(folder);
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        let mut text = String::new();
+        sources_of_crate(&folder, &mut text);
+        for name in named_dependencies(&manifest) {
+            let word = name.replace('-', "_");
+            let used = text
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .any(|found| found == word);
+            assert!(used, "{} does not use {name}", folder.display());
+            counted += 1;
+        }
+    }
+    assert!(counted > 60, "only {counted} dependencies were found");
+}
+
 /// ARCHITECTURE.md, invariant 7: every crate forbids `unsafe` and, outside tests, `unwrap`.
 #[test]
 fn every_crate_takes_the_lints_of_the_workspace() {
@@ -271,14 +329,10 @@ fn every_crate_takes_the_lints_of_the_workspace() {
     for lint in ["unsafe_code = \"forbid\"", "unwrap_used = \"warn\""] {
         assert!(root.contains(lint), "the workspace does not say {lint}");
     }
-    for folder in [
-        "api",
-        "src/core",
-        "src/image",
-        "src/controller",
-        "src/cli",
-        "hack/xtask",
-    ] {
+    for folder in CRATES
+        .into_iter()
+        .filter(|folder| !folder.starts_with("test"))
+    {
         let manifest = paths::repository().join(folder).join("Cargo.toml");
         let text = std::fs::read_to_string(&manifest).expect("a manifest");
         assert!(

@@ -41,7 +41,7 @@ pub(crate) struct ExtensionSnapshot {
     /// Every catalog of the cluster, by name, with what it has of the package.
     pub(crate) catalogs: Vec<Served>,
     /// What the cluster runs, serves and has installed.
-    environment: Environment,
+    pub(crate) environment: Environment,
 }
 
 /// A catalog of the cluster with its content for one package.
@@ -73,15 +73,6 @@ impl ExtensionSnapshot {
     /// Returns the catalogs in the form that resolution takes.
     pub(crate) fn catalogs(&self) -> Vec<Catalog<'_>> {
         self.catalogs.iter().map(Served::as_catalog).collect()
-    }
-
-    /// Returns what counts of the cluster: nothing where constraints are passed over.
-    pub(crate) fn environment(&self, catalogs: &[Catalog<'_>], options: Options) -> Environment {
-        if self.question.needs(catalogs, &options).cluster {
-            self.environment.clone()
-        } else {
-            Environment::default()
-        }
     }
 }
 

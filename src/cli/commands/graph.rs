@@ -140,7 +140,7 @@ async fn of_extension(args: &GraphArgs, global: &Global) -> anyhow::Result<Graph
     let catalogs = snapshot.catalogs();
     let asked = Asked {
         request: question.request(),
-        environment: snapshot.environment(&catalogs, options),
+        environment: question.environment(&catalogs, &options, &snapshot.environment),
         options,
     };
     draw(args, &asked, &catalogs)

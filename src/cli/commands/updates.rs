@@ -52,13 +52,13 @@ pub(crate) async fn run(
         let mut row = Row::of(&extension);
         if args.from_catalogs {
             // One extension that cannot be asked about keeps nothing from the others.
-            row.update = match cluster.snapshot(&extension.name_any()).await {
-                Ok(snapshot) => offered(&snapshot),
+            match cluster.snapshot(&extension.name_any()).await {
+                Ok(snapshot) => row.update = offered(&snapshot),
                 Err(error) => {
-                    output::notice(&format!("note: {}: {error:#}", row.name));
-                    None
+                    row.update = None;
+                    row.error = Some(format!("{error:#}"));
                 }
-            };
+            }
         }
         rows.push(row);
     }
@@ -67,7 +67,11 @@ pub(crate) async fn run(
         Format::Yaml => output::write_yaml(out, &answer(&rows))?,
         Format::Table => table(&rows).write(out)?,
     }
-    Ok(Outcome::Done)
+    Ok(if rows.iter().any(|row| row.error.is_some()) {
+        Outcome::Failed
+    } else {
+        Outcome::Done
+    })
 }
 
 /// The row of one extension.
@@ -76,6 +80,8 @@ struct Row {
     package: String,
     installed: Option<String>,
     update: Option<UpdateStatus>,
+    /// Why nothing can be said about an update.
+    error: Option<String>,
 }
 
 impl Row {
@@ -91,6 +97,7 @@ impl Row {
                 .unwrap_or_default(),
             installed: install.map(|install| install.bundle.version.clone()),
             update: status.and_then(|status| status.update.clone()),
+            error: None,
         }
     }
 }
@@ -109,17 +116,22 @@ fn table(rows: &[Row]) -> Table {
         let update = row.update.as_ref();
         let installed = row.installed.clone();
         let newest = update.map(|update| update.newest.clone());
+        // Where nothing newer is known, the installed version is the newest.
+        let newest = match row.error {
+            Some(_) => None,
+            None => newest.or_else(|| installed.clone()),
+        };
         let cell = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
         table.row(vec![
             row.name.clone(),
             row.package.clone(),
-            cell(installed.clone()),
-            // Where nothing newer is known, the installed version is the newest.
-            cell(newest.or(installed)),
+            cell(installed),
+            cell(newest),
             cell(update.and_then(|update| update.version.clone())),
             cell(update.map(|update| update.reason.clone())),
             update
                 .map(|update| update.message.clone())
+                .or_else(|| row.error.clone())
                 .unwrap_or_default(),
         ]);
     }
@@ -128,10 +140,14 @@ fn table(rows: &[Row]) -> Table {
 
 fn answer(rows: &[Row]) -> Value {
     let row = |row: &Row| {
-        json!({
+        let mut answer = json!({
             "name": row.name, "package": row.package, "installed": row.installed,
             "update": row.update,
-        })
+        });
+        if let Some(error) = &row.error {
+            answer["error"] = error.as_str().into();
+        }
+        answer
     };
     json!({"extensions": rows.iter().map(row).collect::<Vec<_>>()})
 }
@@ -141,7 +157,7 @@ fn offered(snapshot: &ExtensionSnapshot) -> Option<UpdateStatus> {
     let catalogs = snapshot.catalogs();
     let question = &snapshot.question;
     let options = question.options(Options::default());
-    let environment = snapshot.environment(&catalogs, options);
+    let environment = question.environment(&catalogs, &options, &snapshot.environment);
     let resolution = question.resolve(&catalogs, &environment, &options);
     question.update(&catalogs, &options, &resolution)
 }

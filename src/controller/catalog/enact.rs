@@ -127,8 +127,10 @@ async fn add_metadata(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), Cat
         "finalizers": finalizers,
         "labels": { label::METADATA_NAME: catalog.name_any() },
     });
-    let patched = ctx.reconciler.patch_metadata(catalog, metadata).await;
-    patched.map(drop).map_err(CatalogError::Metadata)
+    match ctx.reconciler.patch_metadata(catalog, metadata).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        patched => patched.map(drop).map_err(CatalogError::Metadata),
+    }
 }
 
 /// Takes our finalizer off the object.

@@ -47,7 +47,7 @@ const COLLISION_DELAY: Duration = Duration::from_secs(10);
 pub enum CertificateError {
     /// The controller's own request failed.
     #[error(transparent)]
-    Own(#[from] RequestError),
+    Request(#[from] RequestError),
     /// A request as the account failed.
     #[error("{what} Secret {namespace}/{name} with the certificate of a webhook")]
     Secret {
@@ -88,7 +88,7 @@ impl CertificateError {
         match self {
             Self::Account(_) => true,
             Self::Secret { cause, .. } => matches!(cause.code(), 401 | 403),
-            Self::Own(_) | Self::Foreign { .. } | Self::Crypto(_) => false,
+            Self::Request(_) | Self::Foreign { .. } | Self::Crypto(_) => false,
         }
     }
 }
@@ -96,7 +96,7 @@ impl CertificateError {
 impl Classify for CertificateError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::Own(_) | Self::Crypto(_) => Disposition::Retry,
+            Self::Request(_) | Self::Crypto(_) => Disposition::Retry,
             Self::Secret { cause, .. } => match cause.code() {
                 401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
                 // On a write this is the namespace, which may appear at any time.

@@ -19,7 +19,15 @@ impl fmt::Display for ApiError {
     }
 }
 
-impl std::error::Error for ApiError {}
+impl std::error::Error for ApiError {
+    /// Returns what kept a request from being answered; an answer of the API server says it all.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            kube::Error::Api(_) => None,
+            other => other.source(),
+        }
+    }
+}
 
 impl From<kube::Error> for ApiError {
     fn from(error: kube::Error) -> Self {

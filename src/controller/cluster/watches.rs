@@ -191,16 +191,6 @@ impl Watches {
             mode(&entry.mode) == Mode::Poll && entry.subscribers.borrow().contains_key(revision)
         })
     }
-
-    /// Returns how many watches are in each mode, for the metric `olm_managed_watch_mode`.
-    pub fn modes(&self) -> BTreeMap<Mode, usize> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut modes = BTreeMap::new();
-        for entry in entries.values() {
-            *modes.entry(mode(&entry.mode)).or_insert(0) += 1;
-        }
-        modes
-    }
 }
 
 impl Drop for Watches {

@@ -15,11 +15,12 @@ use olm_core::render::{
 };
 use olm_core::revision::{self, Extension};
 
-use super::Attempt;
 use super::error::ExtensionError;
+use super::{Attempt, LIMIT};
 use crate::backoff::jittered;
 use crate::certificates::{CertificateError, PendingIssue, Upkeep};
 use crate::cluster::RequestError;
+use crate::reconcile::within;
 
 /// The group that tells OpenShift from other clusters.
 const OPENSHIFT: &str = "config.openshift.io";
@@ -151,17 +152,21 @@ impl Attempt<'_> {
 
     /// Keeps what was issued before although nothing could be resolved or rendered. Returns when to
     /// look again.
-    pub(super) async fn keep_certificates(&self) -> Result<Option<Duration>, ExtensionError> {
+    pub(super) async fn keep_certificates(&self) -> Option<Duration> {
         if recorded(self.revisions) != Some(CertificateSource::SelfSigned) {
-            return Ok(None);
+            return None;
         }
-        let (issuer, now) = (&self.ctx.issuer, Timestamp::now());
-        match issuer.keep(&self.owner(), self.account, now).await {
+        let (owner, now) = (self.owner(), Timestamp::now());
+        let keeping = async {
+            let kept = self.ctx.issuer.keep(&owner, self.account, now).await;
+            kept.map_err(|error| ExtensionError::Certificates(Box::new(error)))
+        };
+        match within(LIMIT, keeping).await {
             // What is due besides takes a reconcile that gets further.
-            Ok(kept) => Ok(self.follow_up(kept, POLL).await),
+            Ok(kept) => self.follow_up(kept, POLL).await,
             Err(error) => {
                 tracing::warn!(error = %Chain(&error), "certificates of webhooks not kept");
-                Ok(Some(POLL))
+                Some(POLL)
             }
         }
     }

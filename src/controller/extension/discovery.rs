@@ -43,7 +43,7 @@ const REGULARLY: Duration = Duration::from_mins(10);
 const CSVS: &str = "/apis/operators.coreos.com/v1alpha1/clusterserviceversions?resourceVersion=0";
 /// How often extensions look at what OLM Classic has installed, where that counts.
 const CLASSIC: Duration = Duration::from_mins(1);
-/// News that may wait; each of them wakes everybody dependents, so one is enough.
+/// Wake-ups that may wait; each of them wakes every extension that depends on it, so one is enough.
 const WAITING: usize = 1;
 /// The cluster around the extensions.
 pub struct DiscoveryCache {

@@ -27,6 +27,21 @@ impl PublishedNotices {
             .collect()
     }
 
+    /// Returns which of these are new, and remembers them beside those before: what else is the case
+    /// was not found out.
+    pub(super) fn added(&self, uid: &str, now: Vec<Notice>) -> Vec<Notice> {
+        let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut new = Vec::new();
+        for notice in now {
+            let before = published.entry(uid.to_owned()).or_default();
+            let text = before.insert(notice.reason, notice.note.clone());
+            if text.as_ref() != Some(&notice.note) {
+                new.push(notice);
+            }
+        }
+        new
+    }
+
     /// Forgets an extension that is gone.
     pub(super) fn forget(&self, uid: &str) {
         let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,6 +70,17 @@ mod tests {
         let other = notice("B", "other");
         let changed = published.changed("1", vec![notice("A", "a"), other.clone()]);
         assert_eq!(changed, [other]);
+    }
+
+    #[test]
+    fn what_is_added_leaves_the_rest_remembered() {
+        let published = PublishedNotices::default();
+        assert_eq!(published.changed("1", vec![notice("A", "a")]).len(), 1);
+        assert_eq!(published.added("1", vec![notice("B", "b")]).len(), 1);
+        assert_eq!(published.added("1", vec![notice("B", "b")]), []);
+        assert_eq!(published.added("1", Vec::new()), []);
+        let both = vec![notice("A", "a"), notice("B", "b")];
+        assert_eq!(published.changed("1", both), []);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use kube::runtime::events::EventType;
@@ -28,7 +29,7 @@ use kube::{Client, ResourceExt};
 use olm_api::{ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, keys};
 use olm_core::config::Features;
 use olm_core::error::Chain;
-use olm_core::extension::{Goal, Notice, Policy, Question, ongoing_rollout};
+use olm_core::extension::{Goal, Policy, Question, ongoing_rollout};
 use olm_core::render::CertificateSource;
 use olm_core::resolve::{Dependencies, Options, Unavailability, UpdatePolicy};
 use olm_core::revision::{Account, AccountRule, BundleRecord, states};
@@ -45,14 +46,14 @@ use crate::account::Guard;
 use crate::certificates::Issuer;
 use crate::cluster::ApiError;
 use crate::fetch::Catalogs;
-use crate::reconcile::{Reconciler, within};
+use crate::reconcile::{Deadline, Reconciler};
 use crate::revision::list_revisions;
 use crate::telemetry::Metrics;
 use enact::Enacted;
 use report::Outcome;
 
-/// Longest time one part of a reconcile may take before it is reported as failed. Pulls do not
-/// count: they go on without it.
+/// Longest time a reconcile may take before it is reported as failed; the care for certificates and
+/// the report come after that. Pulls do not count: they go on without it.
 const LIMIT: Duration = Duration::from_mins(5);
 
 /// What the administrator of the controller decided about extensions.
@@ -131,6 +132,7 @@ struct Attempt<'a> {
     account: &'a Account,
     /// The revisions, sorted by number.
     revisions: &'a [ClusterObjectSet],
+    deadline: Deadline,
 }
 
 impl Context {
@@ -145,20 +147,6 @@ impl Context {
         self.metrics.update_offered(&name, None);
         self.digests.forget(&name);
         self.images.forget(&name);
-    }
-
-    /// Publishes what is the case, as far as it was not published before.
-    async fn publish_changed(&self, extension: &ClusterExtension, now: Vec<Notice>) {
-        let uid = extension.metadata.uid.as_deref().unwrap_or_default();
-        for notice in self.published.changed(uid, now) {
-            let type_ = if notice.is_warning {
-                EventType::Warning
-            } else {
-                EventType::Normal
-            };
-            self.publish(extension, type_, notice.reason, notice.note)
-                .await;
-        }
     }
 
     /// Publishes an Event about an extension.
@@ -189,7 +177,11 @@ async fn converge(
     extension: &ClusterExtension,
 ) -> Result<Option<Duration>, ExtensionError> {
     if extension.metadata.deletion_timestamp.is_some() {
-        return within(LIMIT, removal::remove(extension, ctx)).await;
+        let ended = removal::remove(extension, ctx).await;
+        if ended.is_ok() {
+            ctx.reconciler.succeeded(&extension.name_any());
+        }
+        return ended;
     }
     let finalizer = keys::finalizer::CLEANUP_UNPACK_CACHE;
     let added = ctx.reconciler.add_finalizer(extension, finalizer).await;
@@ -213,14 +205,17 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
         Ok(revisions) => revisions,
         Err(error) => return ExtensionError::Revisions(ApiError(error)).into(),
     };
-    let observed = observe::observe(ctx, extension, &revisions).await;
-    let outcome = match observed {
+    let deadline = Deadline::after(LIMIT);
+    let observed = observe::observe(ctx, extension, &revisions);
+    let observed = deadline.hold(observed).await;
+    let mut outcome: Outcome = match observed {
         Ok((filter, account)) => {
             let attempt = Attempt {
                 ctx,
                 extension,
                 account: &account,
                 revisions: &revisions,
+                deadline,
             };
             let mut outcome = match Policy::of(extension.annotations(), ctx.settings.updates) {
                 Ok(policy) => {
@@ -229,7 +224,7 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
                         filter: filter.clone(),
                         policy,
                         installed,
-                        rolling: ongoing_rollout(extension, &revisions, jiff::Timestamp::now()),
+                        rolling: ongoing_rollout(extension, &revisions, Timestamp::now()),
                     };
                     Box::pin(attempt.pursue(&question)).await
                 }
@@ -237,17 +232,15 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
             };
             // Certificates run out whether or not the catalogs answer.
             if !outcome.enacted.certificates_kept {
-                let next = within(LIMIT, attempt.keep_certificates()).await;
-                outcome.enacted.look_again_within(next.unwrap_or_default());
+                let next = attempt.keep_certificates().await;
+                outcome.enacted.look_again_within(next);
             }
             outcome
         }
         Err(error) => error.into(),
     };
-    Outcome {
-        revisions: outcome.enacted.revisions.clone().or(Some(revisions)),
-        ..outcome
-    }
+    outcome.revisions = outcome.enacted.revisions.take().or(Some(revisions));
+    outcome
 }
 
 impl Attempt<'_> {
@@ -257,7 +250,7 @@ impl Attempt<'_> {
             paused: question.policy.paused,
             ..Outcome::default()
         };
-        let answer = within(LIMIT, self.ask(question)).await;
+        let answer = self.deadline.hold(self.ask(question)).await;
         let goal = match (&question.rolling, answer) {
             (None, Err(error)) => Err(error),
             (None, Ok(answer)) => {
@@ -277,7 +270,8 @@ impl Attempt<'_> {
         };
         let enacted = match &goal {
             Ok(goal) if !question.policy.paused => {
-                within(LIMIT, Box::pin(self.enact(goal, &question.policy))).await
+                let enacting = Box::pin(self.enact(goal, &question.policy));
+                self.deadline.hold(enacting).await
             }
             Ok(_) => Ok(Enacted::default()),
             Err(_) => {

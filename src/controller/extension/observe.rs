@@ -9,10 +9,9 @@ use olm_api::{CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet}
 use olm_core::guard::Policy;
 use olm_core::revision::{Account, next_number, recorded_account, revision_name};
 
+use super::Context;
 use super::error::ExtensionError;
-use super::{Context, LIMIT};
 use crate::cluster::ApiError;
-use crate::reconcile::within;
 
 /// Reads what has to be there before anything else counts: what is asked for, and as whom.
 pub(super) async fn observe<'a>(
@@ -21,7 +20,7 @@ pub(super) async fn observe<'a>(
     revisions: &[ClusterObjectSet],
 ) -> Result<(&'a CatalogFilter, Account), ExtensionError> {
     let filter = validated(extension, revisions)?;
-    let account = within(LIMIT, account(ctx, extension, revisions)).await?;
+    let account = account(ctx, extension, revisions).await?;
     Ok((filter, account))
 }
 

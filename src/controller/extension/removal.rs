@@ -7,16 +7,17 @@ use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
 use olm_api::conditions::{events, reasons, types};
 use olm_api::{ClusterExtension, keys};
-use olm_core::error::Chain;
+use olm_core::error::{Chain, Classify as _};
 use olm_core::policy::removal_hold;
 use olm_core::revision::Extension;
 use olm_core::status::{find, removal_held, uninstalling};
 
 use super::error::ExtensionError;
-use super::{Context, write_status};
+use super::{Context, LIMIT, write_status};
 use crate::account::GuardError;
 use crate::backoff::resync;
 use crate::cluster::ApiError;
+use crate::reconcile::within;
 use crate::revision::{Teardown, remove_orphaned_content, teardown_extension};
 
 /// The finalizers that hold an extension until it is removed; the second is upstream's.
@@ -27,8 +28,24 @@ const OURS: [&str; 2] = [
 /// How often to look at a removal; its revisions wake it as well.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// Goes on with the removal of an extension that is being deleted.
+/// Goes on with the removal of an extension that is being deleted; a failure stands in `Ready`.
 pub(super) async fn remove(
+    extension: &ClusterExtension,
+    ctx: &Context,
+) -> Result<Option<Duration>, ExtensionError> {
+    let ended = within(LIMIT, tear_down(extension, ctx)).await;
+    if let Err(error) = &ended
+        && !error.is_conflict()
+    {
+        let text = Chain(error).to_string();
+        if let Err(error) = within(LIMIT, report(extension, ctx, &text)).await {
+            tracing::warn!(error = %Chain(&error), "failure of a removal not reported");
+        }
+    }
+    ended
+}
+
+async fn tear_down(
     extension: &ClusterExtension,
     ctx: &Context,
 ) -> Result<Option<Duration>, ExtensionError> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
+use kube::runtime::events::EventType;
 use olm_api::conditions::{reasons, types};
 use olm_api::{
     BundleMetadata, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet,
@@ -35,6 +36,7 @@ pub(super) struct Outcome {
     pub(super) enacted: Enacted,
     /// Whether nothing is applied, because the annotation says so.
     pub(super) paused: bool,
+    /// Why it did not reach its end, if it did not.
     pub(super) result: Result<(), ExtensionError>,
 }
 
@@ -80,10 +82,7 @@ pub(super) async fn report(
     outcome: &Outcome,
 ) -> Result<(), ExtensionError> {
     let status = status(extension, outcome, Timestamp::now());
-    if let Some(answer) = &outcome.answer {
-        let notices = notices(extension, answer, &outcome.enacted);
-        ctx.publish_changed(extension, notices).await;
-    }
+    ctx.publish_notices(extension, outcome).await;
     let reachable = |update: &UpdateStatus| update.version.is_some();
     let offered = status.update.as_ref().is_some_and(reachable);
     ctx.metrics
@@ -91,16 +90,34 @@ pub(super) async fn report(
     write_status(ctx, extension, status).await
 }
 
-/// Returns what Events say after a reconcile that asked the catalogs.
-fn notices(extension: &ClusterExtension, answer: &Answer, enacted: &Enacted) -> Vec<Notice> {
-    let unchecked = unchecked(extension);
-    let notes = enacted.notes.iter().chain(&unchecked);
-    let notes = notes.map(|note| Notice {
-        is_warning: true,
-        reason: note.reason,
-        note: note.message.clone(),
-    });
-    answer.notices.iter().cloned().chain(notes).collect()
+impl Context {
+    /// Publishes what is the case, as far as it was not published before.
+    async fn publish_notices(&self, extension: &ClusterExtension, outcome: &Outcome) {
+        let unchecked = unchecked(extension);
+        let notes = outcome.enacted.notes.iter().chain(&unchecked);
+        let notes = notes.map(|note| Notice {
+            is_warning: true,
+            reason: note.reason,
+            note: note.message.clone(),
+        });
+        let uid = extension.metadata.uid.as_deref().unwrap_or_default();
+        let new = match &outcome.answer {
+            Some(answer) => {
+                let all = answer.notices.iter().cloned().chain(notes).collect();
+                self.published.changed(uid, all)
+            }
+            None => self.published.added(uid, notes.collect()),
+        };
+        for notice in new {
+            let type_ = if notice.is_warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            };
+            self.publish(extension, type_, notice.reason, notice.note)
+                .await;
+        }
+    }
 }
 
 /// Returns the note about a check that the extension asks for and that is not made.

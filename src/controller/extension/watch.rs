@@ -28,7 +28,7 @@ use crate::cluster;
 type Guarded = DeserializeGuard<ClusterExtension>;
 type Reference = ObjectRef<Guarded>;
 
-/// Triggers of catalog content that may wait; each of them wakes every extension, so one is enough.
+/// Changes of catalog content that may wait; each of them wakes every extension, so one is enough.
 const WAITING: usize = 1;
 
 /// What comes from elsewhere and makes extensions be looked at again.

@@ -1,6 +1,6 @@
 //! What reconciles of ClusterObjectSets share.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::unserved_kinds::UnservedKinds;
 use crate::account::{Accounts, Guard};
 use crate::apply::AppliedCache;
 use crate::backoff::{FIRST_DELAY_EXTENSION, jittered};
-use crate::cluster::{Kinds, Mode, Watches};
+use crate::cluster::{Kinds, Watches};
 use crate::reconcile::Reconciler;
 use crate::telemetry::{CONTROLLER_OBJECT_SET, Metrics};
 
@@ -100,11 +100,6 @@ impl Context {
     /// Has revisions looked at soon, for example when rights of their account changed.
     pub fn wake(&self, revisions: impl IntoIterator<Item = String>) {
         self.watches.wake(revisions);
-    }
-
-    /// Returns how many watches of managed objects are in each mode.
-    pub fn watch_modes(&self) -> BTreeMap<Mode, usize> {
-        self.watches.modes()
     }
 
     /// Records an Event on the extension of a revision, or on the revision itself.

@@ -20,7 +20,7 @@ use super::{Context, ObjectSetError, teardown};
 use crate::apply::{Applier, ApplyError, ResolvedPhase, Revision};
 use crate::backoff::{RESYNC, jittered, resync};
 use crate::cluster::{RequestError, Target};
-use crate::reconcile::within;
+use crate::reconcile::{Deadline, within};
 use crate::revision::{Content, mutable, own_params, read_secrets, resolve};
 
 /// How often objects that fail their probes are looked at where they cannot be watched.
@@ -104,7 +104,8 @@ async fn roll_out(
     extension: &ExtensionState,
     account: &Account,
 ) -> Ended {
-    let (client, content) = match within(LIMIT, read(ctx, set, account)).await {
+    let deadline = Deadline::after(LIMIT);
+    let (client, content) = match deadline.hold(read(ctx, set, account)).await {
         Ok(both) => both,
         Err(error) => return Ended::early(set, Err(error)),
     };
@@ -117,7 +118,7 @@ async fn roll_out(
     let (set, result) = match held {
         Ok(set) => {
             let applying = apply(ctx, &set, extension, (account, client), &content);
-            let result = within(LIMIT, applying).await;
+            let result = deadline.hold(applying).await;
             (set, result)
         }
         Err(error) => (set.clone(), Err(error)),

@@ -24,7 +24,7 @@ pub async fn list_revisions(
 
 /// Lists what looks like a revision of the extension and has lost the reference to it, as happens
 /// when the extension is deleted and what it installed is to stay.
-pub async fn list_abandoned(
+pub(super) async fn list_abandoned(
     client: &Client,
     extension: &ClusterExtension,
 ) -> Result<Vec<ClusterObjectSet>, kube::Error> {

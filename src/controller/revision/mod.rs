@@ -11,10 +11,10 @@ mod list;
 mod write;
 
 pub use content::{Content, defined_kinds, mutable, read_secrets, resolve, salvage};
-pub use delete::{Teardown, delete_revision, teardown_extension};
+pub use delete::{Teardown, teardown_extension};
 pub use error::{RefCause, RefError, WriteError};
 pub use garbage::{collect_orphaned_secrets, remove_orphaned_content};
-pub use list::{list_abandoned, list_revisions, list_siblings};
+pub use list::{list_revisions, list_siblings};
 pub use write::{
     Written, complete_content, newest, own_params, plan_revision, without_content, write_revision,
 };

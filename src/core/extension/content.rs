@@ -9,7 +9,7 @@ use crate::status::Note;
 
 /// Returns the note about content that changed under the installed version, if the catalog offers
 /// the same bundle with another image and nobody accepted that.
-pub fn content_changed(
+pub(super) fn content_changed(
     policy: &Policy,
     installed: &BundleRecord,
     offered: &BundleRecord,

@@ -10,7 +10,7 @@ mod desired;
 mod policy;
 mod rollout;
 
-pub use content::{content_changed, retagged};
+pub use content::retagged;
 pub use decide::{Answer, DecisionError, Goal, Needs, Notice, Question};
 pub use desired::{Source, desired, forced_step};
 pub use policy::{Policy, PolicyError, ValueError};

@@ -3,6 +3,8 @@
 use std::iter::once_with;
 use std::sync::Arc;
 
+use olm_api::conditions::resolution;
+
 use super::Query;
 use super::edge::leads_from;
 use super::policy::HeldReason;
@@ -44,11 +46,11 @@ impl Reason {
     /// Returns the stable code of the reason (resolution.md 6.2, decision 22).
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NotInRequestedChannels => "NotInRequestedChannels",
-            Self::InvalidVersion => "InvalidVersion",
-            Self::VersionOutOfRange => "VersionOutOfRange",
-            Self::PrereleaseNotRequested => "PrereleaseNotRequested",
-            Self::NotSuccessor => "NotSuccessor",
+            Self::NotInRequestedChannels => resolution::NOT_IN_REQUESTED_CHANNELS,
+            Self::InvalidVersion => resolution::INVALID_VERSION,
+            Self::VersionOutOfRange => resolution::VERSION_OUT_OF_RANGE,
+            Self::PrereleaseNotRequested => resolution::PRERELEASE_NOT_REQUESTED,
+            Self::NotSuccessor => resolution::NOT_SUCCESSOR,
             Self::Held(reason) => reason.code(),
             Self::Unfit(error) => error.code(),
         }

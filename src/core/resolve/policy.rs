@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use olm_api::conditions::reasons;
+use olm_api::conditions::{reasons, resolution};
 
 use crate::error::quote;
 use crate::version::VersionRelease;
@@ -43,8 +43,8 @@ impl HeldReason {
         match self {
             Self::LowerVersion => reasons::LOWER_VERSION_HELD,
             Self::NextMajor => reasons::NEXT_MAJOR_HELD,
-            Self::NextMinor => "NextMinorHeld",
-            Self::NextPatch => "NextPatchHeld",
+            Self::NextMinor => resolution::NEXT_MINOR_HELD,
+            Self::NextPatch => resolution::NEXT_PATCH_HELD,
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use olm_api::conditions::{events, resolution};
+
 use super::constraint::{Breakage, Items, Judgement};
 use crate::catalog::{Bundle, ConstraintError};
 use crate::error::quote;
-use olm_api::conditions::events;
 
 /// How declared dependencies are treated (gate `ConstraintChecking`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,10 +50,10 @@ impl ValidationError {
     /// Returns the stable code (resolution.md 6.2).
     pub fn code(&self) -> &'static str {
         match self {
-            Self::DependencyUnsupported { .. } => "DependencyUnsupported",
-            Self::ConstraintInvalid { .. } => "ConstraintInvalid",
-            Self::ConstraintUnmet(_) => "ConstraintUnmet",
-            Self::ConstraintUnknown(_) => "ConstraintUnknown",
+            Self::DependencyUnsupported { .. } => resolution::DEPENDENCY_UNSUPPORTED,
+            Self::ConstraintInvalid { .. } => resolution::CONSTRAINT_INVALID,
+            Self::ConstraintUnmet(_) => resolution::CONSTRAINT_UNMET,
+            Self::ConstraintUnknown(_) => resolution::CONSTRAINT_UNKNOWN,
             Self::BreaksInstalled(_) => events::BREAKS_INSTALLED,
         }
     }

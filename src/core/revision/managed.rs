@@ -32,7 +32,7 @@ pub struct RevisionOwner {
     pub revision: i64,
     /// Its `owner-name` label; object sets made by hand have none, and then none is written.
     pub owner_name: Option<String>,
-    /// UIDs of earlier revisions of the same extension that are archived.
+    /// UIDs of the revisions of the same extension that are archived.
     pub archived: Vec<String>,
 }
 

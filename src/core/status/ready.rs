@@ -10,7 +10,7 @@ use super::{Statement, find, is_true};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Reason of `Ready` while everything is well; a constant of
-    /// [`olm_api::conditions::reasons`].
+    /// [`olm_api::conditions::reasons`] or [`olm_api::conditions::resolution`].
     pub reason: &'static str,
     /// Text of the explanation.
     pub message: String,

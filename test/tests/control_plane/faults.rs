@@ -147,6 +147,25 @@ async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstal
     }
 }
 
+// ARCHITECTURE.md, invariant 5
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_that_fails_says_why_and_goes_on() {
+    let (stage, _turn) = stage().await;
+    let (scene, extension) = installed(stage, "failedremoval", &[]).await;
+    let rule = Rule::on(&["delete"], "clusterobjectsets").status(403);
+    let rule = stage.proxy.fail(rule);
+    delete(&scene, "background");
+    extension
+        .eventually("it says what failed", STEP, |extension| {
+            condition(extension, "Ready").is_some_and(|ready| {
+                ready.reason == "Uninstalling" && ready.message.contains("injected")
+            })
+        })
+        .await;
+    stage.proxy.stop(rule);
+    extension.gone().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orphaning_deletion_keeps_everything_whatever_the_api_server_answers() {
     let (stage, _turn) = stage().await;

@@ -120,11 +120,10 @@ async fn on_cluster(
     let catalogs = snapshot.catalogs();
     let mut question = snapshot.question.clone();
     args.change(&mut question);
-    let environment = snapshot.environment(&catalogs, question.options(Options::default()));
     let inquiry = Inquiry {
         extension: Some(name),
         question,
-        environment,
+        environment: snapshot.environment.clone(),
         version: words.next(),
     };
     inquiry.answer(&args, &catalogs, out)
@@ -202,12 +201,11 @@ impl Inquiry {
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
         let version = self.version.as_deref();
-        let environment = &self.environment;
-        let options = self.question.options(Options::default());
-        let request = self
-            .question
-            .deciding_request(catalogs, environment, &options);
-        let mut report = explain_target(&request, catalogs, environment, &options, version);
+        let question = &self.question;
+        let options = question.options(Options::default());
+        let environment = question.environment(catalogs, &options, &self.environment);
+        let request = question.deciding_request(catalogs, &environment, &options);
+        let mut report = explain_target(&request, catalogs, &environment, &options, version);
         report.request.extension = self.extension.as_deref();
         match args.output {
             Format::Json => {

@@ -152,6 +152,20 @@ impl Question {
         needs
     }
 
+    /// Returns what counts of the cluster: nothing where constraints are passed over or refused.
+    pub fn environment(
+        &self,
+        catalogs: &[Catalog<'_>],
+        options: &Options,
+        cluster: &Environment,
+    ) -> Environment {
+        if self.needs(catalogs, options).cluster {
+            cluster.clone()
+        } else {
+            Environment::default()
+        }
+    }
+
     /// Says whether a resolution has put another bundle in the place of the installed one: whoever
     /// needs that one has to be known then.
     pub fn replaces(&self, resolution: &Resolution<'_>) -> bool {

@@ -1,6 +1,6 @@
 //! Why a bundle or a catalog is not part of the answer: one code each, with its data.
 
-use olm_api::conditions::{events, reasons};
+use olm_api::conditions::{events, reasons, resolution};
 use serde::Serialize;
 
 use super::super::ValidationError;
@@ -291,19 +291,19 @@ impl Finding<'_> {
     /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NotInRequestedChannels { .. } => "NotInRequestedChannels",
-            Self::InvalidVersion { .. } => "InvalidVersion",
-            Self::VersionOutOfRange { .. } => "VersionOutOfRange",
-            Self::PrereleaseNotRequested { .. } => "PrereleaseNotRequested",
-            Self::NotSuccessor { .. } => "NotSuccessor",
+            Self::NotInRequestedChannels { .. } => resolution::NOT_IN_REQUESTED_CHANNELS,
+            Self::InvalidVersion { .. } => resolution::INVALID_VERSION,
+            Self::VersionOutOfRange { .. } => resolution::VERSION_OUT_OF_RANGE,
+            Self::PrereleaseNotRequested { .. } => resolution::PRERELEASE_NOT_REQUESTED,
+            Self::NotSuccessor { .. } => resolution::NOT_SUCCESSOR,
             Self::LowerVersionHeld => reasons::LOWER_VERSION_HELD,
             Self::NextMajorHeld => reasons::NEXT_MAJOR_HELD,
-            Self::NextMinorHeld => "NextMinorHeld",
-            Self::NextPatchHeld => "NextPatchHeld",
-            Self::DependencyUnsupported { .. } => "DependencyUnsupported",
-            Self::ConstraintInvalid { .. } => "ConstraintInvalid",
-            Self::ConstraintUnmet { .. } => "ConstraintUnmet",
-            Self::ConstraintUnknown { .. } => "ConstraintUnknown",
+            Self::NextMinorHeld => resolution::NEXT_MINOR_HELD,
+            Self::NextPatchHeld => resolution::NEXT_PATCH_HELD,
+            Self::DependencyUnsupported { .. } => resolution::DEPENDENCY_UNSUPPORTED,
+            Self::ConstraintInvalid { .. } => resolution::CONSTRAINT_INVALID,
+            Self::ConstraintUnmet { .. } => resolution::CONSTRAINT_UNMET,
+            Self::ConstraintUnknown { .. } => resolution::CONSTRAINT_UNKNOWN,
             Self::BreaksInstalled { .. } => events::BREAKS_INSTALLED,
             Self::Deprecated { .. } => reasons::DEPRECATED,
             Self::LowerVersion { .. } => "LowerVersion",
@@ -311,7 +311,7 @@ impl Finding<'_> {
             Self::TieBrokenByName { .. } => "TieBrokenByName",
             Self::DeprecatedInThisCatalog { .. } => "DeprecatedInThisCatalog",
             Self::LowerPriorityCatalog { .. } => "LowerPriorityCatalog",
-            Self::AmbiguousCatalogs { .. } => "AmbiguousCatalogs",
+            Self::AmbiguousCatalogs { .. } => resolution::AMBIGUOUS_CATALOGS,
             Self::UnreadableCatalogs { .. } => "UnreadableCatalogs",
             Self::StepBreaksInstalled { .. } => "StepBreaksInstalled",
             Self::SuccessorIsLowerVersion { .. } => events::SUCCESSOR_IS_LOWER_VERSION,

@@ -5,7 +5,7 @@ use super::hint::Suggestion;
 use super::model::{BundleReport, CatalogSummary, Report, Verdict};
 use crate::error::quote;
 use crate::resolve::Ending;
-use olm_api::conditions::reasons;
+use olm_api::conditions::{reasons, resolution};
 use olm_api::keys::label;
 
 /// Why a resolution failed or something newer is held, in one sentence.
@@ -85,17 +85,22 @@ impl Report<'_> {
             parts.extend(self.text_of(|it| matches!(it, Suggestion::SimilarPackage { .. })));
             parts.extend(self.text_of(|it| matches!(it, Suggestion::LeftOutCatalog { .. })));
             let first = self.catalogs.first().map(|catalog| catalog.state.code());
-            return (first.unwrap_or("NoCatalog"), parts);
+            return (first.unwrap_or(resolution::NO_CATALOG), parts);
         }
         if let Some(text) = self.text_of(|it| matches!(it, Suggestion::ExistingChannels { .. })) {
             let channels = self.request.channels.join(", ");
             let what = format!("package {package} has no channel {channels}");
-            return ("UnknownChannel", vec![what, text]);
+            return (resolution::UNKNOWN_CHANNEL, vec![what, text]);
         }
         let Some(nearest) = self.nearest() else {
-            return ("NoCandidate", vec![format!("package {package} is empty")]);
+            return (
+                resolution::NO_CANDIDATE,
+                vec![format!("package {package} is empty")],
+            );
         };
-        let code = nearest.exclusion().map_or("NoCandidate", Finding::code);
+        let code = nearest
+            .exclusion()
+            .map_or(resolution::NO_CANDIDATE, Finding::code);
         (code, self.about(nearest))
     }
 
@@ -232,7 +237,7 @@ impl Report<'_> {
                 label::METADATA_NAME
             )
         }));
-        ("AmbiguousCatalogs", parts)
+        (resolution::AMBIGUOUS_CATALOGS, parts)
     }
 
     fn catalog_error(&self) -> Option<(&'static str, Vec<String>)> {

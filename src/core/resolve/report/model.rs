@@ -5,6 +5,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_api::UpgradeConstraintPolicy;
+use olm_api::conditions::resolution;
 use serde::Serialize;
 
 use super::super::{ClassicStep, Ending};
@@ -188,14 +189,14 @@ impl CatalogState {
     pub fn code(self) -> &'static str {
         match self {
             Self::Usable => "Usable",
-            Self::CatalogNotSelected => "CatalogNotSelected",
-            Self::CatalogDisabled => "CatalogDisabled",
-            Self::CatalogNotServing => "CatalogNotServing",
-            Self::CatalogNotResolved => "CatalogNotResolved",
-            Self::CatalogNotCached => "CatalogNotCached",
-            Self::CatalogFetchFailed => "CatalogFetchFailed",
-            Self::CatalogParseFailed => "CatalogParseFailed",
-            Self::PackageNotInCatalog => "PackageNotInCatalog",
+            Self::CatalogNotSelected => resolution::CATALOG_NOT_SELECTED,
+            Self::CatalogDisabled => resolution::CATALOG_DISABLED,
+            Self::CatalogNotServing => resolution::CATALOG_NOT_SERVING,
+            Self::CatalogNotResolved => resolution::CATALOG_NOT_RESOLVED,
+            Self::CatalogNotCached => resolution::CATALOG_NOT_CACHED,
+            Self::CatalogFetchFailed => resolution::CATALOG_FETCH_FAILED,
+            Self::CatalogParseFailed => resolution::CATALOG_PARSE_FAILED,
+            Self::PackageNotInCatalog => resolution::PACKAGE_NOT_IN_CATALOG,
         }
     }
 }
