@@ -177,13 +177,13 @@ pub mod resolution {
 
 /// Reasons of Events, all of them ours.
 pub mod events {
-    /// A bundle was chosen although a catalog could not be asked.
+    /// A bundle was chosen although a catalog could not be read.
     pub const CATALOG_UNAVAILABLE: &str = "CatalogUnavailable";
     /// The chosen bundle is a step to a lower version.
     pub const SUCCESSOR_IS_LOWER_VERSION: &str = "SuccessorIsLowerVersion";
     /// What is installed depends on what the chosen bundle replaces.
     pub const BREAKS_INSTALLED: &str = "BreaksInstalled";
-    /// A newer version is there and not taken.
+    /// A newer version is offered but not chosen.
     pub const UPGRADE_AVAILABLE: &str = "UpgradeAvailable";
     /// A revision was made.
     pub const REVISION_CREATED: &str = "RevisionCreated";

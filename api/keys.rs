@@ -81,9 +81,9 @@ pub mod annotation {
     /// Left by client-side `kubectl apply`; never carried into a revision.
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-    /// cert-manager injects its CA into objects annotated with `<namespace>/<certificate>`.
+    /// cert-manager injects the CA of the Certificate that this names: `<namespace>/<name>`.
     pub const CERT_MANAGER_INJECT_CA_FROM: &str = "cert-manager.io/inject-ca-from";
-    /// cert-manager injects the CA of a Secret into objects annotated with the Secret's name.
+    /// cert-manager injects the CA of the Secret that this names: `<namespace>/<name>`.
     pub const CERT_MANAGER_INJECT_CA_FROM_SECRET: &str = "cert-manager.io/inject-ca-from-secret";
     /// Set by cert-manager on a Secret: name of the Certificate it belongs to.
     pub const CERT_MANAGER_CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
@@ -192,7 +192,7 @@ pub mod admission {
     pub const APPROVE: &str = "clusterextension-approve";
 }
 
-/// Fixed names of objects, namespaces and Secret types.
+/// Other fixed names and values.
 pub mod name {
     /// Phase of a ClusterServiceVersion of OLM Classic that is installed.
     pub const CSV_SUCCEEDED: &str = "Succeeded";

@@ -1,9 +1,9 @@
 //! The signature policy of the machine, `policy.json`.
 //!
 //! In: the file and a reference. Out: permission, or the reason why there is none. Only
-//! `insecureAcceptAnything` and `reject` are supported; any policy that requires a signature is
-//! refused, because accepting an unverified image would be worse. An unreadable file refuses
-//! everything.
+//! `insecureAcceptAnything` and `reject` are supported; an image for which the policy requires a
+//! signature is refused, because accepting it unverified would be worse. With an unreadable file
+//! every image is refused.
 //!
 //! Source: containers-policy.json(5), catalogs.md 5.5.
 

@@ -32,7 +32,7 @@ pub enum Compression {
     /// gzip, the most common.
     #[default]
     Gzip,
-    /// zstd, the fastest.
+    /// zstd, faster than gzip.
     Zstd,
 }
 
@@ -231,7 +231,7 @@ fn compress(tar: Vec<u8>, compression: Compression) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Options for the connection to a registry.
+/// Options for the connection to a registry for a push.
 #[derive(Debug, Clone, Default)]
 pub struct PushOptions {
     /// Whether to use plain HTTP.

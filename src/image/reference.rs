@@ -161,7 +161,7 @@ fn parse(text: &str) -> Result<ImageRef, Malformed> {
     if name.is_empty() {
         return Err(Malformed::Empty);
     }
-    // If the first component may not be a host, other tools would insert a default registry.
+    // If the first component is not certainly a host, other tools would insert a default registry.
     let Some((registry, repository)) = name.split_once('/').filter(|(host, _)| is_host(host))
     else {
         return Err(shortened(name));

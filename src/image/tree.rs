@@ -54,8 +54,8 @@ impl Tree {
         self.names
     }
 
-    /// Puts `node` at `path` and removes what it replaces: the previous node, unless both are
-    /// directories, and files or links where its parents must be.
+    /// Puts `node` at `path` and removes what it replaces: everything at `path` and below, unless
+    /// both are directories, and files or links where its parents must be.
     pub(crate) fn place(&mut self, path: &str, node: Node, layer: usize) {
         self.make_way(path, node != Node::Directory);
         self.names += path.len() + target_len(&node);

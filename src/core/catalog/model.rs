@@ -51,7 +51,7 @@ pub struct Entry {
 pub struct SkipRangeText {
     /// The author's text.
     pub text: String,
-    /// The range, or why the text is not a range; the entry then contributes no edge.
+    /// The range, or why the text is not a range; such a text contributes no edge.
     pub range: Result<SkipRange, SkipRangeError>,
 }
 

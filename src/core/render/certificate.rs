@@ -80,8 +80,8 @@ pub struct Served {
 /// Chooses the issuer for a bundle: the requested one, else the one recorded for an earlier
 /// revision, else what the cluster offers, else the controller itself.
 ///
-/// A bundle that contains cert-manager does not use cert-manager: the install would wait for
-/// certificates before the Deployment that issues them exists.
+/// Unless it is requested or recorded, cert-manager is not chosen for a bundle that contains it:
+/// the install would wait for certificates before the Deployment that issues them exists.
 ///
 /// Source: rendering.md 4.11.
 pub fn choose_certificates(

@@ -135,7 +135,7 @@ fn said(value: &Value) -> Value {
     }
 }
 
-/// An empty affinity removes everything, an empty part only itself; absent parts stay unchanged.
+/// An empty affinity removes everything, an empty part removes that part; absent parts stay.
 fn affinity(pod: &mut Map<String, Value>, change: &Map<String, Value>) {
     let mut merged = match pod.remove("affinity") {
         Some(Value::Object(own)) if !change.is_empty() => own,

@@ -1,8 +1,9 @@
 //! Turns a bundle into the objects that install it.
 //!
 //! A pure function: same bundle, same settings, same objects in the same order. It checks, in this
-//! order, support, configuration, validation and targets, then makes the objects; the first check
-//! that fails decides the message. [`handover`] then labels and strips the objects.
+//! order, support, configuration, validation and targets, then makes the objects; the first of
+//! these steps that fails decides the message. Labels are added, and what must not enter a revision
+//! is removed, only in [`handover`].
 //!
 //! Source: rendering.md sections 2 to 4.
 
@@ -55,7 +56,7 @@ pub struct Settings<'a> {
     pub features: Features,
     /// Where namespaced rights go.
     pub role_placement: RolePlacement,
-    /// Issuer of webhook certificates; `None` leaves the choice to whoever applies the objects.
+    /// Issuer of webhook certificates; with `None`, whoever applies the objects must provide them.
     pub certificates: Option<CertificateProvider>,
 }
 
@@ -70,7 +71,7 @@ pub struct RenderOptions {
     pub role_placement: RolePlacement,
     /// What the administrator changes about every Deployment.
     pub deployment: Option<DeploymentConfig>,
-    /// Issuer of webhook certificates; `None` leaves the choice to whoever applies the objects.
+    /// Issuer of webhook certificates; with `None`, whoever applies the objects must provide them.
     pub certificates: Option<CertificateProvider>,
 }
 

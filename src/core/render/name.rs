@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha224};
 use crate::bundle::{Permission, PolicyRule};
 use crate::go_json;
 
-/// Longest name that parts are cut to, in bytes.
+/// Longest name whose first part was cut, in bytes.
 const MAX_NAME_BYTES: usize = 63;
 
 /// Joins two parts with a dash, cutting the first one if they are longer than 63 bytes together.

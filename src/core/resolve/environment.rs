@@ -18,7 +18,7 @@ use crate::catalog::{Declared, Facts, GroupVersionKind, Property, packages};
 use crate::error::quote;
 use crate::version::{SkipRange, Version};
 
-/// The state of the cluster that constraints are judged against. The default gives nothing.
+/// The state of the cluster that constraints are judged against. By default nothing is given.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// Name of the ClusterExtension that is resolved; empty where there is none yet.
@@ -56,7 +56,7 @@ pub struct ServedKinds {
 
 /// An installed bundle that may meet constraints, and has some of its own.
 ///
-/// It is parsed once, when it is created: a list of providers serves many resolutions.
+/// Its data is parsed only once: a list of providers serves many resolutions.
 #[derive(Debug, Clone)]
 pub struct Provider {
     /// Kind and name of the object that installed it.
@@ -203,7 +203,7 @@ impl Provider {
 }
 
 impl Origin {
-    /// Returns the name of the object that installed it.
+    /// Returns the name of the object that installed the bundle.
     pub fn name(&self) -> &str {
         match self {
             Self::ClusterExtension(name) | Self::ClusterServiceVersion(name) => name,

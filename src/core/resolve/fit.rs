@@ -108,7 +108,8 @@ impl<'r> ClusterFacts<'r> {
 }
 
 impl Query<'_> {
-    /// Returns why a bundle cannot be installed on this cluster, unless the check is overridden.
+    /// Returns why a bundle cannot be installed on this cluster. Nothing is checked here under
+    /// [`Dependencies::Refuse`]; `SelfCertified` allows breaking other installed bundles.
     pub(super) fn fits(&self, bundle: &Bundle) -> Result<(), ValidationError> {
         if self.options.dependencies == Dependencies::Refuse {
             return Ok(());
@@ -135,7 +136,7 @@ impl Query<'_> {
         Err(ValidationError::BreaksInstalled(broken))
     }
 
-    /// Returns the installed bundles that would or might break if a bundle were installed.
+    /// Returns the other installed bundles that would or might break if a bundle were installed.
     pub(super) fn breaks(&self, bundle: &Bundle) -> Vec<Breakage> {
         if self.options.dependencies == Dependencies::Refuse {
             return Vec::new();

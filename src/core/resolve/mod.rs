@@ -296,7 +296,8 @@ impl<'r> Query<'r> {
             self_certified,
             updates: UpdatePolicy::Any,
         };
-        // A range that excludes the installed version is the administrator's decision.
+        // A range that excludes the installed version is the administrator's decision, so the
+        // update policy does not apply.
         if !self_certified && query.installed_satisfies_range() {
             query.updates = options.updates;
         }

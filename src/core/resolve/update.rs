@@ -195,7 +195,8 @@ fn reachable<'a>(
     })
 }
 
-/// Returns a range that admits every version; prereleases only where the request already has one.
+/// Returns a range that admits every version; prereleases only if the requested range or the
+/// installed version has one.
 fn unpinned(request: &Request) -> Option<String> {
     let pinned = request
         .filter

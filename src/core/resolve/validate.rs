@@ -42,7 +42,7 @@ pub enum ValidationError {
     ConstraintUnmet(Vec<Judgement>),
     /// No constraint is known to be unmet, but these could not be judged.
     ConstraintUnknown(Vec<Judgement>),
-    /// Installed bundles that depend on what is installed now, by name.
+    /// Other installed bundles depend on what is installed now; holds them, by name.
     BreaksInstalled(Vec<Breakage>),
 }
 

@@ -65,6 +65,7 @@ pub fn controller(live: &Object) -> Option<OwnerReference> {
 }
 
 /// Decides what `claim` may do about an object.
+///
 /// `live` is the object on the cluster, if it exists. `revision_key` is the annotation with the
 /// revision number on managed objects; it orders siblings and marks an object that was just
 /// orphaned, but is never proof of ownership.

@@ -45,7 +45,8 @@ pub struct AccountRule {
 }
 
 impl AccountRule {
-    /// Returns the service account an extension names in its install namespace, if names count.
+    /// Returns the service account an extension names, which is in its install namespace; `None`
+    /// if it names none, or if such names are ignored.
     pub fn named(&self, extension: &ClusterExtension) -> Option<Account> {
         let spec = extension.spec.as_ref().filter(|_| !self.ignore_named)?;
         let name = spec.service_account.as_ref()?.name.clone()?;
@@ -87,7 +88,8 @@ impl AccountRule {
 /// A revision has no complete service account.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
-    /// There are no annotations, the extension names no service account, and there is no default.
+    /// Neither annotation is present, the extension names no service account, and there is no
+    /// default.
     #[error("revision {name:?} is missing required annotations")]
     Missing {
         /// Name of the revision.

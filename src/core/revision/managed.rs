@@ -47,16 +47,17 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
         .collect()
 }
 
-/// Returns what is applied for `content`: labeled, owned by the revision, and with the resource
-/// version of `live`.
+/// Returns what is applied for `content`: with our labels and annotation, owned by the revision,
+/// and with the resource version of `live`, if there is one.
 ///
 /// Other owner references of `live` stay, none of them as controller: all revisions of an
 /// extension share one field manager, so a reference that is left out would be removed. Those of
-/// archived revisions go: they may have come back with a write that was decided before the
-/// revision let go of the object, and nobody else would take them off.
+/// archived revisions are left out: they may have come back with a write that was decided before
+/// the revision released the object, and nobody else would remove them.
+///
 /// A `ClusterRole` that aggregates others is applied without `rules`, which belong to the
-/// aggregation controller. `blockOwnerDeletion` is false, so that the applying account needs no
-/// right on our finalizers.
+/// aggregation controller. `blockOwnerDeletion` is false, so that the service account that applies
+/// it needs no right on our finalizers.
 ///
 /// Source: applying.md 3.6.
 pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Object>) -> Object {
@@ -138,7 +139,8 @@ pub fn is_unchanged(live: &Object, tried: &Object) -> bool {
     content(live) == content(tried)
 }
 
-/// Returns the owner references of `live` without those of `uid`, for a patch that releases it.
+/// Returns the owner references of `live` without those of `uid`, for a patch that only
+/// releases it.
 pub fn released(live: &Object, uid: &str) -> Vec<Value> {
     references(live)
         .into_iter()

@@ -14,7 +14,7 @@ use super::RevisionError;
 use super::pack::{Packed, digest_packed};
 use super::phase::Phase;
 
-/// How many archived revisions are kept beside those still in use.
+/// How many of the newest revisions are kept even if they are archived.
 pub const RETENTION: usize = 5;
 /// Longest label value, in characters; the name of a revision has to fit into one.
 const MAX_NAME: usize = 63;

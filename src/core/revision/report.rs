@@ -26,7 +26,7 @@ pub enum Outcome {
     Archiving,
     /// It is being deleted, and objects of it remain; holds what is waited for.
     Removing(String),
-    /// It is archived and all its objects are gone.
+    /// It is archived and no longer owns any object; a later revision may own them now.
     Archived,
 }
 

@@ -126,7 +126,8 @@ pub fn uninstalling(message: impl Into<String>) -> Statement {
     Statement::no(types::READY, reasons::UNINSTALLING, message)
 }
 
-/// `Ready` is false: nothing of a deleted object is removed until a user corrects it.
+/// `Ready` is false: nothing of an object that is being deleted is removed until a user corrects
+/// it.
 pub fn removal_held(message: impl Into<String>) -> Statement {
     Statement::no(types::READY, reasons::INVALID_CONFIGURATION, message)
 }

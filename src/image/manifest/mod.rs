@@ -43,7 +43,7 @@ pub enum ManifestError {
     /// A media type that is not one of an image.
     #[error("unsupported manifest media type {}", shown(.0))]
     MediaType(String),
-    /// A Helm chart or another artifact; holds its media type.
+    /// A Helm chart or another artifact; holds the media type of its configuration.
     #[error("not a container image: configuration has media type {}", shown(.0))]
     NotAnImage(String),
     /// The index has no image for Linux on any processor.
@@ -64,7 +64,7 @@ pub enum ManifestError {
     /// A descriptor's size is negative.
     #[error("negative size of {0}")]
     Size(Digest),
-    /// The image has more layers than allowed; holds their number.
+    /// The image has more layers than allowed; holds the limit.
     #[error("image has more than {0} layers")]
     Layers(usize),
     /// The compressed bytes of a layer are over the limit.

@@ -116,7 +116,7 @@ pub enum EndpointError {
     },
 }
 
-/// Why an image could not be fetched after its reference was resolved.
+/// Why an image could not be fetched, other than that its tag could not be resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// No endpoint serves the digest.

@@ -71,12 +71,12 @@ pub enum RegistriesError {
         #[source]
         source: io::Error,
     },
-    /// A file has a setting that other tools refuse.
+    /// A file is not valid TOML, or a setting in it is invalid.
     #[error("invalid registries configuration {}, line {line}: {message}", quote(&path.display().to_string()))]
     Invalid {
         /// Path of the file.
         path: PathBuf,
-        /// Line of the setting, counted from 1.
+        /// Line of the error, counted from 1.
         line: usize,
         /// What is wrong with it.
         message: String,

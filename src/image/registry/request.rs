@@ -50,7 +50,7 @@ pub enum RequestError {
     /// Credentials would be sent over plain HTTP.
     #[error("token realm {} is not https", quote(.0))]
     Realm(String),
-    /// A registry on another machine names this machine as its token service.
+    /// A registry elsewhere names a token service on this machine or its link.
     #[error(
         "token realm {} is on this machine or its link, and the registry is not",
         quote(.0)
@@ -275,7 +275,7 @@ pub(super) fn url(text: &str) -> Result<Url, RequestError> {
     })
 }
 
-/// Keeps only the innermost cause, which is the same on every attempt.
+/// Keeps only the innermost cause, because nothing else is the same on every attempt.
 pub(super) fn transport(method: &'static str, url: &Url, err: &reqwest::Error) -> RequestError {
     let mut text = err.to_string();
     let mut cause = err.source();

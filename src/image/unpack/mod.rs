@@ -75,7 +75,7 @@ pub struct Unpacked {
 /// Why an image was refused. Names are shown in printable form, contents never.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// An entry or the stream of a layer.
+    /// An entry or the stream of a layer was refused.
     #[error("layer {layer}{}", entry.as_deref().map(|name| format!(", entry {}", shown(name))).unwrap_or_default())]
     Layer {
         /// Number of the layer, counted from 1.

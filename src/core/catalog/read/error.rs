@@ -84,7 +84,7 @@ pub enum Reason {
     NotAString(&'static str),
 }
 
-/// Cuts text from a catalog to the length a message may hold.
+/// Makes text from a catalog fit for a message: cuts it and replaces control characters.
 pub(super) fn clip(text: &str) -> String {
     text.chars()
         .map(|character| {

@@ -107,7 +107,7 @@ pub struct FoundVersion {
 /// Where a kind was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundKind {
-    /// It is not served, and nothing provides it.
+    /// It is not served, or only by a bundle that does not count here; no other bundle provides it.
     Nowhere,
     /// The API server serves it.
     Served,

@@ -71,7 +71,7 @@ impl Leaves {
         })
     }
 
-    /// Joins the children that explain the node's verdict; `None` if there is no room for them.
+    /// Joins the children that explain the node's verdict; `None` if there is room for none.
     fn children(&mut self, node: &Node, children: &[Node], separator: &str) -> Option<String> {
         let children: Vec<_> = children.iter().filter(|it| explains(node, it)).collect();
         let texts: Vec<_> = children.iter().filter_map(|it| self.node(it)).collect();

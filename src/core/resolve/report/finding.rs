@@ -18,7 +18,7 @@ pub enum Stage {
     Validation,
     /// Another bundle of the same catalog comes first.
     Order,
-    /// Another catalog wins.
+    /// Other catalogs keep the bundle from being chosen.
     Catalogs,
     /// The chosen bundle is unexpected.
     Warning,
@@ -108,7 +108,8 @@ pub enum Finding<'a> {
     },
     /// Installed bundles depend on what it would replace.
     BreaksInstalled {
-        /// The installed bundles that would break, each with its constraints that would break.
+        /// The installed bundles that would break, each with its constraints that would no
+        /// longer hold.
         broken: Vec<Broken>,
     },
     /// It is deprecated, and another candidate is not.
@@ -139,9 +140,9 @@ pub enum Finding<'a> {
         /// The other catalogs.
         catalogs: Vec<&'a str>,
     },
-    /// A catalog of higher priority wins.
+    /// Catalogs of higher priority take precedence.
     LowerPriorityCatalog {
-        /// The catalog of higher priority.
+        /// The catalogs of the highest priority.
         catalogs: Vec<&'a str>,
     },
     /// Other catalogs offer the package, and none has precedence.
@@ -382,9 +383,9 @@ pub enum CatalogReason<'a> {
         /// The other catalogs.
         catalogs: Vec<&'a str>,
     },
-    /// A catalog of higher priority wins.
+    /// Catalogs of higher priority take precedence.
     LowerPriorityCatalog {
-        /// The catalog of higher priority.
+        /// The catalogs of the highest priority.
         catalogs: Vec<&'a str>,
     },
     /// Other catalogs offer the package, and none has precedence.

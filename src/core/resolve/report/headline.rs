@@ -1,4 +1,5 @@
-//! One sentence for users: what prevents the update, what is available instead, and what to do.
+//! One sentence for users: what prevents the installation or update, what is available instead, and
+//! what to do.
 
 use super::finding::{CatalogReason, Finding};
 use super::hint::Suggestion;
@@ -105,7 +106,7 @@ impl Report<'_> {
     }
 
     /// Returns the excluded bundle that is closest to being usable: with the fewest and lightest
-    /// reasons against it; of several the first in order of preference.
+    /// reasons against it; of several the first in the report.
     fn nearest(&self) -> Option<&BundleReport<'_>> {
         let excluded = self.bundles.iter();
         let excluded = excluded.filter(|bundle| bundle.verdict == Verdict::Excluded);
@@ -256,7 +257,8 @@ impl Report<'_> {
         ))
     }
 
-    /// Explains why the best bundle may not be installed, and names a version that may.
+    /// Explains why the best bundle may not be installed, and names a version that may, if there is
+    /// one.
     fn refused(&self) -> Option<(&'static str, Vec<String>)> {
         let refused = self.bundles.iter().find_map(|bundle| {
             let refusal = bundle.exclusions().last()?;

@@ -46,7 +46,7 @@ pub struct Report<'a> {
     pub constraints: Vec<ConstraintReport>,
     /// What a user can do, the most useful first.
     pub hints: Vec<Hint<'a>>,
-    /// How to get to the requested version, if one was requested.
+    /// How to get to the version that the caller asked about, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target<'a>>,
     /// What OLM Classic would do with the same channels of the decisive catalog.

@@ -7,7 +7,7 @@ use super::super::edge::{Edge, edges};
 use crate::catalog::{Bundle, PackageIndex};
 use crate::version::{SkipRange, Version, VersionRelease};
 
-/// The longest path that is considered.
+/// The longest path that is considered, in steps.
 const MAX_STEPS: usize = 200;
 
 /// Everything that can be reached from the installed bundle within one catalog, with the shortest

@@ -166,8 +166,8 @@ fn nearest(surveys: &[&PackageEvaluation<'_, '_>], wanted: &str) -> Vec<String> 
         .collect()
 }
 
-/// Returns the changes to try: without force in as few channels as needed, and with force if more
-/// than one step is needed.
+/// Returns the changes that lead to the version: without force in as few channels as needed, and
+/// with force unless one step without it is enough.
 fn ways(what_if: &WhatIf<'_, '_>, places: &[(&PackageEvaluation<'_, '_>, usize)]) -> Vec<Change> {
     let mut ways = Vec::new();
     for (survey, position) in places {

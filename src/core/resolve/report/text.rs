@@ -6,7 +6,7 @@ use super::constraint::ConstraintReport;
 use super::finding::{CatalogReason, Finding};
 use super::model::{CatalogState, EdgeKind};
 
-/// The longest path that is written out.
+/// The longest path that is written out, in steps.
 const MAX_STEPS: usize = 4;
 
 impl fmt::Display for Finding<'_> {

@@ -136,7 +136,8 @@ fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
     })
 }
 
-/// Returns which objects the newest revision left out as not served by the cluster (decision 21).
+/// Returns which objects the newest revision left out because the cluster does not serve their kind
+/// (decision 21).
 fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
     let installed = revisions.installed.as_ref().map(|one| &one.revision);
     let newest = revisions.rolling.last().or(installed)?;

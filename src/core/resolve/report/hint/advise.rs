@@ -357,7 +357,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         (!versions.is_empty()).then_some(Suggestion::AvailableVersions { versions })
     }
 
-    /// What catalogs offer that were not consulted on purpose.
+    /// Better bundles of catalogs that were left out on purpose: disabled or not selected.
     fn left_out(&self) -> Vec<Suggestion<'a>> {
         let left_out = |looked: &&CatalogEvaluation<'a, 'q>| {
             let state = looked.account.state;
