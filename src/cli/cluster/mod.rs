@@ -16,7 +16,7 @@ use olm_api::{AvailabilityMode, ClusterCatalog, ClusterExtension, ClusterObjectS
 use olm_core::catalog::Content;
 use olm_core::extension::{Policy, Question, ongoing_rollout};
 use olm_core::resolve::{
-    Catalog, CatalogProblem, Environment, Knowledge, Options, ServedKinds, UpdatePolicy,
+    Catalog, CatalogProblem, Environment, Knowledge, ServedKinds, UpdatePolicy,
 };
 use olm_core::revision::{self, BundleRecord};
 use olm_core::status::is_true;
