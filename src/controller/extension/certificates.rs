@@ -161,7 +161,7 @@ impl Attempt<'_> {
             let kept = self.ctx.issuer.keep(&owner, self.account, now).await;
             kept.map_err(|error| ExtensionError::Certificates(Box::new(error)))
         };
-        match within(LIMIT, keeping).await {
+        match within(LIMIT, Box::pin(keeping)).await {
             // What is due besides takes a reconcile that gets further.
             Ok(kept) => self.follow_up(kept, POLL).await,
             Err(error) => {
