@@ -28,7 +28,7 @@ pub(super) struct Leaf {
 /// Why a certificate is issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RenewReason {
-    /// There is none.
+    /// There is no certificate yet.
     Missing,
     /// What is there cannot be used.
     Unusable(&'static str),

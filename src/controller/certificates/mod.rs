@@ -211,7 +211,7 @@ impl Issuer {
         }
     }
 
-    /// Reads the CA of an extension in order to remove it; a Secret of somebody else is none of it.
+    /// Reads the CA of an extension in order to remove it; a Secret of somebody else is left alone.
     async fn removable(&self, owner: &Extension) -> Result<Option<Secret>, CertificateError> {
         match self.found(owner).await? {
             Found::Nothing => Ok(None),

@@ -65,7 +65,7 @@ pub(super) fn is_accepted(
     })
 }
 
-/// Reads when a certificate is valid; `None` for what is no certificate.
+/// Reads when a certificate is valid; `None` for what is not a certificate.
 pub(super) fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     let (whole, _) = element(certificate, SEQUENCE)?;
     let (mut fields, _) = element(whole, SEQUENCE)?;

@@ -151,7 +151,7 @@ fn is_watch(uri: &Uri) -> bool {
 
 /// Watches objects of a kind.
 ///
-/// A failure is logged, and the watch starts anew after a delay of its own; it is no item of the
+/// A failure is logged, and the watch starts anew after a delay of its own; it is not an item of the
 /// stream. A kube `Controller` pauses all its streams for every error of any of them, so that after
 /// an outage each watch would add its delay to those of the others.
 pub fn changes<K>(

@@ -134,7 +134,7 @@ impl Watches {
 
     /// Makes sure that `revision` is woken for `targets` and for nothing else.
     ///
-    /// Starting a watch does not wait for it, and a watch that is refused is no error.
+    /// Starting a watch does not wait for it, and a watch that is refused is not an error.
     pub fn ensure(
         &self,
         revision: &str,

@@ -52,7 +52,7 @@ pub enum FetchError {
         /// Why, with every layer.
         cause: String,
     },
-    /// The answer is no catalog.
+    /// The answer is not a catalog.
     #[error("error: received unexpected response status code {}", .0.as_u16())]
     Status(StatusCode),
     /// The server has other content than the status says.
@@ -64,7 +64,7 @@ pub enum FetchError {
     /// The body ended early or is too large.
     #[error("error performing request: reading the catalog")]
     Body(#[source] io::Error),
-    /// The body is no catalog, or cannot be stored.
+    /// The body is not a catalog, or cannot be stored.
     #[error("error parsing catalog contents")]
     Content(#[from] StoreError),
     /// The disk cannot be used.

@@ -24,7 +24,7 @@ pub enum TrustError {
 }
 
 /// Reads every certificate of every file in a folder; subfolders are passed over, links followed,
-/// and files that hold something else are no error. Blocks.
+/// and files that hold something else are not an error. Blocks.
 pub(super) fn certificates(folder: &Path) -> Result<Vec<Certificate>, TrustError> {
     let read = |source| TrustError::Read {
         folder: folder.to_owned(),

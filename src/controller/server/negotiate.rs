@@ -44,7 +44,7 @@ pub(super) enum Ranges {
     Whole,
     /// These, one or more.
     Parts(Vec<Range<u64>>),
-    /// None that exist, or text that is no range.
+    /// None that exist, or text that is not a range.
     Unsatisfiable,
 }
 
@@ -106,7 +106,7 @@ pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
     }
 }
 
-/// Returns the weight of an encoding in thousandths, 0 when it is no number from 0 to 1.
+/// Returns the weight of an encoding in thousandths, 0 when it is not a number from 0 to 1.
 fn thousandths(weight: &str) -> u16 {
     let (whole, fraction) = weight.split_once('.').unwrap_or((weight, ""));
     match whole {

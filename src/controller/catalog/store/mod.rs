@@ -44,7 +44,7 @@ pub enum StoreError {
     /// The content itself cannot be read.
     #[error(transparent)]
     Content(#[from] ReadError),
-    /// A line of a download is no blob.
+    /// A line of a download is not a blob.
     #[error("line {line} is not a catalog blob")]
     Line {
         /// Number of the line, from 1.
