@@ -26,7 +26,7 @@ fn object(row: &Value) -> Object {
     Object::from_value(value).expect("an object")
 }
 
-/// The probe of a row; rows about the generation take any that passes.
+/// The probe of a row; for rows about the generation, one that always passes.
 fn probe(row: &Value) -> ProgressionProbe {
     let same = "metadata.generation";
     let passes = json!({"fieldsEqual": {"fieldA": same, "fieldB": same}});
@@ -40,7 +40,7 @@ fn probe(row: &Value) -> ProgressionProbe {
     serde_json::from_value(probe).expect("the probe is one of our API")
 }
 
-/// Compares verdict and messages; for what is ready ours has no message, as nobody reads one.
+/// Compares verdict and messages; ours has no message for an object that is ready.
 fn compare(row: &Value, ours: Readiness) -> Result<(), String> {
     let want = text(row, "status");
     let messages = texts(row, "messages").join(" and ");

@@ -21,7 +21,7 @@ use crate::table::{Known, Table, rows, text};
 /// Bytes of the smallest catalog there can be: one blob that has nothing but a schema.
 const SMALLEST: u64 = r#"{"schema":"a"}"#.len() as u64 + 1;
 
-// The eighth row of that gate wants 404 for a catalog that is not there, which is no difference.
+// The eighth row of that gate wants 404 for a catalog that does not exist, as ours answers too.
 const KNOWN: [Known; 1] = [Known {
     reason: "there is no GraphQL endpoint (decision 13)",
     ours: "404 404 page not found",
