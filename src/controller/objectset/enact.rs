@@ -58,27 +58,22 @@ pub(super) async fn enact(
     extension: &ExtensionState,
     plan: Plan,
 ) -> Ended {
-    if plan == Plan::TearDown {
-        return tear_down(ctx, set, extension).await;
-    }
-    if plan == Plan::AwaitDeletion {
-        let waits = Settled::again(None, jittered(LOOK_AGAIN));
-        return Ended::early(set, Ok(waits));
-    }
-    let account = match ctx.identity(set, extension).await {
-        Ok(account) => account,
-        Err(error) => return Ended::early(set, Err(error)),
+    let result = match plan {
+        Plan::TearDown => return tear_down(ctx, set, extension).await,
+        Plan::AwaitDeletion => Ok(Settled::again(None, jittered(LOOK_AGAIN))),
+        Plan::Archive | Plan::Pause | Plan::RollOut => match ctx.identity(set, extension).await {
+            Err(error) => Err(error),
+            Ok(account) if plan == Plan::RollOut => {
+                return roll_out(ctx, set, extension, &account).await;
+            }
+            Ok(account) if plan == Plan::Archive => {
+                let archiving = teardown::archive(ctx, set, &account, extension);
+                within(LIMIT, archiving).await
+            }
+            Ok(_) => Ok(Settled::at_rest(None)),
+        },
     };
-    match plan {
-        Plan::Archive => {
-            let archiving = teardown::archive(ctx, set, &account, extension);
-            Ended::early(set, within(LIMIT, archiving).await)
-        }
-        Plan::RollOut => roll_out(ctx, set, extension, &account).await,
-        Plan::Pause | Plan::TearDown | Plan::AwaitDeletion => {
-            Ended::early(set, Ok(Settled::at_rest(None)))
-        }
-    }
+    Ended::early(set, result)
 }
 
 /// Takes a revision down that is being deleted.
@@ -110,8 +105,7 @@ async fn roll_out(
         Err(error) => return Ended::early(set, Err(error)),
     };
     // A content that no revision may have is not applied; its digests are stored all the same.
-    let checked = content.check();
-    let held = match checked {
+    let held = match content.check() {
         Ok(()) => add_finalizer(ctx, set).await,
         Err(error) => Err(error.into()),
     };
