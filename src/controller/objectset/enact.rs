@@ -7,6 +7,7 @@ use kube::{Api, Client, ResourceExt};
 use olm_api::keys::{finalizer, label};
 use olm_api::{ClusterObjectSet, ObservedPhase};
 use olm_core::guard::Policy;
+use olm_core::policy::is_paused;
 use olm_core::revision::{
     Account, Outcome, RevisionOwner, Sibling, changed, has_succeeded, owner_name,
 };
@@ -84,11 +85,36 @@ async fn tear_down(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionS
     match ctx.read_again(set).await {
         Ok(Some(live)) => {
             let extension = extension.clone().seen_from(&live);
-            let deleting = teardown::delete(ctx, &live, &extension);
-            Ended::early(&live, within(LIMIT, deleting).await)
+            match within(LIMIT, teardown::stays(ctx, &live, &extension)).await {
+                Ok(true) => keep(ctx, &live, &extension).await,
+                Ok(false) => {
+                    let deleting = teardown::delete(ctx, &live, &extension);
+                    Ended::early(&live, within(LIMIT, deleting).await)
+                }
+                Err(error) => Ended::early(&live, Err(error)),
+            }
         }
         Ok(None) => Ended::early(set, Ok(Settled::at_rest(None))),
         Err(error) => Ended::early(set, Err(error)),
+    }
+}
+
+/// Keeps what a revision installed that somebody deleted by hand, as if it were not being deleted.
+/// The revision that takes it over archives this one, and so wakes it.
+async fn keep(ctx: &Context, set: &ClusterObjectSet, extension: &ExtensionState) -> Ended {
+    const UNTIL: &str = "what is installed stays until another revision has taken it over";
+    if is_paused(set.annotations()) || extension.is_paused() {
+        let outcome = Outcome::Removing(UNTIL.to_owned());
+        return Ended::early(set, Ok(Settled::at_rest(Some(outcome))));
+    }
+    let account = match ctx.identity(set, extension).await {
+        Ok(account) => account,
+        Err(error) => return Ended::early(set, Err(error)),
+    };
+    let kept = roll_out(ctx, set, extension, &account).await;
+    Ended {
+        result: kept.result.map(|settled| settled.staying(UNTIL)),
+        ..kept
     }
 }
 

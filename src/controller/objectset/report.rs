@@ -58,6 +58,15 @@ impl Settled {
         }
     }
 
+    /// Reports that it is being deleted and stays, and until when.
+    pub(super) fn staying(self, until: &str) -> Self {
+        let staying = |outcome| Outcome::Staying(Box::new(outcome), until.to_owned());
+        Self {
+            outcome: self.outcome.map(staying),
+            ..self
+        }
+    }
+
     /// Reports something else.
     pub(super) fn reporting(self, outcome: Outcome) -> Self {
         Self {

@@ -95,33 +95,39 @@ pub(super) async fn delete(
     }
 }
 
-/// Lets a revision go that was deleted by hand while its extension lives.
+/// Says whether what a revision installed stays although somebody deletes the revision by hand:
+/// its extension lives, and no other revision has taken over. That is not an uninstall, and without
+/// owner the garbage collector would remove it, CRDs and their instances included.
+pub(super) async fn stays(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    extension: &ExtensionState,
+) -> Result<bool, ObjectSetError> {
+    let lives = matches!(extension, ExtensionState::Alive(_));
+    let active = set.spec.lifecycle_state == LifecycleState::Active;
+    let held = has_finalizer(set) && !has_orphan_finalizer(&set.metadata);
+    if !(lives && active && held && has_succeeded(set)) {
+        return Ok(false);
+    }
+    let (siblings, _) = ctx.siblings(set).await?;
+    Ok(!siblings.iter().any(|one| {
+        one.spec.revision > set.spec.revision
+            && one.metadata.deletion_timestamp.is_none()
+            && has_succeeded(one)
+    }))
+}
+
+/// Lets a revision go that was deleted by hand while its extension lives, and that need not stay.
 ///
-/// That is not an uninstall. What was never rolled out goes at once, as with upstream; one that is
-/// being archived goes on with that. What is installed stays until the revision that follows has
-/// taken it over: without owner the garbage collector would remove it, CRDs and their instances
-/// included.
+/// What was never rolled out goes at once, as with upstream; what another revision has taken over
+/// is archived.
 async fn hand_over(
     ctx: &Context,
     set: &ClusterObjectSet,
     extension: &ExtensionState,
 ) -> Result<Settled, ObjectSetError> {
-    let active = set.spec.lifecycle_state == LifecycleState::Active;
-    if active && !has_succeeded(set) {
+    if set.spec.lifecycle_state == LifecycleState::Active && !has_succeeded(set) {
         return Ok(Settled::at_rest(None).finished());
-    }
-    let (siblings, _) = ctx.siblings(set).await?;
-    let followed = siblings.iter().any(|one| {
-        one.spec.revision > set.spec.revision
-            && one.metadata.deletion_timestamp.is_none()
-            && has_succeeded(one)
-    });
-    if active && !followed {
-        let text = "what is installed stays until another revision has taken it over";
-        return Ok(Settled::again(
-            Some(Outcome::Removing(text.to_owned())),
-            LOOK_AGAIN,
-        ));
     }
     let account = ctx.identity(set, extension).await?;
     let settled = archive(ctx, set, &account, extension).await?;

@@ -1,11 +1,12 @@
 //! The conditions that follow from a reconcile of a revision.
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_api::conditions::{reasons, types};
 use olm_api::keys::annotation;
 use olm_api::{ClusterObjectSet, LifecycleState};
 
-use crate::status::{Statement, object_set as texts, retrying, terminal};
+use crate::status::{Statement, find, object_set as texts, retrying, terminal};
 
 use super::plan::has_succeeded;
 
@@ -26,6 +27,9 @@ pub enum Outcome {
     Archiving,
     /// It is being deleted, and objects of it remain; holds what is waited for.
     Removing(String),
+    /// It is being deleted and kept all the same, as if it were not: how its roll-out stands, and
+    /// what is waited for.
+    Staying(Box<Outcome>, String),
     /// It is archived and no longer owns any object; a later revision may own them now.
     Archived,
 }
@@ -90,18 +94,32 @@ pub fn statements(
             vec![progressing, available]
         }
         Outcome::Failed(text) => {
-            let known = revision.status.iter().flat_map(|status| &status.conditions);
-            let had = known.into_iter().any(|old| old.type_ == types::AVAILABLE);
             let progressing = late(text).unwrap_or_else(|| retrying(text));
-            let available = had.then(|| texts::reconciling(text));
+            let available = available(revision).map(|_| texts::reconciling(text));
             std::iter::once(progressing).chain(available).collect()
         }
         Outcome::Blocked(text) => vec![terminal(reasons::BLOCKED, text)],
         Outcome::Invalid(text) => vec![terminal(reasons::INVALID_CONFIGURATION, text)],
         Outcome::Archiving => vec![texts::archiving()],
-        Outcome::Removing(text) => vec![retrying(text)],
+        Outcome::Removing(text) => {
+            // An error that has passed is not repeated for as long as the removal waits.
+            let failed = available(revision).filter(|old| old.reason == reasons::RECONCILING);
+            let available = failed.map(|_| texts::reconciling(text));
+            std::iter::once(retrying(text)).chain(available).collect()
+        }
+        Outcome::Staying(outcome, text) => {
+            let mut all = statements(revision, outcome, now);
+            all.retain(|statement| statement.type_ != types::PROGRESSING);
+            all.push(retrying(text));
+            all
+        }
         Outcome::Archived => texts::archived().into(),
     }
+}
+
+fn available(revision: &ClusterObjectSet) -> Option<&Condition> {
+    let status = revision.status.as_ref()?;
+    find(&status.conditions, types::AVAILABLE)
 }
 
 /// Returns the annotation with the bundle's version, empty for object sets made by hand.

@@ -7,6 +7,7 @@ use futures::StreamExt as _;
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use olm_api::ClusterExtension;
+use olm_core::status::find;
 use olm_test::extension::{Extension, condition, installed_version, is};
 use olm_test::package::{Bundle, Entry, chain};
 use olm_test::scene::Scene;
@@ -156,6 +157,41 @@ async fn rolling_out(suffix: &str, bundles: &[Bundle], versions: &[&str]) -> (Sc
         .shows("Progressing", "True", "RollingOut", "1.1.0")
         .await;
     (scene, extension)
+}
+
+/// While nothing has taken over what is installed, it is kept like any other: repaired and probed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installed_revision_deleted_by_hand_is_kept_while_the_next_is_stuck() {
+    let (scene, extension) = between_two_versions("handkept").await;
+    delete_revision(&scene, 1);
+    let text = "stays until another revision has taken it over";
+    wait::until("the revision says what it waits for", STEP, || async {
+        let mut revisions = extension.revisions().await;
+        let status = revisions.swap_remove(0).status.unwrap_or_default();
+        let found = find(&status.conditions, "Progressing").map(|it| it.message.clone());
+        let says = found.as_ref().is_some_and(|it| it.contains(text));
+        says.then_some(()).ok_or(found)
+    })
+    .await;
+    let name = scene.package.second_config_map();
+    let uid = |found: Option<Value>| found.map(|found| found["metadata"]["uid"].clone());
+    let before = uid(scene.get("configmap", &name));
+    scene
+        .cluster
+        .plane
+        .kubectl(&["delete", "configmap", &name, "-n", &scene.name]);
+    wait::until("what only 1.0.0 has comes back", STEP, || async {
+        let now = uid(scene.get("configmap", &name));
+        (now.is_some() && now != before).then_some(()).ok_or(now)
+    })
+    .await;
+    extension
+        .shows("Available", "False", "ProbeFailure", "Deployment")
+        .await;
+    go_on(&extension).await;
+    second_config_map_goes(&scene).await;
+    extension.delete().await;
+    nothing_is_left(&scene).await;
 }
 
 /// Names of the content Secrets of a revision.
