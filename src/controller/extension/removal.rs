@@ -9,8 +9,9 @@ use olm_api::conditions::{events, reasons, types};
 use olm_api::{ClusterExtension, keys};
 use olm_core::error::{Chain, Classify as _};
 use olm_core::policy::removal_hold;
-use olm_core::revision::Extension;
+use olm_core::revision::{Extension, has_orphan_finalizer, is_marked_orphaned, is_orphaned};
 use olm_core::status::{find, removal_held, uninstalling};
+use serde_json::json;
 
 use super::error::ExtensionError;
 use super::{Context, LIMIT, write_status};
@@ -62,6 +63,13 @@ async fn tear_down(
         return Ok(Some(resync()));
     }
     let failed = |cause| ExtensionError::finalizer(ApiError(cause));
+    if has_orphan_finalizer(&extension.metadata) && !is_marked_orphaned(&extension.metadata) {
+        let mark = json!({"annotations": {keys::annotation::ORPHANED: "true"}});
+        let marked = ctx.reconciler.patch_metadata(extension, mark);
+        marked.await.map_err(failed)?;
+        // The change of the object brings the next reconcile.
+        return Ok(None);
+    }
     match teardown_extension(&ctx.client, extension).await {
         Ok(Teardown::Waiting(what)) => {
             report(extension, ctx, &what).await?;
@@ -129,10 +137,7 @@ async fn remove_certificates(
     extension: &ClusterExtension,
     ctx: &Context,
 ) -> Result<(), ExtensionError> {
-    let orphans = extension
-        .finalizers()
-        .iter()
-        .any(|found| found == keys::finalizer::ORPHAN);
+    let orphans = is_orphaned(&extension.metadata);
     let account = ctx.settings.accounts.of_extension(extension);
     let account = match account.filter(|_| !orphans) {
         Some(account) => match ctx.guard.permit(&account).await {

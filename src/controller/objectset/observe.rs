@@ -4,7 +4,7 @@ use kube::core::DeserializeGuard;
 use kube::{Api, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_core::policy;
-use olm_core::revision::{Account, extension_reference, has_orphan_finalizer, owner_name};
+use olm_core::revision::{Account, extension_reference, is_orphaned, owner_name};
 
 use super::{Context, ObjectSetError};
 use crate::cluster::RequestError;
@@ -103,7 +103,7 @@ impl Context {
             return Ok(ExtensionState::Gone);
         }
         let deleting = extension.metadata.deletion_timestamp.is_some();
-        let orphaning = unowned || has_orphan_finalizer(&extension.metadata);
+        let orphaning = unowned || is_orphaned(&extension.metadata);
         Ok(match (deleting, orphaning) {
             (true, true) => ExtensionState::Orphaning(Box::new(extension)),
             (true, false) => ExtensionState::Deleting(Box::new(extension)),

@@ -4,7 +4,7 @@ use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_core::revision::has_orphan_finalizer;
+use olm_core::revision::is_orphaned;
 use olm_core::status::find;
 
 use super::list::{list_abandoned, list_revisions};
@@ -30,7 +30,7 @@ pub async fn teardown_extension(
     let mut revisions = list_revisions(client, extension).await?;
     let mut abandoned = list_abandoned(client, extension).await?;
     // The garbage collector takes the reference off a revision whose extension is orphaned.
-    let orphans = has_orphan_finalizer(&extension.metadata) || !abandoned.is_empty();
+    let orphans = is_orphaned(&extension.metadata) || !abandoned.is_empty();
     // A revision without reference must not live on.
     revisions.append(&mut abandoned);
     if revisions.is_empty() {

@@ -34,7 +34,10 @@ pub use managed::{
 pub use managed_fields::upgrade_managed_fields;
 pub use observed::changed;
 pub use optional::{OPTIONAL_GROUPS, is_optional_group};
-pub use owner::{extension_reference, has_finalizer, has_orphan_finalizer, owner_name};
+pub use owner::{
+    extension_reference, has_finalizer, has_orphan_finalizer, is_marked_orphaned, is_orphaned,
+    owner_name,
+};
 pub use pack::{
     ContentRef, ContentSecret, MAX_OBJECT_BYTES, MAX_SECRET_BYTES, Packed, digest, digest_packed,
     pack, unpack,

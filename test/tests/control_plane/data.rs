@@ -184,6 +184,33 @@ async fn an_orphaning_deletion_without_content_waits_and_keeps_everything() {
     nothing_goes_for(&scene, Duration::from_secs(15), "after the revision").await;
 }
 
+/// Takes the finalizer of the garbage collector off, which then lets go of nothing.
+fn forget_to_orphan(scene: &Scene, kind: &str, name: &str) {
+    let found = scene.get(kind, name).expect("it is there");
+    let finalizers = found["metadata"]["finalizers"].as_array().expect("a list");
+    let rest: Vec<_> = finalizers.iter().filter(|it| *it != "orphan").collect();
+    let patch = json!({"metadata": {"finalizers": rest}}).to_string();
+    let args = ["patch", kind, name, "--type=merge", "-p", &patch];
+    scene.cluster.plane.kubectl(&args);
+}
+
+// ours: a garbage collector that does not know our kinds yet takes its finalizers off and lets go
+// of nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orphaning_deletion_is_remembered_without_the_garbage_collector() {
+    let (scene, extension) = installed("orphanmark", &[Bundle::new("1.0.0")]).await;
+    // It cannot be released as long as the account is gone.
+    let account = ["delete", "serviceaccount", "-n", &scene.name, "installer"];
+    scene.cluster.plane.kubectl(&account);
+    delete(&scene, "orphan");
+    held(&extension, "has to be released first").await;
+    forget_to_orphan(&scene, "clusterextension", &scene.name);
+    forget_to_orphan(&scene, "clusterobjectset", &format!("{}-1", scene.name));
+    nothing_goes_for(&scene, FALLBACK, "without the finalizers").await;
+    scene.grant(&[Bundle::new("1.0.0")]);
+    left_behind(&scene, &extension).await;
+}
+
 // applying.md 7.2, 7.3: the order holds under every way to delete, h2
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_go_while_their_operator_runs_whichever_way_it_is_deleted() {
