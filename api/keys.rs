@@ -212,6 +212,8 @@ pub mod name {
     pub const CLUSTER_OPERATOR: &str = "olm";
     /// The ClusterOperator that the upgrade gate writes where upstream's operator owns `olm`.
     pub const CLUSTER_OPERATOR_OURS: &str = "olm-clusterextensions";
+    /// The ConfigMap in the controller's namespace that holds its effective settings.
+    pub const CONTROLLER_CONFIG: &str = "olm-controller-config";
     /// Label of a catalog image that says where its configuration files are.
     pub const CATALOG_CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 }

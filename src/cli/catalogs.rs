@@ -7,9 +7,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use olm_api::keys::label;
 use olm_core::catalog::{Blob, Content, read};
 use olm_core::error::Chain;
-use olm_core::resolve::Catalog;
+use olm_core::resolve::{Catalog, CatalogProblem};
 use olm_image::catalog::pull_catalog;
 use olm_image::reference::ImageRef;
 
@@ -120,17 +121,28 @@ impl Catalogs {
         }
     }
 
-    /// Returns a loaded catalog in the form that resolution takes.
-    pub(crate) fn given<'a>(&'a self, flag: &'a CatalogFlag) -> anyhow::Result<Catalog<'a>> {
-        let content = self.content(&flag.place);
-        Ok(Catalog {
-            name: &flag.name,
-            labels: BTreeMap::new(),
-            priority: flag.priority,
+    /// Returns a loaded catalog in the form that resolution takes; one that could not be read is a
+    /// failed download.
+    pub(crate) fn catalog<'a>(&'a self, name: &'a str, place: &str, priority: i32) -> Catalog<'a> {
+        let content = self.content(place);
+        Catalog {
+            name,
+            labels: BTreeMap::from([(label::METADATA_NAME.to_owned(), name.to_owned())]),
+            priority,
             enabled: true,
-            problem: None,
-            content: Some(content.map_err(|cause| anyhow::anyhow!("{cause}"))?),
-        })
+            problem: content
+                .err()
+                .map(|cause| CatalogProblem::FetchFailed(cause.to_owned())),
+            content: content.ok(),
+        }
+    }
+
+    /// The same for a flag; one that could not be read is an error.
+    pub(crate) fn given<'a>(&'a self, flag: &'a CatalogFlag) -> anyhow::Result<Catalog<'a>> {
+        match self.content(&flag.place) {
+            Ok(_) => Ok(self.catalog(&flag.name, &flag.place, flag.priority)),
+            Err(cause) => anyhow::bail!("{cause}"),
+        }
     }
 
     async fn read(&mut self, place: &str) -> anyhow::Result<Content> {

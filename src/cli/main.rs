@@ -12,6 +12,7 @@ mod describe;
 mod environment;
 mod output;
 mod requests;
+mod settings;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;

@@ -5,7 +5,7 @@
 //! at all is decided elsewhere, by [`olm_core::error::Classify`].
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ impl Iterator for WatchDelays {
     fn next(&mut self) -> Option<Duration> {
         self.failures = self.failures.saturating_add(1);
         let delay = delay(FIRST_DELAY_WATCH, MAX_DELAY_WATCH, self.failures);
-        Some(delay.mul_f64(1.0 - random_fraction() / 2.0))
+        Some(delay.mul_f64(1.0 - fastrand::f64() / 2.0))
     }
 }
 
@@ -102,16 +102,7 @@ pub fn resync() -> Duration {
 
 /// Returns `delay` with up to 10 % added at random.
 pub fn jittered(delay: Duration) -> Duration {
-    delay.mul_f64(1.0 + JITTER * random_fraction())
-}
-
-/// Returns a number from 0 up to 1 that differs from call to call.
-///
-/// The hasher of the standard library is seeded at random, which is all that spreading delays
-/// needs; nothing here is a secret.
-pub fn random_fraction() -> f64 {
-    let bits = RandomState::new().hash_one(()) >> 32;
-    f64::from(u32::try_from(bits).unwrap_or(0)) / (f64::from(u32::MAX) + 1.0)
+    delay.mul_f64(1.0 + JITTER * fastrand::f64())
 }
 
 /// Returns the delay after the given number of failures in a row: `first`, doubled once for each

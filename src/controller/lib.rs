@@ -18,5 +18,6 @@ pub mod parts;
 pub mod reconcile;
 pub mod revision;
 pub mod server;
+pub mod settings;
 pub mod telemetry;
 pub mod written;

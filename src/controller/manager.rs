@@ -19,12 +19,11 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use olm_api::keys;
-use olm_core::config::Features;
 use olm_core::error::Chain;
-use olm_core::guard::{AccountPattern, AccountPolicy, Reserved};
-use olm_core::render::CertificateSource;
-use olm_core::resolve::{Dependencies, Unavailability, UpdatePolicy};
-use olm_core::revision::{Account, AccountRule};
+use olm_core::guard::{AccountPattern, Reserved};
+use olm_core::settings::{
+    ControllerSettings, FeatureGate, MissingOptionalKinds, NamedServiceAccount,
+};
 use olm_image::trust::CertificateDirs;
 use olm_image::{BundleCache, PullConfig, Puller, RegistriesPaths};
 use tokio::signal::unix::{SignalKind, signal};
@@ -33,11 +32,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::account::Guard;
-use crate::args::{
-    AccountAuth, AccountPolicyChoice, Args, CatalogPolicy, Component, Listen,
-    ManageClusterOperator, MissingKinds, NamedAccount, UninstallFallback, UpgradePolicy,
-    WebhookCertificates,
-};
+use crate::args::{AccountAuth, Args, Component, Listen, UninstallFallback};
 use crate::backoff::FIRST_DELAY_EXTENSION;
 use crate::catalog::store::{Compression, Store};
 use crate::certificates::Issuer;
@@ -49,7 +44,7 @@ use crate::reconcile::Reconciler;
 use crate::server::health::Health;
 use crate::server::tls::Certificates;
 use crate::telemetry::{CONTROLLER_EXTENSION, Metrics};
-use crate::{catalog, excess, extension, gate, lease, objectset, revision, server};
+use crate::{catalog, excess, extension, gate, lease, objectset, revision, server, settings};
 
 /// How often Secrets of revisions that were never made are looked for.
 const ORPHAN_INTERVAL: Duration = Duration::from_hours(1);
@@ -66,6 +61,8 @@ type Signal = Shared<BoxFuture<'static, ()>>;
 /// The parts that run in this process, and what they share.
 struct Manager {
     args: Args,
+    /// What is decided by, as the flags say it.
+    settings: ControllerSettings,
     /// The controller's own rights, for what is done without leading.
     client: Client,
     metrics: Metrics,
@@ -143,6 +140,7 @@ impl Manager {
             release: watch::Sender::new(false),
             terms: Vec::new(),
             listening: BTreeMap::new(),
+            settings: settings::of(&args),
             args,
         })
     }
@@ -169,7 +167,7 @@ impl Manager {
             self.parts
                 .keep("certificate reload", certificates.keep_current(metrics));
         }
-        if self.args.named_service_account == NamedAccount::Use {
+        if self.args.named_service_account == NamedServiceAccount::Use {
             tokio::spawn(excess::warn_of_leftovers(self.client.clone()));
         }
         let health = Arc::clone(&self.health);
@@ -269,7 +267,7 @@ impl Manager {
         let routes = server::catalogs::routes(server::catalogs::Catalogs {
             store: Arc::clone(&store),
             metrics: self.metrics.clone(),
-            metas: self.args.gate("APIV1MetasHandler", true),
+            metas: self.settings.is_on(FeatureGate::ApiV1MetasHandler),
         });
         self.serve(
             "catalog server",
@@ -323,7 +321,7 @@ impl Manager {
         let (discovery, changes) = extension::DiscoveryCache::new(
             client.clone(),
             self.args.namespace(),
-            self.args.counts_classic(),
+            self.settings.counts_classic(),
         );
         let (issuer, touched) = Issuer::new(client.clone(), self.args.namespace());
         let (ended, pulled) = extension::ended();
@@ -367,6 +365,13 @@ impl Manager {
         self.act("ClusterObjectSet controller", half, run);
         let run = collect_secrets(client, self.args.namespace(), self.shutdown.clone());
         self.act("clean-up of Secrets", half, run);
+        let run = settings::publish(
+            half.client.clone(),
+            self.args.namespace(),
+            self.settings.clone(),
+            self.shutdown.clone(),
+        );
+        self.act("settings", half, run);
         Ok(())
     }
 
@@ -374,33 +379,10 @@ impl Manager {
         let args = &self.args;
         extension::Settings {
             system_namespace: args.namespace(),
-            accounts: self.accounts(),
-            updates: match args.default_upgrade_policy {
-                UpgradePolicy::MinorOnly => UpdatePolicy::MinorOnly,
-                UpgradePolicy::Any => UpdatePolicy::Any,
-            },
-            unavailability: match args.catalog_unavailability_policy {
-                CatalogPolicy::Strict => Unavailability::Strict,
-                CatalogPolicy::Provable => Unavailability::Provable,
-                CatalogPolicy::BestEffort => Unavailability::BestEffort,
-            },
-            dependencies: if args.gate("ConstraintChecking", true) {
-                Dependencies::Check
-            } else {
-                Dependencies::Refuse
-            },
-            release_support: args.gate("BundleReleaseSupport", false),
-            features: Features {
-                single_own_namespace: args.gate("SingleOwnNamespaceInstallSupport", true),
-                deployment_config: args.gate("DeploymentConfig", true),
-                webhooks: args.certificates().is_some(),
-            },
-            certificates: match args.certificates() {
-                None | Some(WebhookCertificates::Auto) => None,
-                Some(WebhookCertificates::CertManager) => Some(CertificateSource::CertManager),
-                Some(WebhookCertificates::ServiceCa) => Some(CertificateSource::ServiceCa),
-                Some(WebhookCertificates::SelfSigned) => Some(CertificateSource::SelfSigned),
-            },
+            accounts: self.settings.accounts(),
+            resolution: self.settings.resolution(),
+            features: self.settings.features(),
+            certificates: self.settings.certificates(),
             concurrency: args.max_concurrent_reconciles,
         }
     }
@@ -416,14 +398,14 @@ impl Manager {
                     AccountPattern::all_of(args.namespace()),
                 ],
             },
-            default: self.accounts().default,
+            default: args.default_service_account.clone(),
         };
-        let decided = match args.account_policy {
-            AccountPolicyChoice::Require => AccountPolicy::Require,
-            AccountPolicyChoice::Warn => AccountPolicy::Warn,
-            AccountPolicyChoice::Off => AccountPolicy::Off,
-        };
-        let guard = Guard::new(self.client.clone(), reserved, decided, &self.metrics);
+        let guard = Guard::new(
+            self.client.clone(),
+            reserved,
+            args.account_policy,
+            &self.metrics,
+        );
         let guard = Arc::new(guard);
         let watched = Arc::clone(&guard);
         // Passes that end ask it to the last.
@@ -438,23 +420,12 @@ impl Manager {
         objectset::Settings {
             guard,
             system_namespace: args.namespace(),
-            accounts: self.accounts(),
+            accounts: self.settings.accounts(),
             managed_resync: args.managed_resync_interval,
             crd_timeout: args.uninstall_crd_timeout,
             fall_back_to_gc: args.uninstall_fallback == UninstallFallback::Gc,
-            defer_optional_kinds: args.missing_optional_kinds == MissingKinds::Defer,
+            defer_optional_kinds: args.missing_optional_kinds == MissingOptionalKinds::Defer,
             concurrency: args.max_concurrent_reconciles,
-        }
-    }
-
-    fn accounts(&self) -> AccountRule {
-        let default = self.args.default_service_account.as_ref();
-        AccountRule {
-            default: default.map(|account| Account {
-                namespace: account.namespace.clone(),
-                name: account.name.clone(),
-            }),
-            ignore_named: self.args.named_service_account == NamedAccount::Ignore,
         }
     }
 
@@ -462,11 +433,7 @@ impl Manager {
         let gate = gate::Gate {
             client: half.client.clone(),
             payload: std::env::var(PAYLOAD_VERSION).ok(),
-            manage: match self.args.manage_clusteroperator {
-                ManageClusterOperator::Auto => gate::Manage::Auto,
-                ManageClusterOperator::Always => gate::Manage::Always,
-                ManageClusterOperator::Never => gate::Manage::Never,
-            },
+            manage: self.args.manage_clusteroperator,
         };
         let run = gate.run(self.shutdown.clone());
         self.act("gate", half, run);

@@ -15,6 +15,7 @@ pub mod rbac;
 pub mod render;
 pub mod resolve;
 pub mod revision;
+pub mod settings;
 pub mod status;
 pub mod version;
 pub mod yaml;

@@ -3,8 +3,8 @@
 //! [`mod@reference`] and [`digest`] identify images; [`registries`], [`auth`], [`policy`] and
 //! [`trust`] read the machine's configuration; [`registry`] talks to one registry; [`pull`]
 //! combines them; [`unpack`] turns layers into files inside a virtual tree, within [`limits`]. The
-//! rest of the program calls [`catalog::pull_catalog`] and [`bundle::pull_bundle`]. [`push`] is for
-//! tests, the demo and the release.
+//! rest of the program calls [`catalog::pull_catalog`] and [`bundle::pull_bundle`]. `push`, behind
+//! a feature, is for tests and the demo.
 //!
 //! No environment variables are read here, and nothing from an image is ever created on the machine
 //! under a name the image chose. The program must install a TLS provider before the first pull.
@@ -21,6 +21,7 @@ pub mod limits;
 pub mod manifest;
 pub mod policy;
 pub mod pull;
+#[cfg(any(test, feature = "push"))]
 pub mod push;
 pub mod reference;
 pub mod registries;

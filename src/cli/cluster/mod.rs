@@ -16,21 +16,34 @@ use olm_api::{AvailabilityMode, ClusterCatalog, ClusterExtension, ClusterObjectS
 use olm_core::catalog::Content;
 use olm_core::extension::{Policy, Question, ongoing_rollout};
 use olm_core::resolve::{
-    Catalog, CatalogProblem, Environment, Knowledge, ServedKinds, UpdatePolicy,
+    Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds,
 };
 use olm_core::revision::{self, BundleRecord};
 use olm_core::status::is_true;
 use olm_core::version::Version;
+use tokio::sync::OnceCell;
 
 pub(crate) use content::CatalogAccess;
 use content::CatalogTransport;
 
 use crate::args::Global;
+use crate::settings::{Settings, SettingsFlags};
 
-/// A connection to a cluster.
+/// A connection to a cluster, and what was read of it that does not depend on an extension.
 pub(crate) struct Cluster {
     client: Client,
     transport: CatalogTransport,
+    settings: SettingsFlags,
+    known: OnceCell<Known>,
+}
+
+/// What one answer after the other is made of; read once.
+struct Known {
+    settings: Settings,
+    /// Every catalog, by name.
+    catalogs: Vec<ClusterCatalog>,
+    /// What the cluster runs, serves and has installed.
+    environment: Environment,
 }
 
 /// An extension with everything that its resolution depends on.
@@ -42,6 +55,10 @@ pub(crate) struct ExtensionSnapshot {
     pub(crate) catalogs: Vec<Served>,
     /// What the cluster runs, serves and has installed.
     pub(crate) environment: Environment,
+    /// How the controller resolves it.
+    pub(crate) options: Options,
+    /// What was assumed of the controller's settings.
+    pub(crate) assumed: Option<String>,
 }
 
 /// A catalog of the cluster with its content for one package.
@@ -78,7 +95,11 @@ impl ExtensionSnapshot {
 
 impl Cluster {
     /// Connects as kubectl would with the same flags.
-    pub(crate) async fn connect(global: &Global, access: &CatalogAccess) -> anyhow::Result<Self> {
+    pub(crate) async fn connect(
+        global: &Global,
+        access: &CatalogAccess,
+        settings: &SettingsFlags,
+    ) -> anyhow::Result<Self> {
         let options = KubeConfigOptions {
             context: global.context.clone(),
             ..KubeConfigOptions::default()
@@ -106,6 +127,8 @@ impl Cluster {
         Ok(Self {
             transport: CatalogTransport::new(client.clone(), access)?,
             client,
+            settings: settings.clone(),
+            known: OnceCell::new(),
         })
     }
 
@@ -141,20 +164,6 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Reads all catalogs, by name, with their content for `package`.
-    ///
-    /// A catalog whose content cannot be fetched is not a failure: its problem says why.
-    pub(crate) async fn catalogs(&self, package: &str) -> anyhow::Result<Vec<Served>> {
-        let mut found = Api::<ClusterCatalog>::all(self.client.clone())
-            .list(&ListParams::default())
-            .await
-            .context("listing ClusterCatalogs")?
-            .items;
-        found.sort_by_key(ClusterCatalog::name_any);
-        let served = found.iter().map(|catalog| self.served(catalog, package));
-        Ok(futures::future::join_all(served).await)
-    }
-
     /// Reads an extension and everything that its resolution depends on.
     pub(crate) async fn snapshot(&self, name: &str) -> anyhow::Result<ExtensionSnapshot> {
         let extension = self.extension(name).await?;
@@ -163,26 +172,51 @@ impl Cluster {
             .as_ref()
             .and_then(|spec| spec.source.catalog.clone())
             .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
+        let known = self.known.get_or_try_init(|| self.read()).await?;
+        let options = known.settings.controller.resolution();
         let revisions = self.revisions(name).await?;
-        let catalogs = self.catalogs(&filter.package_name).await?;
+        // A catalog whose content cannot be fetched is not a failure: its problem says why.
+        let served = known.catalogs.iter();
+        let served = served.map(|catalog| self.served(catalog, &filter.package_name));
+        let catalogs = futures::future::join_all(served).await;
         let installed = revision::states(&revisions).installed;
+        let question = Question {
+            filter,
+            policy: Policy::of(extension.annotations(), options.updates)?,
+            installed: installed.map(BundleRecord::of),
+            rolling: ongoing_rollout(&extension, &revisions, Timestamp::now()),
+        };
         Ok(ExtensionSnapshot {
-            question: Question {
-                filter,
-                policy: Policy::of(extension.annotations(), UpdatePolicy::default())?,
-                installed: installed.map(BundleRecord::of),
-                rolling: ongoing_rollout(&extension, &revisions, Timestamp::now()),
-            },
+            options: question.options(options),
+            question,
             catalogs,
-            environment: self.environment(name).await?,
+            environment: Environment {
+                resolving: name.to_owned(),
+                ..known.environment.clone()
+            },
+            assumed: known.settings.assumed.clone(),
         })
     }
 
-    /// Reads the state that constraints are judged by, for the extension `resolving`.
+    /// Reads what does not depend on an extension.
+    async fn read(&self) -> anyhow::Result<Known> {
+        let settings = self.settings.on_cluster(&self.client).await?;
+        let catalogs = Api::<ClusterCatalog>::all(self.client.clone());
+        let catalogs = catalogs.list(&ListParams::default()).await;
+        let mut catalogs = catalogs.context("listing ClusterCatalogs")?.items;
+        catalogs.sort_by_key(ClusterCatalog::name_any);
+        Ok(Known {
+            environment: self.environment(&settings).await?,
+            settings,
+            catalogs,
+        })
+    }
+
+    /// Reads the state that constraints are judged by.
     ///
     /// Kinds that installed extensions define are known from what is served: the content of
     /// revisions is in Secrets, which few callers may read.
-    async fn environment(&self, resolving: &str) -> anyhow::Result<Environment> {
+    async fn environment(&self, settings: &Settings) -> anyhow::Result<Environment> {
         let version = self.client.apiserver_version().await;
         let version = version.context("reading the version of the cluster")?;
         let core = self.client.list_core_api_versions_aggregated().await;
@@ -198,7 +232,7 @@ impl Cluster {
             .context("listing ClusterObjectSets")?;
         let installed = revision::installed_by_owner(revisions.items);
         let extensions = self.extensions().await?;
-        let providers: Vec<_> = extensions
+        let mut providers: Vec<_> = extensions
             .iter()
             .filter(|extension| extension.metadata.deletion_timestamp.is_none())
             .filter_map(|extension| {
@@ -207,12 +241,28 @@ impl Cluster {
                 Some(revision::provider(&name, revision, BTreeSet::new()))
             })
             .collect();
+        if settings.controller.counts_classic() {
+            providers.extend(self.classic_providers().await?);
+        }
         Ok(Environment {
-            resolving: resolving.to_owned(),
+            resolving: String::new(),
             kube_version: Version::of_kubernetes(&version.git_version),
             served: Knowledge::Known(served.into()),
             providers: Knowledge::Known(providers.into()),
         })
+    }
+
+    /// Reads what OLM Classic has installed; nothing where it is not.
+    async fn classic_providers(&self) -> anyhow::Result<Vec<Provider>> {
+        let request = http::Request::get(revision::CSVS_PATH).body(Vec::new())?;
+        match self.client.request::<serde_json::Value>(request).await {
+            Ok(listed) => {
+                let items = listed["items"].as_array().into_iter().flatten();
+                Ok(items.filter_map(revision::csv_provider).collect())
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+            Err(error) => Err(error).context("listing ClusterServiceVersions"),
+        }
     }
 
     async fn served(&self, catalog: &ClusterCatalog, package: &str) -> Served {

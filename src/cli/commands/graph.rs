@@ -17,6 +17,7 @@ use crate::args::Global;
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::output::{self, Outcome};
+use crate::settings::SettingsFlags;
 
 /// Flags of `graph`.
 #[derive(Debug, Args)]
@@ -31,6 +32,9 @@ pub(crate) struct GraphArgs {
     /// How catalogs are reached.
     #[command(flatten)]
     access: CatalogAccess,
+    /// What the controller decides by.
+    #[command(flatten)]
+    settings: SettingsFlags,
     /// Channel to draw, by default those of the extension, or all; may be repeated
     #[arg(long = "channel", value_name = "NAME")]
     channels: Vec<String>,
@@ -129,18 +133,19 @@ async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
 
 /// Makes the graph of the package that an extension of the cluster requests.
 async fn of_extension(args: &GraphArgs, global: &Global) -> anyhow::Result<Graph> {
-    let cluster = Cluster::connect(global, &args.access).await?;
+    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
     let mut snapshot = cluster.snapshot(&args.name).await?;
     if !args.channels.is_empty() {
         let filter = &mut snapshot.question.filter;
         filter.channels.clone_from(&args.channels);
     }
     let question = &snapshot.question;
-    let options = question.options(Options::default());
+    let options = snapshot.options;
     let catalogs = snapshot.catalogs();
+    let environment = question.environment(&catalogs, &options, &snapshot.environment);
     let asked = Asked {
-        request: question.request(),
-        environment: question.environment(&catalogs, &options, &snapshot.environment),
+        request: question.deciding_request(&catalogs, &environment, &options),
+        environment,
         options,
     };
     draw(args, &asked, &catalogs)

@@ -13,8 +13,8 @@ use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 use olm_core::catalog::Bundle;
 use olm_core::error::Chain;
 use olm_core::resolve::{
-    self, Catalog, CatalogProblem, Dependencies, Environment, Options, Reason, Resolution,
-    Selected, Unavailability, UpdatePolicy,
+    self, Catalog, Dependencies, Environment, Options, Reason, Resolution, Selected,
+    Unavailability, UpdatePolicy,
 };
 use olm_core::revision::BundleRecord;
 use serde::{Deserialize, Serialize};
@@ -212,17 +212,7 @@ impl Request {
     /// Returns the catalogs as resolution takes them; an unreadable one is a failed download.
     fn catalogs<'a>(&'a self, catalogs: &'a Catalogs) -> Vec<Catalog<'a>> {
         let catalog = |place: &'a CatalogPlace| {
-            let content = catalogs.content(&place.dir);
-            Catalog {
-                name: &place.name,
-                labels: BTreeMap::new(),
-                priority: place.priority.unwrap_or(0),
-                enabled: true,
-                problem: content
-                    .err()
-                    .map(|cause| CatalogProblem::FetchFailed(cause.to_owned())),
-                content: content.ok(),
-            }
+            catalogs.catalog(&place.name, &place.dir, place.priority.unwrap_or(0))
         };
         self.catalogs.iter().map(catalog).collect()
     }

@@ -8,12 +8,12 @@ use std::io::Write;
 use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::{ClusterExtension, UpdateStatus};
-use olm_core::resolve::Options;
 use serde_json::{Value, json};
 
 use crate::args::Global;
 use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
 use crate::output::{self, Format, Outcome, Table};
+use crate::settings::SettingsFlags;
 
 /// Text of a cell without a value.
 const NOTHING: &str = "-";
@@ -29,6 +29,8 @@ pub(crate) struct UpdatesArgs {
     from_catalogs: bool,
     #[command(flatten)]
     access: CatalogAccess,
+    #[command(flatten)]
+    settings: SettingsFlags,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -40,20 +42,23 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let cluster = Cluster::connect(global, &args.access).await?;
+    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
     let extensions = if args.names.is_empty() {
         cluster.extensions().await?
     } else {
         let named = args.names.iter().map(|name| cluster.extension(name));
         futures::future::try_join_all(named).await?
     };
-    let mut rows = Vec::new();
+    let (mut rows, mut assumed) = (Vec::new(), None);
     for extension in extensions {
         let mut row = Row::of(&extension);
         if args.from_catalogs {
             // One extension that cannot be asked about keeps nothing from the others.
             match cluster.snapshot(&extension.name_any()).await {
-                Ok(snapshot) => row.update = offered(&snapshot),
+                Ok(snapshot) => {
+                    row.update = offered(&snapshot);
+                    assumed = snapshot.assumed;
+                }
                 Err(error) => {
                     row.update = None;
                     row.error = Some(format!("{error:#}"));
@@ -63,8 +68,8 @@ pub(crate) async fn run(
         rows.push(row);
     }
     match args.output {
-        Format::Json => output::write_json(out, &answer(&rows))?,
-        Format::Yaml => output::write_yaml(out, &answer(&rows))?,
+        Format::Json => output::write_json(out, &answer(&rows, assumed))?,
+        Format::Yaml => output::write_yaml(out, &answer(&rows, assumed))?,
         Format::Table => table(&rows).write(out)?,
     }
     Ok(if rows.iter().any(|row| row.error.is_some()) {
@@ -138,7 +143,7 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-fn answer(rows: &[Row]) -> Value {
+fn answer(rows: &[Row], assumed: Option<String>) -> Value {
     let row = |row: &Row| {
         let mut answer = json!({
             "name": row.name, "package": row.package, "installed": row.installed,
@@ -149,15 +154,19 @@ fn answer(rows: &[Row]) -> Value {
         }
         answer
     };
-    json!({"extensions": rows.iter().map(row).collect::<Vec<_>>()})
+    let mut answer = json!({"extensions": rows.iter().map(row).collect::<Vec<_>>()});
+    if let Some(assumed) = assumed {
+        answer["assumed"] = json!([assumed]);
+    }
+    answer
 }
 
 /// Computes what could follow the installed bundle of an extension.
 fn offered(snapshot: &ExtensionSnapshot) -> Option<UpdateStatus> {
     let catalogs = snapshot.catalogs();
     let question = &snapshot.question;
-    let options = question.options(Options::default());
-    let environment = question.environment(&catalogs, &options, &snapshot.environment);
-    let resolution = question.resolve(&catalogs, &environment, &options);
-    question.update(&catalogs, &options, &resolution)
+    let options = &snapshot.options;
+    let environment = question.environment(&catalogs, options, &snapshot.environment);
+    let resolution = question.resolve(&catalogs, &environment, options);
+    question.update(&catalogs, options, &resolution)
 }

@@ -2,7 +2,9 @@
 
 use olm_api::keys::{annotation, manager};
 use olm_core::object::Object;
-use olm_core::revision::{Decision, decide, desired_object, is_unchanged, upgrade_managed_fields};
+use olm_core::revision::{
+    Decision, decide, desired_object, is_unchanged, names, upgrade_managed_fields, with_owner,
+};
 use serde_json::Value;
 
 use super::applied_cache::AppliedCache;
@@ -38,7 +40,12 @@ impl Observed<'_> {
                 let content = &self.wanted.object;
                 !self.is_terminating() && !applied.is_current(&revision.owner.uid, content, live)
             }
-            (Decision::Update, None) | (Decision::Superseded | Decision::Collide(_), _) => false,
+            // The newer revision may have made the object anew, after somebody deleted it. If that
+            // revision is deleted, the object goes back to this one, and must not go with it.
+            (Decision::Superseded, Some(live)) => {
+                !self.is_terminating() && !names(live, &revision.owner.uid)
+            }
+            (Decision::Update | Decision::Superseded, None) | (Decision::Collide(_), _) => false,
         }
     }
 
@@ -49,6 +56,9 @@ impl Observed<'_> {
         revision: &Revision,
         applied: &AppliedCache,
     ) -> Result<(), kube::Error> {
+        if self.decision == Decision::Superseded {
+            return Ok(());
+        }
         // The resource version stays in: without it the question would be put to whatever is there
         // by now, and two revisions that take an object from a third would both be its controller.
         let desired = desired_object(&self.wanted.object, &revision.owner, self.live.as_ref());
@@ -142,6 +152,12 @@ impl Observed<'_> {
                     .await?;
                 let desired = desired_object(content, &revision.owner, Some(&live));
                 self.endpoint.apply(&desired, true).await.map(Some)
+            }
+            (Decision::Superseded, Some(live)) if !names(live, &revision.owner.uid) => {
+                let references = with_owner(live, &revision.owner);
+                let parts = [("ownerReferences", references)];
+                self.endpoint.replace_metadata(live, &parts).await?;
+                Ok(None)
             }
             (Decision::Update | Decision::Adopt, None)
             | (Decision::Superseded | Decision::Collide(_), _) => Ok(None),

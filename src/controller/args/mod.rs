@@ -10,12 +10,17 @@ use std::time::Duration;
 
 use clap::Parser;
 use olm_api::keys;
+use olm_core::guard::AccountPolicy;
+use olm_core::resolve::{Unavailability, UpdatePolicy};
+use olm_core::revision::Account;
+use olm_core::settings::{
+    ConstraintProvider, FeatureGate, MissingOptionalKinds, NamedServiceAccount, WebhookCertificates,
+};
 
+use crate::gate::Manage;
 pub use value::*;
-use value::{duration, listen_address};
+use value::{duration, listen_address, words};
 
-/// The namespace used when neither a flag nor a mounted pod namespace names one.
-const FALLBACK_NAMESPACE: &str = "olmv1-system";
 const CERT_MANAGER_GATE: &str = "WebhookProviderCertManager";
 const SERVICE_CA_GATE: &str = "WebhookProviderOpenshiftServiceCA";
 /// Gates of upstream that switch on what does not exist here.
@@ -101,34 +106,40 @@ pub struct Args {
 
     /// Account of extensions and revisions that name none, as NAMESPACE/NAME.
     #[arg(long)]
-    pub default_service_account: Option<AccountName>,
+    pub default_service_account: Option<Account>,
 
     /// What happens while the admission policies are not in force that ask whoever names an account
-    /// whether they may use it.
-    #[arg(long, value_enum, default_value_t = AccountPolicyChoice::Warn)]
-    pub account_policy: AccountPolicyChoice,
+    /// whether they may use it: nothing new is installed (require), the log and a metric say so
+    /// (warn), or nobody looks (off).
+    #[arg(long, value_parser = words::<AccountPolicy>(), default_value = "warn")]
+    pub account_policy: AccountPolicy,
 
     /// Accounts that nothing is installed with, as NAMESPACE/NAME or NAMESPACE/*, joined by commas;
     /// by default those of kube-system and of the system namespace, but for the default account.
     #[arg(long)]
     pub forbidden_service_accounts: Option<AccountPatterns>,
 
-    /// Whether the account an extension names is used.
-    #[arg(long, value_enum, default_value_t = NamedAccount::Use)]
-    pub named_service_account: NamedAccount,
+    /// Whether the account an extension names does the work, or the field is ignored, as upstream
+    /// v1.11 does.
+    #[arg(long, value_parser = words::<NamedServiceAccount>(), default_value = "use")]
+    pub named_service_account: NamedServiceAccount,
 
-    /// What an automatic upgrade may change.
-    #[arg(long, value_enum, default_value_t = UpgradePolicy::MinorOnly)]
-    pub default_upgrade_policy: UpgradePolicy,
+    /// What an automatic upgrade may change where no annotation says it: nothing, the patch
+    /// version, that and the minor version, or anything the catalog offers as a successor.
+    #[arg(long, value_parser = words::<UpdatePolicy>(), default_value = "MinorOnly")]
+    pub default_upgrade_policy: UpdatePolicy,
 
-    /// What happens when a selected catalog cannot be read.
-    #[arg(long, value_enum, default_value_t = CatalogPolicy::Provable)]
-    pub catalog_unavailability_policy: CatalogPolicy,
+    /// What happens when a selected catalog cannot be read: nothing is resolved, as upstream
+    /// (Strict), the others are used when the missing one cannot change the answer (Provable), or
+    /// unless it has a higher priority (`BestEffort`).
+    #[arg(long, value_parser = words::<Unavailability>(), default_value = "Provable")]
+    pub catalog_unavailability_policy: Unavailability,
 
-    /// What counts as installed when declared dependencies are judged.
+    /// What counts as installed when declared dependencies are judged: ClusterExtensions, which
+    /// always count, and the ClusterServiceVersions of OLM Classic that succeeded (csvs).
     #[arg(
         long,
-        value_enum,
+        value_parser = words::<ConstraintProvider>(),
         value_delimiter = ',',
         default_value = "clusterextensions"
     )]
@@ -150,18 +161,22 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = UninstallFallback::Gc)]
     pub uninstall_fallback: UninstallFallback,
 
-    /// What happens to objects of optional kinds the cluster does not serve.
-    #[arg(long, value_enum, default_value_t = MissingKinds::Defer)]
-    pub missing_optional_kinds: MissingKinds,
+    /// What happens to objects of optional kinds the cluster does not serve: they are left out and
+    /// reported until the kind is served (defer), or errors like any other missing kind (fail).
+    #[arg(long, value_parser = words::<MissingOptionalKinds>(), default_value = "defer")]
+    pub missing_optional_kinds: MissingOptionalKinds,
 
-    /// Who issues the certificates of webhook servers; without it auto, or what the feature gates
-    /// `WebhookProviderCertManager` and `WebhookProviderOpenshiftServiceCA` say if one is given.
-    #[arg(long, value_enum)]
+    /// Who issues the certificates of webhook servers; none refuses bundles with webhooks, and auto
+    /// is the service CA on OpenShift, cert-manager where it is served, else the controller itself.
+    /// Without the flag auto, or what the feature gates `WebhookProviderCertManager` and
+    /// `WebhookProviderOpenshiftServiceCA` say if one is given.
+    #[arg(long, value_parser = words::<WebhookCertificates>())]
     pub webhook_certificates: Option<WebhookCertificates>,
 
-    /// Whether the verdict of the gate is written to `ClusterOperator` `olm`.
-    #[arg(long, value_enum, default_value_t = ManageClusterOperator::Auto)]
-    pub manage_clusteroperator: ManageClusterOperator,
+    /// Whether the verdict of the gate is written to `ClusterOperator` `olm`: always, never, or
+    /// unless another operator already does (auto).
+    #[arg(long, value_parser = words::<Manage>(), default_value = "auto")]
+    pub manage_clusteroperator: Manage,
 
     /// Acts only while it holds the leases of its parts, so that several processes never act at
     /// once, upstream's own included.
@@ -189,7 +204,7 @@ pub struct Args {
 
     /// Feature gates, as Name=true|false; repeatable.
     #[arg(long, value_delimiter = ',')]
-    pub feature_gates: Vec<FeatureGate>,
+    pub feature_gates: Vec<GateSetting>,
 
     /// Verbosity: 0 info, 1 to 3 debug, 4 and more trace.
     #[arg(short = 'v', long, default_value_t = 0)]
@@ -208,37 +223,36 @@ impl Args {
                 .map(|text| text.trim().to_owned())
                 .ok()
                 .filter(|text| !text.is_empty())
-                .unwrap_or_else(|| FALLBACK_NAMESPACE.to_owned())
+                .unwrap_or_else(|| keys::name::SYSTEM_NAMESPACE.to_owned())
         })
     }
 
     /// Says whether a feature gate is on: as the flag last said, else as by default.
-    pub fn gate(&self, name: &str, default: bool) -> bool {
-        let named = self.feature_gates.iter().rfind(|gate| gate.name == name);
-        named.map_or(default, |gate| gate.on)
+    pub fn is_on(&self, gate: FeatureGate) -> bool {
+        self.gate(gate.name()).unwrap_or(gate.is_on_by_default())
     }
 
-    /// Says who issues the certificates of webhook servers: `None` refuses bundles with webhooks.
+    /// Returns what the flag last said of a feature gate.
+    fn gate(&self, name: &str) -> Option<bool> {
+        let mut settings = self.feature_gates.iter().rev();
+        Some(settings.find(|gate| gate.name == name)?.on)
+    }
+
+    /// Says who issues the certificates of webhook servers.
     ///
     /// The flag decides, else the two gates of upstream if one of them is given: the one that is
     /// switched on, cert-manager's if both are, else the one that was not mentioned. Both off means
     /// that webhooks are off (rendering.md 2).
-    pub fn certificates(&self) -> Option<WebhookCertificates> {
-        let gates = [
-            (CERT_MANAGER_GATE, WebhookCertificates::CertManager),
-            (SERVICE_CA_GATE, WebhookCertificates::ServiceCa),
-        ];
-        let is_given = |name: &str| self.feature_gates.iter().any(|gate| gate.name == name);
-        let chosen = |on: &dyn Fn(&str) -> bool| {
-            let found = gates.into_iter().find(|(name, _)| on(name));
-            found.map(|(_, certificates)| certificates)
-        };
-        match self.webhook_certificates {
-            Some(chosen) => Some(chosen),
-            None if gates.iter().any(|(name, _)| is_given(name)) => {
-                chosen(&|name| self.gate(name, false)).or_else(|| chosen(&|name| !is_given(name)))
-            }
-            None => Some(WebhookCertificates::Auto),
+    pub fn certificates(&self) -> WebhookCertificates {
+        use WebhookCertificates::{Auto, CertManager, None as Nobody, ServiceCa};
+        if let Some(chosen) = self.webhook_certificates {
+            return chosen;
+        }
+        match (self.gate(CERT_MANAGER_GATE), self.gate(SERVICE_CA_GATE)) {
+            (None, None) => Auto,
+            (Some(true), _) | (None, Some(false)) => CertManager,
+            (_, Some(true)) | (Some(false), None) => ServiceCa,
+            (Some(false), Some(false)) => Nobody,
         }
     }
 
@@ -260,7 +274,7 @@ impl Args {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (name, reason) in GATES_WITHOUT_EFFECT {
-            if self.gate(name, false) {
+            if self.gate(name) == Some(true) {
                 warnings.push(format!(
                     "feature gate {name} is accepted and ignored: {reason}"
                 ));
@@ -281,12 +295,6 @@ impl Args {
             warnings.push(format!("{flag} does nothing without --leader-elect"));
         }
         warnings
-    }
-
-    /// Says whether what OLM Classic installed meets declared dependencies.
-    pub fn counts_classic(&self) -> bool {
-        self.constraint_providers
-            .contains(&ConstraintProvider::Csvs)
     }
 
     /// Says whether a part runs, given the name the program was started under.
@@ -342,27 +350,28 @@ mod tests {
 
     // rendering.md 2 and 4.11
     #[rstest]
-    #[case(&[], Some(WebhookCertificates::Auto))]
-    #[case(&["--webhook-certificates=self-signed"], Some(WebhookCertificates::SelfSigned))]
+    #[case(&[], WebhookCertificates::Auto)]
+    #[case(&["--webhook-certificates=self-signed"], WebhookCertificates::SelfSigned)]
     #[case(&["--feature-gates=WebhookProviderCertManager=true"],
-        Some(WebhookCertificates::CertManager))]
+        WebhookCertificates::CertManager)]
     #[case(&["--feature-gates=WebhookProviderCertManager=false"],
-        Some(WebhookCertificates::ServiceCa))]
+        WebhookCertificates::ServiceCa)]
     #[case(&["--feature-gates=WebhookProviderOpenshiftServiceCA=true"],
-        Some(WebhookCertificates::ServiceCa))]
+        WebhookCertificates::ServiceCa)]
     #[case(&["--feature-gates=WebhookProviderOpenshiftServiceCA=false"],
-        Some(WebhookCertificates::CertManager))]
+        WebhookCertificates::CertManager)]
     #[case(&["--feature-gates=WebhookProviderCertManager=true,\
-        WebhookProviderOpenshiftServiceCA=true"], Some(WebhookCertificates::CertManager))]
+        WebhookProviderOpenshiftServiceCA=true"], WebhookCertificates::CertManager)]
     #[case(&["--feature-gates=WebhookProviderCertManager=true,\
-        WebhookProviderOpenshiftServiceCA=false"], Some(WebhookCertificates::CertManager))]
+        WebhookProviderOpenshiftServiceCA=false"], WebhookCertificates::CertManager)]
     #[case(&["--feature-gates=WebhookProviderCertManager=false,\
-        WebhookProviderOpenshiftServiceCA=false"], None)]
+        WebhookProviderOpenshiftServiceCA=false"], WebhookCertificates::None)]
+    #[case(&["--webhook-certificates=none"], WebhookCertificates::None)]
     #[case(&["--feature-gates=WebhookProviderCertManager=false", "--webhook-certificates=auto"],
-        Some(WebhookCertificates::Auto))]
+        WebhookCertificates::Auto)]
     fn the_flag_then_the_gates_choose_the_source_of_certificates(
         #[case] flags: &[&str],
-        #[case] want: Option<WebhookCertificates>,
+        #[case] want: WebhookCertificates,
     ) {
         let args = [&["olm-controller"], flags].concat();
         assert_eq!(Args::try_parse_from(args).unwrap().certificates(), want);
@@ -400,15 +409,15 @@ mod tests {
             "--feature-gates=BundleReleaseSupport=true",
         ])
         .unwrap();
-        assert!(!args.gate("DeploymentConfig", true));
-        assert!(args.gate("BundleReleaseSupport", false));
-        assert!(args.gate("SingleOwnNamespaceInstallSupport", true));
+        assert!(!args.is_on(FeatureGate::DeploymentConfig));
+        assert!(args.is_on(FeatureGate::BundleReleaseSupport));
+        assert!(args.is_on(FeatureGate::SingleOwnNamespaceInstallSupport));
     }
 
     #[test]
     fn unknown_gates_and_the_helm_runtime_are_refused() {
-        assert!("Nonsense=true".parse::<FeatureGate>().is_err());
-        assert!("BoxcutterRuntime=false".parse::<FeatureGate>().is_err());
+        assert!("Nonsense=true".parse::<GateSetting>().is_err());
+        assert!("BoxcutterRuntime=false".parse::<GateSetting>().is_err());
     }
 
     // What OpenShift passes; a gate that does nothing is never silent.

@@ -1,11 +1,16 @@
 //! What the flags take, each parsed into a type of its own.
 
+use std::error::Error;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use jiff::SignedDuration;
 use olm_core::guard::AccountPattern;
+use olm_core::revision::{NotNamespaced, namespaced};
+use strum::VariantNames;
 
 /// A part of the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -27,62 +32,6 @@ pub enum AccountAuth {
     Token,
 }
 
-/// What happens while the policies on who may name an account are not in force.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AccountPolicyChoice {
-    /// Nothing new is installed.
-    Require,
-    /// The log and a metric say so.
-    Warn,
-    /// Nobody looks.
-    Off,
-}
-
-/// Whether `spec.serviceAccount` is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum NamedAccount {
-    /// The account an extension names does the work.
-    Use,
-    /// The field is ignored, as upstream v1.11 does.
-    Ignore,
-}
-
-/// What an automatic upgrade may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum UpgradePolicy {
-    /// The minor or patch version.
-    #[value(name = "MinorOnly")]
-    MinorOnly,
-    /// Any version the catalog offers as a successor.
-    #[value(name = "Any")]
-    Any,
-}
-
-/// What happens when a selected catalog cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CatalogPolicy {
-    /// Nothing is resolved, as upstream.
-    #[value(name = "Strict")]
-    Strict,
-    /// The others are used when the missing one cannot change the answer.
-    #[value(name = "Provable")]
-    Provable,
-    /// The others are used unless the missing one has a higher priority.
-    #[value(name = "BestEffort")]
-    BestEffort,
-}
-
-/// What meets declared dependencies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ConstraintProvider {
-    /// Installed `ClusterExtensions`; they always count.
-    #[value(name = "clusterextensions")]
-    ClusterExtensions,
-    /// `ClusterServiceVersions` of OLM Classic that succeeded.
-    #[value(name = "csvs")]
-    Csvs,
-}
-
 /// What happens to an uninstall whose account no longer works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum UninstallFallback {
@@ -90,40 +39,6 @@ pub enum UninstallFallback {
     Gc,
     /// The uninstall waits for the account.
     Wait,
-}
-
-/// What happens to objects of optional kinds the cluster does not serve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum MissingKinds {
-    /// They are left out and reported until the kind is served.
-    Defer,
-    /// They are errors like any other missing kind.
-    Fail,
-}
-
-/// Who issues the certificates of webhook servers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum WebhookCertificates {
-    /// The service CA on OpenShift, cert-manager where it is served, else the controller itself;
-    /// an extension keeps what its first revision had.
-    Auto,
-    /// cert-manager.
-    CertManager,
-    /// The service CA of OpenShift.
-    ServiceCa,
-    /// The controller itself.
-    SelfSigned,
-}
-
-/// Whether the verdict of the gate is written to `ClusterOperator` `olm`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ManageClusterOperator {
-    /// Unless another operator already does.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
 }
 
 /// Form of the log.
@@ -144,15 +59,6 @@ pub enum Listen {
     At(SocketAddr),
 }
 
-/// A service account, written `<namespace>/<name>`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccountName {
-    /// Namespace of the account.
-    pub namespace: String,
-    /// Name of the account.
-    pub name: String,
-}
-
 /// A Lease, written `<namespace>/<name>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseName {
@@ -168,7 +74,7 @@ pub struct AccountPatterns(pub Vec<AccountPattern>);
 
 /// A feature gate of upstream and whether it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FeatureGate {
+pub struct GateSetting {
     /// Name of the gate.
     pub name: String,
     /// Whether it is on.
@@ -190,33 +96,12 @@ const GATES: [&str; 11] = [
     "WebhookProviderOpenshiftServiceCA",
 ];
 
-impl FromStr for AccountName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (namespace, name) = namespaced(text)?;
-        Ok(Self { namespace, name })
-    }
-}
-
 impl FromStr for LeaseName {
-    type Err = String;
+    type Err = NotNamespaced;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, NotNamespaced> {
         let (namespace, name) = namespaced(text)?;
         Ok(Self { namespace, name })
-    }
-}
-
-/// Splits `<namespace>/<name>`.
-fn namespaced(text: &str) -> Result<(String, String), String> {
-    match text.split_once('/') {
-        Some((namespace, name))
-            if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
-        {
-            Ok((namespace.to_owned(), name.to_owned()))
-        }
-        _ => Err("expected <namespace>/<name>".to_owned()),
     }
 }
 
@@ -230,7 +115,7 @@ impl FromStr for AccountPatterns {
     }
 }
 
-impl FromStr for FeatureGate {
+impl FromStr for GateSetting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -256,6 +141,14 @@ impl FromStr for FeatureGate {
     }
 }
 
+/// Takes the words that stand for the variants of `T`.
+pub(super) fn words<T>() -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err: Error + Send + Sync + 'static> + VariantNames + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(T::VARIANTS.iter().copied()).try_map(|word| word.parse())
+}
+
 /// Reads a listen address as Go programs take it: `:8443`, `127.0.0.1:0`, or `0` for none.
 pub(super) fn listen_address(text: &str) -> Result<Listen, String> {
     if text == "0" || text.is_empty() {
@@ -271,36 +164,11 @@ pub(super) fn listen_address(text: &str) -> Result<Listen, String> {
         .map_err(|_| format!("expected an address such as :8443 or 127.0.0.1:0, found {text:?}"))
 }
 
-/// Reads a duration as Go prints it, for example `1h30m`, `10s`, `500ms`.
+/// Reads a duration above zero as Go prints it, for example `1h30m`, `10s`, `500ms`; at most the 292
+/// years that Go knows.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("expected a duration such as 10m or 1h30m, found {text:?}");
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|character: char| !character.is_ascii_digit())
-            .filter(|&digits| digits > 0)
-            .ok_or_else(bad)?;
-        let number: u32 = rest[..digits].parse().map_err(|_| bad())?;
-        let after = &rest[digits..];
-        let letters = after
-            .find(|character: char| character.is_ascii_digit())
-            .unwrap_or(after.len());
-        let unit = match &after[..letters] {
-            "h" => Duration::from_hours(1),
-            "m" => Duration::from_mins(1),
-            "s" => Duration::from_secs(1),
-            "ms" => Duration::from_millis(1),
-            _ => return Err(bad()),
-        };
-        total = unit
-            .checked_mul(number)
-            .and_then(|part| total.checked_add(part))
-            .ok_or_else(bad)?;
-        rest = &after[letters..];
-    }
-    if total.is_zero() {
-        return Err(bad());
-    }
-    Ok(total)
+    let read = text.parse::<SignedDuration>().ok();
+    let read = read.and_then(|duration| Duration::try_from(duration).ok());
+    read.filter(|duration| !duration.is_zero() && i64::try_from(duration.as_nanos()).is_ok())
+        .ok_or_else(|| format!("expected a duration such as 10m or 1h30m, found {text:?}"))
 }

@@ -15,7 +15,6 @@ use super::context::Context;
 use super::error::CatalogError;
 use super::plan::{Memory, Plan, has_finalizer};
 use super::store::{Content, Origin, Store, StoreError, whole_seconds};
-use crate::backoff;
 
 /// Carries the plan out.
 pub(super) async fn enact(
@@ -33,7 +32,7 @@ pub(super) async fn enact(
             let memory = Memory {
                 generation: catalog.metadata.generation,
                 polled: Instant::now(),
-                jitter: backoff::random_fraction(),
+                jitter: fastrand::f64(),
             };
             ctx.remember(&catalog.name_any(), Some(memory));
             Ok(())

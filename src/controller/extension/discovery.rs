@@ -21,7 +21,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Provider, ServedKinds};
-use olm_core::revision::{csv_provider, installed_by_owner, provider};
+use olm_core::revision::{CSVS_PATH, csv_provider, installed_by_owner, provider};
 use olm_core::version::Version;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -39,8 +39,6 @@ const AFTER_CHANGE: [Duration; 4] = [
 ];
 /// When to read it although nothing seems to have changed: a cluster is updated, too.
 const REGULARLY: Duration = Duration::from_mins(10);
-/// Where the `ClusterServiceVersions` of OLM Classic are; as the API server remembers them.
-const CSVS: &str = "/apis/operators.coreos.com/v1alpha1/clusterserviceversions?resourceVersion=0";
 /// How often extensions look at what OLM Classic has installed, where that counts.
 const CLASSIC: Duration = Duration::from_mins(1);
 /// Wake-ups that may wait; each of them wakes every extension that depends on it, so one is enough.
@@ -239,7 +237,7 @@ impl DiscoveryCache {
 
 /// Reads what OLM Classic has installed; nothing where it is not.
 async fn classic_providers(client: &Client) -> Result<Vec<Provider>, kube::Error> {
-    let request = http::Request::get(CSVS)
+    let request = http::Request::get(CSVS_PATH)
         .body(Vec::new())
         .map_err(kube::Error::HttpError)?;
     let listed: serde_json::Value = match client.request(request).await {

@@ -28,10 +28,10 @@ use kube::runtime::events::EventType;
 use kube::{Client, ResourceExt};
 use olm_api::{ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, keys};
 use olm_core::config::Features;
-use olm_core::error::Chain;
+use olm_core::error::{Chain, Classify as _};
 use olm_core::extension::{Goal, Policy, Question, ongoing_rollout};
 use olm_core::render::CertificateSource;
-use olm_core::resolve::{Dependencies, Options, Unavailability, UpdatePolicy};
+use olm_core::resolve::Options;
 use olm_core::revision::{Account, AccountRule, BundleRecord, states};
 use olm_image::{BundleCache, BundleImage, Puller, Resolved};
 
@@ -63,32 +63,14 @@ pub struct Settings {
     pub system_namespace: String,
     /// Which account counts.
     pub accounts: AccountRule,
-    /// What an automatic upgrade may change, unless the extension says otherwise.
-    pub updates: UpdatePolicy,
-    /// What a catalog that cannot be read means.
-    pub unavailability: Unavailability,
-    /// What declared dependencies mean.
-    pub dependencies: Dependencies,
-    /// Gate `BundleReleaseSupport`.
-    pub release_support: bool,
+    /// How resolution behaves where annotations say nothing.
+    pub resolution: Options,
     /// What `spec.config` may say and which bundles are accepted.
     pub features: Features,
     /// Who issues the certificates of webhooks; nobody named leaves it to what the cluster offers.
     pub certificates: Option<CertificateSource>,
     /// Extensions worked on at the same time.
     pub concurrency: u16,
-}
-
-impl Settings {
-    /// Returns how resolution behaves where annotations say nothing.
-    fn options(&self) -> Options {
-        Options {
-            release_support: self.release_support,
-            unavailability: self.unavailability,
-            updates: self.updates,
-            dependencies: self.dependencies,
-        }
-    }
 }
 
 /// What reconciles of ClusterExtensions share.
@@ -184,18 +166,37 @@ async fn converge(
         return ended;
     }
     let finalizer = keys::finalizer::CLEANUP_UNPACK_CACHE;
-    let added = ctx.reconciler.add_finalizer(extension, finalizer).await;
-    let added = added.map_err(|cause| ExtensionError::finalizer(cause.into()))?;
-    if added.is_some() {
+    let outcome = match ctx.reconciler.add_finalizer(extension, finalizer).await {
         // The change of the object brings the next reconcile.
-        return Ok(None);
-    }
-    let outcome = Box::pin(attempt(ctx, extension)).await;
+        Ok(Some(_)) => return Ok(None),
+        Ok(None) => Box::pin(attempt(ctx, extension)).await,
+        Err(cause) => unheld(ctx, extension, cause).await?,
+    };
     report::report(ctx, extension, &outcome).await?;
     let next = outcome.next();
     outcome.result?;
     ctx.reconciler.succeeded(&extension.name_any());
     Ok(Some(next))
+}
+
+/// Returns what came of a reconcile whose finalizer could not be added: nothing is done without it.
+async fn unheld(
+    ctx: &Context,
+    extension: &ClusterExtension,
+    cause: kube::Error,
+) -> Result<Outcome, ExtensionError> {
+    let error = ExtensionError::finalizer(cause.into());
+    if error.is_conflict() {
+        // Not a failure: the next version of the object is on its way.
+        return Err(error);
+    }
+    Ok(match list_revisions(&ctx.client, extension).await {
+        Ok(revisions) => Outcome {
+            revisions: Some(revisions),
+            ..error.into()
+        },
+        Err(error) => ExtensionError::Revisions(ApiError(error)).into(),
+    })
 }
 
 /// Does what can be done, and returns what came of it.
@@ -217,19 +218,20 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
                 revisions: &revisions,
                 deadline,
             };
-            let mut outcome = match Policy::of(extension.annotations(), ctx.settings.updates) {
-                Ok(policy) => {
-                    let installed = states(&revisions).installed.map(BundleRecord::of);
-                    let question = Question {
-                        filter: filter.clone(),
-                        policy,
-                        installed,
-                        rolling: ongoing_rollout(extension, &revisions, Timestamp::now()),
-                    };
-                    Box::pin(attempt.pursue(&question)).await
-                }
-                Err(error) => ExtensionError::Policy(error).into(),
-            };
+            let mut outcome =
+                match Policy::of(extension.annotations(), ctx.settings.resolution.updates) {
+                    Ok(policy) => {
+                        let installed = states(&revisions).installed.map(BundleRecord::of);
+                        let question = Question {
+                            filter: filter.clone(),
+                            policy,
+                            installed,
+                            rolling: ongoing_rollout(extension, &revisions, Timestamp::now()),
+                        };
+                        Box::pin(attempt.pursue(&question)).await
+                    }
+                    Err(error) => ExtensionError::Policy(error).into(),
+                };
             // Certificates run out whether or not the catalogs answer.
             if !outcome.enacted.certificates_kept {
                 let next = attempt.keep_certificates().await;

@@ -21,7 +21,7 @@ impl Attempt<'_> {
         let package = &question.filter.package_name;
         let known = ctx.catalogs.known(&listed, package).await;
         let catalogs: Vec<_> = known.iter().map(Known::as_catalog).collect();
-        let options = question.options(ctx.settings.options());
+        let options = question.options(ctx.settings.resolution);
         let started = Instant::now();
         let (resolution, environment) = self.resolve(question, &catalogs, &options).await;
         count(&resolution, started, ctx);

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use super::{GROUP, Gate, GateError, VERSION, openshift};
 
 /// Whether and where the verdict is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum Manage {
     /// Into `olm`, or into one of our own where another operator keeps `olm`.
     Auto,

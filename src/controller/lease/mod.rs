@@ -26,8 +26,8 @@ use kube::{Api, Client};
 use olm_core::error::Chain;
 use tokio::sync::watch;
 
+use crate::cluster;
 use crate::telemetry::Metrics;
-use crate::{backoff, cluster};
 use election::{Election, Step};
 use record::{Lease, Spec};
 
@@ -74,7 +74,7 @@ impl Elector {
     pub fn new(client: Client, candidacy: Candidacy, term: Term, metrics: Metrics) -> Self {
         Self {
             api: Api::namespaced(client, &candidacy.namespace),
-            election: Election::new(candidacy.identity.clone(), backoff::random_fraction()),
+            election: Election::new(candidacy.identity.clone(), fastrand::f64()),
             candidacy,
             known: None,
             term,
@@ -289,7 +289,7 @@ fn random_uuid() -> String {
     let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
     if random.fill(&mut bytes).is_err() {
         // Two processes still differ: their fractions come from keys of the system.
-        let fractions = [backoff::random_fraction(), backoff::random_fraction()];
+        let fractions = [fastrand::f64(), fastrand::f64()];
         bytes[..8].copy_from_slice(&fractions[0].to_bits().to_be_bytes());
         bytes[8..].copy_from_slice(&fractions[1].to_bits().to_be_bytes());
     }

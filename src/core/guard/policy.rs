@@ -57,7 +57,8 @@ impl Policy {
 }
 
 /// What the administrator decided about the policies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum AccountPolicy {
     /// While a policy is not in force, nothing new is reconciled.
     Require,

@@ -4,6 +4,8 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
 use super::filter::{Exclusion, Reason};
 use super::{CatalogReport, Held, Query, ValidationError};
@@ -50,7 +52,18 @@ pub enum CatalogProblem {
 }
 
 /// How a catalog that cannot be used is treated (`--catalog-unavailability-policy`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::VariantNames,
+)]
 pub enum Unavailability {
     /// Any problem of a selected catalog ends the resolution, as upstream does.
     Strict,

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use olm_api::conditions::{reasons, resolution};
+use serde::{Deserialize, Serialize};
 
 use crate::error::quote;
 use crate::version::VersionRelease;
@@ -11,7 +12,9 @@ use crate::version::VersionRelease;
 ///
 /// It does not apply when `version` excludes what is installed, nor under `SelfCertified`: those
 /// are the administrator's decisions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, strum::VariantNames,
+)]
 pub enum UpdatePolicy {
     /// Nothing.
     None,

@@ -164,7 +164,7 @@ pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
 }
 
 /// Says whether an owner reference of `live`, controller or not, has this UID.
-fn names(live: &Object, uid: &str) -> bool {
+pub fn names(live: &Object, uid: &str) -> bool {
     let references = live.pointer("/metadata/ownerReferences");
     let mut references = references.and_then(Value::as_array).into_iter().flatten();
     references.any(|reference| reference.get("uid").and_then(Value::as_str) == Some(uid))

@@ -1,15 +1,20 @@
 //! The service account that a revision is applied as.
 
 use std::fmt;
+use std::str::FromStr;
 
 use olm_api::keys::annotation;
 use olm_api::{ClusterExtension, ClusterObjectSet};
+use serde::{Deserialize, Serialize};
 
 /// Prefix of the user name of a service account; namespace, colon and name follow.
 const USER_PREFIX: &str = "system:serviceaccount:";
 
 /// A service account.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// As text `NAMESPACE/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Account {
     /// Namespace of the service account.
     pub namespace: String,
@@ -31,6 +36,46 @@ impl Account {
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A text that is not `NAMESPACE/NAME`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected <namespace>/<name>")]
+pub struct NotNamespaced;
+
+/// Splits `NAMESPACE/NAME`.
+pub fn namespaced(text: &str) -> Result<(String, String), NotNamespaced> {
+    match text.split_once('/') {
+        Some((namespace, name))
+            if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+        {
+            Ok((namespace.to_owned(), name.to_owned()))
+        }
+        _ => Err(NotNamespaced),
+    }
+}
+
+impl FromStr for Account {
+    type Err = NotNamespaced;
+
+    fn from_str(text: &str) -> Result<Self, NotNamespaced> {
+        let (namespace, name) = namespaced(text)?;
+        Ok(Self { namespace, name })
+    }
+}
+
+impl TryFrom<String> for Account {
+    type Error = NotNamespaced;
+
+    fn try_from(text: String) -> Result<Self, NotNamespaced> {
+        text.parse()
+    }
+}
+
+impl From<Account> for String {
+    fn from(account: Account) -> Self {
+        account.to_string()
     }
 }
 

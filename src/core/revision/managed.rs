@@ -77,20 +77,31 @@ pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Obj
         owner.revision.to_string().into(),
     );
     let mut references = other_references(live, owner);
-    references.push(json!({
-        "apiVersion": API_VERSION,
-        "kind": "ClusterObjectSet",
-        "name": owner.name,
-        "uid": owner.uid,
-        "controller": true,
-        "blockOwnerDeletion": false,
-    }));
+    references.push(reference(owner, true));
     metadata.insert("ownerReferences".to_owned(), references.into());
     if let Some(version) = live.and_then(|live| live.pointer("/metadata/resourceVersion")) {
         // With it, this write fails instead of overwriting one that came between our read and now.
         metadata.insert("resourceVersion".to_owned(), version.clone());
     }
     object
+}
+
+/// Returns the owner references of `live`, which another revision controls, with one more of `owner`.
+pub fn with_owner(live: &Object, owner: &RevisionOwner) -> Value {
+    let mut references = released(live, &owner.uid);
+    references.push(reference(owner, false));
+    references.into()
+}
+
+fn reference(owner: &RevisionOwner, controller: bool) -> Value {
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": "ClusterObjectSet",
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": controller,
+        "blockOwnerDeletion": false,
+    })
 }
 
 /// Returns a hash of everything in a live object that we might have to correct.

@@ -19,6 +19,10 @@ use crate::resolve::{GroupVersionKind, Origin, Provider};
 /// then does not hold back updates of others.
 const MAX_CONSTRAINTS_BYTES: usize = 64 * 1024;
 
+/// Where the ClusterServiceVersions of OLM Classic are, as the API server remembers them.
+pub const CSVS_PATH: &str =
+    "/apis/operators.coreos.com/v1alpha1/clusterserviceversions?resourceVersion=0";
+
 #[derive(Serialize, Deserialize)]
 struct Recorded<'a> {
     #[serde(rename = "type", default)]

@@ -29,7 +29,7 @@ pub enum Outcome {
     Removing(String),
     /// It is being deleted and kept all the same, as if it were not: how its roll-out stands, and
     /// what is waited for.
-    Staying(Box<Outcome>, String),
+    Staying(Box<Self>, String),
     /// It is archived and no longer owns any object; a later revision may own them now.
     Archived,
 }

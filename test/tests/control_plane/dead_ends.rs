@@ -194,6 +194,47 @@ async fn an_installed_revision_deleted_by_hand_is_kept_while_the_next_is_stuck()
     nothing_is_left(&scene).await;
 }
 
+/// What the next revision made anew goes back to the installed one when the next one is deleted.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_installed_revision_owns_what_the_next_one_controls() {
+    let (scene, extension) = between_two_versions("bothown").await;
+    let name = scene.package.config_map();
+    let names = ["1", "2"].map(|number| format!("{}-{number}", scene.name));
+    let both_own = async || {
+        wait::until("both revisions own it", STEP, || async {
+            let found = scene.get("configmap", &name).unwrap_or_default();
+            let mut owners = owners(&found);
+            owners.sort_unstable();
+            (owners == names).then_some(()).ok_or(found)
+        })
+        .await;
+    };
+    both_own().await;
+    let found = scene.get("configmap", &name).unwrap_or_default();
+    let references = found["metadata"]["ownerReferences"].as_array().cloned();
+    let mut controlling = references.unwrap_or_default();
+    controlling.retain(|reference| reference["controller"] == true);
+    let patch = json!({"metadata": {"ownerReferences": controlling}}).to_string();
+    let manager = "--field-manager=olm.operatorframework.io";
+    let (namespace, plane) = (scene.name.as_str(), &scene.cluster.plane);
+    let args = [
+        "patch",
+        "configmap",
+        &name,
+        "-n",
+        namespace,
+        "--type=merge",
+        manager,
+        "-p",
+        &patch,
+    ];
+    plane.kubectl(&args);
+    both_own().await;
+    go_on(&extension).await;
+    extension.delete().await;
+    nothing_is_left(&scene).await;
+}
+
 /// Names of the content Secrets of a revision.
 fn content(scene: &Scene, number: i64) -> Vec<String> {
     let revision = format!("{}-{number}", scene.name);

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Parser as _;
-use olm_controller::args::{Args, Component, NamedAccount, WebhookCertificates};
+use olm_controller::args::{Args, Component};
+use olm_core::settings::{NamedServiceAccount, WebhookCertificates};
 use olm_test::paths;
 use serde_json::Value;
 
@@ -173,11 +174,8 @@ fn the_default_overlay_is_one_process_with_accounts_of_its_own() {
     for component in [Component::Catalogs, Component::Extensions, Component::Gate] {
         assert!(all.runs(component));
     }
-    assert_eq!(
-        all.args.certificates(),
-        Some(WebhookCertificates::CertManager)
-    );
-    assert_eq!(all.args.named_service_account, NamedAccount::Use);
+    assert_eq!(all.args.certificates(), WebhookCertificates::CertManager);
+    assert_eq!(all.args.named_service_account, NamedServiceAccount::Use);
     assert_eq!(all.args.default_service_account, None);
 }
 
@@ -192,8 +190,11 @@ fn on_openshift_webhooks_have_certificates_of_the_service_ca() {
         .filter(|it| it.runs(Component::Extensions))
     {
         let certificates = container.args.certificates();
-        assert_eq!(certificates, Some(WebhookCertificates::ServiceCa));
-        assert_eq!(container.args.named_service_account, NamedAccount::Use);
+        assert_eq!(certificates, WebhookCertificates::ServiceCa);
+        assert_eq!(
+            container.args.named_service_account,
+            NamedServiceAccount::Use
+        );
     }
 }
 
@@ -209,8 +210,8 @@ fn the_upstream_compatible_overlay_behaves_as_upstream() {
     assert_ne!(catalogs.deployment, extensions.deployment);
     assert_ne!(catalogs.account, extensions.account);
     let args = &extensions.args;
-    assert_eq!(args.certificates(), Some(WebhookCertificates::CertManager));
-    assert_eq!(args.named_service_account, NamedAccount::Ignore);
+    assert_eq!(args.certificates(), WebhookCertificates::CertManager);
+    assert_eq!(args.named_service_account, NamedServiceAccount::Ignore);
     let default = args
         .default_service_account
         .as_ref()

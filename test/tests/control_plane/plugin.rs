@@ -1,12 +1,22 @@
 //! `kubectl olm graph` and `why` of an extension: with the catalogs and the installed bundle of the
-//! cluster.
+//! cluster, and as the controller is set.
 
 use std::process::Command;
+use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use olm_api::keys::name::CONTROLLER_CONFIG;
+use olm_core::settings::KEY;
+use olm_test::cluster::{Cluster, SYSTEM_NAMESPACE};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
-use olm_test::{cluster, paths};
-use serde_json::json;
+use olm_test::{cluster, paths, wait};
+use serde_json::{Value, json};
+
+use crate::flags::start;
+
+const SOON: Duration = Duration::from_secs(20);
 
 /// Runs the plugin on the cluster of a scene and returns its output.
 fn ask(scene: &Scene, arguments: &[&str]) -> String {
@@ -54,6 +64,86 @@ async fn an_extension_is_drawn_and_explained_with_what_is_installed_and_what_com
 
     // The suggested way out leads there.
     scene.annotate(olm_api::keys::policy::UPGRADE, "Any");
+    extension.installed("2.0.0").await;
+    extension.delete().await;
+}
+
+/// Waits until the controller has published settings with this line.
+async fn published(cluster: &Cluster, line: &str) {
+    let maps = Api::<ConfigMap>::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE);
+    wait::until(&format!("{line:?} is published"), SOON, || async {
+        let found = maps.get(CONTROLLER_CONFIG).await;
+        let data = found.map_err(|error| error.to_string())?.data;
+        let text = data.unwrap_or_default().remove(KEY).unwrap_or_default();
+        let has_line = text.lines().any(|it| it == line);
+        has_line.then_some(()).ok_or(text)
+    })
+    .await;
+}
+
+// plugin.md 5
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plugin_decides_by_the_settings_that_the_controller_publishes() {
+    let (cluster, _turn) = cluster::alone().await;
+    let plane = cluster.plane;
+    let _controller = start(plane, "settings", &["--default-upgrade-policy=Any"]).await;
+    published(&cluster, "defaultUpgradePolicy: Any").await;
+    let versions = ["1.0.0", "2.0.0"];
+    let bundles = versions.map(Bundle::new);
+    let scene = Scene::set(cluster, "settings", &bundles, &chain(&versions)).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+
+    let why = |flags: &[&str]| -> Value {
+        let question = ["why", &scene.name, "--version=>=1.0.0", "--output=json"];
+        let answer = ask(&scene, &[&question, flags].concat());
+        serde_json::from_str(&answer).expect("a JSON document")
+    };
+    let as_controller = why(&[]);
+    assert_eq!(as_controller["selected"]["version"], "2.0.0");
+    assert_eq!(as_controller["assumed"], Value::Null);
+
+    // Whoever may only look at extensions is told what is assumed.
+    let viewer = "operator-controller-clusterextension-viewer-role";
+    let binding = format!("{}-viewer", scene.name);
+    let role = format!("--clusterrole={viewer}");
+    plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        &binding,
+        &role,
+        "--user=dana",
+    ]);
+    let assumed = why(&["--as=dana"]);
+    assert_eq!(assumed["selected"]["version"], "1.0.0");
+    let reason = assumed["assumed"][0].as_str().unwrap_or_default();
+    assert!(
+        reason.contains("configmaps \"olm-controller-config\" is forbidden"),
+        "{reason}"
+    );
+
+    // With the other role for people, the answer is the controller's again.
+    let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
+    let role = "--role=olm-plugin-reader";
+    plane.kubectl(&[
+        "create",
+        "rolebinding",
+        &binding,
+        role,
+        "--user=dana",
+        &namespace,
+    ]);
+    assert_eq!(why(&["--as=dana"]), as_controller);
+
+    // A file goes first, and what is wrong with it is named.
+    let file = scene.folder(&bundles[0]).join("settings.yaml");
+    std::fs::write(&file, "defaultUpgradePolicy: MinorOnly\n").expect("a file");
+    let flag = format!("--controller-settings={}", file.display());
+    assert_eq!(why(&[&flag])["selected"]["version"], "1.0.0");
+
+    plane.kubectl(&["delete", "rolebinding", &binding, &namespace]);
+    plane.kubectl(&["delete", "clusterrolebinding", &binding]);
+    extension.patch_catalog(json!({"version": null})).await;
     extension.installed("2.0.0").await;
     extension.delete().await;
 }

@@ -6,17 +6,15 @@
 
 mod text;
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use olm_api::keys::label;
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::extension::{self, Question};
 use olm_core::resolve::report::explain_target;
-use olm_core::resolve::{Catalog, CatalogProblem, Environment, Options, UpdatePolicy};
+use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::yaml;
 
 use crate::args::Global;
@@ -25,6 +23,7 @@ use crate::cluster::{CatalogAccess, Cluster};
 use crate::commands::resolve::Policy;
 use crate::environment::{EnvironmentFlags, resolving};
 use crate::output::{self, Format, Outcome, Styles, UsageError};
+use crate::settings::SettingsFlags;
 
 /// Flags of `why`.
 #[derive(Debug, Args)]
@@ -68,6 +67,8 @@ pub(crate) struct WhyArgs {
     output: Format,
     #[command(flatten)]
     access: CatalogAccess,
+    #[command(flatten)]
+    settings: SettingsFlags,
 }
 
 /// Everything a report is made of but the catalogs.
@@ -75,6 +76,10 @@ struct Inquiry {
     extension: Option<String>,
     question: Question,
     environment: Environment,
+    /// How the controller resolves it.
+    options: Options,
+    /// What was assumed of the controller's settings.
+    assumed: Option<String>,
     version: Option<String>,
 }
 
@@ -99,7 +104,8 @@ pub(crate) async fn run(
     for flag in &args.catalogs {
         catalogs.load(&flag.place).await;
     }
-    let given = args.catalogs.iter().map(|flag| offline(flag, &catalogs));
+    let given = args.catalogs.iter();
+    let given = given.map(|flag| catalogs.catalog(&flag.name, &flag.place, flag.priority));
     let given: Vec<_> = given.collect();
     inquiry.answer(&args, &given, out)
 }
@@ -115,15 +121,18 @@ async fn on_cluster(
         let text = "what to explain: a NAME, or --package or -f with --catalog";
         UsageError(text.to_owned())
     })?;
-    let cluster = Cluster::connect(global, &args.access).await?;
+    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
     let snapshot = cluster.snapshot(&name).await?;
     let catalogs = snapshot.catalogs();
     let mut question = snapshot.question.clone();
     args.change(&mut question);
     let inquiry = Inquiry {
         extension: Some(name),
+        // The flags may have changed the policy.
+        options: question.options(snapshot.options),
         question,
         environment: snapshot.environment.clone(),
+        assumed: snapshot.assumed.clone(),
         version: words.next(),
     };
     inquiry.answer(&args, &catalogs, out)
@@ -163,7 +172,8 @@ impl WhyArgs {
 impl Inquiry {
     fn offline(args: &WhyArgs, manifest: ClusterExtension) -> anyhow::Result<Self> {
         let annotations = manifest.metadata.annotations.unwrap_or_default();
-        let policy = extension::Policy::of(&annotations, UpdatePolicy::default())?;
+        let options = args.settings.offline()?.resolution();
+        let policy = extension::Policy::of(&annotations, options.updates)?;
         let filter = match &args.package {
             Some(package) => CatalogFilter {
                 package_name: package.clone(),
@@ -187,8 +197,10 @@ impl Inquiry {
         }
         Ok(Self {
             extension: manifest.metadata.name,
+            options: question.options(options),
             question,
             environment,
+            assumed: None,
             version: None,
         })
     }
@@ -202,10 +214,11 @@ impl Inquiry {
     ) -> anyhow::Result<Outcome> {
         let version = self.version.as_deref();
         let question = &self.question;
-        let options = question.options(Options::default());
-        let environment = question.environment(catalogs, &options, &self.environment);
-        let request = question.deciding_request(catalogs, &environment, &options);
-        let mut report = explain_target(&request, catalogs, &environment, &options, version);
+        let options = &self.options;
+        let environment = question.environment(catalogs, options, &self.environment);
+        let request = question.deciding_request(catalogs, &environment, options);
+        let mut report = explain_target(&request, catalogs, &environment, options, version);
+        report.assumed = self.assumed.as_deref().into_iter().collect();
         report.request.extension = self.extension.as_deref();
         match args.output {
             Format::Json => {
@@ -222,21 +235,6 @@ impl Inquiry {
             }
         }
         Ok(Outcome::Done)
-    }
-}
-
-/// Returns a catalog of the command line; one that cannot be read is a failed download.
-fn offline<'a>(flag: &'a CatalogFlag, catalogs: &'a Catalogs) -> Catalog<'a> {
-    let content = catalogs.content(&flag.place);
-    Catalog {
-        name: &flag.name,
-        labels: BTreeMap::from([(label::METADATA_NAME.to_owned(), flag.name.clone())]),
-        priority: flag.priority,
-        enabled: true,
-        problem: content
-            .err()
-            .map(|cause| CatalogProblem::FetchFailed(cause.to_owned())),
-        content: content.ok(),
     }
 }
 

@@ -224,7 +224,7 @@ fn partial(content: &Arc<Content>, ranges: &[Range<u64>], len: u64, head: bool) 
             Some(place(range)),
         )
     } else {
-        let boundary = format!("{:.16}", crate::backoff::random_fraction()).replace('.', "");
+        let boundary = format!("{:.16}", fastrand::f64()).replace('.', "");
         let mut parts = Vec::new();
         let mut total = 0;
         for range in ranges {

@@ -123,7 +123,7 @@ impl<'a, 'q> CatalogEvaluation<'a, 'q> {
     fn similar(&self, wanted: &str) -> Vec<&'a str> {
         let packages = self.catalog.content.into_iter().flat_map(Content::packages);
         let mut similar: Vec<_> = packages
-            .map(|(name, _)| (distance(wanted, name), name))
+            .map(|(name, _)| (strsim::levenshtein(wanted, name), name))
             .filter(|(distance, _)| *distance <= 2)
             .collect();
         similar.sort_unstable();
@@ -206,22 +206,4 @@ fn state(error: &CatalogError) -> CatalogState {
         CatalogProblem::NotCached => CatalogState::CatalogNotCached,
         CatalogProblem::Unreadable { .. } => CatalogState::CatalogParseFailed,
     }
-}
-
-/// Returns how many letters must be inserted, removed or replaced to turn one into the other.
-///
-/// Source: Levenshtein's distance, row by row.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, letter) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, candidate) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *candidate);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
 }

@@ -86,6 +86,7 @@ impl<'a> Report<'a> {
         Self {
             schema: SCHEMA,
             schema_version: SCHEMA_VERSION,
+            assumed: Vec::new(),
             request: Asked::from(request),
             result: resolution.ending(),
             message: error.map(|error| Chain(error).to_string()),

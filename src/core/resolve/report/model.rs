@@ -27,6 +27,9 @@ pub struct Report<'a> {
     pub schema: &'static str,
     /// Always [`SCHEMA_VERSION`].
     pub schema_version: u32,
+    /// What was assumed because it could not be read, one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assumed: Vec<&'a str>,
     /// The request.
     pub request: Asked<'a>,
     /// How it ended.

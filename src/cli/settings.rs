@@ -1,0 +1,130 @@
+//! What the controller of a cluster decides by: as it publishes it, as a file has it, or, where
+//! neither says it, as without flags.
+//!
+//! Source: plugin.md 5.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+use olm_api::keys::name;
+use olm_core::error::Chain;
+use olm_core::settings::{ControllerSettings, KEY};
+
+use crate::output;
+
+/// Namespaces the controller is looked for in: those of the manifests.
+const NAMESPACES: [&str; 2] = [name::SYSTEM_NAMESPACE, "openshift-operator-controller"];
+
+/// Where the settings of the controller are.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Controller")]
+pub(crate) struct SettingsFlags {
+    /// File with the controller's settings, as key settings.yaml of its ConfigMap
+    /// olm-controller-config has them; by default that ConfigMap
+    #[arg(long, value_name = "FILE")]
+    controller_settings: Option<PathBuf>,
+    /// Namespace of the controller; by default olmv1-system, else openshift-operator-controller
+    #[arg(long, value_name = "NAMESPACE")]
+    system_namespace: Option<String>,
+}
+
+/// What a controller decides by, and whether that is known.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Settings {
+    /// The settings.
+    pub(crate) controller: ControllerSettings,
+    /// What was assumed because it could not be read, a sentence.
+    pub(crate) assumed: Option<String>,
+}
+
+impl SettingsFlags {
+    /// Returns the settings of the file, or those of a controller without flags.
+    pub(crate) fn offline(&self) -> anyhow::Result<ControllerSettings> {
+        Ok(self.file()?.unwrap_or_default())
+    }
+
+    /// Returns the settings of the file, else those that the controller of the cluster publishes,
+    /// else those of one without flags; the last is said on standard error.
+    pub(crate) async fn on_cluster(&self, client: &Client) -> anyhow::Result<Settings> {
+        let read = match self.file()? {
+            Some(controller) => Ok(controller),
+            None => self.published(client).await,
+        };
+        let settings = match read {
+            Ok(controller) => Settings {
+                controller,
+                assumed: None,
+            },
+            Err(error) => Settings {
+                controller: ControllerSettings::default(),
+                assumed: Some(format!(
+                    "the controller's settings are not known ({error:#}); assuming those of a \
+                     controller without flags"
+                )),
+            },
+        };
+        if let Some(assumed) = &settings.assumed {
+            output::notice(&format!("note: {assumed}"));
+            output::notice("hint: --controller-settings FILE or --system-namespace NAMESPACE");
+        }
+        if let Some(other) = other_minor(&settings.controller.version) {
+            output::notice(&format!(
+                "note: the controller is {other}, the plugin {}: shown is what the plugin's \
+                 version would do",
+                env!("CARGO_PKG_VERSION")
+            ));
+        }
+        Ok(settings)
+    }
+
+    fn file(&self) -> anyhow::Result<Option<ControllerSettings>> {
+        let Some(path) = &self.controller_settings else {
+            return Ok(None);
+        };
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).with_context(|| format!("reading {shown}"))?;
+        let settings = ControllerSettings::from_yaml(&text);
+        settings
+            .map(Some)
+            .map_err(|error| anyhow::anyhow!("--controller-settings {shown}: {}", Chain(&error)))
+    }
+
+    /// Reads the ConfigMap in the first namespace that has it.
+    async fn published(&self, client: &Client) -> anyhow::Result<ControllerSettings> {
+        let namespaces = match &self.system_namespace {
+            Some(namespace) => vec![namespace.as_str()],
+            None => NAMESPACES.to_vec(),
+        };
+        for namespace in &namespaces {
+            let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+            let found = api.get_opt(name::CONTROLLER_CONFIG).await;
+            let place = || format!("ConfigMap {namespace}/{}", name::CONTROLLER_CONFIG);
+            let found = found.with_context(|| format!("reading {}", place()))?;
+            let Some(data) = found.map(|found| found.data.unwrap_or_default()) else {
+                continue;
+            };
+            let Some(text) = data.get(KEY) else {
+                anyhow::bail!("{} has no key {KEY} yet", place());
+            };
+            return ControllerSettings::from_yaml(text)
+                .map_err(|error| anyhow::anyhow!("{}: {}", place(), Chain(&error)));
+        }
+        anyhow::bail!(
+            "no ConfigMap {} in namespace {}",
+            name::CONTROLLER_CONFIG,
+            namespaces.join(" or ")
+        )
+    }
+}
+
+/// Returns the version of a controller whose major or minor number is not that of the plugin.
+fn other_minor(version: &str) -> Option<&str> {
+    let minor = |version: &'_ str| -> Vec<String> {
+        version.split('.').take(2).map(str::to_owned).collect()
+    };
+    let differs = !version.is_empty() && minor(version) != minor(env!("CARGO_PKG_VERSION"));
+    differs.then_some(version)
+}

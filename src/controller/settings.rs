@@ -1,0 +1,137 @@
+//! What the flags say, as decisions take it; and the ConfigMap in which the plugin reads it.
+//!
+//! Source: plugin.md 5.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, Error};
+use olm_api::keys::{manager, name};
+use olm_core::error::Chain;
+use olm_core::settings::{ControllerSettings, FeatureGate, KEY};
+use serde_json::json;
+use strum::IntoEnumIterator as _;
+
+use crate::args::Args;
+
+/// How often the ConfigMap is compared: somebody may have changed it.
+const INTERVAL: Duration = Duration::from_hours(1);
+/// The same after a failure.
+const RETRY: Duration = Duration::from_mins(1);
+
+/// Returns what a controller with these flags decides by.
+pub fn of(args: &Args) -> ControllerSettings {
+    let gates = FeatureGate::iter().map(|gate| (gate.name().to_owned(), args.is_on(gate)));
+    ControllerSettings {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        default_upgrade_policy: args.default_upgrade_policy,
+        catalog_unavailability_policy: args.catalog_unavailability_policy,
+        constraint_providers: args.constraint_providers.clone(),
+        default_service_account: args.default_service_account.clone(),
+        named_service_account: args.named_service_account,
+        webhook_certificates: args.certificates(),
+        missing_optional_kinds: args.missing_optional_kinds,
+        feature_gates: gates.collect::<BTreeMap<_, _>>(),
+        ..ControllerSettings::default()
+    }
+}
+
+/// Keeps the ConfigMap as the settings are, until `shutdown`.
+///
+/// It is part of the manifests and never created here: where it does not exist, the log says so
+/// once, and the plugin says which settings it assumes.
+pub async fn publish(
+    client: Client,
+    namespace: String,
+    settings: ControllerSettings,
+    shutdown: impl Future<Output = ()>,
+) {
+    let settings = settings.to_yaml();
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut is_missing = false;
+    loop {
+        let pause = match publish_once(&client, &namespace, &settings).await {
+            Ok(()) => INTERVAL,
+            Err(Error::Api(status)) if status.code == 404 => {
+                if !std::mem::replace(&mut is_missing, true) {
+                    tracing::warn!(
+                        namespace,
+                        name = name::CONTROLLER_CONFIG,
+                        "settings not published: there is no such ConfigMap (config/rbac has it)"
+                    );
+                }
+                INTERVAL
+            }
+            Err(error) => {
+                tracing::warn!(error = %Chain(&error), "settings not published");
+                RETRY
+            }
+        };
+        tokio::select! {
+            () = &mut shutdown => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Writes the ConfigMap unless it has this text already.
+async fn publish_once(client: &Client, namespace: &str, settings: &str) -> Result<(), Error> {
+    let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+    let found = api.get(name::CONTROLLER_CONFIG).await?;
+    let data = found.data.unwrap_or_default();
+    if data.get(KEY).is_some_and(|text| text == settings) {
+        return Ok(());
+    }
+    let params = PatchParams {
+        field_manager: Some(manager::OPERATOR_CONTROLLER.to_owned()),
+        ..PatchParams::default()
+    };
+    let patch = Patch::Merge(json!({ "data": { KEY: settings } }));
+    api.patch(name::CONTROLLER_CONFIG, &params, &patch).await?;
+    tracing::info!(namespace, "settings published");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    /// The plugin assumes these where it cannot read them.
+    #[test]
+    fn a_controller_without_flags_decides_by_the_defaults() {
+        let settings = of(&Args::try_parse_from(["olm-controller"]).unwrap());
+        let defaults = ControllerSettings::default();
+        for gate in FeatureGate::iter() {
+            assert_eq!(settings.is_on(gate), defaults.is_on(gate), "{gate:?}");
+        }
+        let with_gates = ControllerSettings {
+            version: settings.version.clone(),
+            feature_gates: settings.feature_gates.clone(),
+            ..defaults
+        };
+        assert_eq!(settings, with_gates);
+    }
+
+    #[test]
+    fn each_flag_has_its_member() {
+        let args = [
+            "olm-controller",
+            "--default-upgrade-policy=PatchOnly",
+            "--catalog-unavailability-policy=Strict",
+            "--constraint-providers=clusterextensions,csvs",
+            "--default-service-account=system/default",
+            "--named-service-account=ignore",
+            "--webhook-certificates=service-ca",
+            "--missing-optional-kinds=fail",
+            "--feature-gates=ConstraintChecking=false",
+        ];
+        let settings = of(&Args::try_parse_from(args).unwrap());
+        let text = settings.to_yaml();
+        let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        insta::assert_snapshot!(text);
+    }
+}

@@ -1,0 +1,379 @@
+//! What a controller decides by besides the cluster and its catalogs: its flags, in the form in
+//! which it publishes them and the plugin reads them.
+//!
+//! The form is a YAML mapping, in key [`KEY`] of ConfigMap
+//! [`CONTROLLER_CONFIG`](olm_api::keys::name::CONTROLLER_CONFIG). Members are only ever added, and a
+//! member that is missing has the default of its flag.
+//!
+//! Source: plugin.md 5.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Features;
+use crate::render::CertificateSource;
+use crate::resolve::{Dependencies, Options, Unavailability, UpdatePolicy};
+use crate::revision::{Account, AccountRule};
+use crate::yaml::{self, YamlError};
+
+/// Key of the ConfigMap whose value is the document.
+pub const KEY: &str = "settings.yaml";
+/// Version of the form that this program writes and reads.
+const SCHEMA_VERSION: u32 = 1;
+
+/// What the flags of a controller say, each member named after its flag.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ControllerSettings {
+    /// Version of the form.
+    pub schema_version: u32,
+    /// Version of the controller; empty if no controller wrote this.
+    pub version: String,
+    /// What an automatic update may change where no annotation says it.
+    pub default_upgrade_policy: UpdatePolicy,
+    /// How a selected catalog that cannot be read is treated.
+    pub catalog_unavailability_policy: Unavailability,
+    /// What counts as installed when declared dependencies are judged.
+    pub constraint_providers: Vec<ConstraintProvider>,
+    /// The service account of extensions that name none.
+    pub default_service_account: Option<Account>,
+    /// Whether the service account that an extension names is used.
+    pub named_service_account: NamedServiceAccount,
+    /// Who issues the certificates of webhook servers.
+    pub webhook_certificates: WebhookCertificates,
+    /// What happens to objects of optional kinds that the cluster does not serve.
+    pub missing_optional_kinds: MissingOptionalKinds,
+    /// Whether each feature gate with an effect is on, by its name.
+    pub feature_gates: BTreeMap<String, bool>,
+}
+
+/// What meets declared dependencies.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum ConstraintProvider {
+    /// Installed ClusterExtensions; they always count.
+    ClusterExtensions,
+    /// ClusterServiceVersions of OLM Classic that succeeded.
+    Csvs,
+}
+
+/// Whether `spec.serviceAccount` is used.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum NamedServiceAccount {
+    /// The service account that an extension names does the work.
+    #[default]
+    Use,
+    /// The field is ignored, as upstream v1.11 does.
+    Ignore,
+}
+
+/// Who issues the certificates of webhook servers.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum WebhookCertificates {
+    /// The service CA on OpenShift, cert-manager where it is served, else the controller itself; an
+    /// extension keeps what its first revision had.
+    #[default]
+    Auto,
+    /// cert-manager.
+    CertManager,
+    /// The service CA of OpenShift.
+    ServiceCa,
+    /// The controller itself.
+    SelfSigned,
+    /// Nobody: bundles with webhooks are refused.
+    None,
+}
+
+/// What happens to objects of optional kinds that the cluster does not serve.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum MissingOptionalKinds {
+    /// They are left out and reported until the kind is served.
+    #[default]
+    Defer,
+    /// They are errors like any other missing kind.
+    Fail,
+}
+
+/// A feature gate of upstream that has an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumIter, strum::IntoStaticStr)]
+pub enum FeatureGate {
+    /// Whether catalogs are served by package too.
+    #[strum(serialize = "APIV1MetasHandler")]
+    ApiV1MetasHandler,
+    /// Whether the release of a bundle counts.
+    BundleReleaseSupport,
+    /// Whether declared dependencies are checked; bundles that declare some are refused otherwise.
+    ConstraintChecking,
+    /// Whether the configuration may change Deployments.
+    DeploymentConfig,
+    /// Whether install modes SingleNamespace and OwnNamespace are offered.
+    SingleOwnNamespaceInstallSupport,
+}
+
+/// Why a document does not hold settings.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// It is not YAML.
+    #[error(transparent)]
+    Yaml(#[from] YamlError),
+    /// It is not one mapping.
+    #[error("must be one mapping")]
+    NotOneMapping,
+    /// A member is not valid.
+    #[error("{member}: {cause}")]
+    Member {
+        /// Path of the member.
+        member: String,
+        /// What is wrong with its value.
+        cause: String,
+    },
+    /// The form is one of the future.
+    #[error("schemaVersion {0} is not supported: this version reads {SCHEMA_VERSION}")]
+    Schema(u32),
+}
+
+impl FeatureGate {
+    /// Returns the name that flags and documents use.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Says whether the gate is on where nothing is said.
+    pub fn is_on_by_default(self) -> bool {
+        self != Self::BundleReleaseSupport
+    }
+}
+
+impl Default for ControllerSettings {
+    /// Returns what a controller without flags decides by.
+    fn default() -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            version: String::new(),
+            default_upgrade_policy: UpdatePolicy::default(),
+            catalog_unavailability_policy: Unavailability::default(),
+            constraint_providers: vec![ConstraintProvider::ClusterExtensions],
+            default_service_account: None,
+            named_service_account: NamedServiceAccount::default(),
+            webhook_certificates: WebhookCertificates::default(),
+            missing_optional_kinds: MissingOptionalKinds::default(),
+            feature_gates: BTreeMap::new(),
+        }
+    }
+}
+
+impl ControllerSettings {
+    /// Reads a document as [`Self::to_yaml`] writes it; unknown members are ignored.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is not one YAML mapping, if a member has a value of another type or an
+    /// unknown word, and if the form is one of the future.
+    pub fn from_yaml(text: &str) -> Result<Self, SettingsError> {
+        let mut documents = yaml::to_json(text)?.into_iter();
+        let (Some(document), None) = (documents.next(), documents.next()) else {
+            return Err(SettingsError::NotOneMapping);
+        };
+        if !document.is_object() {
+            return Err(SettingsError::NotOneMapping);
+        }
+        let read = serde_path_to_error::deserialize::<_, Self>(document);
+        let settings = read.map_err(|error| SettingsError::Member {
+            member: error.path().to_string(),
+            cause: error.inner().to_string(),
+        })?;
+        match settings.schema_version {
+            SCHEMA_VERSION => Ok(settings),
+            other => Err(SettingsError::Schema(other)),
+        }
+    }
+
+    /// Writes the document; equal settings give equal texts.
+    pub fn to_yaml(&self) -> String {
+        yaml::to_yaml(&serde_json::to_value(self).unwrap_or_default())
+    }
+
+    /// Says whether a feature gate is on.
+    pub fn is_on(&self, gate: FeatureGate) -> bool {
+        let said = self.feature_gates.get(gate.name()).copied();
+        said.unwrap_or_else(|| gate.is_on_by_default())
+    }
+
+    /// Returns how resolution behaves where annotations say nothing.
+    pub fn resolution(&self) -> Options {
+        Options {
+            release_support: self.is_on(FeatureGate::BundleReleaseSupport),
+            unavailability: self.catalog_unavailability_policy,
+            updates: self.default_upgrade_policy,
+            dependencies: if self.is_on(FeatureGate::ConstraintChecking) {
+                Dependencies::Check
+            } else {
+                Dependencies::Refuse
+            },
+        }
+    }
+
+    /// Returns what a configuration may say, and which bundles are accepted.
+    pub fn features(&self) -> Features {
+        Features {
+            single_own_namespace: self.is_on(FeatureGate::SingleOwnNamespaceInstallSupport),
+            deployment_config: self.is_on(FeatureGate::DeploymentConfig),
+            webhooks: self.webhook_certificates != WebhookCertificates::None,
+        }
+    }
+
+    /// Returns who is to issue the certificates of webhook servers; with `None` it is left to what
+    /// the cluster offers, or nobody does.
+    pub fn certificates(&self) -> Option<CertificateSource> {
+        match self.webhook_certificates {
+            WebhookCertificates::Auto | WebhookCertificates::None => None,
+            WebhookCertificates::CertManager => Some(CertificateSource::CertManager),
+            WebhookCertificates::ServiceCa => Some(CertificateSource::ServiceCa),
+            WebhookCertificates::SelfSigned => Some(CertificateSource::SelfSigned),
+        }
+    }
+
+    /// Returns which service account an extension is installed with.
+    pub fn accounts(&self) -> AccountRule {
+        AccountRule {
+            default: self.default_service_account.clone(),
+            ignore_named: self.named_service_account == NamedServiceAccount::Ignore,
+        }
+    }
+
+    /// Says whether what OLM Classic installed meets declared dependencies.
+    pub fn counts_classic(&self) -> bool {
+        self.constraint_providers
+            .contains(&ConstraintProvider::Csvs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::error::Chain;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let settings = ControllerSettings {
+            version: "0.3.0".to_owned(),
+            default_upgrade_policy: UpdatePolicy::Any,
+            catalog_unavailability_policy: Unavailability::BestEffort,
+            constraint_providers: vec![
+                ConstraintProvider::ClusterExtensions,
+                ConstraintProvider::Csvs,
+            ],
+            default_service_account: Some("olmv1-system/default".parse().unwrap()),
+            named_service_account: NamedServiceAccount::Ignore,
+            webhook_certificates: WebhookCertificates::SelfSigned,
+            missing_optional_kinds: MissingOptionalKinds::Fail,
+            feature_gates: BTreeMap::from([("ConstraintChecking".to_owned(), false)]),
+            ..ControllerSettings::default()
+        };
+        let text = settings.to_yaml();
+        insta::assert_snapshot!(text);
+        assert_eq!(ControllerSettings::from_yaml(&text), Ok(settings));
+    }
+
+    #[test]
+    fn what_is_missing_is_as_by_default_and_what_is_unknown_is_ignored() {
+        let settings = ControllerSettings::from_yaml("requireApproval: true\n").unwrap();
+        assert_eq!(settings, ControllerSettings::default());
+        assert_eq!(settings.resolution(), Options::default());
+        assert_eq!(settings.features(), Features::default());
+        assert_eq!(settings.accounts(), AccountRule::default());
+    }
+
+    #[test]
+    fn each_gate_has_its_effect() {
+        let text = "featureGates: {BundleReleaseSupport: true, ConstraintChecking: false, \
+                    DeploymentConfig: false, SingleOwnNamespaceInstallSupport: false}\n\
+                    webhookCertificates: none\n";
+        let settings = ControllerSettings::from_yaml(text).unwrap();
+        let options = settings.resolution();
+        assert!(options.release_support);
+        assert_eq!(options.dependencies, Dependencies::Refuse);
+        let features = settings.features();
+        assert!(!features.deployment_config && !features.single_own_namespace);
+        assert!(!features.webhooks);
+    }
+
+    #[rstest]
+    #[case::empty("", "must be one mapping")]
+    #[case::list("[]", "must be one mapping")]
+    #[case::two("a: 1\n---\nb: 1\n", "must be one mapping")]
+    #[case::word(
+        "defaultUpgradePolicy: Some\n",
+        "defaultUpgradePolicy: unknown variant `Some`, expected one of `None`, `PatchOnly`, \
+         `MinorOnly`, `Any`"
+    )]
+    #[case::gate(
+        "featureGates: {DeploymentConfig: maybe}\n",
+        "featureGates.DeploymentConfig: invalid type: string \"maybe\", expected a boolean"
+    )]
+    #[case::account(
+        "defaultServiceAccount: x\n",
+        "defaultServiceAccount: expected <namespace>/<name>"
+    )]
+    #[case::future(
+        "schemaVersion: 2\n",
+        "schemaVersion 2 is not supported: this version reads 1"
+    )]
+    fn what_is_wrong_is_named(#[case] text: &str, #[case] want: &str) {
+        let error = ControllerSettings::from_yaml(text).unwrap_err();
+        assert_eq!(Chain(&error).to_string(), want);
+    }
+}
