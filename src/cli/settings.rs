@@ -92,32 +92,47 @@ impl SettingsFlags {
             .map_err(|error| anyhow::anyhow!("--controller-settings {shown}: {}", Chain(&error)))
     }
 
-    /// Reads the ConfigMap in the first namespace that has it.
+    /// Reads the ConfigMap of the first namespace in which that is possible.
     async fn published(&self, client: &Client) -> anyhow::Result<ControllerSettings> {
         let namespaces = match &self.system_namespace {
             Some(namespace) => vec![namespace.as_str()],
             None => NAMESPACES.to_vec(),
         };
+        let mut failure = None;
         for namespace in &namespaces {
-            let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-            let found = api.get_opt(name::CONTROLLER_CONFIG).await;
-            let place = || format!("ConfigMap {namespace}/{}", name::CONTROLLER_CONFIG);
-            let found = found.with_context(|| format!("reading {}", place()))?;
-            let Some(data) = found.map(|found| found.data.unwrap_or_default()) else {
-                continue;
-            };
-            let Some(text) = data.get(KEY) else {
-                anyhow::bail!("{} has no key {KEY} yet", place());
-            };
-            return ControllerSettings::from_yaml(text)
-                .map_err(|error| anyhow::anyhow!("{}: {}", place(), Chain(&error)));
+            match published_in(client, namespace).await {
+                Ok(Some(settings)) => return Ok(settings),
+                Ok(None) => {}
+                Err(error) => failure = failure.or(Some(error)),
+            }
         }
-        anyhow::bail!(
-            "no ConfigMap {} in namespace {}",
-            name::CONTROLLER_CONFIG,
-            namespaces.join(" or ")
-        )
+        Err(failure.unwrap_or_else(|| {
+            let namespaces = namespaces.join(" or ");
+            anyhow::anyhow!(
+                "no ConfigMap {} in namespace {namespaces}",
+                name::CONTROLLER_CONFIG
+            )
+        }))
     }
+}
+
+/// Reads the ConfigMap of a namespace, if it is there.
+async fn published_in(
+    client: &Client,
+    namespace: &str,
+) -> anyhow::Result<Option<ControllerSettings>> {
+    let place = format!("ConfigMap {namespace}/{}", name::CONTROLLER_CONFIG);
+    let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+    let found = api.get_opt(name::CONTROLLER_CONFIG).await;
+    let Some(found) = found.with_context(|| format!("reading {place}"))? else {
+        return Ok(None);
+    };
+    let data = found.data.unwrap_or_default();
+    let text = data.get(KEY);
+    let text = text.with_context(|| format!("{place} has no key {KEY} yet"))?;
+    ControllerSettings::from_yaml(text)
+        .map(Some)
+        .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))
 }
 
 /// Returns the version of a controller whose major or minor number is not that of the plugin.

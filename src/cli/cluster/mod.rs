@@ -34,11 +34,11 @@ pub(crate) struct Cluster {
     client: Client,
     transport: CatalogTransport,
     settings: SettingsFlags,
-    known: OnceCell<Known>,
+    state: OnceCell<ClusterState>,
 }
 
-/// What one answer after the other is made of; read once.
-struct Known {
+/// What the answer about any extension depends on.
+struct ClusterState {
     settings: Settings,
     /// Every catalog, by name.
     catalogs: Vec<ClusterCatalog>,
@@ -128,7 +128,7 @@ impl Cluster {
             transport: CatalogTransport::new(client.clone(), access)?,
             client,
             settings: settings.clone(),
-            known: OnceCell::new(),
+            state: OnceCell::new(),
         })
     }
 
@@ -172,11 +172,11 @@ impl Cluster {
             .as_ref()
             .and_then(|spec| spec.source.catalog.clone())
             .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
-        let known = self.known.get_or_try_init(|| self.read()).await?;
-        let options = known.settings.controller.resolution();
+        let state = self.state.get_or_try_init(|| self.read()).await?;
+        let options = state.settings.controller.resolution();
         let revisions = self.revisions(name).await?;
         // A catalog whose content cannot be fetched is not a failure: its problem says why.
-        let served = known.catalogs.iter();
+        let served = state.catalogs.iter();
         let served = served.map(|catalog| self.served(catalog, &filter.package_name));
         let catalogs = futures::future::join_all(served).await;
         let installed = revision::states(&revisions).installed;
@@ -192,20 +192,20 @@ impl Cluster {
             catalogs,
             environment: Environment {
                 resolving: name.to_owned(),
-                ..known.environment.clone()
+                ..state.environment.clone()
             },
-            assumed: known.settings.assumed.clone(),
+            assumed: state.settings.assumed.clone(),
         })
     }
 
     /// Reads what does not depend on an extension.
-    async fn read(&self) -> anyhow::Result<Known> {
-        let settings = self.settings.on_cluster(&self.client).await?;
+    async fn read(&self) -> anyhow::Result<ClusterState> {
         let catalogs = Api::<ClusterCatalog>::all(self.client.clone());
         let catalogs = catalogs.list(&ListParams::default()).await;
         let mut catalogs = catalogs.context("listing ClusterCatalogs")?.items;
         catalogs.sort_by_key(ClusterCatalog::name_any);
-        Ok(Known {
+        let settings = self.settings.on_cluster(&self.client).await?;
+        Ok(ClusterState {
             environment: self.environment(&settings).await?,
             settings,
             catalogs,
