@@ -57,7 +57,8 @@ pub mod annotation {
     /// ClusterObjectSet, ours: generation of the ClusterExtension it was made for
     /// (applying.md 1.3).
     pub const EXTENSION_GENERATION: &str = "olm.operatorframework.io/clusterextension-generation";
-    /// ClusterExtension being deleted, ours: what it installed is to stay (applying.md 7.3).
+    /// ClusterExtension being deleted, ours: what it installed is to stay; the value is its
+    /// `deletionTimestamp` (applying.md 7.3).
     pub const ORPHANED: &str = "olm.operatorframework.io/orphaned";
     /// ClusterObjectSet: name of the service account that applies it.
     pub const SERVICE_ACCOUNT_NAME: &str = "olm.operatorframework.io/service-account-name";

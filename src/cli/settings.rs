@@ -13,7 +13,7 @@ use olm_api::keys::name;
 use olm_core::error::Chain;
 use olm_core::settings::{ControllerSettings, KEY};
 
-use crate::output;
+use crate::output::{self, UsageError};
 
 /// Namespaces the controller is looked for in: those of the manifests.
 const NAMESPACES: [&str; 2] = [name::SYSTEM_NAMESPACE, "openshift-operator-controller"];
@@ -41,6 +41,22 @@ pub(crate) struct Settings {
 }
 
 impl SettingsFlags {
+    /// Fails if one of the flags is given, which only counts where `counts` holds.
+    pub(crate) fn refuse(&self, counts: &str) -> Result<(), UsageError> {
+        let flag = match self {
+            Self {
+                controller_settings: Some(_),
+                ..
+            } => "--controller-settings",
+            Self {
+                system_namespace: Some(_),
+                ..
+            } => "--system-namespace",
+            Self { .. } => return Ok(()),
+        };
+        Err(UsageError(format!("{flag} counts only where {counts}")))
+    }
+
     /// Returns the settings of the file, or those of a controller without flags.
     pub(crate) fn offline(&self) -> anyhow::Result<ControllerSettings> {
         Ok(self.file()?.unwrap_or_default())

@@ -19,7 +19,7 @@ use crate::args::Args;
 /// How often the ConfigMap is compared: somebody may have changed it.
 const INTERVAL: Duration = Duration::from_hours(1);
 /// The same after a failure.
-const RETRY: Duration = Duration::from_mins(1);
+const RETRY: Duration = Duration::from_mins(5);
 
 /// Returns what a controller with these flags decides by.
 pub fn of(args: &Args) -> ControllerSettings {
@@ -40,8 +40,8 @@ pub fn of(args: &Args) -> ControllerSettings {
 
 /// Keeps the ConfigMap as the settings are, until `shutdown`.
 ///
-/// It is part of the manifests and never created here: where it does not exist, the log says so
-/// once, and the plugin says which settings it assumes.
+/// It is part of the manifests and never created here: where it does not exist, or may not be
+/// written, the log says so, and the plugin says which settings it assumes.
 pub async fn publish(
     client: Client,
     namespace: String,
@@ -50,22 +50,20 @@ pub async fn publish(
 ) {
     let settings = settings.to_yaml();
     let mut shutdown = std::pin::pin!(shutdown);
-    let mut is_missing = false;
+    let mut failure = String::new();
     loop {
         let pause = match publish_once(&client, &namespace, &settings).await {
-            Ok(()) => INTERVAL,
-            Err(Error::Api(status)) if status.code == 404 => {
-                if !std::mem::replace(&mut is_missing, true) {
-                    tracing::warn!(
-                        namespace,
-                        name = name::CONTROLLER_CONFIG,
-                        "settings not published: there is no such ConfigMap (config/rbac has it)"
-                    );
-                }
+            Ok(()) => {
+                failure.clear();
                 INTERVAL
             }
             Err(error) => {
-                tracing::warn!(error = %Chain(&error), "settings not published");
+                let error = Chain(&error).to_string();
+                if error != failure {
+                    let name = name::CONTROLLER_CONFIG;
+                    tracing::warn!(namespace, name, error, "settings not published");
+                    failure = error;
+                }
                 RETRY
             }
         };

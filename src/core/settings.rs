@@ -178,9 +178,9 @@ pub enum SettingsError {
         /// What is wrong with its value.
         cause: String,
     },
-    /// The form is one of the future.
+    /// The form is another one.
     #[error("schemaVersion {0} is not supported: this version reads {SCHEMA_VERSION}")]
-    Schema(u32),
+    Schema(String),
 }
 
 impl FeatureGate {
@@ -218,8 +218,8 @@ impl ControllerSettings {
     ///
     /// # Errors
     ///
-    /// Fails if the text is not one YAML mapping, if a member has a value of another type or an
-    /// unknown word, and if the form is one of the future.
+    /// Fails if the text is not one YAML mapping, if the form is another one, and if a member has a
+    /// value of another type or an unknown word.
     pub fn from_yaml(text: &str) -> Result<Self, SettingsError> {
         let mut documents = yaml::to_json(text)?.into_iter();
         let (Some(document), None) = (documents.next(), documents.next()) else {
@@ -228,15 +228,17 @@ impl ControllerSettings {
         if !document.is_object() {
             return Err(SettingsError::NotOneMapping);
         }
+        // Another form may have other members and other words.
+        match document.get("schemaVersion") {
+            None => {}
+            Some(version) if *version == SCHEMA_VERSION => {}
+            Some(version) => return Err(SettingsError::Schema(version.to_string())),
+        }
         let read = serde_path_to_error::deserialize::<_, Self>(document);
-        let settings = read.map_err(|error| SettingsError::Member {
+        read.map_err(|error| SettingsError::Member {
             member: error.path().to_string(),
             cause: error.inner().to_string(),
-        })?;
-        match settings.schema_version {
-            SCHEMA_VERSION => Ok(settings),
-            other => Err(SettingsError::Schema(other)),
-        }
+        })
     }
 
     /// Writes the document; equal settings give equal texts.
@@ -369,7 +371,7 @@ mod tests {
         "defaultServiceAccount: expected <namespace>/<name>"
     )]
     #[case::future(
-        "schemaVersion: 2\n",
+        "schemaVersion: 2\ndefaultUpgradePolicy: [Any]\n",
         "schemaVersion 2 is not supported: this version reads 1"
     )]
     fn what_is_wrong_is_named(#[case] text: &str, #[case] want: &str) {

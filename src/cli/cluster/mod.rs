@@ -27,6 +27,7 @@ pub(crate) use content::CatalogAccess;
 use content::CatalogTransport;
 
 use crate::args::Global;
+use crate::output;
 use crate::settings::{Settings, SettingsFlags};
 
 /// A connection to a cluster, and what was read of it that does not depend on an extension.
@@ -38,12 +39,19 @@ pub(crate) struct Cluster {
 }
 
 /// What the answer about any extension depends on.
-struct ClusterState {
+pub(crate) struct ClusterState {
     settings: Settings,
     /// Every catalog, by name.
     catalogs: Vec<ClusterCatalog>,
     /// What the cluster runs, serves and has installed.
     environment: Environment,
+}
+
+impl ClusterState {
+    /// Returns what was assumed because it could not be read, one sentence each.
+    pub(crate) fn assumed(&self) -> Vec<&str> {
+        self.settings.assumed.as_deref().into_iter().collect()
+    }
 }
 
 /// An extension with everything that its resolution depends on.
@@ -57,8 +65,6 @@ pub(crate) struct ExtensionSnapshot {
     pub(crate) environment: Environment,
     /// How the controller resolves it.
     pub(crate) options: Options,
-    /// What was assumed of the controller's settings.
-    pub(crate) assumed: Option<String>,
 }
 
 /// A catalog of the cluster with its content for one package.
@@ -172,7 +178,7 @@ impl Cluster {
             .as_ref()
             .and_then(|spec| spec.source.catalog.clone())
             .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
-        let state = self.state.get_or_try_init(|| self.read()).await?;
+        let state = self.state().await?;
         let options = state.settings.controller.resolution();
         let revisions = self.revisions(name).await?;
         // A catalog whose content cannot be fetched is not a failure: its problem says why.
@@ -194,11 +200,14 @@ impl Cluster {
                 resolving: name.to_owned(),
                 ..state.environment.clone()
             },
-            assumed: state.settings.assumed.clone(),
         })
     }
 
-    /// Reads what does not depend on an extension.
+    /// Returns what does not depend on an extension; read once.
+    pub(crate) async fn state(&self) -> anyhow::Result<&ClusterState> {
+        self.state.get_or_try_init(|| self.read()).await
+    }
+
     async fn read(&self) -> anyhow::Result<ClusterState> {
         let catalogs = Api::<ClusterCatalog>::all(self.client.clone());
         let catalogs = catalogs.list(&ListParams::default()).await;
@@ -232,23 +241,32 @@ impl Cluster {
             .context("listing ClusterObjectSets")?;
         let installed = revision::installed_by_owner(revisions.items);
         let extensions = self.extensions().await?;
-        let mut providers: Vec<_> = extensions
+        let providers = extensions
             .iter()
             .filter(|extension| extension.metadata.deletion_timestamp.is_none())
             .filter_map(|extension| {
                 let name = extension.name_any();
                 let revision = installed.get(&name)?;
                 Some(revision::provider(&name, revision, BTreeSet::new()))
-            })
-            .collect();
-        if settings.controller.counts_classic() {
-            providers.extend(self.classic_providers().await?);
-        }
+            });
+        let classic = if settings.controller.counts_classic() {
+            self.classic_providers().await
+        } else {
+            Ok(Vec::new())
+        };
+        // As the controller: what depends on it is not known, and nothing else stops.
+        let providers = match classic {
+            Ok(classic) => Knowledge::Known(providers.chain(classic).collect::<Vec<_>>().into()),
+            Err(error) => {
+                output::notice(&format!("note: what is installed is not known: {error:#}"));
+                Knowledge::Unreadable
+            }
+        };
         Ok(Environment {
             resolving: String::new(),
             kube_version: Version::of_kubernetes(&version.git_version),
             served: Knowledge::Known(served.into()),
-            providers: Knowledge::Known(providers.into()),
+            providers,
         })
     }
 

@@ -87,6 +87,7 @@ pub(crate) async fn run(
     let graph = if args.catalogs.is_empty() {
         of_extension(&args, global).await?
     } else {
+        args.settings.refuse("no --catalog is given")?;
         of_package(&args).await?
     };
     let text = graph.draw(args.output.into());

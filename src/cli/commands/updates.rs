@@ -49,16 +49,19 @@ pub(crate) async fn run(
         let named = args.names.iter().map(|name| cluster.extension(name));
         futures::future::try_join_all(named).await?
     };
-    let (mut rows, mut assumed) = (Vec::new(), None);
+    let assumed = if args.from_catalogs {
+        cluster.state().await?.assumed()
+    } else {
+        args.settings.refuse("--from-catalogs is given")?;
+        Vec::new()
+    };
+    let mut rows = Vec::new();
     for extension in extensions {
         let mut row = Row::of(&extension);
         if args.from_catalogs {
             // One extension that cannot be asked about keeps nothing from the others.
             match cluster.snapshot(&extension.name_any()).await {
-                Ok(snapshot) => {
-                    row.update = offered(&snapshot);
-                    assumed = snapshot.assumed;
-                }
+                Ok(snapshot) => row.update = offered(&snapshot),
                 Err(error) => {
                     row.update = None;
                     row.error = Some(format!("{error:#}"));
@@ -68,8 +71,8 @@ pub(crate) async fn run(
         rows.push(row);
     }
     match args.output {
-        Format::Json => output::write_json(out, &answer(&rows, assumed))?,
-        Format::Yaml => output::write_yaml(out, &answer(&rows, assumed))?,
+        Format::Json => output::write_json(out, &answer(&rows, &assumed))?,
+        Format::Yaml => output::write_yaml(out, &answer(&rows, &assumed))?,
         Format::Table => table(&rows).write(out)?,
     }
     Ok(if rows.iter().any(|row| row.error.is_some()) {
@@ -143,7 +146,7 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-fn answer(rows: &[Row], assumed: Option<String>) -> Value {
+fn answer(rows: &[Row], assumed: &[&str]) -> Value {
     let row = |row: &Row| {
         let mut answer = json!({
             "name": row.name, "package": row.package, "installed": row.installed,
@@ -155,8 +158,8 @@ fn answer(rows: &[Row], assumed: Option<String>) -> Value {
         answer
     };
     let mut answer = json!({"extensions": rows.iter().map(row).collect::<Vec<_>>()});
-    if let Some(assumed) = assumed {
-        answer["assumed"] = json!([assumed]);
+    if !assumed.is_empty() {
+        answer["assumed"] = json!(assumed);
     }
     answer
 }

@@ -59,6 +59,33 @@ fn situations(#[case] name: &str, #[case] arguments: &[&[&str]]) {
     assert_snapshot!(name, stdout);
 }
 
+// plugin.md 5
+#[test]
+fn settings_of_a_file_decide() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("settings.yaml");
+    let flag = format!("--controller-settings={}", file.display());
+    let ask = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        why(&[RED, FROM_LATER, &["-o", "json", &flag]])
+    };
+    let result = |text: &str| -> Value {
+        let (code, stdout, stderr) = ask(text);
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        let report: Value = serde_json::from_str(&stdout).unwrap();
+        report["selected"]["version"].clone()
+    };
+    assert_eq!(result("schemaVersion: 1\n"), "1.1.0");
+    assert_eq!(result("defaultUpgradePolicy: Any\n"), "2.0.0");
+    let (code, _, stderr) = ask("defaultUpgradePolicy: Some\n");
+    assert_eq!(code, 1);
+    let wrong = format!(
+        "{}: defaultUpgradePolicy: unknown variant `Some`",
+        file.display()
+    );
+    assert!(stderr.contains(&wrong), "{stderr}");
+}
+
 // resolution.md P6, style.md case 14
 #[test]
 fn json_is_the_report() {

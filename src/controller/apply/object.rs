@@ -3,7 +3,7 @@
 use olm_api::keys::{annotation, manager};
 use olm_core::object::Object;
 use olm_core::revision::{
-    Decision, decide, desired_object, is_unchanged, names, upgrade_managed_fields, with_owner,
+    Decision, decide, desired_object, has_owner, is_unchanged, upgrade_managed_fields, with_owner,
 };
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ impl Observed<'_> {
             // The newer revision may have made the object anew, after somebody deleted it. If that
             // revision is deleted, the object goes back to this one, and must not go with it.
             (Decision::Superseded, Some(live)) => {
-                !self.is_terminating() && !names(live, &revision.owner.uid)
+                !self.is_terminating() && !has_owner(live, &revision.owner.uid)
             }
             (Decision::Update | Decision::Superseded, None) | (Decision::Collide(_), _) => false,
         }
@@ -153,7 +153,7 @@ impl Observed<'_> {
                 let desired = desired_object(content, &revision.owner, Some(&live));
                 self.endpoint.apply(&desired, true).await.map(Some)
             }
-            (Decision::Superseded, Some(live)) if !names(live, &revision.owner.uid) => {
+            (Decision::Superseded, Some(live)) if !has_owner(live, &revision.owner.uid) => {
                 let references = with_owner(live, &revision.owner);
                 let parts = [("ownerReferences", references)];
                 self.endpoint.replace_metadata(live, &parts).await?;

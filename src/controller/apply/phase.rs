@@ -84,7 +84,8 @@ pub struct Applier {
 }
 
 impl Applier {
-    /// Applies a phase. Nothing of it is written unless all of it may be.
+    /// Applies a phase. Nothing of it is written unless all of it may be; only the reference to an
+    /// owner that another revision left out is not asked about before.
     pub async fn apply_phase(
         &self,
         revision: &Revision,

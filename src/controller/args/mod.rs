@@ -131,7 +131,7 @@ pub struct Args {
 
     /// What happens when a selected catalog cannot be read: nothing is resolved, as upstream
     /// (Strict), the others are used when the missing one cannot change the answer (Provable), or
-    /// unless it has a higher priority (`BestEffort`).
+    /// unless it has a higher priority (BestEffort).
     #[arg(long, value_parser = words::<Unavailability>(), default_value = "Provable")]
     pub catalog_unavailability_policy: Unavailability,
 

@@ -101,6 +101,9 @@ pub enum ExtensionError {
     /// The certificates of webhooks cannot be removed.
     #[error("removing certificates of webhooks")]
     Certificates(#[source] Box<CertificateError>),
+    /// It cannot be written down that what the extension installed is to stay.
+    #[error("noting that what was installed is to stay")]
+    Orphaned(#[source] ApiError),
     /// The status cannot be written.
     #[error("error updating status")]
     Status(#[source] ApiError),
@@ -197,6 +200,7 @@ impl Classify for ExtensionError {
             | Self::Catalogs(_)
             | Self::TooLong(_)
             | Self::Finalizer { .. }
+            | Self::Orphaned(_)
             | Self::Status(_) => Disposition::Retry,
         }
     }

@@ -40,6 +40,7 @@ pub use discovery::DiscoveryCache;
 pub use error::ExtensionError;
 pub use events::PublishedNotices;
 pub use pulls::{Pulls, ended};
+pub use removal::Orphaning;
 pub use watch::{Triggers, content_changes, run};
 
 use crate::account::Guard;
@@ -97,6 +98,8 @@ pub struct Context {
     pub reconciler: Reconciler,
     /// Events that were published last.
     pub published: PublishedNotices,
+    /// Extensions whose deletion is to leave what they installed.
+    pub orphaning: Orphaning,
     /// Counts resolutions.
     pub metrics: Metrics,
     /// Contents rendered last.
@@ -123,6 +126,7 @@ impl Context {
         let name = extension.name_any();
         let uid = extension.metadata.uid.as_deref().unwrap_or_default();
         self.published.forget(uid);
+        self.orphaning.forget(uid);
         self.reconciler.forget(extension);
         self.discovery.track(&name, false);
         self.discovery.changed();
@@ -195,7 +199,10 @@ async fn unheld(
             revisions: Some(revisions),
             ..error.into()
         },
-        Err(error) => ExtensionError::Revisions(ApiError(error)).into(),
+        Err(cause) => {
+            tracing::warn!(error = %Chain(&error), "no finalizer");
+            ExtensionError::Revisions(ApiError(cause)).into()
+        }
     })
 }
 

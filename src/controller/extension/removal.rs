@@ -1,15 +1,21 @@
 //! Removing an extension: its revisions first, then what is kept for it, then its finalizers.
 
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
+use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::events::EventType;
 use olm_api::conditions::{events, reasons, types};
 use olm_api::{ClusterExtension, keys};
 use olm_core::error::{Chain, Classify as _};
 use olm_core::policy::removal_hold;
-use olm_core::revision::{Extension, has_orphan_finalizer, is_marked_orphaned, is_orphaned};
+use olm_core::revision::{
+    Extension, has_orphan_finalizer, is_marked_orphaned, is_orphaned, orphan_mark,
+};
 use olm_core::status::{find, removal_held, uninstalling};
 use serde_json::json;
 
@@ -58,18 +64,16 @@ async fn tear_down(
         // What is left is somebody else's.
         return Ok(None);
     }
+    if ctx.orphaning.is_noted(extension) && !is_marked_orphaned(&extension.metadata) {
+        mark_orphaned(extension, ctx).await?;
+        // The change of the object brings the next reconcile.
+        return Ok(None);
+    }
     if let Some(what) = removal_hold(&extension.name_any(), extension.annotations()) {
         hold(extension, ctx, what).await?;
         return Ok(Some(resync()));
     }
     let failed = |cause| ExtensionError::finalizer(ApiError(cause));
-    if has_orphan_finalizer(&extension.metadata) && !is_marked_orphaned(&extension.metadata) {
-        let mark = json!({"annotations": {keys::annotation::ORPHANED: "true"}});
-        let marked = ctx.reconciler.patch_metadata(extension, mark);
-        marked.await.map_err(failed)?;
-        // The change of the object brings the next reconcile.
-        return Ok(None);
-    }
     match teardown_extension(&ctx.client, extension).await {
         Ok(Teardown::Waiting(what)) => {
             report(extension, ctx, &what).await?;
@@ -90,6 +94,57 @@ async fn tear_down(
         }
         Err(cause) => Err(failed(cause)),
     }
+}
+
+/// Extensions, by UID, on which the finalizer of the garbage collector was seen. An event with it may
+/// be followed by one without it before anybody looks.
+#[derive(Debug, Default)]
+pub struct Orphaning(Mutex<HashSet<String>>);
+
+impl Orphaning {
+    /// Notes an extension that a watch has brought, if it has the finalizer.
+    pub(super) fn note(&self, extension: &ObjectMeta) {
+        if let Some(uid) = extension
+            .uid
+            .as_ref()
+            .filter(|_| has_orphan_finalizer(extension))
+        {
+            self.locked().insert(uid.clone());
+        }
+    }
+
+    /// Forgets an extension that is gone.
+    pub(super) fn forget(&self, uid: &str) {
+        self.locked().remove(uid);
+    }
+
+    fn is_noted(&self, extension: &ClusterExtension) -> bool {
+        let uid = extension.metadata.uid.as_deref().unwrap_or_default();
+        has_orphan_finalizer(&extension.metadata) || self.locked().contains(uid)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes down that what an extension installed is to stay: whatever changed on it since it was
+/// read, because that may be the finalizer.
+async fn mark_orphaned(extension: &ClusterExtension, ctx: &Context) -> Result<(), ExtensionError> {
+    let mark = json!({"metadata": {
+        "uid": extension.metadata.uid,
+        "annotations": {keys::annotation::ORPHANED: orphan_mark(&extension.metadata)},
+    }});
+    let params = PatchParams {
+        field_manager: Some(keys::manager::OPERATOR_CONTROLLER.to_owned()),
+        ..PatchParams::default()
+    };
+    let api = Api::<ClusterExtension>::all(ctx.client.clone());
+    let marked = api.patch(&extension.name_any(), &params, &Patch::Merge(mark));
+    marked
+        .await
+        .map(drop)
+        .map_err(|error| ExtensionError::Orphaned(ApiError(error)))
 }
 
 /// Says in `Ready` what is waited for; upstream's conditions keep what they said.

@@ -8,7 +8,7 @@ use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use futures::channel::mpsc;
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use kube::api::Api;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
@@ -54,9 +54,11 @@ pub async fn run(
     let relevant = predicates::generation
         .combine(predicates::finalizers)
         .combine(predicates::annotations);
+    let orphaning = Arc::clone(&ctx);
     let extensions = all::<Guarded>(&ctx)
         .reflect(writer)
         .applied_objects()
+        .inspect_ok(move |extension| orphaning.orphaning.note(extension.meta()))
         .predicate_filter(relevant, PredicateConfig::default());
     let catalogs = all::<DeserializeGuard<ClusterCatalog>>(&ctx)
         .touched_objects()

@@ -15,6 +15,7 @@ mod term;
 #[cfg(test)]
 mod tests;
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -288,10 +289,10 @@ fn random_uuid() -> String {
     let mut bytes = [0; 16];
     let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
     if random.fill(&mut bytes).is_err() {
-        // Two processes still differ: their fractions come from keys of the system.
-        let fractions = [fastrand::f64(), fastrand::f64()];
-        bytes[..8].copy_from_slice(&fractions[0].to_bits().to_be_bytes());
-        bytes[8..].copy_from_slice(&fractions[1].to_bits().to_be_bytes());
+        // The keys of the hasher are random in each process.
+        for half in bytes.chunks_mut(8) {
+            half.copy_from_slice(&RandomState::new().hash_one(()).to_be_bytes());
+        }
     }
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;

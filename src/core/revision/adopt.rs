@@ -85,7 +85,7 @@ pub fn decide(
         return Decision::Create;
     };
     let Some(controller) = controller(live) else {
-        if names(live, &claim.uid) || is_retained_for(live, claim.owner_name.as_deref()) {
+        if has_owner(live, &claim.uid) || is_retained_for(live, claim.owner_name.as_deref()) {
             return Decision::Adopt;
         }
         // The garbage collector may still delete an object whose owner was just removed.
@@ -145,7 +145,7 @@ pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
     let Some(live) = live else {
         return Removal::Gone;
     };
-    let named = names(live, uid);
+    let named = has_owner(live, uid);
     let ours = match controller(live) {
         Some(controller) => controller.uid == uid,
         None => named,
@@ -164,7 +164,7 @@ pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
 }
 
 /// Says whether an owner reference of `live`, controller or not, has this UID.
-pub fn names(live: &Object, uid: &str) -> bool {
+pub fn has_owner(live: &Object, uid: &str) -> bool {
     let references = live.pointer("/metadata/ownerReferences");
     let mut references = references.and_then(Value::as_array).into_iter().flatten();
     references.any(|reference| reference.get("uid").and_then(Value::as_str) == Some(uid))

@@ -86,9 +86,10 @@ pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Obj
     object
 }
 
-/// Returns the owner references of `live`, which another revision controls, with one more of `owner`.
+/// Returns the owner references of `live`, which another revision controls, and one of `owner`, which
+/// is not among them.
 pub fn with_owner(live: &Object, owner: &RevisionOwner) -> Value {
-    let mut references = released(live, &owner.uid);
+    let mut references = references(live);
     references.push(reference(owner, false));
     references.into()
 }

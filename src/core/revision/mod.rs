@@ -24,7 +24,7 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
-pub use adopt::{Claim, Decision, Removal, Sibling, controller, decide, names, removal};
+pub use adopt::{Claim, Decision, Removal, Sibling, controller, decide, has_owner, removal};
 pub use error::RevisionError;
 pub use identity::{
     Account, AccountRule, IdentityError, NotNamespaced, namespaced, recorded_account,
@@ -38,7 +38,7 @@ pub use observed::changed;
 pub use optional::{OPTIONAL_GROUPS, is_optional_group};
 pub use owner::{
     extension_reference, has_finalizer, has_orphan_finalizer, is_marked_orphaned, is_orphaned,
-    owner_name,
+    orphan_mark, owner_name,
 };
 pub use pack::{
     ContentRef, ContentSecret, MAX_OBJECT_BYTES, MAX_SECRET_BYTES, Packed, digest, digest_packed,

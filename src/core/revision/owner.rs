@@ -41,11 +41,45 @@ pub fn is_orphaned(extension: &ObjectMeta) -> bool {
 
 /// Says whether it is written down that what an extension installed is to stay.
 pub fn is_marked_orphaned(extension: &ObjectMeta) -> bool {
-    let annotations = extension.annotations.as_ref();
-    annotations.is_some_and(|all| all.contains_key(annotation::ORPHANED))
+    let marks = extension.annotations.as_ref();
+    let mark = marks.and_then(|all| all.get(annotation::ORPHANED));
+    mark.is_some() && mark == orphan_mark(extension).as_ref()
+}
+
+/// Returns what is written down: when the deletion began. So nobody can write it beforehand, and a
+/// copy of the object does not carry it.
+pub fn orphan_mark(extension: &ObjectMeta) -> Option<String> {
+    let began = extension.deletion_timestamp.as_ref()?;
+    Some(began.0.to_string())
 }
 
 fn has(metadata: &ObjectMeta, finalizer: &str) -> bool {
     let mut finalizers = metadata.finalizers.iter().flatten();
     finalizers.any(|name| name == finalizer)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_orphaning_deletion_is_remembered_for_that_deletion_only() {
+        let extension = |finalizers: &[&str], mark: Option<&str>, began: Option<&str>| {
+            let metadata: ObjectMeta = serde_json::from_value(json!({
+                "finalizers": finalizers, "deletionTimestamp": began,
+                "annotations": mark.map(|mark| json!({annotation::ORPHANED: mark})),
+            }))
+            .unwrap();
+            is_orphaned(&metadata)
+        };
+        let (began, other) = (Some("2026-01-01T00:00:00Z"), Some("2025-01-01T00:00:00Z"));
+        assert!(extension(&["orphan"], None, began));
+        assert!(extension(&[], began, began));
+        assert!(!extension(&[], None, began));
+        assert!(!extension(&[], other, began));
+        assert!(!extension(&[], Some("true"), began));
+        assert!(!extension(&[], began, None));
+    }
 }

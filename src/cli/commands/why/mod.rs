@@ -78,8 +78,8 @@ struct Inquiry {
     environment: Environment,
     /// How the controller resolves it.
     options: Options,
-    /// What was assumed of the controller's settings.
-    assumed: Option<String>,
+    /// What was assumed because it could not be read.
+    assumed: Vec<String>,
     version: Option<String>,
 }
 
@@ -132,7 +132,13 @@ async fn on_cluster(
         options: question.options(snapshot.options),
         question,
         environment: snapshot.environment.clone(),
-        assumed: snapshot.assumed.clone(),
+        assumed: cluster
+            .state()
+            .await?
+            .assumed()
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
         version: words.next(),
     };
     inquiry.answer(&args, &catalogs, out)
@@ -200,7 +206,7 @@ impl Inquiry {
             options: question.options(options),
             question,
             environment,
-            assumed: None,
+            assumed: Vec::new(),
             version: None,
         })
     }
@@ -218,7 +224,7 @@ impl Inquiry {
         let environment = question.environment(catalogs, options, &self.environment);
         let request = question.deciding_request(catalogs, &environment, options);
         let mut report = explain_target(&request, catalogs, &environment, options, version);
-        report.assumed = self.assumed.as_deref().into_iter().collect();
+        report.assumed = self.assumed.iter().map(String::as_str).collect();
         report.request.extension = self.extension.as_deref();
         match args.output {
             Format::Json => {
