@@ -140,11 +140,13 @@ async fn mark_orphaned(extension: &ClusterExtension, ctx: &Context) -> Result<()
         ..PatchParams::default()
     };
     let api = Api::<ClusterExtension>::all(ctx.client.clone());
-    let marked = api.patch(&extension.name_any(), &params, &Patch::Merge(mark));
-    marked
+    match api
+        .patch(&extension.name_any(), &params, &Patch::Merge(mark))
         .await
-        .map(drop)
-        .map_err(|error| ExtensionError::Orphaned(ApiError(error)))
+    {
+        Ok(_) => Ok(()),
+        Err(error) => Err(ExtensionError::Orphaned(ApiError(error))),
+    }
 }
 
 /// Says in `Ready` what is waited for; upstream's conditions keep what they said.
