@@ -22,6 +22,7 @@ use kube::{Api, Client};
 use olm_core::revision::Account;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::error::code;
 use super::kinds::Kind;
@@ -29,6 +30,11 @@ use crate::backoff::WatchDelays;
 
 /// How long a lower rung is kept before a higher one is tried again.
 const CLIMB_AFTER: Duration = Duration::from_mins(30);
+/// A refusal counts when it stands this long: an API server that has just started refuses everything
+/// for a moment.
+const ASK_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
+/// A watch that is refused later than this worked before, and is asked for again.
+const WORKED: Duration = Duration::from_secs(10);
 /// Events within this time wake a revision once.
 const GATHER: Duration = Duration::from_millis(100);
 /// Wake-ups that wait for the reconciler. Names are gathered in a set before, so this needs no
@@ -278,10 +284,14 @@ impl Watching {
         loop {
             self.set(Mode::Collection);
             let probe = ListParams::default().labels(&self.selector);
-            if self.may_list(probe).await {
+            while self.may_list(&probe).await {
+                let since = Instant::now();
                 let labels = watcher::Config::default().labels(&self.selector);
                 let collection = events(self.api.clone(), labels);
                 self.follow(collection, false).await;
+                if since.elapsed() < WORKED {
+                    break;
+                }
             }
             self.set(Mode::Named);
             let _ = tokio::time::timeout(CLIMB_AFTER, self.follow_names()).await;
@@ -302,11 +312,18 @@ impl Watching {
     }
 
     /// Asks for one object, because the watcher would log each refusal as a warning.
-    async fn may_list(&self, what: ListParams) -> bool {
-        match self.api.list(&what.limit(1)).await {
-            Err(err) => !matches!(code(&err), 401 | 403 | 405),
-            Ok(_) => true,
+    async fn may_list(&self, what: &ListParams) -> bool {
+        let one = what.clone().limit(1);
+        for wait in ASK_AGAIN.map(Some).into_iter().chain([None]) {
+            match self.api.list(&one).await {
+                Err(err) if is_refusal(&err) => {}
+                Err(_) | Ok(_) => return true,
+            }
+            if let Some(wait) = wait {
+                tokio::time::sleep(wait).await;
+            }
         }
+        false
     }
 
     /// Watches each object by name until that is refused.
@@ -322,7 +339,7 @@ impl Watching {
             let mut refused = false;
             for name in &names {
                 let probe = ListParams::default().fields(&format!("metadata.name={name}"));
-                refused |= !self.may_list(probe).await;
+                refused |= !self.may_list(&probe).await;
             }
             let watches = names.iter().map(|name| {
                 let by_name = format!("metadata.name={name}");
@@ -375,6 +392,10 @@ impl Watching {
     }
 }
 
+fn is_refusal(err: &kube::Error) -> bool {
+    matches!(code(err), 401 | 403 | 405)
+}
+
 fn events(api: Api<PartialObjectMeta<DynamicObject>>, config: watcher::Config) -> Events {
     let stream = watcher(api, config).backoff(WatchDelays::default());
     Box::pin(stream.filter_map(|event| async move {
@@ -385,7 +406,7 @@ fn events(api: Api<PartialObjectMeta<DynamicObject>>, config: watcher::Config) -
             Ok(watcher::Event::InitDone) => Some(Seen::Everything),
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
             Err(watcher::Error::InitialListFailed(err) | watcher::Error::WatchStartFailed(err))
-                if matches!(code(&err), 401 | 403 | 405) =>
+                if is_refusal(&err) =>
             {
                 Some(Seen::Refused)
             }

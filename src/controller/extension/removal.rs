@@ -10,6 +10,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::events::EventType;
 use olm_api::conditions::{events, reasons, types};
+use olm_api::keys::label;
 use olm_api::{ClusterExtension, keys};
 use olm_core::error::{Chain, Classify as _};
 use olm_core::policy::removal_hold;
@@ -25,7 +26,7 @@ use crate::account::GuardError;
 use crate::backoff::resync;
 use crate::cluster::ApiError;
 use crate::reconcile::within;
-use crate::revision::{Teardown, remove_orphaned_content, teardown_extension};
+use crate::revision::{Teardown, remove_unowned_content, teardown_extension};
 
 /// The finalizers that hold an extension until it is removed; the second is upstream's.
 const OURS: [&str; 2] = [
@@ -82,7 +83,7 @@ async fn tear_down(
         Ok(Teardown::Done) => {
             remove_certificates(extension, ctx).await?;
             let (name, namespace) = (extension.name_any(), &ctx.settings.system_namespace);
-            remove_orphaned_content(&ctx.client, namespace, &name)
+            remove_unowned_content(&ctx.client, namespace, (label::OWNER_NAME, &name))
                 .await
                 .map_err(failed)?;
             forget_bundles(extension, ctx);

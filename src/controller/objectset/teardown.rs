@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
 use olm_api::conditions::events;
+use olm_api::keys::label;
 use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
 use olm_core::object::Object;
@@ -22,7 +23,9 @@ use super::{Context, ObjectSetError};
 use crate::account::{AccountError, GuardError};
 use crate::apply::{Crds, Removed, Remover};
 use crate::cluster::{RequestError, message};
-use crate::revision::{RefCause, RefError, list_siblings, read_secrets, resolve, salvage};
+use crate::revision::{
+    RefCause, RefError, list_siblings, read_secrets, remove_unowned_content, resolve, salvage,
+};
 
 /// How often remaining objects are looked at when no watch reports their end.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -127,6 +130,10 @@ async fn hand_over(
     extension: &ExtensionState,
 ) -> Result<Settled, ObjectSetError> {
     if set.spec.lifecycle_state == LifecycleState::Active && !has_succeeded(set) {
+        let (name, namespace) = (set.name_any(), &ctx.settings.system_namespace);
+        remove_unowned_content(&ctx.client, namespace, (label::REVISION_NAME, &name))
+            .await
+            .map_err(RequestError::doing("deleting content without an owner"))?;
         return Ok(Settled::at_rest(None).finished());
     }
     let account = ctx.identity(set, extension).await?;

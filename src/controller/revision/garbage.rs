@@ -40,17 +40,17 @@ pub async fn collect_orphaned_secrets(
     Ok(collected)
 }
 
-/// Deletes the content of an extension's revisions that nobody owns any more: where what they
-/// installed is to stay, Kubernetes takes the reference to the revision off its content as well. To
-/// be called when no revision is left.
-pub async fn remove_orphaned_content(
+/// Deletes the content Secrets with this value of this label that nobody owns. To be called when no
+/// revision needs them: where what was installed is to stay, Kubernetes takes the reference to the
+/// revision off its content as well, and a revision that is deleted at once may never own its own.
+pub async fn remove_unowned_content(
     client: &Client,
     system_namespace: &str,
-    extension: &str,
+    (key, value): (&str, &str),
 ) -> Result<(), kube::Error> {
     let secrets = Api::<Secret>::namespaced(client.clone(), system_namespace);
     let wanted = ListParams::default()
-        .labels(&format!("{}={extension}", label::OWNER_NAME))
+        .labels(&format!("{key}={value}"))
         .fields(&format!("type={}", name::OBJECT_DATA_SECRET_TYPE));
     for secret in secrets.list_metadata(&wanted).await?.items {
         if secret.owner_references().is_empty() {

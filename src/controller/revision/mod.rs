@@ -13,7 +13,7 @@ mod write;
 pub use content::{Content, defined_kinds, mutable, read_secrets, resolve, salvage};
 pub use delete::{Teardown, teardown_extension};
 pub use error::{RefCause, RefError, WriteError};
-pub use garbage::{collect_orphaned_secrets, remove_orphaned_content};
+pub use garbage::{collect_orphaned_secrets, remove_unowned_content};
 pub use list::{list_revisions, list_siblings};
 pub use write::{
     Written, complete_content, newest, own_params, plan_revision, without_content, write_revision,

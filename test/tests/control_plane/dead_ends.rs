@@ -282,6 +282,34 @@ async fn content_of_an_earlier_revision_is_made_anew_while_it_is_needed() {
     nothing_is_left(&scene).await;
 }
 
+// ours: found by killing and deleting at random. A revision that somebody deletes in the second in
+// which it is made may not own its content yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn content_without_an_owner_goes_with_its_revision() {
+    let (scene, extension) = between_two_versions("unowned").await;
+    let namespace = "olmv1-system";
+    let patch = json!({"metadata": {"ownerReferences": null}}).to_string();
+    let secrets = content(&scene, 2);
+    assert!(!secrets.is_empty());
+    // What the next version would be made of is gone, so that 2 is not made again of the same.
+    extension.patch_catalog(json!({"version": "9.9.9"})).await;
+    extension
+        .shows("Progressing", "True", "Retrying", "9.9.9")
+        .await;
+    for secret in &secrets {
+        let args = ["patch", secret, "-n", namespace, "-p", &patch];
+        scene.cluster.plane.kubectl(&args);
+    }
+    delete_revision(&scene, 2);
+    wait::until("the content is gone", STEP, || async {
+        let left = content(&scene, 2);
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    })
+    .await;
+    extension.delete().await;
+    nothing_is_left(&scene).await;
+}
+
 /// Names of the owners of an object.
 fn owners(object: &Value) -> Vec<&str> {
     let owners = object["metadata"]["ownerReferences"].as_array();

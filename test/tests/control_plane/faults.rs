@@ -260,3 +260,26 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
     }
     extension.delete().await;
 }
+
+// ours: found by killing at random. An API server that has just started refuses for a moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_is_refused_for_a_moment_is_not_given_up() {
+    let (stage, _turn) = stage().await;
+    let suffix = "refused";
+    let rule = Rule::list("configmaps").in_namespace(&format!("buoy-{suffix}"));
+    let rule = stage.proxy.fail(rule.status(403).times(2));
+    let (scene, extension) = installed(stage, suffix, &[]).await;
+    wait::until("the refusals have struck", STEP, || async {
+        let struck = stage.proxy.strikes(rule);
+        if struck == 2 { Ok(()) } else { Err(struck) }
+    })
+    .await;
+    let name = scene.package.config_map();
+    let args = ["delete", "configmap", &name, "-n", &scene.name];
+    scene.cluster.plane.kubectl(&args);
+    wait::until("the object is made anew", STEP, || async {
+        scene.get("configmap", &name).ok_or(())
+    })
+    .await;
+    extension.delete().await;
+}

@@ -35,7 +35,7 @@ async fn refused(name: &str, path: &str, text: &str, message: &str) {
 
     images::push_catalog(&image, files("configs/catalog.json", GOOD)).await;
     catalog.served().await;
-    assert!(status_writes(&cluster, "clustercatalogs", name) <= 3);
+    assert!(status_writes(&cluster, "clustercatalogs", name).len() <= 3);
     controller_is_well(&cluster);
     catalog.delete().await;
 }

@@ -16,7 +16,7 @@ const FEW: usize = 5;
 
 /// Asserts that the status was only written a few times.
 fn reported_once(cluster: &Cluster, extension: &Extension) {
-    let writes = status_writes(cluster, "clusterextensions", &extension.name);
+    let writes = status_writes(cluster, "clusterextensions", &extension.name).len();
     assert!(writes <= FEW, "{writes} writes of the status");
     controller_is_well(cluster);
 }

@@ -20,7 +20,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use olm_api::conditions::types;
 use olm_api::{ClusterCatalog, ClusterExtension, GROUP};
 use olm_core::status::find;
-use olm_test::audit;
+use olm_test::audit::{self, Request};
 use olm_test::cluster::Cluster;
 use olm_test::extension::{Extension, ROLLOUT, condition, is};
 use olm_test::wait;
@@ -161,11 +161,14 @@ fn controller_is_well(cluster: &Cluster) {
     is_well(&cluster.dir.join("controller-state"));
 }
 
-/// Returns how often the status of an object was written, failed attempts included.
-fn status_writes(cluster: &Cluster, resource: &str, name: &str) -> usize {
-    audit::writes(&cluster.plane.addresses.audit_log)
-        .iter()
-        .filter(|write| write.group == GROUP && write.resource == resource)
-        .filter(|write| write.subresource == "status" && write.name == name)
-        .count()
+/// Returns the writes of the status of an object so far, failed attempts included.
+fn status_writes(cluster: &Cluster, resource: &str, name: &str) -> Vec<Request> {
+    let mut writes = audit::writes(&cluster.plane.addresses.audit_log);
+    writes.retain(|write| {
+        write.group == GROUP
+            && write.resource == resource
+            && write.subresource == "status"
+            && write.name == name
+    });
+    writes
 }
