@@ -3,6 +3,11 @@
 //! Conditions that upstream has carry only upstream's reasons (api.md 4.1, decision 26);
 //! reasons of our own appear on the additive condition types alone.
 
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use strum::{EnumString, IntoStaticStr, VariantNames};
+
 /// Statuses of a condition.
 pub mod status {
     /// The condition holds.
@@ -47,165 +52,237 @@ pub mod types {
     pub const PLATFORM_UPGRADEABLE: &str = "PlatformUpgradeable";
 }
 
-/// Condition reasons.
-pub mod reasons {
+/// Why a condition, an Event or the report of a resolution says what it says.
+///
+/// The first group is upstream's; the others are ours and appear on conditions of our own, on Events
+/// and in reports only (decision 26). The name on the wire is the name of the variant, but where it is
+/// written out.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+)]
+#[strum(const_into_str)]
+pub enum Reason {
     /// The desired state is reached.
-    pub const SUCCEEDED: &str = "Succeeded";
+    Succeeded,
     /// An error that may go away by itself; the controller retries.
-    pub const RETRYING: &str = "Retrying";
+    Retrying,
     /// A revision is being rolled out.
-    pub const ROLLING_OUT: &str = "RollingOut";
+    RollingOut,
     /// An error that needs somebody to act.
-    pub const BLOCKED: &str = "Blocked";
+    Blocked,
     /// The spec cannot be followed as it is written.
-    pub const INVALID_CONFIGURATION: &str = "InvalidConfiguration";
+    InvalidConfiguration,
     /// A revision was not rolled out in time.
-    pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
-
+    ProgressDeadlineExceeded,
     /// `Installed`: nothing is installed, or it is not known whether anything is.
-    pub const FAILED: &str = "Failed";
+    Failed,
     /// `Installed`: not yet, the first revision is being rolled out. `BundleDeprecated`: nothing
     /// is installed.
-    pub const ABSENT: &str = "Absent";
-
+    Absent,
     /// The catalog calls it deprecated.
-    pub const DEPRECATED: &str = "Deprecated";
+    Deprecated,
     /// The catalog does not call it deprecated.
-    pub const NOT_DEPRECATED: &str = "NotDeprecated";
+    NotDeprecated,
     /// No catalog data says anything about it.
-    pub const DEPRECATION_STATUS_UNKNOWN: &str = "DeprecationStatusUnknown";
-
+    DeprecationStatusUnknown,
     /// `Available`: all objects pass their probes.
-    pub const PROBES_SUCCEEDED: &str = "ProbesSucceeded";
+    ProbesSucceeded,
     /// `Available`: an object fails its probe.
-    pub const PROBE_FAILURE: &str = "ProbeFailure";
+    ProbeFailure,
     /// `Available`: an error kept the probes from being observed.
-    pub const RECONCILING: &str = "Reconciling";
+    Reconciling,
     /// `Available` and `Progressing` of a ClusterObjectSet: it is archived.
-    pub const ARCHIVED: &str = "Archived";
-
+    Archived,
     /// `Serving`: the content is served.
-    pub const AVAILABLE: &str = "Available";
+    Available,
     /// `Serving`: there is no content to serve.
-    pub const UNAVAILABLE: &str = "Unavailable";
+    Unavailable,
     /// `Serving`: the catalog was switched off.
-    pub const USER_SPECIFIED_UNAVAILABLE: &str = "UserSpecifiedUnavailable";
-
+    UserSpecifiedUnavailable,
     /// `Ready`, ours: the object is being removed.
-    pub const UNINSTALLING: &str = "Uninstalling";
+    Uninstalling,
     /// `Ready`, ours: nothing is installed.
-    pub const NOT_INSTALLED: &str = "NotInstalled";
+    NotInstalled,
     /// `Ready`, ours: the catalog offers the installed bundle with other content
     /// (decision 29).
-    pub const CONTENT_CHANGED: &str = "ContentChanged";
+    ContentChanged,
     /// `Ready`, ours: the image of the installed bundle cannot be fetched, so changes wait.
-    pub const BUNDLE_UNAVAILABLE: &str = "BundleUnavailable";
+    BundleUnavailable,
     /// `Ready`, ours: the extension asks for a check of CRDs that is not made.
-    pub const CRD_UPGRADE_SAFETY_UNCHECKED: &str = "CRDUpgradeSafetyUnchecked";
+    #[strum(serialize = "CRDUpgradeSafetyUnchecked")]
+    CrdUpgradeSafetyUnchecked,
     /// `Ready`, ours: a newer bundle is of the next major version (decision 22).
-    pub const NEXT_MAJOR_HELD: &str = "NextMajorHeld";
+    NextMajorHeld,
     /// `Ready`, ours: the successor has a lower version (decision 22).
-    pub const LOWER_VERSION_HELD: &str = "LowerVersionHeld";
+    LowerVersionHeld,
     /// `status.update`, ours: the version in the spec excludes it.
-    pub const PINNED: &str = "Pinned";
+    Pinned,
     /// `Ready`, `Paused` and `status.update`, ours: nothing is applied while the annotation is set.
-    pub const PAUSED: &str = "Paused";
+    Paused,
     /// `Deferred`, and `Ready` when nothing worse is to be reported, ours: objects of optional
     /// kinds are left out (decision 21).
-    pub const OBJECTS_DEFERRED: &str = "ObjectsDeferred";
-
+    ObjectsDeferred,
     /// `PlatformUpgradeable`: the bundle supports the next version.
-    pub const COMPATIBLE: &str = "Compatible";
+    Compatible,
     /// `PlatformUpgradeable`: the bundle does not support the next version.
-    pub const INCOMPATIBLE_WITH_NEXT_VERSION: &str = "IncompatibleWithNextVersion";
+    IncompatibleWithNextVersion,
     /// `PlatformUpgradeable`: the property cannot be read.
-    pub const INVALID_PROPERTY: &str = "InvalidProperty";
+    InvalidProperty,
     /// `PlatformUpgradeable`: the bundle declares no limit.
-    pub const NOT_DECLARED: &str = "NotDeclared";
-}
+    NotDeclared,
 
-/// Codes of a resolution, all of them ours: reasons of `Ready` and of Events when nothing is found or
-/// something newer is held, and codes of the report (resolution.md 6.2).
-pub mod resolution {
+    // Codes of a resolution: reasons of `Ready` and of Events when nothing is found or something newer
+    // is held, and codes of the report (resolution.md 6.2).
     /// A newer bundle is of the next minor version.
-    pub const NEXT_MINOR_HELD: &str = "NextMinorHeld";
+    NextMinorHeld,
     /// A newer bundle is another version, and none is taken.
-    pub const NEXT_PATCH_HELD: &str = "NextPatchHeld";
+    NextPatchHeld,
     /// Nothing leads from the installed bundle to it.
-    pub const NOT_SUCCESSOR: &str = "NotSuccessor";
+    NotSuccessor,
     /// It is in none of the requested channels.
-    pub const NOT_IN_REQUESTED_CHANNELS: &str = "NotInRequestedChannels";
+    NotInRequestedChannels,
     /// A range is requested, and its version cannot be read.
-    pub const INVALID_VERSION: &str = "InvalidVersion";
+    InvalidVersion,
     /// Its version is not in the requested range.
-    pub const VERSION_OUT_OF_RANGE: &str = "VersionOutOfRange";
+    VersionOutOfRange,
     /// Its version is in the requested range, but is a prerelease.
-    pub const PRERELEASE_NOT_REQUESTED: &str = "PrereleaseNotRequested";
+    PrereleaseNotRequested,
     /// It declares dependencies, and these are refused.
-    pub const DEPENDENCY_UNSUPPORTED: &str = "DependencyUnsupported";
+    DependencyUnsupported,
     /// It declares a constraint that cannot be read.
-    pub const CONSTRAINT_INVALID: &str = "ConstraintInvalid";
+    ConstraintInvalid,
     /// The cluster lacks what it needs.
-    pub const CONSTRAINT_UNMET: &str = "ConstraintUnmet";
+    ConstraintUnmet,
     /// Whether the cluster has what it needs cannot be found out.
-    pub const CONSTRAINT_UNKNOWN: &str = "ConstraintUnknown";
+    ConstraintUnknown,
     /// The package does not have the requested channel.
-    pub const UNKNOWN_CHANNEL: &str = "UnknownChannel";
+    UnknownChannel,
     /// No bundle of the package is left to choose.
-    pub const NO_CANDIDATE: &str = "NoCandidate";
+    NoCandidate,
     /// There is no catalog to ask.
-    pub const NO_CATALOG: &str = "NoCatalog";
+    NoCatalog,
     /// Several catalogs of the same priority have the package.
-    pub const AMBIGUOUS_CATALOGS: &str = "AmbiguousCatalogs";
+    AmbiguousCatalogs,
     /// The selector does not select the catalog.
-    pub const CATALOG_NOT_SELECTED: &str = "CatalogNotSelected";
+    CatalogNotSelected,
     /// The catalog is switched off.
-    pub const CATALOG_DISABLED: &str = "CatalogDisabled";
+    CatalogDisabled,
     /// The catalog is not served.
-    pub const CATALOG_NOT_SERVING: &str = "CatalogNotServing";
+    CatalogNotServing,
     /// The image of the catalog is not resolved yet.
-    pub const CATALOG_NOT_RESOLVED: &str = "CatalogNotResolved";
+    CatalogNotResolved,
     /// No copy of the catalog is there yet.
-    pub const CATALOG_NOT_CACHED: &str = "CatalogNotCached";
+    CatalogNotCached,
     /// The catalog cannot be downloaded.
-    pub const CATALOG_FETCH_FAILED: &str = "CatalogFetchFailed";
+    CatalogFetchFailed,
     /// The catalog cannot be read.
-    pub const CATALOG_PARSE_FAILED: &str = "CatalogParseFailed";
+    CatalogParseFailed,
     /// The catalog does not have the package.
-    pub const PACKAGE_NOT_IN_CATALOG: &str = "PackageNotInCatalog";
-}
+    PackageNotInCatalog,
+    /// The catalog can be asked.
+    Usable,
+    /// Another bundle has a higher version.
+    LowerVersion,
+    /// Another bundle has a higher release of the version.
+    LowerRelease,
+    /// Another bundle is equal, and its name comes first.
+    TieBrokenByName,
+    /// Another catalog has the same, not deprecated.
+    DeprecatedInThisCatalog,
+    /// Its catalog has a lower priority.
+    LowerPriorityCatalog,
+    /// Catalogs that cannot be read may have a better one.
+    UnreadableCatalogs,
+    /// What is installed depends on what the step replaces.
+    StepBreaksInstalled,
+    /// No edge leads there; it was asked for all the same.
+    ForcedStep,
+    /// It is in no channel.
+    InNoChannel,
+    /// The range of versions it skips cannot be read.
+    InvalidSkipRange,
+    /// An edge leads to it in a channel that is not requested.
+    EdgeInUnrequestedChannel,
+    /// It is installed, and nothing better follows it.
+    StaysOnInstalled,
 
-/// Reasons of Events, all of them ours.
-pub mod events {
+    // Reasons of Events.
     /// A bundle was chosen although a catalog could not be read.
-    pub const CATALOG_UNAVAILABLE: &str = "CatalogUnavailable";
+    CatalogUnavailable,
     /// The chosen bundle is a step to a lower version.
-    pub const SUCCESSOR_IS_LOWER_VERSION: &str = "SuccessorIsLowerVersion";
+    SuccessorIsLowerVersion,
     /// What is installed depends on what the chosen bundle replaces.
-    pub const BREAKS_INSTALLED: &str = "BreaksInstalled";
+    BreaksInstalled,
     /// A newer version is offered but not chosen.
-    pub const UPGRADE_AVAILABLE: &str = "UpgradeAvailable";
+    UpgradeAvailable,
     /// A revision was made.
-    pub const REVISION_CREATED: &str = "RevisionCreated";
+    RevisionCreated,
     /// A step up was made that no edge of the catalog allows.
-    pub const FORCED_UPGRADE: &str = "ForcedUpgrade";
+    ForcedUpgrade,
     /// A step down was made that no edge of the catalog allows.
-    pub const FORCED_ROLLBACK: &str = "ForcedRollback";
+    ForcedRollback,
     /// A certificate of webhooks was issued.
-    pub const CERTIFICATE_ISSUED: &str = "CertificateIssued";
+    CertificateIssued,
     /// A certificate of webhooks took the place of one that could not be used.
-    pub const CERTIFICATE_REPLACED: &str = "CertificateReplaced";
+    CertificateReplaced,
     /// A CRD stays although the new revision does not have it.
-    pub const CRD_RETAINED: &str = "CRDRetained";
+    #[strum(serialize = "CRDRetained")]
+    CrdRetained,
     /// Objects that were left out are applied.
-    pub const DEFERRED_OBJECTS_APPLIED: &str = "DeferredObjectsApplied";
+    DeferredObjectsApplied,
     /// Nothing is removed, because an annotation asks for what is not known.
-    pub const REMOVAL_HELD: &str = "RemovalHeld";
+    RemovalHeld,
     /// The rest of an uninstall is left to the garbage collector.
-    pub const UNINSTALL_FALLBACK: &str = "UninstallFallback";
+    UninstallFallback,
+
+    // Reasons on the ClusterOperator that the upgrade gate writes, as OpenShift's own operator has them.
+    /// Nothing is wrong.
+    AsExpected,
+    /// Not everything has been read yet.
+    NoData,
+    /// The version is not reported yet.
+    UpgradeInProgress,
+    /// The version of the cluster cannot be read.
+    ClusterVersionUnknown,
+    /// Installed bundles stop the update. The name is the union of operator conditions': the
+    /// condition without its suffix, then its reason.
+    #[strum(serialize = "InstalledOLMOperators_IncompatibleOperatorsInstalled")]
+    IncompatibleOperatorsInstalled,
+    /// What installed bundles support cannot be read.
+    #[strum(serialize = "InstalledOLMOperators_FailureGettingExtensionMetadata")]
+    FailureGettingExtensionMetadata,
 }
 
-/// Condition types and reasons of the ClusterOperator that the upgrade gate writes.
+impl Reason {
+    /// Returns the name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        self.into_str()
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// Condition types of the ClusterOperator that the upgrade gate writes.
 pub mod clusteroperator {
     /// The controller works.
     pub const AVAILABLE: &str = "Available";
@@ -215,22 +292,6 @@ pub mod clusteroperator {
     pub const DEGRADED: &str = "Degraded";
     /// Whether the cluster may be updated to the next minor version.
     pub const UPGRADEABLE: &str = "Upgradeable";
-
-    /// Nothing is wrong.
-    pub const AS_EXPECTED: &str = "AsExpected";
-    /// Not everything has been read yet.
-    pub const NO_DATA: &str = "NoData";
-    /// The version is not reported yet.
-    pub const UPGRADE_IN_PROGRESS: &str = "UpgradeInProgress";
-    /// The version of the cluster cannot be read.
-    pub const CLUSTER_VERSION_UNKNOWN: &str = "ClusterVersionUnknown";
     /// Operator condition that the gate's verdict is part of, as upstream's operator names it.
     pub const INSTALLED_OLM_OPERATORS_UPGRADEABLE: &str = "InstalledOLMOperatorsUpgradeable";
-    /// Installed bundles stop the update. The name is the union of operator conditions': the
-    /// condition without its suffix, then its reason.
-    pub const INCOMPATIBLE_OPERATORS_INSTALLED: &str =
-        "InstalledOLMOperators_IncompatibleOperatorsInstalled";
-    /// What installed bundles support cannot be read.
-    pub const FAILURE_GETTING_EXTENSION_METADATA: &str =
-        "InstalledOLMOperators_FailureGettingExtensionMetadata";
 }

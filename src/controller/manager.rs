@@ -330,7 +330,7 @@ impl Manager {
             guard: Arc::clone(&guard),
             discovery,
             published: extension::PublishedNotices::default(),
-            orphaning: extension::Orphaning::default(),
+            orphaning: extension::OrphaningSeen::default(),
             reconciler: Reconciler::new(
                 CONTROLLER_EXTENSION,
                 keys::manager::OPERATOR_CONTROLLER,

@@ -9,6 +9,7 @@ use kube::core::object::HasStatus;
 use kube::runtime::controller::Action;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource, ResourceExt as _};
+use olm_api::conditions::Reason;
 use olm_core::error::{Chain, Classify, Disposition};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -270,18 +271,18 @@ impl Reconciler {
         &self,
         about: &K,
         type_: EventType,
-        reason: &str,
+        reason: Reason,
         note: String,
     ) {
         let event = Event {
             type_,
-            reason: reason.to_owned(),
+            reason: reason.to_string(),
             note: Some(note),
             action: "Reconcile".to_owned(),
             secondary: None,
         };
         if let Err(error) = self.recorder.publish(&event, &about.object_ref(&())).await {
-            tracing::debug!(error = %Chain(&error), reason, "event not written");
+            tracing::debug!(error = %Chain(&error), %reason, "event not written");
         }
     }
 }
@@ -330,7 +331,7 @@ mod tests {
     const CAP: Duration = Duration::from_mins(5);
 
     #[rstest]
-    #[case::terminal(Disposition::Terminal("Blocked"), ReconcileResult::TerminalError)]
+    #[case::terminal(Disposition::Terminal(Reason::Blocked), ReconcileResult::TerminalError)]
     #[case::wait(Disposition::Wait(FIRST), ReconcileResult::RequeueAfter)]
     #[case::retry(Disposition::Retry, ReconcileResult::Error)]
     #[case::within(Disposition::RetryWithin(FIRST), ReconcileResult::Error)]
@@ -363,6 +364,6 @@ mod tests {
             "{first:?} {second:?}"
         );
         assert!(next(Disposition::RetryWithin(FIRST)) < FIRST * 2);
-        assert!(next(Disposition::Terminal("Blocked")) > CAP);
+        assert!(next(Disposition::Terminal(Reason::Blocked)) > CAP);
     }
 }

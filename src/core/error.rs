@@ -9,12 +9,13 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use olm_api::conditions::Reason;
+
 /// What a reconciler does after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
-    /// Waits for a change of the spec or of something watched; the string is the `Progressing`
-    /// reason, for example `InvalidConfiguration`.
-    Terminal(&'static str),
+    /// Waits for a change of the spec or of something watched, with this reason of `Progressing`.
+    Terminal(Reason),
     /// May go away by itself: retry, with growing delays.
     Retry,
     /// Like [`Disposition::Retry`], but delays never exceed the given one.

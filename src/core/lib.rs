@@ -11,6 +11,7 @@ pub mod graph;
 pub mod guard;
 pub mod object;
 pub mod policy;
+pub mod preflight;
 pub mod rbac;
 pub mod render;
 pub mod resolve;

@@ -14,7 +14,7 @@ use olm_api::conditions::types;
 use olm_api::keys::label;
 use olm_api::{AvailabilityMode, ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use olm_core::catalog::Content;
-use olm_core::extension::{Policy, Question, ongoing_rollout};
+use olm_core::extension::{Policy, Question, ValidExtension, ongoing_rollout};
 use olm_core::resolve::{
     Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds,
 };
@@ -173,10 +173,8 @@ impl Cluster {
     /// Reads an extension and everything that its resolution depends on.
     pub(crate) async fn snapshot(&self, name: &str) -> anyhow::Result<ExtensionSnapshot> {
         let extension = self.extension(name).await?;
-        let filter = extension
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.source.catalog.clone())
+        let filter = ValidExtension::of(&extension)
+            .map(|valid| valid.filter.clone())
             .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
         let state = self.state().await?;
         let options = state.settings.controller.resolution();

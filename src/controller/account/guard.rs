@@ -17,7 +17,7 @@ use kube::api::{Api, ListParams, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Client, Resource};
-use olm_api::conditions::reasons;
+use olm_api::conditions::Reason;
 use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::guard::{AccountPolicy, Policy, Reserved, ReservedAccount, in_force, waits};
 use olm_core::revision::Account;
@@ -56,7 +56,7 @@ pub enum GuardError {
 impl Classify for GuardError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::Reserved(_) => Disposition::Terminal(reasons::INVALID_CONFIGURATION),
+            Self::Reserved(_) => Disposition::Terminal(Reason::InvalidConfiguration),
             Self::NotInForce(_) => Disposition::Wait(LOOK_AGAIN),
             Self::Own(_) => Disposition::Retry,
         }

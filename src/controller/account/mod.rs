@@ -45,7 +45,7 @@ impl Classify for AccountError {
         match self {
             // The account may be made, or the controller's rights repaired, at any time.
             Self::NotFound(_) | Self::Lookup(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
-            Self::Name(_) => Disposition::Terminal(olm_api::conditions::reasons::BLOCKED),
+            Self::Name(_) => Disposition::Terminal(olm_api::conditions::Reason::Blocked),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What can go wrong with a ClusterCatalog, and what then.
 
-use olm_api::conditions::reasons;
+use olm_api::conditions::Reason;
 use olm_api::keys;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_image::{PullError, ReferenceError};
@@ -43,8 +43,8 @@ pub enum CatalogError {
 impl Classify for CatalogError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::NoImage(_) | Self::Reference(_) => Disposition::Terminal(reasons::BLOCKED),
-            Self::Pull(error) if error.is_terminal() => Disposition::Terminal(reasons::BLOCKED),
+            Self::NoImage(_) | Self::Reference(_) => Disposition::Terminal(Reason::Blocked),
+            Self::Pull(error) if error.is_terminal() => Disposition::Terminal(Reason::Blocked),
             Self::Pull(error) => error
                 .retry_after()
                 .map_or(Disposition::Retry, Disposition::Wait),

@@ -137,7 +137,7 @@ fn shown(error: &CatalogError) -> String {
 mod tests {
     use super::*;
     use olm_api::ClusterCatalogSpec;
-    use olm_api::conditions::{reasons, status::FALSE, status::TRUE};
+    use olm_api::conditions::{Reason, status::FALSE, status::TRUE};
     use std::io;
 
     use super::super::store::StoreError;
@@ -170,9 +170,9 @@ mod tests {
         Timestamp::from_second(1_700_000_000 + second).unwrap()
     }
 
-    fn said<'a>(status: &'a ClusterCatalogStatus, type_: &str) -> (&'a str, &'a str, &'a str) {
+    fn said<'a>(status: &'a ClusterCatalogStatus, type_: &str) -> (&'a str, Reason, &'a str) {
         let found = status::find(&status.conditions, type_).unwrap();
-        (&found.status, &found.reason, &found.message)
+        (&found.status, found.reason.parse().unwrap(), &found.message)
     }
 
     // catalogs.md R1
@@ -192,7 +192,7 @@ mod tests {
             said(&status, types::SERVING),
             (
                 TRUE,
-                reasons::AVAILABLE,
+                Reason::Available,
                 "Serving desired content from resolved source"
             )
         );
@@ -200,7 +200,7 @@ mod tests {
             said(&status, types::PROGRESSING),
             (
                 TRUE,
-                reasons::SUCCEEDED,
+                Reason::Succeeded,
                 "Successfully unpacked and stored content from resolved source"
             )
         );
@@ -228,25 +228,22 @@ mod tests {
             said(&status, types::SERVING),
             (
                 FALSE,
-                reasons::UNAVAILABLE,
+                Reason::Unavailable,
                 "Catalog contents have not been unpacked yet"
             )
         );
         let text = "error storing fbc: error writing catalog content: no space";
         assert_eq!(
             said(&status, types::PROGRESSING),
-            (TRUE, reasons::RETRYING, text)
+            (TRUE, Reason::Retrying, text)
         );
-        assert_eq!(
-            said(&status, types::READY),
-            (FALSE, reasons::RETRYING, text)
-        );
+        assert_eq!(said(&status, types::READY), (FALSE, Reason::Retrying, text));
         // Content that was lost is another matter: the status said more before.
         catalog.status = Some(report(&catalog, &Outcome::Served(&origin()), BASE, at(0)));
         let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
         assert_eq!(
             said(&status, types::SERVING),
-            (FALSE, reasons::UNAVAILABLE, text)
+            (FALSE, Reason::Unavailable, text)
         );
         assert!(status.resolved_source.is_some() && status.urls.is_some());
     }
@@ -283,7 +280,7 @@ mod tests {
             said(&status, types::PROGRESSING),
             (
                 FALSE,
-                reasons::BLOCKED,
+                Reason::Blocked,
                 "error parsing ClusterCatalog \"acme\", image source is nil"
             )
         );
@@ -296,7 +293,7 @@ mod tests {
         let error = CatalogError::Reference(reference);
         let status = report(&catalog(), &Outcome::Failed(&error, None), BASE, at(0));
         let (progressing, reason, message) = said(&status, types::PROGRESSING);
-        assert_eq!((progressing, reason), (FALSE, reasons::BLOCKED));
+        assert_eq!((progressing, reason), (FALSE, Reason::Blocked));
         assert_eq!(
             message,
             "source catalog content: error parsing image reference \"foo/bar:latest\": \
@@ -310,14 +307,14 @@ mod tests {
         let mut catalog = catalog();
         catalog.status = Some(report(&catalog, &Outcome::Served(&origin()), BASE, at(0)));
         for (outcome, reason) in [
-            (Outcome::SwitchedOff, reasons::USER_SPECIFIED_UNAVAILABLE),
-            (Outcome::Removed, reasons::UNAVAILABLE),
+            (Outcome::SwitchedOff, Reason::UserSpecifiedUnavailable),
+            (Outcome::Removed, Reason::Unavailable),
         ] {
             let status = report(&catalog, &outcome, BASE, at(0));
             assert!(status.resolved_source.is_none());
             assert!(status.urls.is_none() && status.last_unpacked.is_none());
             assert_eq!(said(&status, types::SERVING).1, reason);
-            assert_eq!(said(&status, types::PROGRESSING).1, reasons::SUCCEEDED);
+            assert_eq!(said(&status, types::PROGRESSING).1, Reason::Succeeded);
         }
     }
 
@@ -326,11 +323,15 @@ mod tests {
     fn unknown_conditions_stay_and_long_texts_are_cut() {
         let mut catalog = catalog();
         let mut status = ClusterCatalogStatus::default();
-        status::Statement::yes("Theirs", "Mine", "x").put(&mut status.conditions, None, at(0));
+        status::Statement::yes("Theirs", Reason::Compatible, "x").put(
+            &mut status.conditions,
+            None,
+            at(0),
+        );
         catalog.status = Some(status);
         let error = disk(&"é".repeat(100_000));
         let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
-        assert_eq!(said(&status, "Theirs"), (TRUE, "Mine", "x"));
+        assert_eq!(said(&status, "Theirs"), (TRUE, Reason::Compatible, "x"));
         assert_eq!(said(&status, types::PROGRESSING).2.chars().count(), 4096);
     }
 }

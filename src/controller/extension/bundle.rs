@@ -22,7 +22,7 @@ impl Attempt<'_> {
         let image: ImageRef = target.image.parse().map_err(PullError::from)?;
         let (puller, registry) = (Arc::clone(&self.ctx.puller), image.registry().to_owned());
         let work = async move { puller.resolve(&image).await };
-        let name = self.extension.name_any();
+        let name = self.extension.object.name_any();
         let asked = self.ctx.digests.wait(&name, &target.image, &registry, work);
         let answer = asked.await;
         Ok(answer.ok_or_else(|| ContentError::Pulling(target.image.clone()))??)
@@ -35,9 +35,8 @@ impl Attempt<'_> {
         resolved: &Resolved,
     ) -> Result<(Arc<Content>, Certificates), ContentError> {
         let rendered = &self.ctx.rendered;
-        let spec = self.extension.spec.as_ref();
-        let namespace = spec.map(|spec| spec.namespace.clone()).unwrap_or_default();
-        let place = (resolved.digest().clone(), namespace);
+        let namespace = &self.extension.spec.namespace;
+        let place = (resolved.digest().clone(), namespace.clone());
         let mut loaded = None;
         let needs = if let Some(needs) = rendered.needs(&place) {
             needs
@@ -82,7 +81,7 @@ impl Attempt<'_> {
     /// Pulls and reads a bundle, in place of those that no revision in use was made of.
     async fn bundle(&self, resolved: &Resolved) -> Result<Bundle, ContentError> {
         let ctx = self.ctx;
-        let (name, image) = (self.extension.name_any(), resolved.image().clone());
+        let (name, image) = (self.extension.object.name_any(), resolved.image().clone());
         let (text, registry) = (image.to_string(), image.registry().to_owned());
         let (puller, cache, owner) = (Arc::clone(&ctx.puller), ctx.bundles.clone(), name.clone());
         let work = async move { pull_bundle(&puller, &image, Some((&cache, &owner))).await };

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterObjectSet;
-use olm_api::conditions::events;
+use olm_api::conditions::Reason;
 use olm_api::keys::policy;
 use olm_core::error::Chain;
 use olm_core::render::{
@@ -175,11 +175,13 @@ impl Attempt<'_> {
     async fn follow_up(&self, kept: Upkeep, soonest: Duration) -> Option<Duration> {
         for event in kept.events {
             let (type_, reason) = if event.is_warning {
-                (EventType::Warning, events::CERTIFICATE_REPLACED)
+                (EventType::Warning, Reason::CertificateReplaced)
             } else {
-                (EventType::Normal, events::CERTIFICATE_ISSUED)
+                (EventType::Normal, Reason::CertificateIssued)
             };
-            let publish = self.ctx.publish(self.extension, type_, reason, event.note);
+            let publish = self
+                .ctx
+                .publish(self.extension.object, type_, reason, event.note);
             publish.await;
         }
         let due = kept.next.map(|next| {
@@ -188,12 +190,12 @@ impl Attempt<'_> {
             let left = Duration::try_from(left).unwrap_or_default() + SOONEST;
             left.max(soonest)
         });
-        let polls = self.ctx.issuer.polls(&self.extension.name_any());
+        let polls = self.ctx.issuer.polls(&self.extension.object.name_any());
         due.into_iter().chain(polls.then(|| jittered(POLL))).min()
     }
 
     fn owner(&self) -> Extension {
-        Extension::of(self.extension)
+        Extension::of(self.extension.object)
     }
 }
 

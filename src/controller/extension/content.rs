@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use olm_api::{ClusterExtension, keys};
+use kube::ResourceExt as _;
+use olm_api::keys;
 use olm_core::bundle::Bundle;
 use olm_core::config::Features;
+use olm_core::extension::ValidExtension;
 use olm_core::render::{
     CertificateNeeds, CertificateProvider, CertificateRequest, RolePlacement, Settings, handover,
     render_configured,
@@ -48,23 +50,19 @@ pub(super) struct Request {
 impl Request {
     /// Returns what to render for `extension` to have `target`, whose image has this digest.
     pub(super) fn new(
-        extension: &ClusterExtension,
+        extension: ValidExtension<'_>,
         target: &BundleRecord,
         digest: &Digest,
         features: Features,
         certificates: Option<CertificateProvider>,
     ) -> Self {
-        let spec = extension.spec.as_ref();
-        let inline = spec
-            .and_then(|spec| spec.config.as_ref())
-            .and_then(|config| config.inline.clone());
         Self {
             digest: digest.clone(),
             package: target.package.clone(),
             version: target.version.clone(),
-            extension: extension.metadata.name.clone().unwrap_or_default(),
-            namespace: spec.map(|spec| spec.namespace.clone()).unwrap_or_default(),
-            inline: inline.map(Value::Object),
+            extension: extension.object.name_any(),
+            namespace: extension.spec.namespace.clone(),
+            inline: extension.inline_config(),
             features,
             certificates,
         }

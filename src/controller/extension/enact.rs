@@ -5,10 +5,11 @@ use std::time::Duration;
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
 use olm_api::ClusterObjectSet;
-use olm_api::conditions::{events, reasons};
+use olm_api::conditions::Reason;
 use olm_api::keys::{annotation, policy};
 use olm_core::error::Chain;
 use olm_core::extension::{Goal, Policy, Source, desired, forced_step, retagged};
+use olm_core::preflight::{self, Proposal};
 use olm_core::render::{CertificateProvider, CertificateRequest, CertificateSource};
 use olm_core::revision::{BundleRecord, Change, Desired, states};
 use olm_core::status::Note;
@@ -56,7 +57,7 @@ impl Enacted {
         let cause = Chain(error).to_string();
         tracing::info!(error = cause, "bundle unavailable, the revision is kept");
         let note = Note {
-            reason: reasons::BUNDLE_UNAVAILABLE,
+            reason: Reason::BundleUnavailable,
             message: format!("what is installed stays as it is, changes of the spec wait: {cause}"),
         };
         Self::kept(note, Some(jittered(WITHOUT_IMAGE)))
@@ -75,9 +76,11 @@ struct Plan<'a> {
     requests: &'a [CertificateRequest],
 }
 
-/// A revision as it was written, and what became of its certificates.
+/// A revision as it was written, and what came with it.
 struct Made {
     written: Written,
+    /// What the checks before it say.
+    notes: Vec<Note>,
     look_again: Option<Duration>,
     certificates_kept: bool,
 }
@@ -124,6 +127,7 @@ impl Attempt<'_> {
         };
         let made = self.write(plan).await.map_err(failed)?;
         let mut enacted = Enacted {
+            notes: made.notes,
             look_again: made.look_again,
             certificates_kept: made.certificates_kept,
             ..Enacted::default()
@@ -133,7 +137,7 @@ impl Attempt<'_> {
             return Ok(enacted);
         }
         self.announce(goal, &made.written.name).await;
-        let revisions = list_revisions(&self.ctx.client, self.extension).await;
+        let revisions = list_revisions(&self.ctx.client, self.extension.object).await;
         let revisions = revisions.map_err(|error| ExtensionError::Revisions(ApiError(error)))?;
         enacted.revisions = Some(revisions);
         Ok(enacted)
@@ -149,8 +153,8 @@ impl Attempt<'_> {
         desired(self.extension, self.account, source)
     }
 
-    /// Writes a revision, its certificates before it, and removes certificates that it does not
-    /// need.
+    /// Checks and writes a revision, its certificates before it, and removes certificates that it
+    /// does not need.
     async fn write(&self, plan: Plan<'_>) -> Result<Made, ContentError> {
         let Plan {
             mut desired,
@@ -166,6 +170,11 @@ impl Attempt<'_> {
         let (client, revisions) = (&self.ctx.client, self.revisions);
         let namespace = &self.ctx.settings.system_namespace;
         let change = plan_revision(client, namespace, &desired, revisions).await?;
+        let notes = preflight::run(&Proposal {
+            extension: self.extension,
+            desired: &desired,
+            change,
+        });
         let rolled_out = change == Change::Unchanged && is_rolled_out(revisions);
         let ours = matches!(certificates, Certificates::Ours(_));
         let look_again = self.issue_certificates(certificates, rolled_out).await?;
@@ -180,6 +189,7 @@ impl Attempt<'_> {
         }
         Ok(Made {
             written,
+            notes,
             look_again,
             certificates_kept: ours || retired,
         })
@@ -215,8 +225,8 @@ impl Attempt<'_> {
         let version = &goal.target.version;
         tracing::info!(revision, version, forced = goal.forced, "revision created");
         let note = format!("revision {revision} of bundle {} created", goal.target.name);
-        let (ctx, extension) = (self.ctx, self.extension);
-        ctx.publish(extension, EventType::Normal, events::REVISION_CREATED, note)
+        let (ctx, extension) = (self.ctx, self.extension.object);
+        ctx.publish(extension, EventType::Normal, Reason::RevisionCreated, note)
             .await;
         let installed = states(self.revisions).installed.map(BundleRecord::of);
         if let (true, Some(installed)) = (goal.forced, installed) {

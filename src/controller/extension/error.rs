@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use olm_api::conditions::reasons;
+use olm_api::conditions::Reason;
 use olm_api::keys;
 use olm_core::bundle::BundleError;
 use olm_core::error::{Classify, Disposition, quote};
@@ -185,7 +185,7 @@ impl Classify for ExtensionError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::SpecMissing | Self::NoAccount | Self::Policy(_) | Self::Name(_) => {
-                Disposition::Terminal(reasons::INVALID_CONFIGURATION)
+                Disposition::Terminal(Reason::InvalidConfiguration)
             }
             Self::Decision(error) => error.disposition(),
             Self::AccountMissing {
@@ -216,7 +216,7 @@ impl Classify for ExtensionError {
 impl Classify for ContentError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::Pull(error) if error.is_terminal() => Disposition::Terminal(reasons::BLOCKED),
+            Self::Pull(error) if error.is_terminal() => Disposition::Terminal(Reason::Blocked),
             Self::Pull(error) => error
                 .retry_after()
                 .map_or(Disposition::Retry, Disposition::Wait),

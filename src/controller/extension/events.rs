@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
+use olm_api::conditions::Reason;
 use olm_core::extension::Notice;
 
 /// What was published last, by uid of the extension and reason.
 #[derive(Debug, Default)]
-pub struct PublishedNotices(Mutex<HashMap<String, BTreeMap<&'static str, String>>>);
+pub struct PublishedNotices(Mutex<HashMap<String, BTreeMap<Reason, String>>>);
 
 impl PublishedNotices {
     /// Returns which of these are new, and remembers all of them in place of those before.
@@ -23,7 +24,7 @@ impl PublishedNotices {
         };
         let before = before.unwrap_or_default();
         now.into_iter()
-            .filter(|one| before.get(one.reason) != Some(&one.note))
+            .filter(|one| before.get(&one.reason) != Some(&one.note))
             .collect()
     }
 
@@ -53,7 +54,10 @@ impl PublishedNotices {
 mod tests {
     use super::*;
 
-    fn notice(reason: &'static str, note: &str) -> Notice {
+    const A: Reason = Reason::ContentChanged;
+    const B: Reason = Reason::NextMajorHeld;
+
+    fn notice(reason: Reason, note: &str) -> Notice {
         Notice {
             is_warning: false,
             reason,
@@ -64,31 +68,31 @@ mod tests {
     #[test]
     fn what_stays_the_case_is_told_once() {
         let published = PublishedNotices::default();
-        let both = || vec![notice("A", "a"), notice("B", "b")];
+        let both = || vec![notice(A, "a"), notice(B, "b")];
         assert_eq!(published.changed("1", both()).len(), 2);
         assert_eq!(published.changed("1", both()), []);
-        let other = notice("B", "other");
-        let changed = published.changed("1", vec![notice("A", "a"), other.clone()]);
+        let other = notice(B, "other");
+        let changed = published.changed("1", vec![notice(A, "a"), other.clone()]);
         assert_eq!(changed, [other]);
     }
 
     #[test]
     fn what_is_added_leaves_the_rest_remembered() {
         let published = PublishedNotices::default();
-        assert_eq!(published.changed("1", vec![notice("A", "a")]).len(), 1);
-        assert_eq!(published.added("1", vec![notice("B", "b")]).len(), 1);
-        assert_eq!(published.added("1", vec![notice("B", "b")]), []);
+        assert_eq!(published.changed("1", vec![notice(A, "a")]).len(), 1);
+        assert_eq!(published.added("1", vec![notice(B, "b")]).len(), 1);
+        assert_eq!(published.added("1", vec![notice(B, "b")]), []);
         assert_eq!(published.added("1", Vec::new()), []);
-        let both = vec![notice("A", "a"), notice("B", "b")];
+        let both = vec![notice(A, "a"), notice(B, "b")];
         assert_eq!(published.changed("1", both), []);
     }
 
     #[test]
     fn what_ends_and_begins_again_is_told_again() {
         let published = PublishedNotices::default();
-        assert_eq!(published.changed("1", vec![notice("A", "a")]).len(), 1);
+        assert_eq!(published.changed("1", vec![notice(A, "a")]).len(), 1);
         assert_eq!(published.changed("1", Vec::new()), []);
-        assert_eq!(published.changed("1", vec![notice("A", "a")]).len(), 1);
-        assert_eq!(published.changed("2", vec![notice("A", "a")]).len(), 1);
+        assert_eq!(published.changed("1", vec![notice(A, "a")]).len(), 1);
+        assert_eq!(published.changed("2", vec![notice(A, "a")]).len(), 1);
     }
 }

@@ -26,10 +26,11 @@ use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use kube::runtime::events::EventType;
 use kube::{Client, ResourceExt};
+use olm_api::conditions::Reason;
 use olm_api::{ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, keys};
 use olm_core::config::Features;
 use olm_core::error::{Chain, Classify as _};
-use olm_core::extension::{Goal, Policy, Question, ongoing_rollout};
+use olm_core::extension::{Goal, Policy, Question, ValidExtension, ongoing_rollout};
 use olm_core::render::CertificateSource;
 use olm_core::resolve::Options;
 use olm_core::revision::{Account, AccountRule, BundleRecord, states};
@@ -40,7 +41,7 @@ pub use discovery::DiscoveryCache;
 pub use error::ExtensionError;
 pub use events::PublishedNotices;
 pub use pulls::{Pulls, ended};
-pub use removal::Orphaning;
+pub use removal::OrphaningSeen;
 pub use watch::{Triggers, content_changes, run};
 
 use crate::account::Guard;
@@ -99,7 +100,7 @@ pub struct Context {
     /// Events that were published last.
     pub published: PublishedNotices,
     /// Extensions whose deletion is to leave what they installed.
-    pub orphaning: Orphaning,
+    pub orphaning: OrphaningSeen,
     /// Counts resolutions.
     pub metrics: Metrics,
     /// Contents rendered last.
@@ -112,7 +113,7 @@ pub struct Context {
 #[derive(Clone, Copy)]
 struct Attempt<'a> {
     ctx: &'a Context,
-    extension: &'a ClusterExtension,
+    extension: ValidExtension<'a>,
     /// As whom is acted.
     account: &'a Account,
     /// The revisions, sorted by number.
@@ -140,7 +141,7 @@ impl Context {
         &self,
         extension: &ClusterExtension,
         type_: EventType,
-        reason: &str,
+        reason: Reason,
         note: String,
     ) {
         let publish = self.reconciler.publish(extension, type_, reason, note);
@@ -217,10 +218,10 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
     let observed = observe::observe(ctx, extension, &revisions);
     let observed = deadline.hold(observed).await;
     let mut outcome: Outcome = match observed {
-        Ok((filter, account)) => {
+        Ok((valid, account)) => {
             let attempt = Attempt {
                 ctx,
-                extension,
+                extension: valid,
                 account: &account,
                 revisions: &revisions,
                 deadline,
@@ -230,7 +231,7 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
                     Ok(policy) => {
                         let installed = states(&revisions).installed.map(BundleRecord::of);
                         let question = Question {
-                            filter: filter.clone(),
+                            filter: valid.filter.clone(),
                             policy,
                             installed,
                             rolling: ongoing_rollout(extension, &revisions, Timestamp::now()),

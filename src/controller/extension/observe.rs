@@ -5,7 +5,8 @@ use kube::Client;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use kube::core::DeserializeGuard;
-use olm_api::{CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_core::extension::ValidExtension;
 use olm_core::guard::Policy;
 use olm_core::revision::{Account, next_number, recorded_account, revision_name};
 
@@ -18,27 +19,24 @@ pub(super) async fn observe<'a>(
     ctx: &Context,
     extension: &'a ClusterExtension,
     revisions: &[ClusterObjectSet],
-) -> Result<(&'a CatalogFilter, Account), ExtensionError> {
-    let filter = validated(extension, revisions)?;
+) -> Result<(ValidExtension<'a>, Account), ExtensionError> {
+    let valid = validated(extension, revisions)?;
     let account = account(ctx, extension, revisions).await?;
-    Ok((filter, account))
+    Ok((valid, account))
 }
 
-/// Returns the filter of a spec that can be worked with.
+/// Returns the extension, if its spec can be worked with.
 fn validated<'a>(
     extension: &'a ClusterExtension,
     revisions: &[ClusterObjectSet],
-) -> Result<&'a CatalogFilter, ExtensionError> {
-    let spec = extension.spec.as_ref().ok_or(ExtensionError::SpecMissing)?;
+) -> Result<ValidExtension<'a>, ExtensionError> {
+    let valid = ValidExtension::of(extension).ok_or(ExtensionError::SpecMissing)?;
     // What is installed goes on; a further revision is refused where it is made.
     if revisions.is_empty() {
         revision_name(&extension.name_any(), next_number(revisions))
             .map_err(ExtensionError::Name)?;
     }
-    spec.source
-        .catalog
-        .as_ref()
-        .ok_or(ExtensionError::SpecMissing)
+    Ok(valid)
 }
 
 /// Returns all catalogs.

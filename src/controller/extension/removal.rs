@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::events::EventType;
-use olm_api::conditions::{events, reasons, types};
+use olm_api::conditions::{Reason, types};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, keys};
 use olm_core::error::{Chain, Classify as _};
@@ -100,9 +100,9 @@ async fn tear_down(
 /// Extensions, by UID, on which the finalizer of the garbage collector was seen. An event with it may
 /// be followed by one without it before anybody looks.
 #[derive(Debug, Default)]
-pub struct Orphaning(Mutex<HashSet<String>>);
+pub struct OrphaningSeen(Mutex<HashSet<String>>);
 
-impl Orphaning {
+impl OrphaningSeen {
     /// Notes an extension that a watch has brought, if it has the finalizer.
     pub(super) fn note(&self, extension: &ObjectMeta) {
         if let Some(uid) = extension
@@ -158,10 +158,10 @@ async fn report(
 ) -> Result<(), ExtensionError> {
     let mut status = extension.status.clone().unwrap_or_default();
     let first = find(&status.conditions, types::READY)
-        .is_none_or(|ready| ready.reason != reasons::UNINSTALLING);
+        .is_none_or(|ready| ready.reason != Reason::Uninstalling.as_str());
     if first {
         let note = "removing everything the extension installed".to_owned();
-        ctx.publish(extension, EventType::Normal, reasons::UNINSTALLING, note)
+        ctx.publish(extension, EventType::Normal, Reason::Uninstalling, note)
             .await;
         // What is being removed offers nothing to others any more.
         ctx.discovery.changed();
@@ -183,7 +183,7 @@ async fn hold(
     let mut status = extension.status.clone().unwrap_or_default();
     let generation = extension.metadata.generation;
     if removal_held(&what).put(&mut status.conditions, generation, Timestamp::now()) {
-        ctx.publish(extension, EventType::Warning, events::REMOVAL_HELD, what)
+        ctx.publish(extension, EventType::Warning, Reason::RemovalHeld, what)
             .await;
     }
     write_status(ctx, extension, status).await

@@ -5,16 +5,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
-use olm_api::conditions::{reasons, types};
+use olm_api::conditions::{Reason, types};
 use olm_api::{
-    BundleMetadata, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet,
-    CrdUpgradeSafetyEnforcement, UpdateStatus,
+    BundleMetadata, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, UpdateStatus,
 };
 use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::extension::{Answer, Notice};
 use olm_core::revision::{BundleRecord, bundle_version, states};
-use olm_core::status::extension::{self, Catalogs, Installed, Revision, Revisions, paused, text};
-use olm_core::status::{Note, remove_condition, sanitize};
+use olm_core::status::extension::{self, Catalogs, Installed, Revision, Revisions, paused};
+use olm_core::status::{remove_condition, sanitize};
 
 use super::enact::Enacted;
 use super::error::ExtensionError;
@@ -93,9 +92,7 @@ pub(super) async fn report(
 impl Context {
     /// Publishes what is the case, as far as it was not published before.
     async fn publish_notices(&self, extension: &ClusterExtension, outcome: &Outcome) {
-        let unchecked = unchecked(extension);
-        let notes = outcome.enacted.notes.iter().chain(&unchecked);
-        let notes = notes.map(|note| Notice {
+        let notes = outcome.enacted.notes.iter().map(|note| Notice {
             is_warning: true,
             reason: note.reason,
             note: note.message.clone(),
@@ -120,16 +117,6 @@ impl Context {
     }
 }
 
-/// Returns the note about a check that the extension asks for and that is not made.
-fn unchecked(extension: &ClusterExtension) -> Option<Note> {
-    let install = extension.spec.as_ref()?.install.as_ref()?;
-    let enforcement = install.preflight.as_ref()?.crd_upgrade_safety.enforcement;
-    (enforcement == CrdUpgradeSafetyEnforcement::Strict).then(|| Note {
-        reason: reasons::CRD_UPGRADE_SAFETY_UNCHECKED,
-        message: text::CRD_UPGRADE_SAFETY_UNCHECKED.to_owned(),
-    })
-}
-
 /// Returns the status after a reconcile.
 fn status(
     extension: &ClusterExtension,
@@ -151,8 +138,8 @@ fn status(
         .unwrap_or_default();
     let answer = outcome.answer.as_ref();
     let answered = answer.map_or(&[][..], |answer| &answer.notes);
-    let notes = answered.iter().chain(&outcome.enacted.notes).cloned();
-    let notes: Vec<_> = notes.chain(unchecked(extension)).collect();
+    let notes = answered.iter().chain(&outcome.enacted.notes);
+    let notes: Vec<_> = notes.cloned().collect();
     let mut status = extension::summarize(
         extension.status.as_ref(),
         &extension::Pass {

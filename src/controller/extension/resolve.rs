@@ -35,7 +35,7 @@ impl Attempt<'_> {
         catalogs: &'a [Catalog<'a>],
         options: &Options,
     ) -> (Resolution<'a>, Environment) {
-        let (name, discovery) = (self.extension.name_any(), &self.ctx.discovery);
+        let (name, discovery) = (self.extension.object.name_any(), &self.ctx.discovery);
         let needs = question.needs(catalogs, options);
         if !needs.cluster {
             discovery.track(&name, false);

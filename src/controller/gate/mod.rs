@@ -18,7 +18,7 @@ use kube::core::{
 };
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
-use olm_api::conditions::clusteroperator::CLUSTER_VERSION_UNKNOWN;
+use olm_api::conditions::Reason;
 use olm_api::{ClusterObjectSet, keys};
 use olm_core::error::Chain;
 use olm_core::gate::{self, Bundle, Cluster, MinorRelease};
@@ -175,7 +175,7 @@ impl Gate {
         let observed = self.observe().await?;
         let (verdict, readable) = self.verdict(&observed);
         let degraded = (lasting && !readable).then_some((
-            CLUSTER_VERSION_UNKNOWN,
+            Reason::ClusterVersionUnknown,
             "the version of the cluster cannot be read",
         ));
         operator::write(self, verdict, degraded).await?;

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterObjectSet;
+use olm_api::conditions::Reason;
 use olm_api::keys::manager;
 use olm_core::revision::{AccountRule, deadline};
 use tokio::time::Instant;
@@ -107,7 +108,7 @@ impl Context {
         &self,
         set: &ClusterObjectSet,
         extension: &ExtensionState,
-        event: (EventType, &str, String),
+        event: (EventType, Reason, String),
     ) {
         let (type_, reason, note) = event;
         match extension.extension() {

@@ -1,6 +1,6 @@
 //! Why a pass over a ClusterObjectSet ended early.
 
-use olm_api::conditions::reasons;
+use olm_api::conditions::Reason;
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::IdentityError;
 
@@ -51,13 +51,13 @@ impl Classify for ObjectSetError {
     fn disposition(&self) -> Disposition {
         match self {
             // An account appears only with a change of the revision, its extension or a flag.
-            Self::Identity(_) => Disposition::Terminal(reasons::RETRYING),
+            Self::Identity(_) => Disposition::Terminal(Reason::Retrying),
             Self::Guard(err) => err.disposition(),
             Self::Account(err) => err.disposition(),
             Self::Apply(err) => err.disposition(),
             Self::Request(err) => err.disposition(),
             Self::Ref(_) | Self::Unlisted(_) | Self::TooLong(_) => Disposition::Retry,
-            Self::Blocked(_) => Disposition::Terminal(reasons::BLOCKED),
+            Self::Blocked(_) => Disposition::Terminal(Reason::Blocked),
         }
     }
 

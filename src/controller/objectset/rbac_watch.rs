@@ -10,7 +10,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Resource};
 use olm_api::ClusterObjectSet;
-use olm_api::conditions::{reasons, types};
+use olm_api::conditions::{Reason, types};
 use olm_core::status::find;
 
 use crate::cluster;
@@ -53,7 +53,7 @@ fn retrying(revisions: &Store<Guarded>) -> Vec<ObjectRef<Guarded>> {
                     .status
                     .as_ref()
                     .and_then(|status| find(&status.conditions, types::PROGRESSING))
-                    .is_some_and(|progressing| progressing.reason == reasons::RETRYING)
+                    .is_some_and(|progressing| progressing.reason == Reason::Retrying.as_str())
             })
         })
         .map(|guarded| ObjectRef::from_obj(&**guarded))

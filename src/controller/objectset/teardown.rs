@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
-use olm_api::conditions::events;
+use olm_api::conditions::Reason;
 use olm_api::keys::label;
 use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
@@ -301,7 +301,7 @@ async fn tell_kept(
         ctx.event(
             set,
             extension,
-            (EventType::Warning, events::CRD_RETAINED, note),
+            (EventType::Warning, Reason::CrdRetained, note),
         )
         .await;
     }
@@ -445,7 +445,7 @@ async fn fall_back(
     ctx.event(
         set,
         extension,
-        (EventType::Warning, events::UNINSTALL_FALLBACK, note),
+        (EventType::Warning, Reason::UninstallFallback, note),
     )
     .await;
     Settled::at_rest(Some(Outcome::Failed(text))).finished()

@@ -17,7 +17,7 @@ use kube::runtime::events::EventType;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
 use olm_api::ClusterObjectSet;
-use olm_api::conditions::{events, types};
+use olm_api::conditions::{Reason, types};
 use olm_core::object::Identity;
 use olm_core::revision::object_text;
 use olm_core::status::find;
@@ -97,7 +97,7 @@ impl Context {
         if left_out.is_empty() {
             if before.is_some() {
                 let note = "all objects that were left out are applied".to_owned();
-                let event = (EventType::Normal, events::DEFERRED_OBJECTS_APPLIED, note);
+                let event = (EventType::Normal, Reason::DeferredObjectsApplied, note);
                 self.event(set, extension, event).await;
             }
             return;

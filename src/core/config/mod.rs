@@ -105,7 +105,7 @@ pub enum ConfigError {
 impl Classify for ConfigError {
     fn disposition(&self) -> Disposition {
         // Only a change of the spec or another bundle can help.
-        Disposition::Terminal(olm_api::conditions::reasons::INVALID_CONFIGURATION)
+        Disposition::Terminal(olm_api::conditions::Reason::InvalidConfiguration)
     }
 }
 

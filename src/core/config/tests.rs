@@ -1,3 +1,4 @@
+use olm_api::conditions::Reason;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
@@ -149,7 +150,7 @@ fn a_wrong_configuration_is_terminal() {
     let error = configure(&bundle("A"), "ops", Some(&json!({"x": 1})), on()).unwrap_err();
     assert_eq!(
         error.disposition(),
-        Disposition::Terminal("InvalidConfiguration")
+        Disposition::Terminal(Reason::InvalidConfiguration)
     );
     let outer = crate::render::RenderError::from(error);
     assert_eq!(
@@ -332,7 +333,7 @@ fn what_cannot_be_used_is_terminal(#[case] config: Value, #[case] want: &str) {
     );
     assert_eq!(
         error.disposition(),
-        Disposition::Terminal("InvalidConfiguration")
+        Disposition::Terminal(Reason::InvalidConfiguration)
     );
 }
 

@@ -1,6 +1,6 @@
 //! Other content under the version that is installed (decision 29).
 
-use olm_api::conditions::reasons;
+use olm_api::conditions::Reason;
 use olm_api::keys::policy;
 
 use super::Policy;
@@ -29,7 +29,7 @@ fn changed(policy: &Policy, installed: &str, offered: &str) -> Option<Note> {
         return None;
     }
     Some(Note {
-        reason: reasons::CONTENT_CHANGED,
+        reason: Reason::ContentChanged,
         message: format!(
             "the catalog offers the installed version with other content: installed {installed}, \
              offered {offered}; to take it set annotation {}: {offered}",

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use olm_api::conditions::events;
+use olm_api::CollisionProtection;
+use olm_api::conditions::Reason;
 use olm_api::keys::annotation;
-use olm_api::{ClusterExtension, CollisionProtection};
 
+use super::ValidExtension;
 use crate::revision::{Account, BundleRecord, Desired, Extension, Phase, built_in};
 use crate::version::Version;
 
@@ -25,9 +26,9 @@ pub struct Source<'a> {
 /// Returns the revision a bundle should have in an extension, applied as `account`.
 ///
 /// Source: applying.md 3.1.
-pub fn desired(extension: &ClusterExtension, account: &Account, source: Source<'_>) -> Desired {
+pub fn desired(extension: ValidExtension<'_>, account: &Account, source: Source<'_>) -> Desired {
     let mut annotations: BTreeMap<String, String> = source.bundle.annotations();
-    let generation = extension.metadata.generation.unwrap_or_default();
+    let generation = extension.object.metadata.generation.unwrap_or_default();
     let recorded = [
         (annotation::BUNDLE_DIGEST, source.digest.to_owned()),
         (annotation::SERVICE_ACCOUNT_NAME, account.name.clone()),
@@ -41,22 +42,21 @@ pub fn desired(extension: &ClusterExtension, account: &Account, source: Source<'
     if let Some(properties) = source.properties {
         annotations.insert(annotation::PROPERTIES.to_owned(), properties.to_owned());
     }
-    let spec = extension.spec.as_ref();
     Desired {
-        extension: Extension::of(extension),
+        extension: Extension::of(extension.object),
         phases: source.phases.to_vec(),
         annotations,
         probes: built_in(),
-        deadline_minutes: spec.and_then(|spec| spec.progress_deadline_minutes),
+        deadline_minutes: extension.spec.progress_deadline_minutes,
         collision_protection: CollisionProtection::Prevent,
     }
 }
 
 /// Returns the reason of the Event about a step between versions that no catalog edge allows.
-pub fn forced_step(from: &str, to: &str) -> &'static str {
+pub fn forced_step(from: &str, to: &str) -> Reason {
     match (from.parse::<Version>(), to.parse::<Version>()) {
-        (Ok(from), Ok(to)) if to.precedence(&from).is_lt() => events::FORCED_ROLLBACK,
-        _ => events::FORCED_UPGRADE,
+        (Ok(from), Ok(to)) if to.precedence(&from).is_lt() => Reason::ForcedRollback,
+        _ => Reason::ForcedUpgrade,
     }
 }
 
@@ -68,17 +68,19 @@ mod tests {
     use super::*;
 
     #[rstest]
-    #[case::down("2.0.0", "1.9.0", events::FORCED_ROLLBACK)]
-    #[case::up("1.0.0", "3.0.0", events::FORCED_UPGRADE)]
-    #[case::unreadable("one", "3.0.0", events::FORCED_UPGRADE)]
-    fn a_forced_step_has_a_direction(#[case] from: &str, #[case] to: &str, #[case] want: &str) {
+    #[case::down("2.0.0", "1.9.0", Reason::ForcedRollback)]
+    #[case::up("1.0.0", "3.0.0", Reason::ForcedUpgrade)]
+    #[case::unreadable("one", "3.0.0", Reason::ForcedUpgrade)]
+    fn a_forced_step_has_a_direction(#[case] from: &str, #[case] to: &str, #[case] want: Reason) {
         assert_eq!(forced_step(from, to), want);
     }
 
     #[test]
     fn a_revision_records_what_made_it() {
-        let extension: ClusterExtension = serde_json::from_value(json!({
+        let extension: olm_api::ClusterExtension = serde_json::from_value(json!({
             "metadata": {"name": "e", "uid": "u", "generation": 7},
+            "spec": {"namespace": "ns", "progressDeadlineMinutes": 20,
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
         }))
         .unwrap();
         let account = Account {
@@ -99,7 +101,9 @@ mod tests {
             properties: Some("[]"),
             phases: &[],
         };
-        let desired = desired(&extension, &account, source);
+        let valid = ValidExtension::of(&extension).unwrap();
+        let desired = desired(valid, &account, source);
+        assert_eq!(desired.deadline_minutes, Some(20));
         assert_eq!(
             (
                 desired.extension.name.as_str(),

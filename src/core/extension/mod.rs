@@ -9,9 +9,11 @@ mod deprecation;
 mod desired;
 mod policy;
 mod rollout;
+mod valid;
 
 pub use content::retagged;
 pub use decide::{Answer, DecisionError, Goal, Needs, Notice, Question};
 pub use desired::{Source, desired, forced_step};
 pub use policy::{Policy, PolicyError, ValueError};
 pub use rollout::ongoing_rollout;
+pub use valid::ValidExtension;

@@ -11,7 +11,7 @@ mod release;
 
 use std::collections::BTreeSet;
 
-use olm_api::conditions::{clusteroperator as operator, reasons, types};
+use olm_api::conditions::{Reason, clusteroperator as operator, types};
 
 use crate::error::{Chain, quote};
 use crate::status::{Statement, truncate};
@@ -51,7 +51,7 @@ pub enum Cluster<'a> {
 /// Whatever cannot be read also stops the update.
 pub fn verdict(cluster: Cluster<'_>, bundles: &[Bundle<'_>]) -> Statement {
     let Cluster::At(version) = cluster else {
-        return Statement::unknown(operator::UPGRADEABLE, operator::NO_DATA, "");
+        return Statement::unknown(operator::UPGRADEABLE, Reason::NoData, "");
     };
     let Some(current) = version.and_then(MinorRelease::of_cluster) else {
         let message = version.map_or_else(
@@ -60,7 +60,7 @@ pub fn verdict(cluster: Cluster<'_>, bundles: &[Bundle<'_>]) -> Statement {
         );
         return Statement::unknown(
             operator::UPGRADEABLE,
-            operator::CLUSTER_VERSION_UNKNOWN,
+            Reason::ClusterVersionUnknown,
             message,
         );
     };
@@ -88,7 +88,7 @@ pub fn verdict(cluster: Cluster<'_>, bundles: &[Bundle<'_>]) -> Statement {
 pub fn elsewhere() -> Statement {
     Statement::yes(
         operator::UPGRADEABLE,
-        operator::AS_EXPECTED,
+        Reason::AsExpected,
         "the verdict is that of another ClusterOperator",
     )
 }
@@ -116,9 +116,9 @@ fn decide(
     let errors = errors.join("\n");
     if incompatible.is_empty() {
         if errors.is_empty() {
-            return Statement::yes(operator::UPGRADEABLE, operator::AS_EXPECTED, ALL_IS_WELL);
+            return Statement::yes(operator::UPGRADEABLE, Reason::AsExpected, ALL_IS_WELL);
         }
-        return blocked(operator::FAILURE_GETTING_EXTENSION_METADATA, &errors);
+        return blocked(Reason::FailureGettingExtensionMetadata, &errors);
     }
     let bundles: Vec<_> = incompatible.into_iter().collect();
     let mut message = format!(
@@ -134,13 +134,13 @@ fn decide(
         );
         message.push_str(&errors);
     }
-    blocked(operator::INCOMPATIBLE_OPERATORS_INSTALLED, &message)
+    blocked(Reason::IncompatibleOperatorsInstalled, &message)
 }
 
 const ALL_IS_WELL: &str = "All is well";
 
 /// Puts the name of the operator condition before each line, as the `ClusterOperator`'s does.
-fn blocked(reason: &'static str, message: &str) -> Statement {
+fn blocked(reason: Reason, message: &str) -> Statement {
     let lines: Vec<_> = message
         .split('\n')
         .map(|line| format!("{}: {line}", operator::INSTALLED_OLM_OPERATORS_UPGRADEABLE))
@@ -158,15 +158,15 @@ pub fn operator_conditions(
     verdict: Statement,
     version: &str,
     version_reported: bool,
-    degraded: Option<(&'static str, &str)>,
+    degraded: Option<(Reason, &str)>,
 ) -> [Statement; 4] {
-    let not = |type_| Statement::no(type_, operator::AS_EXPECTED, ALL_IS_WELL);
+    let not = |type_| Statement::no(type_, Reason::AsExpected, ALL_IS_WELL);
     let progressing = if version_reported {
         not(operator::PROGRESSING)
     } else {
         Statement::yes(
             operator::PROGRESSING,
-            operator::UPGRADE_IN_PROGRESS,
+            Reason::UpgradeInProgress,
             format!("Progressing towards operator version {version}"),
         )
     };
@@ -175,7 +175,7 @@ pub fn operator_conditions(
         Some((reason, message)) => Statement::yes(operator::DEGRADED, reason, message),
     };
     [
-        Statement::yes(operator::AVAILABLE, operator::AS_EXPECTED, ALL_IS_WELL),
+        Statement::yes(operator::AVAILABLE, Reason::AsExpected, ALL_IS_WELL),
         progressing,
         degraded,
         verdict,
@@ -186,19 +186,17 @@ pub fn operator_conditions(
 pub fn platform_upgradeable(current: MinorRelease, bundle: &Bundle<'_>) -> Statement {
     let type_ = types::PLATFORM_UPGRADEABLE;
     match max_openshift_version(bundle.properties) {
-        Ok(MaxVersion::NotDeclared) => Statement::yes(type_, reasons::NOT_DECLARED, ""),
+        Ok(MaxVersion::NotDeclared) => Statement::yes(type_, Reason::NotDeclared, ""),
         Ok(MaxVersion::Supports(max)) if blocks_update(current, max) => Statement::no(
             type_,
-            reasons::INCOMPATIBLE_WITH_NEXT_VERSION,
+            Reason::IncompatibleWithNextVersion,
             format!(
                 "bundle {} supports OpenShift up to {max}; cluster is {current}, next is {}",
                 quote(bundle.name),
                 current.next()
             ),
         ),
-        Ok(MaxVersion::Supports(_)) => Statement::yes(type_, reasons::COMPATIBLE, ""),
-        Err(error) => {
-            Statement::unknown(type_, reasons::INVALID_PROPERTY, Chain(&error).to_string())
-        }
+        Ok(MaxVersion::Supports(_)) => Statement::yes(type_, Reason::Compatible, ""),
+        Err(error) => Statement::unknown(type_, Reason::InvalidProperty, Chain(&error).to_string()),
     }
 }

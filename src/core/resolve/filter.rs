@@ -3,7 +3,7 @@
 use std::iter::once_with;
 use std::sync::Arc;
 
-use olm_api::conditions::resolution;
+use olm_api::conditions;
 
 use super::Query;
 use super::edge::leads_from;
@@ -44,13 +44,13 @@ pub enum Reason {
 
 impl Reason {
     /// Returns the stable code of the reason (resolution.md 6.2, decision 22).
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> conditions::Reason {
         match self {
-            Self::NotInRequestedChannels => resolution::NOT_IN_REQUESTED_CHANNELS,
-            Self::InvalidVersion => resolution::INVALID_VERSION,
-            Self::VersionOutOfRange => resolution::VERSION_OUT_OF_RANGE,
-            Self::PrereleaseNotRequested => resolution::PRERELEASE_NOT_REQUESTED,
-            Self::NotSuccessor => resolution::NOT_SUCCESSOR,
+            Self::NotInRequestedChannels => conditions::Reason::NotInRequestedChannels,
+            Self::InvalidVersion => conditions::Reason::InvalidVersion,
+            Self::VersionOutOfRange => conditions::Reason::VersionOutOfRange,
+            Self::PrereleaseNotRequested => conditions::Reason::PrereleaseNotRequested,
+            Self::NotSuccessor => conditions::Reason::NotSuccessor,
             Self::Held(reason) => reason.code(),
             Self::Unfit(error) => error.code(),
         }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use olm_api::conditions::{reasons, resolution};
+use olm_api::conditions::Reason;
 use serde::{Deserialize, Serialize};
 
 use crate::error::quote;
@@ -42,12 +42,12 @@ pub enum HeldReason {
 
 impl HeldReason {
     /// Returns the stable code of the reason.
-    pub fn code(self) -> &'static str {
+    pub fn code(self) -> Reason {
         match self {
-            Self::LowerVersion => reasons::LOWER_VERSION_HELD,
-            Self::NextMajor => reasons::NEXT_MAJOR_HELD,
-            Self::NextMinor => resolution::NEXT_MINOR_HELD,
-            Self::NextPatch => resolution::NEXT_PATCH_HELD,
+            Self::LowerVersion => Reason::LowerVersionHeld,
+            Self::NextMajor => Reason::NextMajorHeld,
+            Self::NextMinor => Reason::NextMinorHeld,
+            Self::NextPatch => Reason::NextPatchHeld,
         }
     }
 }

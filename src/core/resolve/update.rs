@@ -6,7 +6,7 @@
 use std::fmt;
 
 use olm_api::UpdateStatus;
-use olm_api::conditions::reasons;
+use olm_api::conditions;
 use olm_api::keys::policy;
 
 use super::filter::Reason;
@@ -53,12 +53,12 @@ pub enum Why {
 
 impl Why {
     /// Returns the reason in one word.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> conditions::Reason {
         match self {
-            Self::Pinned(_) => reasons::PINNED,
+            Self::Pinned(_) => conditions::Reason::Pinned,
             Self::Held(reason) => reason.code(),
             Self::NotSuccessor => Reason::NotSuccessor.code(),
-            Self::Unresolved => reasons::RETRYING,
+            Self::Unresolved => conditions::Reason::Retrying,
         }
     }
 }
@@ -70,7 +70,7 @@ impl From<&Update<'_>> for UpdateStatus {
             version: offer.map(|offer| offer.version.recorded()),
             newest: update.newest.version.recorded(),
             catalog: offer.unwrap_or(&update.newest).catalog.to_owned(),
-            reason: update.why.code().to_owned(),
+            reason: update.why.code().to_string(),
             message: update.to_string(),
         }
     }

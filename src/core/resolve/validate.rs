@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use olm_api::conditions::{events, resolution};
+use olm_api::conditions::Reason;
 
 use super::constraint::{Breakage, Items, Judgement};
 use crate::catalog::{Bundle, ConstraintError};
@@ -48,13 +48,13 @@ pub enum ValidationError {
 
 impl ValidationError {
     /// Returns the stable code (resolution.md 6.2).
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Reason {
         match self {
-            Self::DependencyUnsupported { .. } => resolution::DEPENDENCY_UNSUPPORTED,
-            Self::ConstraintInvalid { .. } => resolution::CONSTRAINT_INVALID,
-            Self::ConstraintUnmet(_) => resolution::CONSTRAINT_UNMET,
-            Self::ConstraintUnknown(_) => resolution::CONSTRAINT_UNKNOWN,
-            Self::BreaksInstalled(_) => events::BREAKS_INSTALLED,
+            Self::DependencyUnsupported { .. } => Reason::DependencyUnsupported,
+            Self::ConstraintInvalid { .. } => Reason::ConstraintInvalid,
+            Self::ConstraintUnmet(_) => Reason::ConstraintUnmet,
+            Self::ConstraintUnknown(_) => Reason::ConstraintUnknown,
+            Self::BreaksInstalled(_) => Reason::BreaksInstalled,
         }
     }
 }

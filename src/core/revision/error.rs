@@ -1,6 +1,6 @@
 //! What can be wrong with a revision.
 
-use olm_api::conditions::reasons;
+use olm_api::conditions::Reason;
 
 use crate::error::{Classify, Disposition, quote};
 
@@ -61,9 +61,9 @@ impl Classify for RevisionError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::TooManyPhases(_) | Self::ObjectTooLarge { .. } => {
-                Disposition::Terminal(reasons::BLOCKED)
+                Disposition::Terminal(Reason::Blocked)
             }
-            Self::NameTooLong(_) => Disposition::Terminal(reasons::INVALID_CONFIGURATION),
+            Self::NameTooLong(_) => Disposition::Terminal(Reason::InvalidConfiguration),
             // A duplicate comes from rendering, whose errors are retried.
             Self::Duplicate(..) | Self::ContentTooLarge { .. } | Self::InvalidContent { .. } => {
                 Disposition::Retry

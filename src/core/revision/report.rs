@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use olm_api::conditions::{reasons, types};
+use olm_api::conditions::{Reason, types};
 use olm_api::keys::annotation;
 use olm_api::{ClusterObjectSet, LifecycleState};
 
@@ -98,12 +98,13 @@ pub fn statements(
             let available = available(revision).map(|_| texts::reconciling(text));
             std::iter::once(progressing).chain(available).collect()
         }
-        Outcome::Blocked(text) => vec![terminal(reasons::BLOCKED, text)],
-        Outcome::Invalid(text) => vec![terminal(reasons::INVALID_CONFIGURATION, text)],
+        Outcome::Blocked(text) => vec![terminal(Reason::Blocked, text)],
+        Outcome::Invalid(text) => vec![terminal(Reason::InvalidConfiguration, text)],
         Outcome::Archiving => vec![texts::archiving()],
         Outcome::Removing(text) => {
             // An error that has passed is not repeated for as long as the removal waits.
-            let failed = available(revision).filter(|old| old.reason == reasons::RECONCILING);
+            let failed =
+                available(revision).filter(|old| old.reason == Reason::Reconciling.as_str());
             let available = failed.map(|_| texts::reconciling(text));
             std::iter::once(retrying(text)).chain(available).collect()
         }

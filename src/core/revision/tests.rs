@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use olm_api::conditions::{reasons, status, types};
+use olm_api::conditions::{Reason, status, types};
 use olm_api::keys::annotation;
 use olm_api::{
     ClusterObjectSet, ClusterObjectSetSpec, ClusterObjectSetStatus, CollisionProtection,
@@ -638,7 +638,7 @@ fn revision(number: i64, archived: bool, succeeded: bool) -> ClusterObjectSet {
     let condition = Condition {
         type_: types::SUCCEEDED.into(),
         status: status::TRUE.into(),
-        reason: reasons::SUCCEEDED.into(),
+        reason: Reason::Succeeded.to_string(),
         message: String::new(),
         observed_generation: None,
         last_transition_time: Time(Timestamp::UNIX_EPOCH),

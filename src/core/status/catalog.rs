@@ -1,6 +1,6 @@
 //! The conditions of a `ClusterCatalog` (api.md 2.5).
 
-use olm_api::conditions::{reasons, types};
+use olm_api::conditions::{Reason, types};
 
 use super::Statement;
 
@@ -10,7 +10,7 @@ const SWITCHED_OFF: &str = "Catalog availability mode is set to Unavailable";
 pub fn serving() -> Statement {
     Statement::yes(
         types::SERVING,
-        reasons::AVAILABLE,
+        Reason::Available,
         "Serving desired content from resolved source",
     )
 }
@@ -19,14 +19,14 @@ pub fn serving() -> Statement {
 pub fn nothing_unpacked() -> Statement {
     Statement::no(
         types::SERVING,
-        reasons::UNAVAILABLE,
+        Reason::Unavailable,
         "Catalog contents have not been unpacked yet",
     )
 }
 
 /// `Serving` is false: the content was removed, because the catalog is being deleted.
 pub fn removed() -> Statement {
-    Statement::no(types::SERVING, reasons::UNAVAILABLE, "")
+    Statement::no(types::SERVING, Reason::Unavailable, "")
 }
 
 /// `Serving` and `Progressing` of a catalog that is disabled. `Progressing` is true on purpose: the
@@ -35,10 +35,10 @@ pub fn switched_off() -> [Statement; 2] {
     [
         Statement::no(
             types::SERVING,
-            reasons::USER_SPECIFIED_UNAVAILABLE,
+            Reason::UserSpecifiedUnavailable,
             SWITCHED_OFF,
         ),
-        Statement::yes(types::PROGRESSING, reasons::SUCCEEDED, SWITCHED_OFF),
+        Statement::yes(types::PROGRESSING, Reason::Succeeded, SWITCHED_OFF),
     ]
 }
 
@@ -46,7 +46,7 @@ pub fn switched_off() -> [Statement; 2] {
 pub fn unpacked() -> Statement {
     Statement::yes(
         types::PROGRESSING,
-        reasons::SUCCEEDED,
+        Reason::Succeeded,
         "Successfully unpacked and stored content from resolved source",
     )
 }

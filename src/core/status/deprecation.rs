@@ -1,6 +1,6 @@
 //! The conditions about deprecation, from catalog data (api.md 4.5).
 
-use olm_api::conditions::{reasons, types};
+use olm_api::conditions::{Reason, types};
 
 use super::Statement;
 
@@ -87,7 +87,7 @@ pub fn statements(
 }
 
 fn unknown(installed: Option<&str>) -> [Statement; 4] {
-    let say = |type_| Statement::unknown(type_, reasons::DEPRECATION_STATUS_UNKNOWN, UNKNOWN);
+    let say = |type_| Statement::unknown(type_, Reason::DeprecationStatusUnknown, UNKNOWN);
     [
         say(types::DEPRECATED),
         say(types::PACKAGE_DEPRECATED),
@@ -99,16 +99,16 @@ fn unknown(installed: Option<&str>) -> [Statement; 4] {
 fn nothing_installed() -> Statement {
     Statement::unknown(
         types::BUNDLE_DEPRECATED,
-        reasons::ABSENT,
+        Reason::Absent,
         "no bundle installed yet",
     )
 }
 
 fn one(type_: &'static str, messages: &[&str], otherwise: &str) -> Statement {
     if messages.is_empty() {
-        Statement::no(type_, reasons::NOT_DEPRECATED, otherwise)
+        Statement::no(type_, Reason::NotDeprecated, otherwise)
     } else {
-        Statement::yes(type_, reasons::DEPRECATED, messages.join("\n"))
+        Statement::yes(type_, Reason::Deprecated, messages.join("\n"))
     }
 }
 

@@ -16,7 +16,7 @@ mod ready;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use olm_api::conditions::{reasons, status, types};
+use olm_api::conditions::{Reason, status, types};
 
 pub use message::{MESSAGE_LIMIT, sanitize, truncate};
 pub use ready::{Note, catalog_ready, extension_ready, removal_held, uninstalling};
@@ -31,32 +31,32 @@ pub struct Statement {
     pub type_: &'static str,
     /// `True`, `False` or `Unknown`.
     pub status: &'static str,
-    /// Reason, of [`olm_api::conditions::reasons`].
-    pub reason: &'static str,
+    /// Reason.
+    pub reason: Reason,
     /// Message for people; may be empty.
     pub message: String,
 }
 
 impl Statement {
     /// Makes a statement with status `True`.
-    pub fn yes(type_: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn yes(type_: &'static str, reason: Reason, message: impl Into<String>) -> Self {
         Self::new(type_, status::TRUE, reason, message)
     }
 
     /// Makes a statement with status `False`.
-    pub fn no(type_: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn no(type_: &'static str, reason: Reason, message: impl Into<String>) -> Self {
         Self::new(type_, status::FALSE, reason, message)
     }
 
     /// Makes a statement with status `Unknown`.
-    pub fn unknown(type_: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn unknown(type_: &'static str, reason: Reason, message: impl Into<String>) -> Self {
         Self::new(type_, status::UNKNOWN, reason, message)
     }
 
     fn new(
         type_: &'static str,
         status: &'static str,
-        reason: &'static str,
+        reason: Reason,
         message: impl Into<String>,
     ) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Statement {
         let condition = Condition {
             type_: self.type_.to_owned(),
             status: self.status.to_owned(),
-            reason: self.reason.to_owned(),
+            reason: self.reason.to_string(),
             message: self.message,
             observed_generation: generation,
             last_transition_time: Time(now),
@@ -148,12 +148,12 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
 
 /// `Progressing`: the reconcile failed and is retried.
 pub fn retrying(error: impl Into<String>) -> Statement {
-    Statement::yes(types::PROGRESSING, reasons::RETRYING, error)
+    Statement::yes(types::PROGRESSING, Reason::Retrying, error)
 }
 
 /// `Progressing`: the reconcile failed and needs somebody to act. `reason` is that of
 /// [`crate::error::Disposition::Terminal`].
-pub fn terminal(reason: &'static str, error: impl Into<String>) -> Statement {
+pub fn terminal(reason: Reason, error: impl Into<String>) -> Statement {
     Statement::no(types::PROGRESSING, reason, error)
 }
 

@@ -1,7 +1,7 @@
 //! The conditions of a `ClusterObjectSet` (api.md 3.6).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use olm_api::conditions::{reasons, types};
+use olm_api::conditions::{Reason, types};
 
 use super::Statement;
 use crate::error::quote;
@@ -20,7 +20,7 @@ pub fn rolling_out_text(version: &str) -> String {
 pub fn rolling_out(version: &str) -> Statement {
     Statement::yes(
         types::PROGRESSING,
-        reasons::ROLLING_OUT,
+        Reason::RollingOut,
         rolling_out_text(version),
     )
 }
@@ -29,7 +29,7 @@ pub fn rolling_out(version: &str) -> Statement {
 pub fn rolled_out(version: &str) -> Statement {
     Statement::yes(
         types::PROGRESSING,
-        reasons::SUCCEEDED,
+        Reason::Succeeded,
         format!("Revision {version} has rolled out."),
     )
 }
@@ -38,7 +38,7 @@ pub fn rolled_out(version: &str) -> Statement {
 pub fn deadline_exceeded(minutes: i32, last: &str) -> Statement {
     Statement::no(
         types::PROGRESSING,
-        reasons::PROGRESS_DEADLINE_EXCEEDED,
+        Reason::ProgressDeadlineExceeded,
         format!("Revision has not rolled out for {minutes} minute(s). Last status: {last}"),
     )
 }
@@ -51,8 +51,8 @@ pub fn archiving() -> Statement {
 /// `Progressing` and `Available` of an archived revision.
 pub fn archived() -> [Statement; 2] {
     [
-        Statement::no(types::PROGRESSING, reasons::ARCHIVED, ARCHIVED),
-        Statement::unknown(types::AVAILABLE, reasons::ARCHIVED, ARCHIVED),
+        Statement::no(types::PROGRESSING, Reason::Archived, ARCHIVED),
+        Statement::unknown(types::AVAILABLE, Reason::Archived, ARCHIVED),
     ]
 }
 
@@ -60,7 +60,7 @@ pub fn archived() -> [Statement; 2] {
 pub fn probes_succeeded() -> Statement {
     Statement::yes(
         types::AVAILABLE,
-        reasons::PROBES_SUCCEEDED,
+        Reason::ProbesSucceeded,
         "Objects are available and pass all probes.",
     )
 }
@@ -68,14 +68,14 @@ pub fn probes_succeeded() -> Statement {
 /// `Available`: objects fail their probes; one line for each incomplete phase, of
 /// [`probe_line`].
 pub fn probe_failure(lines: &[String]) -> Statement {
-    Statement::no(types::AVAILABLE, reasons::PROBE_FAILURE, lines.join("\n"))
+    Statement::no(types::AVAILABLE, Reason::ProbeFailure, lines.join("\n"))
 }
 
 /// `Available`: incomplete, with no failing probe.
 pub fn not_yet_available(version: &str) -> Statement {
     Statement::no(
         types::AVAILABLE,
-        reasons::ROLLING_OUT,
+        Reason::RollingOut,
         rolling_out_text(version),
     )
 }
@@ -83,7 +83,7 @@ pub fn not_yet_available(version: &str) -> Statement {
 /// `Available`: an error kept the probes from being evaluated. Only for an object set that has the
 /// condition already.
 pub fn reconciling(error: impl Into<String>) -> Statement {
-    Statement::unknown(types::AVAILABLE, reasons::RECONCILING, error)
+    Statement::unknown(types::AVAILABLE, Reason::Reconciling, error)
 }
 
 /// `Deferred`: objects of optional kinds wait until the cluster serves their kind; each as
@@ -91,7 +91,7 @@ pub fn reconciling(error: impl Into<String>) -> Statement {
 pub fn deferred(objects: &[String]) -> Statement {
     Statement::yes(
         types::DEFERRED,
-        reasons::OBJECTS_DEFERRED,
+        Reason::ObjectsDeferred,
         format!(
             "Left out until the cluster serves their kind: {}",
             objects.join(", ")
@@ -103,7 +103,7 @@ pub fn deferred(objects: &[String]) -> Statement {
 pub fn succeeded() -> Statement {
     Statement::yes(
         types::SUCCEEDED,
-        reasons::SUCCEEDED,
+        Reason::Succeeded,
         "Revision succeeded rolling out.",
     )
 }
@@ -112,7 +112,7 @@ pub fn succeeded() -> Statement {
 pub fn migrated() -> Statement {
     Statement::yes(
         types::SUCCEEDED,
-        reasons::SUCCEEDED,
+        Reason::Succeeded,
         "Revision succeeded - migrated from Helm release",
     )
 }

@@ -1,7 +1,7 @@
 //! `Ready`: one condition for tools that wait (decisions 12, 24 and 32).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use olm_api::conditions::{reasons, status, types};
+use olm_api::conditions::{Reason, status, types};
 
 use super::{Statement, find, is_true};
 
@@ -9,9 +9,8 @@ use super::{Statement, find, is_true};
 /// changed content, deferred objects, what to do about an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Reason of `Ready` while everything is well; a constant of
-    /// [`olm_api::conditions::reasons`] or [`olm_api::conditions::resolution`].
-    pub reason: &'static str,
+    /// Reason of `Ready` while everything is well.
+    pub reason: Reason,
     /// Text of the explanation.
     pub message: String,
 }
@@ -59,13 +58,13 @@ fn summary(
         find(conditions, type_).is_some_and(|found| found.observed_generation == generation)
     };
     let progressing = find(conditions, types::PROGRESSING);
-    let settled = progressing.is_some_and(|found| found.reason == reasons::SUCCEEDED);
+    let settled = progressing.is_some_and(|found| found.reason == Reason::Succeeded.as_str());
     let well = settled
         && wanted
             .iter()
             .all(|type_| is_true(conditions, type_) && current(type_));
     if well {
-        let reason = notes.first().map_or(reasons::SUCCEEDED, |note| note.reason);
+        let reason = notes.first().map_or(Reason::Succeeded, |note| note.reason);
         return Statement::yes(types::READY, reason, with_notes(all_well, notes));
     }
     // Progressing has the reason, unless it is settled and another condition is not.
@@ -78,10 +77,13 @@ fn summary(
         progressing
     };
     let (reason, message) = match culprit {
-        Some(found) => (known(&found.reason), found.message.as_str()),
+        Some(found) => (
+            found.reason.parse().unwrap_or(Reason::Retrying),
+            found.message.as_str(),
+        ),
         // All are true, but some are of an earlier generation, or absent.
         None => (
-            reasons::RECONCILING,
+            Reason::Reconciling,
             "The latest change has not been acted on yet.",
         ),
     };
@@ -96,38 +98,13 @@ fn with_notes(message: &str, notes: &[Note]) -> String {
         .join("\n")
 }
 
-/// Returns the constant equal to a reason read from a condition.
-fn known(reason: &str) -> &'static str {
-    const REASONS: [&str; 15] = [
-        reasons::SUCCEEDED,
-        reasons::RETRYING,
-        reasons::ROLLING_OUT,
-        reasons::BLOCKED,
-        reasons::INVALID_CONFIGURATION,
-        reasons::PROGRESS_DEADLINE_EXCEEDED,
-        reasons::FAILED,
-        reasons::ABSENT,
-        reasons::PROBE_FAILURE,
-        reasons::RECONCILING,
-        reasons::ARCHIVED,
-        reasons::UNAVAILABLE,
-        reasons::USER_SPECIFIED_UNAVAILABLE,
-        reasons::UNINSTALLING,
-        reasons::NOT_INSTALLED,
-    ];
-    REASONS
-        .into_iter()
-        .find(|known| *known == reason)
-        .unwrap_or(reasons::RETRYING)
-}
-
 /// `Ready` is false: the object is being removed; `message` is what is waited for.
 pub fn uninstalling(message: impl Into<String>) -> Statement {
-    Statement::no(types::READY, reasons::UNINSTALLING, message)
+    Statement::no(types::READY, Reason::Uninstalling, message)
 }
 
 /// `Ready` is false: nothing of an object that is being deleted is removed until a user corrects
 /// it.
 pub fn removal_held(message: impl Into<String>) -> Statement {
-    Statement::no(types::READY, reasons::INVALID_CONFIGURATION, message)
+    Statement::no(types::READY, Reason::InvalidConfiguration, message)
 }

@@ -20,7 +20,7 @@ fn transition_time_moves_with_the_status_alone() {
     assert_eq!(conditions[0].last_transition_time, Time(at(1)));
     assert!(say("b").put(&mut conditions, Some(1), at(2)));
     assert_eq!(conditions[0].last_transition_time, Time(at(1)));
-    assert!(terminal(reasons::BLOCKED, "b").put(&mut conditions, Some(1), at(3)));
+    assert!(terminal(Reason::Blocked, "b").put(&mut conditions, Some(1), at(3)));
     assert_eq!(conditions[0].last_transition_time, Time(at(3)));
     assert_eq!(conditions.len(), 1);
 }
@@ -46,7 +46,7 @@ fn times_have_no_fraction() {
 #[test]
 fn a_copied_condition_brings_its_own_time() {
     let mut conditions = Vec::new();
-    terminal(reasons::BLOCKED, "x").put(&mut conditions, Some(1), at(1));
+    terminal(Reason::Blocked, "x").put(&mut conditions, Some(1), at(1));
     let mut source = Vec::new();
     object_set::rolled_out("1.0.0").put(&mut source, Some(9), at(5));
     assert!(copy_condition(&mut conditions, &source[0], Some(2)));
@@ -217,15 +217,15 @@ mod catalogs {
     #[test]
     fn a_catalog_is_ready_when_it_is_served_and_current() {
         let well = ready([catalog::serving(), catalog::unpacked()]);
-        assert_eq!((well.status, well.reason), ("True", "Succeeded"));
+        assert_eq!((well.status, well.reason.as_str()), ("True", "Succeeded"));
         let stale = ready([catalog::serving(), retrying("source catalog content: x")]);
         assert_eq!(
-            (stale.status, stale.reason, stale.message.as_str()),
+            (stale.status, stale.reason.as_str(), stale.message.as_str()),
             ("False", "Retrying", "source catalog content: x")
         );
         let off = ready(catalog::switched_off());
         assert_eq!(
-            (off.status, off.reason),
+            (off.status, off.reason.as_str()),
             ("False", "UserSpecifiedUnavailable")
         );
     }

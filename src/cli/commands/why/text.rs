@@ -365,7 +365,7 @@ fn codes(bundle: &BundleReport<'_>) -> Vec<String> {
     let mut codes: Vec<_> = reasons
         .map(|reason| match reason.stage {
             Stage::Note => format!("[{}]", reason.finding.code()),
-            _ => reason.finding.code().to_owned(),
+            _ => reason.finding.code().to_string(),
         })
         .collect();
     codes.dedup();

@@ -2,7 +2,7 @@
 //!
 //! Source: resolution.md 1.11, 6.1; decisions 5, 22, 24.
 
-use olm_api::conditions::{events, reasons};
+use olm_api::conditions;
 use olm_api::{CatalogFilter, UpdateStatus};
 
 use super::content::content_changed;
@@ -70,7 +70,7 @@ impl Classify for DecisionError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Resolve(error) if error.is_invalid_request() => {
-                Disposition::Terminal(reasons::INVALID_CONFIGURATION)
+                Disposition::Terminal(conditions::Reason::InvalidConfiguration)
             }
             Self::Resolve(_) | Self::NoContent => Disposition::Retry,
         }
@@ -83,7 +83,7 @@ pub struct Notice {
     /// Whether anybody should worry.
     pub is_warning: bool,
     /// Reason of the Event.
-    pub reason: &'static str,
+    pub reason: conditions::Reason,
     /// Its text.
     pub note: String,
 }
@@ -280,7 +280,7 @@ impl Question {
             return Some(UpdateStatus {
                 newest: newest.unwrap_or_else(|| version.clone()),
                 catalog: chosen.catalog.to_owned(),
-                reason: reasons::PAUSED.to_owned(),
+                reason: conditions::Reason::Paused.to_string(),
                 message: format!("{version} is available; {}", text::paused()),
                 version: Some(version),
             });
@@ -329,13 +329,13 @@ impl Answer {
     /// Adds what Events say about a resolution.
     fn report(&mut self, resolution: &Resolution<'_>) {
         if let Some(note) = resolution.unavailable_note() {
-            self.notice(true, events::CATALOG_UNAVAILABLE, note);
+            self.notice(true, conditions::Reason::CatalogUnavailable, note);
         }
         let warnings = resolution.result.iter().flat_map(|it| &it.warnings);
         for warning in warnings {
             let reason = match warning {
-                Warning::SuccessorIsLowerVersion => events::SUCCESSOR_IS_LOWER_VERSION,
-                Warning::BreaksInstalled(_) => events::BREAKS_INSTALLED,
+                Warning::SuccessorIsLowerVersion => conditions::Reason::SuccessorIsLowerVersion,
+                Warning::BreaksInstalled(_) => conditions::Reason::BreaksInstalled,
                 // Said when the step is made.
                 Warning::ForcedStep => continue,
             };
@@ -347,17 +347,17 @@ impl Answer {
     fn offer(&mut self) {
         let Some(update) = &self.update else { return };
         let message = update.message.clone();
-        if update.reason == reasons::PAUSED {
+        if update.reason == conditions::Reason::Paused.as_str() {
             self.notes.push(Note {
-                reason: reasons::PAUSED,
+                reason: conditions::Reason::Paused,
                 message: message.clone(),
             });
         }
-        self.notice(false, events::UPGRADE_AVAILABLE, message);
+        self.notice(false, conditions::Reason::UpgradeAvailable, message);
     }
 
     /// Adds what `Ready` explains and an Event says.
-    fn say(&mut self, is_warning: bool, reason: &'static str, message: String) {
+    fn say(&mut self, is_warning: bool, reason: conditions::Reason, message: String) {
         self.notice(is_warning, reason, message.clone());
         self.notes.push(Note { reason, message });
     }
@@ -367,7 +367,7 @@ impl Answer {
         self.say(true, note.reason, note.message);
     }
 
-    fn notice(&mut self, is_warning: bool, reason: &'static str, note: String) {
+    fn notice(&mut self, is_warning: bool, reason: conditions::Reason, note: String) {
         self.notices.push(Notice {
             is_warning,
             reason,

@@ -82,7 +82,7 @@ fn answer(question: &Question, content: Option<&Content>) -> Answer {
     question.answer(&catalogs, &environment, &options, &resolution)
 }
 
-fn reasons_of(answer: &Answer) -> Vec<&str> {
+fn reasons_of(answer: &Answer) -> Vec<conditions::Reason> {
     answer.notices.iter().map(|notice| notice.reason).collect()
 }
 
@@ -94,7 +94,7 @@ fn reasons_of(answer: &Answer) -> Vec<&str> {
 #[case::approved(Some("1.1.0"), &[(policy::APPROVE, "2.0.0")], "2.0.0", None)]
 #[case::approved_another(Some("1.1.0"), &[(policy::APPROVE, "3.0.0")], "1.1.0", Some("NextMajorHeld"))]
 #[case::none(Some("1.0.0"), &[(policy::UPGRADE, "None")], "1.0.0", Some("NextMinorHeld"))]
-#[case::paused(Some("1.0.0"), &[(policy::PAUSED, "true")], "1.1.0", Some(reasons::PAUSED))]
+#[case::paused(Some("1.0.0"), &[(policy::PAUSED, "true")], "1.1.0", Some("Paused"))]
 fn annotations_decide(
     #[case] installed: Option<&str>,
     #[case] annotations: &[(&str, &str)],
@@ -131,7 +131,7 @@ fn a_wrong_range_waits_for_a_change() {
     let error = answer(&question, Some(&content)).goal.unwrap_err();
     assert_eq!(
         error.disposition(),
-        Disposition::Terminal(reasons::INVALID_CONFIGURATION),
+        Disposition::Terminal(conditions::Reason::InvalidConfiguration),
         "{}",
         Chain(&error)
     );
@@ -144,8 +144,8 @@ fn other_content_of_the_installed_version_is_not_taken_unasked() {
     let mut question = question(Some("1.0.0"), &[]);
     question.installed = Some(record("1.0.0", "r/kettle@sha256:old"));
     let kept = answer(&question, Some(&content));
-    assert_eq!(reasons_of(&kept), [reasons::CONTENT_CHANGED]);
-    assert_eq!(kept.notes[0].reason, reasons::CONTENT_CHANGED);
+    assert_eq!(reasons_of(&kept), [conditions::Reason::ContentChanged]);
+    assert_eq!(kept.notes[0].reason, conditions::Reason::ContentChanged);
     assert_eq!(kept.goal.unwrap().target.image, "r/kettle@sha256:old");
     question.policy.accepted_image = Some("sha256:1.0.0".to_owned());
     let taken = answer(&question, Some(&content));
@@ -171,11 +171,13 @@ fn a_step_without_an_edge_is_forced() {
 fn during_a_roll_out_nothing_is_said_of_what_would_be_chosen() {
     let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
     let mut question = question(Some("1.0.0"), &[(policy::UPGRADE, "None")]);
-    assert!(reasons_of(&answer(&question, Some(&content))).contains(&"NextMinorHeld"));
+    assert!(
+        reasons_of(&answer(&question, Some(&content))).contains(&conditions::Reason::NextMinorHeld)
+    );
     question.rolling = Some(record("1.1.0", "r/kettle@sha256:1.1.0"));
     let answer = answer(&question, Some(&content));
     assert!(
-        !reasons_of(&answer).contains(&"NextMinorHeld"),
+        !reasons_of(&answer).contains(&conditions::Reason::NextMinorHeld),
         "{answer:?}"
     );
 }

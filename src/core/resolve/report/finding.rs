@@ -1,6 +1,6 @@
 //! Why a bundle or a catalog is not part of the answer: one code each, with its data.
 
-use olm_api::conditions::{events, reasons, resolution};
+use olm_api::conditions;
 use serde::Serialize;
 
 use super::super::ValidationError;
@@ -290,37 +290,37 @@ impl Finding<'_> {
 
 impl Finding<'_> {
     /// Returns the stable code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> conditions::Reason {
         match self {
-            Self::NotInRequestedChannels { .. } => resolution::NOT_IN_REQUESTED_CHANNELS,
-            Self::InvalidVersion { .. } => resolution::INVALID_VERSION,
-            Self::VersionOutOfRange { .. } => resolution::VERSION_OUT_OF_RANGE,
-            Self::PrereleaseNotRequested { .. } => resolution::PRERELEASE_NOT_REQUESTED,
-            Self::NotSuccessor { .. } => resolution::NOT_SUCCESSOR,
-            Self::LowerVersionHeld => reasons::LOWER_VERSION_HELD,
-            Self::NextMajorHeld => reasons::NEXT_MAJOR_HELD,
-            Self::NextMinorHeld => resolution::NEXT_MINOR_HELD,
-            Self::NextPatchHeld => resolution::NEXT_PATCH_HELD,
-            Self::DependencyUnsupported { .. } => resolution::DEPENDENCY_UNSUPPORTED,
-            Self::ConstraintInvalid { .. } => resolution::CONSTRAINT_INVALID,
-            Self::ConstraintUnmet { .. } => resolution::CONSTRAINT_UNMET,
-            Self::ConstraintUnknown { .. } => resolution::CONSTRAINT_UNKNOWN,
-            Self::BreaksInstalled { .. } => events::BREAKS_INSTALLED,
-            Self::Deprecated { .. } => reasons::DEPRECATED,
-            Self::LowerVersion { .. } => "LowerVersion",
-            Self::LowerRelease { .. } => "LowerRelease",
-            Self::TieBrokenByName { .. } => "TieBrokenByName",
-            Self::DeprecatedInThisCatalog { .. } => "DeprecatedInThisCatalog",
-            Self::LowerPriorityCatalog { .. } => "LowerPriorityCatalog",
-            Self::AmbiguousCatalogs { .. } => resolution::AMBIGUOUS_CATALOGS,
-            Self::UnreadableCatalogs { .. } => "UnreadableCatalogs",
-            Self::StepBreaksInstalled { .. } => "StepBreaksInstalled",
-            Self::SuccessorIsLowerVersion { .. } => events::SUCCESSOR_IS_LOWER_VERSION,
-            Self::ForcedStep { .. } => "ForcedStep",
-            Self::InNoChannel => "InNoChannel",
-            Self::InvalidSkipRange { .. } => "InvalidSkipRange",
-            Self::EdgeInUnrequestedChannel { .. } => "EdgeInUnrequestedChannel",
-            Self::StaysOnInstalled => "StaysOnInstalled",
+            Self::NotInRequestedChannels { .. } => conditions::Reason::NotInRequestedChannels,
+            Self::InvalidVersion { .. } => conditions::Reason::InvalidVersion,
+            Self::VersionOutOfRange { .. } => conditions::Reason::VersionOutOfRange,
+            Self::PrereleaseNotRequested { .. } => conditions::Reason::PrereleaseNotRequested,
+            Self::NotSuccessor { .. } => conditions::Reason::NotSuccessor,
+            Self::LowerVersionHeld => conditions::Reason::LowerVersionHeld,
+            Self::NextMajorHeld => conditions::Reason::NextMajorHeld,
+            Self::NextMinorHeld => conditions::Reason::NextMinorHeld,
+            Self::NextPatchHeld => conditions::Reason::NextPatchHeld,
+            Self::DependencyUnsupported { .. } => conditions::Reason::DependencyUnsupported,
+            Self::ConstraintInvalid { .. } => conditions::Reason::ConstraintInvalid,
+            Self::ConstraintUnmet { .. } => conditions::Reason::ConstraintUnmet,
+            Self::ConstraintUnknown { .. } => conditions::Reason::ConstraintUnknown,
+            Self::BreaksInstalled { .. } => conditions::Reason::BreaksInstalled,
+            Self::Deprecated { .. } => conditions::Reason::Deprecated,
+            Self::LowerVersion { .. } => conditions::Reason::LowerVersion,
+            Self::LowerRelease { .. } => conditions::Reason::LowerRelease,
+            Self::TieBrokenByName { .. } => conditions::Reason::TieBrokenByName,
+            Self::DeprecatedInThisCatalog { .. } => conditions::Reason::DeprecatedInThisCatalog,
+            Self::LowerPriorityCatalog { .. } => conditions::Reason::LowerPriorityCatalog,
+            Self::AmbiguousCatalogs { .. } => conditions::Reason::AmbiguousCatalogs,
+            Self::UnreadableCatalogs { .. } => conditions::Reason::UnreadableCatalogs,
+            Self::StepBreaksInstalled { .. } => conditions::Reason::StepBreaksInstalled,
+            Self::SuccessorIsLowerVersion { .. } => conditions::Reason::SuccessorIsLowerVersion,
+            Self::ForcedStep { .. } => conditions::Reason::ForcedStep,
+            Self::InNoChannel => conditions::Reason::InNoChannel,
+            Self::InvalidSkipRange { .. } => conditions::Reason::InvalidSkipRange,
+            Self::EdgeInUnrequestedChannel { .. } => conditions::Reason::EdgeInUnrequestedChannel,
+            Self::StaysOnInstalled => conditions::Reason::StaysOnInstalled,
         }
     }
 

@@ -6,14 +6,14 @@ use super::hint::Suggestion;
 use super::model::{BundleReport, CatalogSummary, Report, Verdict};
 use crate::error::quote;
 use crate::resolve::Ending;
-use olm_api::conditions::{reasons, resolution};
+use olm_api::conditions::Reason;
 use olm_api::keys::label;
 
 /// Why a resolution failed or something newer is held, in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headline {
     /// The class of the reason, a code of the report: `NotSuccessor`, `NextMajorHeld`, ...
-    pub code: &'static str,
+    pub code: Reason,
     /// The sentence, without a full stop: the state, the alternatives, what to do.
     pub text: String,
 }
@@ -46,14 +46,14 @@ impl Report<'_> {
         hint.map(|hint| hint.text.clone())
     }
 
-    fn held(&self) -> Option<(&'static str, Vec<String>)> {
+    fn held(&self) -> Option<(Reason, Vec<String>)> {
         self.hints.iter().find_map(|hint| match &hint.suggestion {
             Suggestion::HeldByPolicy {
                 version, reason, ..
             } => {
                 let what = format!(
                     "{version} is available and held, because it {}",
-                    why(reason)
+                    why(*reason)
                 );
                 Some((*reason, vec![what, hint.text.clone()]))
             }
@@ -70,7 +70,7 @@ impl Report<'_> {
         })
     }
 
-    fn no_candidate(&self) -> (&'static str, Vec<String>) {
+    fn no_candidate(&self) -> (Reason, Vec<String>) {
         let package = quote(self.request.package);
         if self.bundles.is_empty() {
             let consulted = self
@@ -86,22 +86,22 @@ impl Report<'_> {
             parts.extend(self.text_of(|it| matches!(it, Suggestion::SimilarPackage { .. })));
             parts.extend(self.text_of(|it| matches!(it, Suggestion::LeftOutCatalog { .. })));
             let first = self.catalogs.first().map(|catalog| catalog.state.code());
-            return (first.unwrap_or(resolution::NO_CATALOG), parts);
+            return (first.unwrap_or(Reason::NoCatalog), parts);
         }
         if let Some(text) = self.text_of(|it| matches!(it, Suggestion::ExistingChannels { .. })) {
             let channels = self.request.channels.join(", ");
             let what = format!("package {package} has no channel {channels}");
-            return (resolution::UNKNOWN_CHANNEL, vec![what, text]);
+            return (Reason::UnknownChannel, vec![what, text]);
         }
         let Some(nearest) = self.nearest() else {
             return (
-                resolution::NO_CANDIDATE,
+                Reason::NoCandidate,
                 vec![format!("package {package} is empty")],
             );
         };
         let code = nearest
             .exclusion()
-            .map_or(resolution::NO_CANDIDATE, Finding::code);
+            .map_or(Reason::NoCandidate, Finding::code);
         (code, self.about(nearest))
     }
 
@@ -209,7 +209,7 @@ impl Report<'_> {
         }
     }
 
-    fn ambiguous(&self) -> (&'static str, Vec<String>) {
+    fn ambiguous(&self) -> (Reason, Vec<String>) {
         let tied = |catalog: &&CatalogSummary<'_>| {
             let reasons = &mut catalog.reasons.iter();
             reasons.any(|it| matches!(it, CatalogReason::AmbiguousCatalogs { .. }))
@@ -238,10 +238,10 @@ impl Report<'_> {
                 label::METADATA_NAME
             )
         }));
-        (resolution::AMBIGUOUS_CATALOGS, parts)
+        (Reason::AmbiguousCatalogs, parts)
     }
 
-    fn catalog_error(&self) -> Option<(&'static str, Vec<String>)> {
+    fn catalog_error(&self) -> Option<(Reason, Vec<String>)> {
         let unread = |catalog: &&CatalogSummary<'_>| catalog.error.is_some() && !catalog.dominated;
         let unread: Vec<_> = self.catalogs.iter().filter(unread).collect();
         let first = unread.first()?;
@@ -259,7 +259,7 @@ impl Report<'_> {
 
     /// Explains why the best bundle may not be installed, and names a version that may, if there is
     /// one.
-    fn refused(&self) -> Option<(&'static str, Vec<String>)> {
+    fn refused(&self) -> Option<(Reason, Vec<String>)> {
         let refused = self.bundles.iter().find_map(|bundle| {
             let refusal = bundle.exclusions().last()?;
             let text = match refusal {
@@ -286,10 +286,10 @@ impl Report<'_> {
 }
 
 /// Returns the words for why the update policy holds a bundle back.
-fn why(code: &str) -> &'static str {
+fn why(code: Reason) -> &'static str {
     match code {
-        reasons::LOWER_VERSION_HELD => "is lower than the installed version",
-        reasons::NEXT_MAJOR_HELD => "is of the next major version",
+        Reason::LowerVersionHeld => "is lower than the installed version",
+        Reason::NextMajorHeld => "is of the next major version",
         _ => "is more than the update policy admits",
     }
 }

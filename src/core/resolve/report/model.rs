@@ -5,7 +5,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_api::UpgradeConstraintPolicy;
-use olm_api::conditions::resolution;
+use olm_api::conditions;
 use serde::Serialize;
 
 use super::super::{ClassicStep, Ending};
@@ -189,17 +189,17 @@ pub enum CatalogState {
 
 impl CatalogState {
     /// Returns the stable code.
-    pub fn code(self) -> &'static str {
+    pub fn code(self) -> conditions::Reason {
         match self {
-            Self::Usable => "Usable",
-            Self::CatalogNotSelected => resolution::CATALOG_NOT_SELECTED,
-            Self::CatalogDisabled => resolution::CATALOG_DISABLED,
-            Self::CatalogNotServing => resolution::CATALOG_NOT_SERVING,
-            Self::CatalogNotResolved => resolution::CATALOG_NOT_RESOLVED,
-            Self::CatalogNotCached => resolution::CATALOG_NOT_CACHED,
-            Self::CatalogFetchFailed => resolution::CATALOG_FETCH_FAILED,
-            Self::CatalogParseFailed => resolution::CATALOG_PARSE_FAILED,
-            Self::PackageNotInCatalog => resolution::PACKAGE_NOT_IN_CATALOG,
+            Self::Usable => conditions::Reason::Usable,
+            Self::CatalogNotSelected => conditions::Reason::CatalogNotSelected,
+            Self::CatalogDisabled => conditions::Reason::CatalogDisabled,
+            Self::CatalogNotServing => conditions::Reason::CatalogNotServing,
+            Self::CatalogNotResolved => conditions::Reason::CatalogNotResolved,
+            Self::CatalogNotCached => conditions::Reason::CatalogNotCached,
+            Self::CatalogFetchFailed => conditions::Reason::CatalogFetchFailed,
+            Self::CatalogParseFailed => conditions::Reason::CatalogParseFailed,
+            Self::PackageNotInCatalog => conditions::Reason::PackageNotInCatalog,
         }
     }
 }

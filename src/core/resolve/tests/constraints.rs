@@ -319,7 +319,7 @@ fn the_next_bundle_that_fits_is_chosen_and_the_better_one_is_held() {
     let held: Vec<_> = resolution
         .held
         .iter()
-        .map(|it| (it.bundle, it.reason.code()))
+        .map(|it| (it.bundle, it.reason.code().as_str()))
         .collect();
     assert_eq!(held, [("kettle.v1.2.0", "ConstraintUnmet")]);
 }
@@ -371,7 +371,11 @@ fn updates_break_nothing(
     let catalogs = [catalog("a", 0, &content)];
     let resolution = update(&installed("1.0.0"), &catalogs, &cluster(providers, &[]));
     assert_eq!(answer(&resolution), want);
-    let codes: Vec<_> = resolution.held.iter().map(|it| it.reason.code()).collect();
+    let codes: Vec<_> = resolution
+        .held
+        .iter()
+        .map(|it| it.reason.code().as_str())
+        .collect();
     assert_eq!(codes, held);
 }
 

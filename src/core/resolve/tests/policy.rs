@@ -45,7 +45,7 @@ fn an_automatic_step_down_is_held_and_a_wanted_one_warns() {
     let request = installed("1.1.0");
     let held = resolve(&request, &catalogs, &Options::default());
     assert_eq!(answer(&held), "kettle.v1.1.0");
-    assert_eq!(held.held[0].reason.code(), "LowerVersionHeld");
+    assert_eq!(held.held[0].reason.code().as_str(), "LowerVersionHeld");
     let taken = resolve(&request, &catalogs, &ANY).result.unwrap();
     assert_eq!(taken.warnings, [Warning::SuccessorIsLowerVersion]);
 }

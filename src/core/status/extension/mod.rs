@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use olm_api::conditions::{reasons, status, types};
+use olm_api::conditions::{Reason, status, types};
 use olm_api::{BundleMetadata, ClusterExtensionStatus, InstallStatus, RevisionStatus};
 
 use super::deprecation::{self, Deprecations};
@@ -52,7 +52,7 @@ pub enum Outcome {
     /// An error that is retried, as text.
     Retry(String),
     /// An error that needs somebody to act: the reason, and the text.
-    Terminal(&'static str, String),
+    Terminal(Reason, String),
 }
 
 /// Deprecation data of a reconcile.
@@ -123,7 +123,7 @@ pub fn summarize(
 
 /// `Paused` is true: the annotation is set.
 pub fn paused() -> Statement {
-    Statement::yes(types::PAUSED, reasons::PAUSED, text::paused())
+    Statement::yes(types::PAUSED, Reason::Paused, text::paused())
 }
 
 /// Returns the object that the roll-out waits for, from the conditions of the newest revision.
@@ -131,7 +131,7 @@ fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
     let newest = revisions.rolling.last()?;
     let found = find(newest.conditions, types::AVAILABLE)?;
     (found.status == status::FALSE).then(|| Note {
-        reason: reasons::ROLLING_OUT,
+        reason: Reason::RollingOut,
         message: found.message.clone(),
     })
 }
@@ -143,31 +143,31 @@ fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
     let newest = revisions.rolling.last().or(installed)?;
     let found = find(newest.conditions, types::DEFERRED)?;
     Some(Note {
-        reason: reasons::OBJECTS_DEFERRED,
+        reason: Reason::ObjectsDeferred,
         message: found.message.clone(),
     })
 }
 
 /// `Installed` is unknown.
 fn installed_unknown(error: &str) -> Statement {
-    Statement::unknown(types::INSTALLED, reasons::FAILED, error)
+    Statement::unknown(types::INSTALLED, Reason::Failed, error)
 }
 
 /// `Installed`, by the revisions alone, whatever else failed in the reconcile.
 fn installed(revisions: &Revisions<'_>) -> Statement {
     if let Some(installed) = &revisions.installed {
         let message = text::installed(installed.image);
-        return Statement::yes(types::INSTALLED, reasons::SUCCEEDED, message);
+        return Statement::yes(types::INSTALLED, Reason::Succeeded, message);
     }
     // Not being installed yet is not a failure while the first roll-out goes well (rows 31 to 37).
     let healthy = revisions.rolling.last().is_some_and(|newest| {
         find(newest.conditions, types::PROGRESSING)
-            .is_none_or(|found| found.reason == reasons::ROLLING_OUT)
+            .is_none_or(|found| found.reason == Reason::RollingOut.as_str())
     });
     let reason = if healthy {
-        reasons::ABSENT
+        Reason::Absent
     } else {
-        reasons::FAILED
+        Reason::Failed
     };
     Statement::no(types::INSTALLED, reason, text::NOTHING_INSTALLED)
 }
@@ -180,7 +180,7 @@ fn progressing(
 ) {
     let statement = match &pass.outcome {
         Outcome::Retry(error) => retrying(error),
-        Outcome::Terminal(reason, error) => terminal(reason, error),
+        Outcome::Terminal(reason, error) => terminal(*reason, error),
         Outcome::Settled => {
             let installed = revisions.installed.as_ref().map(|one| &one.revision);
             let Some(newest) = revisions.rolling.last().or(installed) else {

@@ -79,7 +79,7 @@ fn retry() -> Outcome {
 // api.md 4.4, T1: Installed, Progressing and Available by what exists and how the reconcile ended.
 #[rstest]
 #[case::row_2_no_spec(false, Newest::None,
-    Outcome::Terminal(reasons::INVALID_CONFIGURATION, "spec is required".to_owned()),
+    Outcome::Terminal(Reason::InvalidConfiguration, "spec is required".to_owned()),
     NOT_INSTALLED, "False/InvalidConfiguration spec is required", "absent")]
 #[case::row_13_nothing_installed(
     false,
@@ -106,7 +106,7 @@ fn retry() -> Outcome {
     "True/ProbesSucceeded Objects are available and pass all probes."
 )]
 #[case::row_24_terminal(true, Newest::None,
-    Outcome::Terminal(reasons::BLOCKED, "boom".to_owned()),
+    Outcome::Terminal(Reason::Blocked, "boom".to_owned()),
     INSTALLED, "False/Blocked boom",
     "True/ProbesSucceeded Objects are available and pass all probes.")]
 #[case::row_31_collision(false,
@@ -133,7 +133,7 @@ fn retry() -> Outcome {
     "False/ProgressDeadlineExceeded Revision has not rolled out for 10 minute(s). Last status: m",
     "absent")]
 #[case::row_37_blocked(false,
-    Newest::Says(|| vec![terminal(reasons::BLOCKED, "no")]), Outcome::Settled,
+    Newest::Says(|| vec![terminal(Reason::Blocked, "no")]), Outcome::Settled,
     NOT_INSTALLED, "False/Blocked no", "absent")]
 #[case::row_39_upgrade_rolling(true,
     Newest::Says(|| vec![object_set::rolling_out("2.0.0")]), Outcome::Settled,
@@ -282,7 +282,7 @@ fn conditions_of_others_stay() {
 #[test]
 fn ready_explains_what_progressing_may_not() {
     let notes = [Note {
-        reason: reasons::NEXT_MAJOR_HELD,
+        reason: Reason::NextMajorHeld,
         message: "2.0.0 is held".to_owned(),
     }];
     let mut failing = pass(Revisions::default(), retry());
@@ -313,7 +313,7 @@ fn ready_explains_what_progressing_may_not() {
 #[test]
 fn a_stale_condition_is_not_ready() {
     let stale = conditions([
-        Statement::yes(types::INSTALLED, reasons::SUCCEEDED, ""),
+        Statement::yes(types::INSTALLED, Reason::Succeeded, ""),
         object_set::probes_succeeded(),
         object_set::rolled_out("1.0.0"),
     ]);

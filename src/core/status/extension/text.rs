@@ -18,10 +18,6 @@ pub fn paused() -> String {
     )
 }
 
-/// `Ready`, if the extension asks for the check of CRDs.
-pub const CRD_UPGRADE_SAFETY_UNCHECKED: &str = "spec.install.preflight.crdUpgradeSafety.enforcement is Strict, but this version does not \
-     check upgrades of CRDs: compare them before you upgrade, or pin spec.source.catalog.version";
-
 /// `Installed` is true.
 pub fn installed(image: &str) -> String {
     format!("Installed bundle {image} successfully")

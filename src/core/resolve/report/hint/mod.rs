@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use olm_api::conditions::Reason;
 use serde::Serialize;
 
 use super::catalogs::CatalogEvaluation;
@@ -105,7 +106,7 @@ pub enum Suggestion<'a> {
         /// The version of the bundle.
         version: String,
         /// The code of the reason.
-        reason: &'static str,
+        reason: Reason,
         /// A range under which updates lead there.
         #[serde(skip_serializing_if = "Option::is_none")]
         suggested_version: Option<String>,
@@ -117,7 +118,7 @@ pub enum Suggestion<'a> {
         /// The version of the bundle.
         version: String,
         /// The code of the reason.
-        reason: &'static str,
+        reason: Reason,
         /// What the cluster lacks.
         missing: String,
     },

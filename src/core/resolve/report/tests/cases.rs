@@ -203,7 +203,7 @@ fn between<'a>(report: &'a Report<'_>) -> Vec<(&'a str, Option<&'a str>)> {
         .map(|bundle| {
             let mut reasons = bundle.reasons.iter();
             let found = reasons.find(|it| it.stage == Stage::Catalogs);
-            (bundle.catalog, found.map(|it| it.finding.code()))
+            (bundle.catalog, found.map(|it| it.finding.code().as_str()))
         })
         .collect()
 }
@@ -315,7 +315,11 @@ fn warnings_come_with_the_chosen_bundle() {
     let request = installed("2.0.0").version("1.0.0").self_certified();
     let report = report(&request, &catalogs, &ANY);
     let chosen = report.selected.unwrap();
-    let warnings: Vec<_> = chosen.warnings.iter().map(|it| it.finding.code()).collect();
+    let warnings: Vec<_> = chosen
+        .warnings
+        .iter()
+        .map(|it| it.finding.code().as_str())
+        .collect();
     assert_eq!(warnings, ["SuccessorIsLowerVersion", "ForcedStep"]);
 }
 

@@ -40,5 +40,9 @@ fn violations(report: &Report<'_>) -> Vec<String> {
 /// Returns the codes of the reasons about a bundle, by stage.
 fn codes(report: &Report<'_>, bundle: &str) -> Vec<&'static str> {
     let bundle = report.bundles.iter().find(|it| it.name == bundle).unwrap();
-    bundle.reasons.iter().map(|it| it.finding.code()).collect()
+    bundle
+        .reasons
+        .iter()
+        .map(|it| it.finding.code().as_str())
+        .collect()
 }

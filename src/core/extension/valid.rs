@@ -1,0 +1,55 @@
+//! A spec that was read once, and need not be asked again whether its parts are there.
+
+use olm_api::{CatalogFilter, ClusterExtension, ClusterExtensionSpec};
+use serde_json::Value;
+
+/// A ClusterExtension whose spec says what to install.
+///
+/// The schema makes both parts required; an object that was stored before it did may lack them.
+#[derive(Debug, Clone, Copy)]
+pub struct ValidExtension<'a> {
+    /// The object as it was read.
+    pub object: &'a ClusterExtension,
+    /// Its spec.
+    pub spec: &'a ClusterExtensionSpec,
+    /// Which package, and which of its versions.
+    pub filter: &'a CatalogFilter,
+}
+
+impl<'a> ValidExtension<'a> {
+    /// Returns `None` where the spec is missing, or names no package.
+    pub fn of(object: &'a ClusterExtension) -> Option<Self> {
+        let spec = object.spec.as_ref()?;
+        let filter = spec.source.catalog.as_ref()?;
+        Some(Self {
+            object,
+            spec,
+            filter,
+        })
+    }
+
+    /// Returns the configuration of the bundle, where there is one.
+    pub fn inline_config(&self) -> Option<Value> {
+        let inline = self.spec.config.as_ref()?.inline.clone()?;
+        Some(Value::Object(inline))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::no_spec(json!(null), false)]
+    #[case::no_catalog(json!({"namespace": "ns", "source": {"sourceType": "Catalog"}}), false)]
+    #[case::whole(json!({"namespace": "ns", "source": {"sourceType": "Catalog",
+        "catalog": {"packageName": "p"}}}), true)]
+    fn a_spec_is_whole_or_refused(#[case] spec: Value, #[case] valid: bool) {
+        let object: ClusterExtension =
+            serde_json::from_value(json!({"metadata": {"name": "e"}, "spec": spec})).unwrap();
+        assert_eq!(ValidExtension::of(&object).is_some(), valid);
+    }
+}
