@@ -10,6 +10,7 @@ mod cluster;
 mod commands;
 mod describe;
 mod environment;
+mod graph;
 mod output;
 mod requests;
 mod settings;

@@ -7,7 +7,6 @@ pub mod error;
 pub mod extension;
 pub mod gate;
 pub mod go_json;
-pub mod graph;
 pub mod guard;
 pub mod object;
 pub mod policy;

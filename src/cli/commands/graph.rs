@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use olm_api::CatalogFilter;
-use olm_core::graph::{self, Graph};
+
 use olm_core::resolve::{
     Catalog, CatalogError, Environment, Options, Request, Selector, UpdatePolicy,
 };
@@ -16,6 +16,7 @@ use super::resolve::Installed;
 use crate::args::Global;
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{CatalogAccess, Cluster};
+use crate::graph::{self, Format, Graph};
 use crate::output::{self, Outcome};
 use crate::settings::SettingsFlags;
 
@@ -55,22 +56,6 @@ pub(crate) struct GraphArgs {
     file: Option<PathBuf>,
 }
 
-/// How the graph is drawn.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Rows for the terminal
-    #[default]
-    Tree,
-    /// A Mermaid flow chart
-    Mermaid,
-    /// A graph for Graphviz
-    Dot,
-    /// A picture
-    Svg,
-    /// A page with the picture, complete in itself
-    Html,
-}
-
 /// What the highlighted path follows.
 struct Asked {
     request: Request,
@@ -90,7 +75,7 @@ pub(crate) async fn run(
         args.settings.refuse("no --catalog is given")?;
         of_package(&args).await?
     };
-    let text = graph.draw(args.output.into());
+    let text = graph.draw(args.output);
     match &args.file {
         Some(file) => {
             std::fs::write(file, text).with_context(|| file.display().to_string())?;
@@ -192,16 +177,4 @@ fn draw(args: &GraphArgs, asked: &Asked, catalogs: &[Catalog<'_>]) -> anyhow::Re
         all: args.all,
     };
     Ok(Graph::new(request, catalog, environment, options)?)
-}
-
-impl From<Format> for graph::Format {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Tree => Self::Tree,
-            Format::Mermaid => Self::Mermaid,
-            Format::Dot => Self::Dot,
-            Format::Svg => Self::Svg,
-            Format::Html => Self::Html,
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
-use olm_api::conditions::{Reason, types};
+use olm_api::conditions::types;
 use olm_api::{
     BundleMetadata, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, UpdateStatus,
 };

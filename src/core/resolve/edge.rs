@@ -5,7 +5,7 @@ use crate::version::Version;
 
 /// One permission to go from an installed bundle to the bundle of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Edge<'p> {
+pub enum Edge<'p> {
     /// From the bundle of this name.
     Replaces(&'p str),
     /// From the bundle of this name, which need not exist.
@@ -15,7 +15,7 @@ pub(crate) enum Edge<'p> {
 }
 
 /// Returns the edges of an entry: `replaces`, then each of `skips`, then `skipRange`.
-pub(crate) fn edges(entry: &Entry) -> impl Iterator<Item = Edge<'_>> {
+pub fn edges(entry: &Entry) -> impl Iterator<Item = Edge<'_>> {
     let replaces = Some(entry.replaces.as_str()).filter(|name| !name.is_empty());
     let skips = entry.skips.iter().map(|name| Edge::Skips(name));
     let skip_range = entry.skip_range.as_ref().map(Edge::SkipRange);
@@ -33,7 +33,7 @@ pub(crate) fn leads_from(entry: &Entry, name: &str, version: &Version) -> bool {
 
 impl Edge<'_> {
     /// Says whether the edge starts at a bundle; an invalid skip range never does.
-    pub(crate) fn leads_from(self, name: &str, version: &Version) -> bool {
+    pub fn leads_from(self, name: &str, version: &Version) -> bool {
         match self {
             Self::Replaces(from) | Self::Skips(from) => from == name,
             Self::SkipRange(skip_range) => {

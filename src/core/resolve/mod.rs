@@ -29,7 +29,7 @@ mod tests;
 pub use crate::catalog::GroupVersionKind;
 pub use catalogs::{Catalog, CatalogProblem, Unavailability};
 pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
-pub(crate) use edge::{Edge, edges};
+pub use edge::{Edge, edges};
 pub use ending::Ending;
 pub use environment::{Environment, Knowledge, Origin, Provider, ServedKinds};
 pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
@@ -391,7 +391,7 @@ impl<'r> Query<'r> {
 
 impl Installed {
     /// Parses the recorded version: a release in a field of its own selects the explicit rule.
-    pub(crate) fn parse(&self) -> Result<VersionRelease, InstalledError> {
+    pub fn parse(&self) -> Result<VersionRelease, InstalledError> {
         let parsed: Result<_, VersionReleaseError> = match &self.release {
             Some(release) => VersionRelease::explicit(&self.version, release),
             None => VersionRelease::legacy(&self.version),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::version::VersionRelease;
+use olm_core::version::VersionRelease;
 
 /// The update graph of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Graph {
+pub(crate) struct Graph {
     /// Name of the package.
     pub(super) package: String,
     /// Facts about the package: deprecation, what is installed, what comes next.

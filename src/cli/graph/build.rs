@@ -7,12 +7,12 @@ use super::model::{Edge, Graph, Lane, Mark, Node};
 use super::path::{Step, path};
 use super::text::{MAX_DETAIL, MAX_LABEL, named, natural, shown};
 use super::{GraphError, Options, fold};
-use crate::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
-use crate::error::Chain;
-use crate::resolve::{
+use olm_core::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
+use olm_core::error::Chain;
+use olm_core::resolve::{
     self, Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic,
 };
-use crate::version::VersionRelease;
+use olm_core::version::VersionRelease;
 
 /// The most channels drawn unless all are asked for.
 const MAX_CHANNELS: usize = 64;

@@ -1,7 +1,7 @@
 //! The path of automatic updates from what is installed, one resolution per step.
 
-use crate::resolve::{Installed, Request, Resolution};
-use crate::version::VersionRelease;
+use olm_core::resolve::{Installed, Request, Resolution};
+use olm_core::version::VersionRelease;
 
 /// The most steps that are followed.
 const MAX_STEPS: usize = 100;

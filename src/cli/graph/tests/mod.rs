@@ -11,8 +11,8 @@ use olm_api::CatalogFilter;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::{Blob, Content};
-use crate::resolve::{Installed, UpdatePolicy};
+use olm_core::catalog::{Blob, Content};
+use olm_core::resolve::{Installed, UpdatePolicy};
 
 const FORMATS: [Format; 5] = [
     Format::Tree,

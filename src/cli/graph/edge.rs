@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::model::{Edge, Kind, Node};
 use super::path::Step;
 use super::text::{MAX_LABEL, shown};
-use crate::catalog::Entry;
-use crate::resolve::{self, edges};
-use crate::version::Version;
+use olm_core::catalog::Entry;
+use olm_core::resolve::{self, edges};
+use olm_core::version::Version;
 
 /// The most ranges of a channel that are considered, from the highest entry down.
 const MAX_RANGES: usize = 100;

@@ -24,40 +24,42 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-pub use model::Graph;
+pub(crate) use model::Graph;
 
-use crate::error::quote;
-use crate::resolve::{self, Catalog, Environment, Request};
+use clap::ValueEnum;
+use olm_core::error::quote;
+use olm_core::resolve::{self, Catalog, Environment, Request};
 
 /// How a graph is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Rows for a terminal, the newest first, with lines along `replaces`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Rows for the terminal, the newest first
+    #[default]
     Tree,
-    /// A Mermaid flow chart.
+    /// A Mermaid flow chart
     Mermaid,
-    /// A graph in the language of Graphviz.
+    /// A graph for Graphviz
     Dot,
-    /// An SVG picture without external resources.
+    /// A picture without external resources
     Svg,
-    /// An HTML page with the picture and the rows; it loads nothing and has no scripts.
+    /// A page with the picture and the rows, complete in itself
     Html,
 }
 
 /// Options for the content of a graph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Options of the resolution behind the highlighted path.
-    pub resolve: resolve::Options,
+    pub(crate) resolve: resolve::Options,
     /// Whether to show what OLM Classic would have chosen.
-    pub classic: bool,
+    pub(crate) classic: bool,
     /// Whether to draw every entry, however many there are.
-    pub all: bool,
+    pub(crate) all: bool,
 }
 
 /// Why a graph cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GraphError {
+pub(crate) enum GraphError {
     /// The catalog does not have the package.
     #[error("package {} is not in catalog {}", quote(.package), quote(.catalog))]
     NoPackage {
@@ -87,7 +89,7 @@ fn named(channels: &[String]) -> String {
 impl Graph {
     /// Makes the graph of the requested package in one catalog: of the requested channels, or of
     /// all.
-    pub fn new(
+    pub(crate) fn new(
         request: &Request,
         catalog: &Catalog<'_>,
         environment: &Environment,
@@ -97,7 +99,7 @@ impl Graph {
     }
 
     /// Draws the graph; the text ends with a line break.
-    pub fn draw(&self, format: Format) -> String {
+    pub(crate) fn draw(&self, format: Format) -> String {
         match format {
             Format::Tree => tree::draw(self),
             Format::Mermaid => mermaid::draw(self),
