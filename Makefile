@@ -97,6 +97,12 @@ silence: local-cluster programs ## Prove that 50 settled extensions cost no writ
 silence-corpus: local-cluster programs ## Measure the controller with the real catalog beside the checkout
 	$(CARGO) test --locked --workspace --features olm-test/corpus,olm-test/control-plane --test silence_corpus -- --nocapture
 
+.PHONY: coverage
+coverage: prerequisites ## Measure which lines the unit, data, property, snapshot and command-line tests run
+	@cargo llvm-cov --version >/dev/null 2>&1 || { echo "cargo-llvm-cov is not installed (rustup component add llvm-tools && cargo install --locked cargo-llvm-cov)"; exit 1; }
+	$(CARGO) llvm-cov test --locked --workspace --lcov --output-path target/lcov
+	$(CARGO) run --locked --quiet --package xtask -- coverage target/lcov
+
 .PHONY: bench
 bench: prerequisites ## Measure resolution and rendering; real data beside the checkout if it is there (OLM_SHARED)
 	$(CARGO) bench --locked --package olm-bench

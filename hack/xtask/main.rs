@@ -3,8 +3,10 @@
 //! `xtask manifests` writes what is derived from the code into `config/`; with `--check` it writes
 //! nothing and fails, naming the files, when they are not what the code says. `xtask push-bundle`
 //! and `xtask push-catalog` push folders as images to a registry on plain HTTP, for the demo.
-//! `xtask generate-catalog` writes the catalog that benchmarks run on.
+//! `xtask generate-catalog` writes the catalog that benchmarks run on, `xtask coverage` sums up which
+//! lines the tests run.
 
+mod coverage;
 mod crds;
 mod push;
 #[cfg(test)]
@@ -47,6 +49,11 @@ enum Task {
         /// The image, with its tag
         image: String,
     },
+    /// Print the line coverage by folder, without the tests themselves
+    Coverage {
+        /// What was measured, in the format lcov
+        lcov: PathBuf,
+    },
     /// Write a large catalog of made-up packages, the same on every machine
     GenerateCatalog {
         /// The folder
@@ -63,6 +70,10 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     let pushed = match Args::parse().task {
         Task::Manifests { check } => return manifests(&repository(), check),
+        Task::Coverage { lcov } => {
+            let table = coverage::table(&lcov, &repository())?;
+            return Ok(std::io::stdout().write_all(table.as_bytes())?);
+        }
         Task::PushBundle { folder, image } => runtime()?.block_on(push::bundle(&folder, &image))?,
         Task::PushCatalog { folder, image } => {
             runtime()?.block_on(push::catalog(&folder, &image))?
