@@ -106,7 +106,8 @@ fn records(lcov: &str) -> impl Iterator<Item = (&str, Vec<(usize, u64)>)> {
 /// Says whether a file holds nothing but tests or what they are made of.
 fn is_test(path: &Path) -> bool {
     let names = ["test", "tests", "tests.rs", "fixture.rs"];
-    path.iter().any(|part| names.iter().any(|name| part == *name))
+    path.iter()
+        .any(|part| names.iter().any(|name| part == *name))
 }
 
 /// Returns the line of the unit tests, which stand at the end of a file, or the one after the last.

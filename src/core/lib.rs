@@ -4,6 +4,7 @@ pub mod bundle;
 pub mod catalog;
 pub mod config;
 pub mod error;
+pub mod explain;
 pub mod extension;
 pub mod gate;
 pub mod go_json;

@@ -167,7 +167,7 @@ impl Query<'_> {
     }
 
     /// Returns the installed version that successors are checked against, if they are checked.
-    pub(super) fn successor_basis(
+    pub(crate) fn successor_basis(
         &self,
     ) -> Result<Option<&crate::version::VersionRelease>, InstalledError> {
         match &self.installed {
@@ -245,7 +245,7 @@ impl Query<'_> {
 
     /// Orders the bundles of one catalog, the best first: not deprecated, with a version, the
     /// higher version and release, then the name of the installed bundle, then the smaller name.
-    pub(super) fn preference(&self, package: &PackageIndex, a: &Bundle, b: &Bundle) -> Ordering {
+    pub(crate) fn preference(&self, package: &PackageIndex, a: &Bundle, b: &Bundle) -> Ordering {
         let release_support = self.options.release_support;
         let versions = match (a.version(release_support), b.version(release_support)) {
             (Ok(a), Ok(b)) => b.precedence(a),
@@ -340,7 +340,7 @@ impl Query<'_> {
     }
 
     /// Says whether a bundle is the installed one: name, version and release.
-    pub(super) fn is_installed(&self, bundle: &Bundle) -> bool {
+    pub(crate) fn is_installed(&self, bundle: &Bundle) -> bool {
         let version = bundle.version(self.options.release_support);
         match (&self.request.installed, &self.installed, version) {
             (Some(request), Some(Ok(installed)), Ok(version)) => {

@@ -70,7 +70,7 @@ impl Reason {
     }
 
     /// Says whether the bundle is held back, rather than not requested.
-    pub(super) fn keeps_back(&self) -> bool {
+    pub(crate) fn keeps_back(&self) -> bool {
         matches!(self, Self::Held(_) | Self::Unfit(_))
     }
 }
@@ -89,7 +89,7 @@ impl Query<'_> {
 
     /// Returns why a bundle is not a candidate, at most one reason per filter, in the order of the
     /// filters; they are evaluated lazily.
-    pub(super) fn failures<'q>(
+    pub(crate) fn failures<'q>(
         &'q self,
         package: &'q PackageIndex,
         bundle: &'q Bundle,
@@ -165,13 +165,13 @@ impl Query<'_> {
     }
 
     /// Says whether a bundle has this version and release, whatever its name.
-    pub(super) fn is_version(&self, bundle: &Bundle, installed: &VersionRelease) -> bool {
+    pub(crate) fn is_version(&self, bundle: &Bundle, installed: &VersionRelease) -> bool {
         let version = bundle.version(self.options.release_support);
         version.is_ok_and(|version| version.precedence(installed).is_eq())
     }
 
     /// Returns the entries of a bundle in the requested channels, or in all if none is requested.
-    pub(super) fn considered<'p>(
+    pub(crate) fn considered<'p>(
         &self,
         package: &'p PackageIndex,
         bundle: &'p Bundle,
@@ -183,7 +183,7 @@ impl Query<'_> {
     }
 
     /// Says whether a channel is requested, or none is.
-    pub(super) fn considers(&self, channel: &str) -> bool {
+    pub(crate) fn considers(&self, channel: &str) -> bool {
         let channels = &self.request.filter.channels;
         channels.is_empty() || channels.iter().any(|requested| requested == channel)
     }

@@ -154,12 +154,12 @@ impl Query<'_> {
     }
 
     /// Returns the state of the cluster that the query is about.
-    pub(super) fn environment(&self) -> &Environment {
+    pub(crate) fn environment(&self) -> &Environment {
         self.cluster.environment
     }
 
     /// Returns the verdicts on all constraints of a bundle that can be parsed, met ones included.
-    pub(super) fn constraints_of(&self, bundle: &Bundle) -> Vec<Judgement> {
+    pub(crate) fn constraints_of(&self, bundle: &Bundle) -> Vec<Judgement> {
         let candidate = self.candidate(bundle);
         if !self.environment().judges() {
             return Vec::new();

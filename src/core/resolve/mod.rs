@@ -18,13 +18,12 @@ mod error;
 mod filter;
 mod fit;
 mod policy;
-pub mod report;
 mod selector;
 mod update;
 mod validate;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use crate::catalog::GroupVersionKind;
 pub use catalogs::{Catalog, CatalogProblem, Unavailability};
@@ -225,16 +224,16 @@ impl<'a> Resolution<'a> {
 }
 
 /// A request whose parts are parsed.
-struct Query<'r> {
-    request: &'r Request,
-    options: &'r Options,
+pub(crate) struct Query<'r> {
+    pub(crate) request: &'r Request,
+    pub(crate) options: &'r Options,
     cluster: ClusterFacts<'r>,
-    range: Option<VersionRange>,
+    pub(crate) range: Option<VersionRange>,
     /// The installed version; an invalid one only matters once some catalog has the package.
-    installed: Option<Result<VersionRelease, InstalledError>>,
-    self_certified: bool,
+    pub(crate) installed: Option<Result<VersionRelease, InstalledError>>,
+    pub(crate) self_certified: bool,
     /// The update policy; `Any` where it does not apply.
-    updates: UpdatePolicy,
+    pub(crate) updates: UpdatePolicy,
 }
 
 /// Chooses the bundle a ClusterExtension gets.
@@ -271,7 +270,7 @@ pub fn resolve<'a>(
 
 impl<'r> Query<'r> {
     /// Checks selector and range, in this order, before any catalog is read.
-    fn new(
+    pub(crate) fn new(
         request: &'r Request,
         environment: &'r Environment,
         options: &'r Options,

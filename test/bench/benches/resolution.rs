@@ -15,7 +15,7 @@ use olm_bench::catalog::{BUNDLE_BYTES, BUNDLES, packages};
 use olm_bench::table::{self, Table, median};
 use olm_core::catalog::read::{self, Meta};
 use olm_core::catalog::{Blob, Content};
-use olm_core::resolve::report::explain_target;
+use olm_core::explain::explain_target;
 use olm_core::resolve::{Catalog, Environment, Installed, Options, Request, resolve};
 
 const WARM: Duration = Duration::from_millis(1);

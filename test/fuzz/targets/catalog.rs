@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use olm_api::CatalogFilter;
 use olm_core::catalog::{Blob, Content, read};
 use olm_core::error::Chain;
-use olm_core::resolve::report::explain_target;
+use olm_core::explain::explain_target;
 use olm_core::resolve::{Catalog, Environment, Installed, Options, Request, resolve};
 
 fn answer(content: &Content, package: &str, installed: Option<Installed>) -> String {

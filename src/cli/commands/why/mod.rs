@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use olm_api::{CatalogFilter, ClusterExtension};
+use olm_core::explain::explain_target;
 use olm_core::extension::{self, Question};
-use olm_core::resolve::report::explain_target;
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::yaml;
 

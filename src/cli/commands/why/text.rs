@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use olm_core::error::quote;
-use olm_core::resolve::report::{
+use olm_core::explain::{
     BundleReport, CatalogSummary, Finding, Found, Report, Stage, Target, Verdict,
 };
 

@@ -9,7 +9,7 @@ use super::content::content_changed;
 use super::deprecation::deprecations;
 use super::policy::Policy;
 use crate::error::{Classify, Disposition};
-use crate::resolve::report::{Headline, explain};
+use crate::explain::{Headline, explain};
 use crate::resolve::{
     Catalog, Decision, Dependencies, Environment, Options, Reason, Request, Resolution,
     ResolveError, Selected, Warning, pending, resolve,

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 /// A catalog of versions with an edge each, in some order, with deprecations.
-pub(in crate::resolve) fn any_fixture() -> impl Strategy<Value = Fixture> {
+pub(crate) fn any_fixture() -> impl Strategy<Value = Fixture> {
     let numbers = prop::collection::btree_map((0u8..3, 0u8..3), (0u8..3, any::<bool>()), 0..5);
     numbers.prop_map(|numbers| {
         let mut fixture = Fixture::default();
@@ -26,7 +26,7 @@ pub(in crate::resolve) fn any_fixture() -> impl Strategy<Value = Fixture> {
     })
 }
 
-pub(in crate::resolve) fn any_request() -> impl Strategy<Value = Request> {
+pub(crate) fn any_request() -> impl Strategy<Value = Request> {
     let version = prop_oneof![Just(""), Just("*"), Just("1.x"), Just(">=1.1"), Just("<2")];
     let channels = prop_oneof![Just(vec![]), Just(vec!["c0"]), Just(vec!["c1", "c0"])];
     let from = prop_oneof![Just(None), Just(Some("1.0.0")), Just(Some("0.0.0"))];

@@ -3,7 +3,7 @@
 mod classic;
 mod constraints;
 mod filters;
-pub(in crate::resolve) mod laws;
+pub(crate) mod laws;
 mod order;
 mod policy;
 mod update;
@@ -18,20 +18,20 @@ use crate::error::Chain;
 
 /// A catalog of package `kettle`; bundles are called `kettle.v<version>`.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Fixture {
-    pub(super) blobs: Vec<Value>,
-    pub(super) deprecated: Vec<Value>,
+pub(crate) struct Fixture {
+    pub(crate) blobs: Vec<Value>,
+    pub(crate) deprecated: Vec<Value>,
 }
 
 impl Fixture {
-    pub(super) fn bundles(versions: &[&str]) -> Self {
+    pub(crate) fn bundles(versions: &[&str]) -> Self {
         versions.iter().fold(Self::default(), |it, version| {
             it.bundle(&format!("kettle.v{version}"), version)
         })
     }
 
     /// Versions that each replace the one before, in channel `stable`.
-    pub(super) fn chain(versions: &[&str]) -> Self {
+    pub(crate) fn chain(versions: &[&str]) -> Self {
         let name = |version: &&str| format!("kettle.v{version}");
         let replaces = [String::new()].into_iter().chain(versions.iter().map(name));
         let entry = |(name, replaces)| json!({"name": name, "replaces": replaces});
@@ -39,7 +39,7 @@ impl Fixture {
         Self::bundles(versions).channel("stable", entries)
     }
 
-    pub(super) fn bundle(mut self, name: &str, version: &str) -> Self {
+    pub(crate) fn bundle(mut self, name: &str, version: &str) -> Self {
         self.blobs.push(json!({
             "schema": "olm.bundle", "package": "kettle", "name": name, "image": name,
             "properties": [{"type": "olm.package", "value": {"version": version}}],
@@ -51,7 +51,7 @@ impl Fixture {
         clippy::needless_pass_by_value,
         reason = "callers write entries in place"
     )]
-    pub(super) fn channel(mut self, name: &str, entries: Value) -> Self {
+    pub(crate) fn channel(mut self, name: &str, entries: Value) -> Self {
         let (schema, package) = ("olm.channel", "kettle");
         self.blobs.push(json!({
             "schema": schema, "package": package, "name": name, "entries": entries,
@@ -59,7 +59,7 @@ impl Fixture {
         self
     }
 
-    pub(super) fn deprecate(mut self, version: &str) -> Self {
+    pub(crate) fn deprecate(mut self, version: &str) -> Self {
         let name = format!("kettle.v{version}");
         let reference = json!({"schema": "olm.bundle", "name": name});
         self.deprecated
@@ -67,7 +67,7 @@ impl Fixture {
         self
     }
 
-    pub(super) fn content(&self) -> Content {
+    pub(crate) fn content(&self) -> Content {
         let mut blobs = self.blobs.clone();
         if !self.deprecated.is_empty() {
             blobs.push(json!({
@@ -79,7 +79,7 @@ impl Fixture {
     }
 }
 
-pub(super) fn catalog<'a>(name: &'a str, priority: i32, content: &'a Content) -> Catalog<'a> {
+pub(crate) fn catalog<'a>(name: &'a str, priority: i32, content: &'a Content) -> Catalog<'a> {
     Catalog {
         name,
         labels: BTreeMap::from([("tier".to_owned(), name.to_owned())]),
@@ -90,7 +90,7 @@ pub(super) fn catalog<'a>(name: &'a str, priority: i32, content: &'a Content) ->
     }
 }
 
-pub(super) fn down(name: &str, priority: i32) -> Catalog<'_> {
+pub(crate) fn down(name: &str, priority: i32) -> Catalog<'_> {
     Catalog {
         name,
         labels: BTreeMap::new(),
@@ -101,7 +101,7 @@ pub(super) fn down(name: &str, priority: i32) -> Catalog<'_> {
     }
 }
 
-pub(super) fn request() -> Request {
+pub(crate) fn request() -> Request {
     Request {
         filter: CatalogFilter {
             package_name: "kettle".to_owned(),
@@ -111,7 +111,7 @@ pub(super) fn request() -> Request {
     }
 }
 
-pub(super) fn installed(version: &str) -> Request {
+pub(crate) fn installed(version: &str) -> Request {
     Request {
         installed: Some(Installed {
             name: format!("kettle.v{version}"),
@@ -123,28 +123,28 @@ pub(super) fn installed(version: &str) -> Request {
 }
 
 impl Request {
-    pub(super) fn version(mut self, range: &str) -> Self {
+    pub(crate) fn version(mut self, range: &str) -> Self {
         self.filter.version = Some(range.to_owned());
         self
     }
 
-    pub(super) fn channels(mut self, channels: &[&str]) -> Self {
+    pub(crate) fn channels(mut self, channels: &[&str]) -> Self {
         self.filter.channels = channels.iter().map(|it| (*it).to_owned()).collect();
         self
     }
 
-    pub(super) fn self_certified(mut self) -> Self {
+    pub(crate) fn self_certified(mut self) -> Self {
         self.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
         self
     }
 
-    pub(super) fn selector(mut self, selector: Value) -> Self {
+    pub(crate) fn selector(mut self, selector: Value) -> Self {
         self.filter.selector = Some(serde_json::from_value(selector).unwrap());
         self
     }
 }
 
-pub(super) const ANY: Options = Options {
+pub(crate) const ANY: Options = Options {
     release_support: false,
     unavailability: Unavailability::Provable,
     updates: UpdatePolicy::Any,
@@ -165,18 +165,18 @@ fn resolve<'a>(
 }
 
 /// Returns the chosen bundle, or the error text after `!`.
-pub(super) fn answer(resolution: &Resolution<'_>) -> String {
+pub(crate) fn answer(resolution: &Resolution<'_>) -> String {
     match &resolution.result {
         Ok(selected) => selected.bundle.name.clone(),
         Err(error) => format!("!{}", Chain(error)),
     }
 }
 
-pub(super) fn ask(request: &Request, fixture: &Fixture) -> String {
+pub(crate) fn ask(request: &Request, fixture: &Fixture) -> String {
     let content = fixture.content();
     answer(&resolve(request, &[catalog("a", 0, &content)], &ANY))
 }
 
-pub(super) fn ask_catalogs(request: &Request, catalogs: &[Catalog<'_>]) -> String {
+pub(crate) fn ask_catalogs(request: &Request, catalogs: &[Catalog<'_>]) -> String {
     answer(&resolve(request, catalogs, &ANY))
 }

@@ -1,15 +1,15 @@
 //! One catalog with every bundle of the package, checked by the filters of the resolution.
 
-use super::super::catalogs::Catalog;
-use super::super::edge::{Edge, edges};
-use super::super::filter;
-use super::super::policy::HeldReason;
-use super::super::{Query, Resolution, ResolveError};
 use super::finding::{CatalogReason, Finding, Reason};
 use super::model::{BundleReport, Deprecated, EdgeAccount, EdgeKind, Verdict};
 use super::path::Reach;
 use crate::catalog::{Bundle, PackageIndex, schema};
 use crate::error::Chain;
+use crate::resolve;
+use crate::resolve::Catalog;
+use crate::resolve::HeldReason;
+use crate::resolve::{Edge, edges};
+use crate::resolve::{Query, Resolution, ResolveError};
 use crate::version::VersionRelease;
 
 /// A package of one catalog under a query.
@@ -24,7 +24,7 @@ pub(super) struct PackageEvaluation<'a, 'q> {
     /// The bundles that pass every filter, as positions in the package, the best first.
     pub(super) candidates: Vec<usize>,
     /// What each bundle fails, by position in the package.
-    pub(super) failures: Vec<Vec<filter::Reason>>,
+    pub(super) failures: Vec<Vec<resolve::Reason>>,
 }
 
 impl<'a, 'q> PackageEvaluation<'a, 'q> {
@@ -168,20 +168,20 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
         failures.map(move |reason| self.explained(position, reason))
     }
 
-    fn explained(&self, position: usize, reason: &filter::Reason) -> Finding<'a> {
+    fn explained(&self, position: usize, reason: &resolve::Reason) -> Finding<'a> {
         let bundle = self.bundle(position);
         let version = bundle.version(self.query.options.release_support);
         let range = self.query.range.as_ref();
         match reason {
-            filter::Reason::NotInRequestedChannels => Finding::NotInRequestedChannels {
+            resolve::Reason::NotInRequestedChannels => Finding::NotInRequestedChannels {
                 channels: self.channels(bundle),
             },
-            filter::Reason::InvalidVersion => Finding::InvalidVersion {
+            resolve::Reason::InvalidVersion => Finding::InvalidVersion {
                 error: version
                     .err()
                     .map_or_else(String::new, |it| Chain(it).to_string()),
             },
-            filter::Reason::VersionOutOfRange => {
+            resolve::Reason::VersionOutOfRange => {
                 let version = version.ok().map(|it| &it.version);
                 let groups = range
                     .zip(version)
@@ -193,19 +193,19 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
                     groups,
                 }
             }
-            filter::Reason::PrereleaseNotRequested => Finding::PrereleaseNotRequested {
+            resolve::Reason::PrereleaseNotRequested => Finding::PrereleaseNotRequested {
                 suggestion: range
                     .zip(version.ok())
                     .and_then(|(range, it)| range.admitting(&it.version)),
             },
-            filter::Reason::NotSuccessor => self.not_successor(position),
-            filter::Reason::Held(held) => match held {
+            resolve::Reason::NotSuccessor => self.not_successor(position),
+            resolve::Reason::Held(held) => match held {
                 HeldReason::LowerVersion => Finding::LowerVersionHeld,
                 HeldReason::NextMajor => Finding::NextMajorHeld,
                 HeldReason::NextMinor => Finding::NextMinorHeld,
                 HeldReason::NextPatch => Finding::NextPatchHeld,
             },
-            filter::Reason::Unfit(error) => Finding::from(error.as_ref()),
+            resolve::Reason::Unfit(error) => Finding::from(error.as_ref()),
         }
     }
 

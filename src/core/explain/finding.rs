@@ -3,10 +3,10 @@
 use olm_api::conditions;
 use serde::Serialize;
 
-use super::super::ValidationError;
-use super::super::constraint::{Breakage, Judgement};
 use super::constraint::ConstraintReport;
 use super::model::EdgeKind;
+use crate::resolve::ValidationError;
+use crate::resolve::constraint::{Breakage, Judgement};
 
 /// The stage of a resolution that a reason belongs to; reasons are listed in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

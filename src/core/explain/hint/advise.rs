@@ -10,7 +10,7 @@ use super::super::target::ranges;
 use super::super::what_if::WhatIf;
 use super::Suggestion;
 use crate::resolve::Ending;
-use crate::resolve::filter::Reason;
+use crate::resolve::Reason;
 use crate::version::VersionRelease;
 
 /// The most versions that are listed.

@@ -1,11 +1,11 @@
 //! The outcome for each catalog, including those that were not consulted.
 
-use super::super::{Catalog, Selected};
-use super::super::{CatalogError, CatalogProblem, Query, Resolution, Selector, Unavailability};
 use super::evaluation::PackageEvaluation;
 use super::finding::CatalogReason;
 use super::model::{CatalogState, CatalogSummary};
 use crate::catalog::{Content, PackageIndex};
+use crate::resolve::{Catalog, Selected};
+use crate::resolve::{CatalogError, CatalogProblem, Query, Resolution, Selector, Unavailability};
 
 /// The most similar package names that are listed.
 const MAX_SIMILAR: usize = 5;

@@ -1,6 +1,6 @@
 //! Why a resolution ended as it did, as data and in words.
 //!
-//! In: the same request, catalogs and options as for [`super::resolve`]. Out: every bundle of the
+//! In: the same request, catalogs and options as for [`resolve`]. Out: every bundle of the
 //! package with a verdict and every reason that applies, every catalog with its outcome, and what
 //! can be done. The filters, the order and the choice are those of the resolution: the report runs
 //! them again without stopping at the first result. An ordinary resolution does none of this work.
@@ -35,11 +35,11 @@ pub use target::{Change, Found, Target};
 
 use self::catalogs::CatalogEvaluation;
 use self::what_if::WhatIf;
-use super::{
+use crate::error::Chain;
+use crate::resolve::{
     Catalog, Environment, Options, Query, Request, Resolution, Selected, Selector, Warning,
     classic, resolve,
 };
-use crate::error::Chain;
 use crate::version::VersionRelease;
 
 /// The JSON Schema of a report, as a document.

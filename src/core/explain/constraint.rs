@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::super::constraint::{FoundKind, Judgement, Node, Test, Verdict};
-use super::super::environment::Origin;
+use crate::resolve::Origin;
+use crate::resolve::constraint::{FoundKind, Judgement, Node, Test, Verdict};
 
 /// A declared constraint, judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

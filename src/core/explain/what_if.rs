@@ -3,8 +3,8 @@
 
 use olm_api::CatalogFilter;
 
-use super::super::{Catalog, Installed, Query, Request, Resolution, resolve};
 use crate::catalog::Bundle;
+use crate::resolve::{Catalog, Installed, Query, Request, Resolution, resolve};
 use crate::version::VersionRelease;
 
 /// The most steps that an update is followed.

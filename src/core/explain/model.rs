@@ -8,11 +8,11 @@ use olm_api::UpgradeConstraintPolicy;
 use olm_api::conditions;
 use serde::Serialize;
 
-use super::super::{ClassicStep, Ending};
 use super::constraint::ConstraintReport;
 use super::finding::{CatalogReason, Reason};
 use super::hint::Hint;
 use super::target::Target;
+use crate::resolve::{ClassicStep, Ending};
 
 /// Value of `schema` in every report.
 pub const SCHEMA: &str = "olm.resolution.report";

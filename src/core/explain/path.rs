@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::Query;
-use super::super::edge::{Edge, edges};
 use crate::catalog::{Bundle, PackageIndex};
+use crate::resolve::Query;
+use crate::resolve::{Edge, edges};
 use crate::version::{SkipRange, Version, VersionRelease};
 
 /// The longest path that is considered, in steps.

@@ -6,8 +6,8 @@ mod laws;
 
 use serde_json::Value;
 
-use super::super::tests::*;
 use super::*;
+use crate::resolve::tests::*;
 
 /// Explains without data about the cluster.
 fn report<'a>(

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::super::tests::laws::{any_fixture, any_request};
-use super::super::super::{Unavailability, UpdatePolicy};
 use super::*;
 use crate::catalog::{Blob, Content};
+use crate::resolve::tests::laws::{any_fixture, any_request};
+use crate::resolve::{Unavailability, UpdatePolicy};
 
 fn any_options() -> impl Strategy<Value = Options> {
     let updates = prop_oneof![Just(UpdatePolicy::Any), Just(UpdatePolicy::MinorOnly)];

@@ -41,7 +41,7 @@ fn each_ending_has_its_sentence() {
         );
     let early = Fixture::bundles(&["1.1.0-rc.1"]);
     let ours = Options {
-        updates: super::super::super::UpdatePolicy::MinorOnly,
+        updates: crate::resolve::UpdatePolicy::MinorOnly,
         ..ANY
     };
     let mut other = request();
