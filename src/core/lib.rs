@@ -1,5 +1,6 @@
 //! All decisions, as pure functions over plain values: no I/O, no clock.
 
+pub mod annotations;
 pub mod bundle;
 pub mod catalog;
 pub mod config;
@@ -10,7 +11,6 @@ pub mod gate;
 pub mod go_json;
 pub mod guard;
 pub mod object;
-pub mod policy;
 pub mod preflight;
 pub mod rbac;
 pub mod render;

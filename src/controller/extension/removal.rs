@@ -10,10 +10,9 @@ use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::events::EventType;
 use olm_api::conditions::{Reason, types};
-use olm_api::keys::label;
 use olm_api::{ClusterExtension, keys};
+use olm_core::annotations::removal_hold;
 use olm_core::error::{Chain, Classify as _};
-use olm_core::policy::removal_hold;
 use olm_core::revision::{
     Extension, has_orphan_finalizer, is_marked_orphaned, is_orphaned, orphan_mark,
 };
@@ -83,7 +82,7 @@ async fn tear_down(
         Ok(Teardown::Done) => {
             remove_certificates(extension, ctx).await?;
             let (name, namespace) = (extension.name_any(), &ctx.settings.system_namespace);
-            remove_unowned_content(&ctx.client, namespace, (label::OWNER_NAME, &name))
+            remove_unowned_content(&ctx.client, namespace, (keys::label::OWNER_NAME, &name))
                 .await
                 .map_err(failed)?;
             forget_bundles(extension, ctx);

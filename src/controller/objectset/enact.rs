@@ -6,8 +6,8 @@ use kube::api::Patch;
 use kube::{Api, Client, ResourceExt};
 use olm_api::keys::{finalizer, label};
 use olm_api::{ClusterObjectSet, ObservedPhase};
+use olm_core::annotations::is_paused;
 use olm_core::guard::Policy;
-use olm_core::policy::is_paused;
 use olm_core::revision::{
     Account, Outcome, RevisionOwner, Sibling, changed, has_succeeded, owner_name,
 };

@@ -3,7 +3,7 @@
 use kube::core::DeserializeGuard;
 use kube::{Api, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState};
-use olm_core::policy;
+use olm_core::annotations;
 use olm_core::revision::{Account, extension_reference, is_orphaned, owner_name};
 
 use super::{Context, ObjectSetError};
@@ -58,7 +58,7 @@ impl ExtensionState {
     pub(super) fn removal_hold(&self) -> Option<String> {
         match self {
             Self::Deleting(extension) | Self::Orphaning(extension) => {
-                policy::removal_hold(&extension.name_any(), extension.annotations())
+                annotations::removal_hold(&extension.name_any(), extension.annotations())
             }
             Self::None | Self::Alive(_) | Self::Gone => None,
         }
@@ -67,7 +67,7 @@ impl ExtensionState {
     /// Says whether its annotations ask that nothing is applied.
     pub(super) fn is_paused(&self) -> bool {
         let extension = self.extension();
-        extension.is_some_and(|extension| policy::is_paused(extension.annotations()))
+        extension.is_some_and(|extension| annotations::is_paused(extension.annotations()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use kube::ResourceExt as _;
 use olm_api::{ClusterObjectSet, LifecycleState};
-use olm_core::policy::is_paused;
+use olm_core::annotations::is_paused;
 
 use super::observe::ExtensionState;
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use olm_api::keys::policy;
 
+use crate::annotations::{UnsupportedKey, check_keys};
 use crate::error::quote;
-use crate::policy::{UnsupportedKey, check_keys};
 use crate::resolve::{UnknownUpdatePolicy, UpdatePolicy};
 use crate::version::{VersionRelease, VersionReleaseError};
 

@@ -214,21 +214,7 @@ async fn the_installed_revision_owns_what_the_next_one_controls() {
     let references = found["metadata"]["ownerReferences"].as_array().cloned();
     let mut controlling = references.unwrap_or_default();
     controlling.retain(|reference| reference["controller"] == true);
-    let patch = json!({"metadata": {"ownerReferences": controlling}}).to_string();
-    let manager = "--field-manager=olm.operatorframework.io";
-    let (namespace, plane) = (scene.name.as_str(), &scene.cluster.plane);
-    let args = [
-        "patch",
-        "configmap",
-        &name,
-        "-n",
-        namespace,
-        "--type=merge",
-        manager,
-        "-p",
-        &patch,
-    ];
-    plane.kubectl(&args);
+    set_owners(&scene, &name, &json!(controlling));
     both_own().await;
     go_on(&extension).await;
     extension.delete().await;
@@ -317,6 +303,15 @@ fn owners(object: &Value) -> Vec<&str> {
     owners.filter_map(|owner| owner["name"].as_str()).collect()
 }
 
+/// Writes the owners of a `ConfigMap` as the manager of all revisions does.
+fn set_owners(scene: &Scene, name: &str, owners: &Value) {
+    let patch = json!({"metadata": {"ownerReferences": owners}}).to_string();
+    let (namespace, manager) = ("--namespace", "--field-manager=olm.operatorframework.io");
+    let object = ["patch", "configmap", name, namespace, &scene.name];
+    let args = [&object[..], &["--type=merge", manager, "-p", &patch]].concat();
+    scene.cluster.plane.kubectl(&args);
+}
+
 // ours: found by killing and deleting at random. A write that was decided before an archived
 // revision let go of an object may bring its reference back.
 #[tokio::test(flavor = "multi_thread")]
@@ -341,22 +336,7 @@ async fn a_reference_to_an_archived_revision_does_not_stay() {
     let stale = json!({"apiVersion": archived["apiVersion"], "kind": "ClusterObjectSet",
         "name": old, "uid": archived["metadata"]["uid"], "controller": false});
     let both = json!([stale, references[0]]);
-    let patch = json!({"metadata": {"ownerReferences": both}}).to_string();
-    // As the manager of all revisions, which wrote it.
-    let manager = "--field-manager=olm.operatorframework.io";
-    let (namespace, plane) = (scene.name.as_str(), &scene.cluster.plane);
-    let args = [
-        "patch",
-        "configmap",
-        &name,
-        "-n",
-        namespace,
-        "--type=merge",
-        manager,
-        "-p",
-        &patch,
-    ];
-    plane.kubectl(&args);
+    set_owners(&scene, &name, &both);
     wait::until("only the installed revision owns it", STEP, || async {
         let found = scene.get("configmap", &name).unwrap_or_default();
         if owners(&found) == [new.as_str()] {
