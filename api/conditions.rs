@@ -54,24 +54,12 @@ pub mod types {
 
 /// Why a condition, an Event or the report of a resolution says what it says.
 ///
-/// The first group is upstream's; the others are ours and appear on conditions of our own, on Events
-/// and in reports only (decision 26). The name on the wire is the name of the variant, but where it is
-/// written out.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    EnumString,
-    IntoStaticStr,
-    VariantNames,
-)]
+/// The name on the wire is that of the variant, unless `serialize` gives another. Conditions that
+/// upstream has carry only upstream's reasons (decision 26).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
 #[strum(const_into_str)]
 pub enum Reason {
+    // Upstream's.
     /// The desired state is reached.
     Succeeded,
     /// An error that may go away by itself; the controller retries.
@@ -109,6 +97,8 @@ pub enum Reason {
     Unavailable,
     /// `Serving`: the catalog was switched off.
     UserSpecifiedUnavailable,
+
+    // Ours, on conditions that upstream does not have, and in `status.update`.
     /// `Ready`, ours: the object is being removed.
     Uninstalling,
     /// `Ready`, ours: nothing is installed.
@@ -141,8 +131,8 @@ pub enum Reason {
     /// `PlatformUpgradeable`: the bundle declares no limit.
     NotDeclared,
 
-    // Codes of a resolution: reasons of `Ready` and of Events when nothing is found or something newer
-    // is held, and codes of the report (resolution.md 6.2).
+    // Ours, codes of a resolution: reasons of `Ready` and of Events when nothing is found or
+    // something newer is held, and codes of the report (resolution.md 6.2).
     /// A newer bundle is of the next minor version.
     NextMinorHeld,
     /// A newer bundle is another version, and none is taken.
@@ -216,7 +206,7 @@ pub enum Reason {
     /// It is installed, and nothing better follows it.
     StaysOnInstalled,
 
-    // Reasons of Events.
+    // Ours, of Events.
     /// A bundle was chosen although a catalog could not be read.
     CatalogUnavailable,
     /// The chosen bundle is a step to a lower version.
@@ -245,7 +235,7 @@ pub enum Reason {
     /// The rest of an uninstall is left to the garbage collector.
     UninstallFallback,
 
-    // Reasons on the ClusterOperator that the upgrade gate writes, as OpenShift's own operator has them.
+    // Of the ClusterOperator that the upgrade gate writes, as OpenShift's own operator has them.
     /// Nothing is wrong.
     AsExpected,
     /// Not everything has been read yet.

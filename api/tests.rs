@@ -1,7 +1,9 @@
 use rstest::rstest;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use strum::VariantNames as _;
 
+use super::conditions::Reason;
 use super::*;
 
 fn round_trip<K: DeserializeOwned + serde::Serialize>(value: &Value) {
@@ -87,4 +89,34 @@ fn unknown_fields_are_no_error() {
     let value = json!({"metadata": {"name": "e"}, "spec": {"namespace": "n", "newer": 1,
         "source": {"sourceType": "Catalog"}}});
     assert!(serde_json::from_value::<ClusterExtension>(value).is_ok());
+}
+
+/// The names on the wire, so that a variant cannot be renamed by accident.
+#[test]
+fn reasons_keep_their_names() {
+    let names = "\
+        Succeeded Retrying RollingOut Blocked InvalidConfiguration ProgressDeadlineExceeded Failed \
+        Absent Deprecated NotDeprecated DeprecationStatusUnknown ProbesSucceeded ProbeFailure \
+        Reconciling Archived Available Unavailable UserSpecifiedUnavailable Uninstalling \
+        NotInstalled ContentChanged BundleUnavailable CRDUpgradeSafetyUnchecked NextMajorHeld \
+        LowerVersionHeld Pinned Paused ObjectsDeferred Compatible IncompatibleWithNextVersion \
+        InvalidProperty NotDeclared NextMinorHeld NextPatchHeld NotSuccessor \
+        NotInRequestedChannels InvalidVersion VersionOutOfRange PrereleaseNotRequested \
+        DependencyUnsupported ConstraintInvalid ConstraintUnmet ConstraintUnknown UnknownChannel \
+        NoCandidate NoCatalog AmbiguousCatalogs CatalogNotSelected CatalogDisabled \
+        CatalogNotServing CatalogNotResolved CatalogNotCached CatalogFetchFailed \
+        CatalogParseFailed PackageNotInCatalog Usable LowerVersion LowerRelease TieBrokenByName \
+        DeprecatedInThisCatalog LowerPriorityCatalog UnreadableCatalogs StepBreaksInstalled \
+        ForcedStep InNoChannel InvalidSkipRange EdgeInUnrequestedChannel StaysOnInstalled \
+        CatalogUnavailable SuccessorIsLowerVersion BreaksInstalled UpgradeAvailable \
+        RevisionCreated ForcedUpgrade ForcedRollback CertificateIssued CertificateReplaced \
+        CRDRetained DeferredObjectsApplied RemovalHeld UninstallFallback AsExpected NoData \
+        UpgradeInProgress ClusterVersionUnknown \
+        InstalledOLMOperators_IncompatibleOperatorsInstalled \
+        InstalledOLMOperators_FailureGettingExtensionMetadata";
+    assert_eq!(Reason::VARIANTS.join(" "), names);
+    for reason in Reason::VARIANTS {
+        let parsed: Reason = reason.parse().unwrap();
+        assert_eq!(parsed.as_str(), *reason);
+    }
 }

@@ -8,13 +8,12 @@ use std::path::Path;
 use anyhow::Context as _;
 
 /// What of the controller decides without asking anybody: held to tables like core.
-const PURE: [&str; 9] = [
+const PURE: [&str; 8] = [
     "src/controller/args",
     "src/controller/backoff.rs",
     "src/controller/catalog/plan.rs",
     "src/controller/catalog/report.rs",
     "src/controller/extension/events.rs",
-    "src/controller/extension/report.rs",
     "src/controller/lease/election.rs",
     "src/controller/objectset/plan.rs",
     "src/controller/server/negotiate.rs",
@@ -71,13 +70,11 @@ fn rows(files: &BTreeMap<String, Lines>) -> String {
     let mut groups: BTreeMap<String, Lines> = BTreeMap::new();
     let mut pure = Lines::default();
     for (path, lines) in files {
-        let parts: Vec<&str> = path.split('/').collect();
-        let depth = if path.starts_with("src/c") { 3 } else { 2 };
-        for depth in 2..=depth.min(parts.len()) {
-            groups
-                .entry(parts.get(..depth).unwrap_or_default().join("/"))
-                .or_default()
-                .add(*lines);
+        let folders: Vec<&str> = path.split('/').collect();
+        let folders = folders.split_last().map_or(&[][..], |(_, folders)| folders);
+        for depth in folders.len().min(2)..=folders.len().min(3) {
+            let group = folders.iter().take(depth).copied().collect::<Vec<_>>();
+            groups.entry(group.join("/")).or_default().add(*lines);
         }
         if PURE.iter().any(|part| path.starts_with(part)) {
             pure.add(*lines);
@@ -110,10 +107,10 @@ fn is_test(path: &Path) -> bool {
         .any(|part| names.iter().any(|name| part == *name))
 }
 
-/// Returns the line of the unit tests, which stand at the end of a file, or the one after the last.
+/// Returns how many lines stand before the unit tests, which are the end of a file.
 fn end_of_code(source: &str) -> usize {
     let tests = source.lines().position(|line| line == "mod tests {");
-    tests.map_or(usize::MAX, |at| at)
+    tests.unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -128,16 +125,22 @@ mod tests {
         let source = "fn one() {}\nfn two() {}\n#[cfg(test)]\nmod tests {\n    fn three() {}\n}\n";
         fs::write(folder.join("mod.rs"), source).unwrap();
         let file = folder.canonicalize().unwrap().join("mod.rs");
+        fs::create_dir_all(root.path().join("api")).unwrap();
+        fs::write(root.path().join("api/keys.rs"), "fn one() {}\n").unwrap();
+        let api = root.path().canonicalize().unwrap().join("api/keys.rs");
         let lcov = format!(
-            "SF:{}\nDA:1,4\nDA:2,0\nDA:5,9\nend_of_record\nSF:/elsewhere.rs\nDA:1,1\nend_of_record\n",
-            file.display()
+            "SF:{}\nDA:1,4\nDA:2,0\nDA:5,9\nend_of_record\nSF:{}\nDA:1,1\nend_of_record\n\
+             SF:/elsewhere.rs\nDA:1,1\nend_of_record\n",
+            file.display(),
+            api.display()
         );
         let path = root.path().join("lcov");
         fs::write(&path, lcov).unwrap();
         let found = table(&path, root.path()).unwrap();
         assert_eq!(
             found,
-            " 50.0 % of      2 lines  src/core\n \
+            "100.0 % of      1 lines  api\n \
+             50.0 % of      2 lines  src/core\n \
              50.0 % of      2 lines  src/core/version\n  \
              0.0 % of      0 lines  the pure parts of src/controller\n"
         );

@@ -3,8 +3,8 @@
 //! `xtask manifests` writes what is derived from the code into `config/`; with `--check` it writes
 //! nothing and fails, naming the files, when they are not what the code says. `xtask push-bundle`
 //! and `xtask push-catalog` push folders as images to a registry on plain HTTP, for the demo.
-//! `xtask generate-catalog` writes the catalog that benchmarks run on, `xtask coverage` sums up which
-//! lines the tests run.
+//! `xtask generate-catalog` writes the catalog that benchmarks run on, `xtask coverage` sums up
+//! which lines the tests run.
 
 mod coverage;
 mod crds;

@@ -336,7 +336,7 @@ fn hint(resolution: &Resolution<'_>) -> Option<String> {
     let mut counts = BTreeMap::new();
     for exclusion in &resolution.excluded {
         *counts
-            .entry((exclusion.reason.stage(), exclusion.reason.code()))
+            .entry((exclusion.reason.stage(), exclusion.reason.code().as_str()))
             .or_insert(0u32) += 1;
     }
     let counts: Vec<String> = counts

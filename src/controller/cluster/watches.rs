@@ -30,11 +30,12 @@ use crate::backoff::WatchDelays;
 
 /// How long a lower rung is kept before a higher one is tried again.
 const CLIMB_AFTER: Duration = Duration::from_mins(30);
-/// A refusal counts when it stands this long: an API server that has just started refuses everything
-/// for a moment.
-const ASK_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
-/// A watch that is refused later than this worked before, and is asked for again.
-const WORKED: Duration = Duration::from_secs(10);
+/// How soon a watch is asked for again after a refusal: an API server that has just started refuses
+/// everything for a moment. Each further refusal makes the wait longer, up to [`CLIMB_AFTER`].
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+const LONGER: u32 = 12;
+/// A watch that was refused later than this worked before.
+const WORKED: Duration = Duration::from_mins(2);
 /// Events within this time wake a revision once.
 const GATHER: Duration = Duration::from_millis(100);
 /// Wake-ups that wait for the reconciler. Names are gathered in a set before, so this needs no
@@ -281,22 +282,23 @@ type Events = Pin<Box<dyn Stream<Item = Seen> + Send>>;
 
 impl Watching {
     async fn run(mut self) {
+        let mut pause = ASK_AGAIN;
         loop {
-            self.set(Mode::Collection);
+            let since = Instant::now();
             let probe = ListParams::default().labels(&self.selector);
-            while self.may_list(&probe).await {
-                let since = Instant::now();
+            if self.may_list(probe).await {
+                self.set(Mode::Collection);
                 let labels = watcher::Config::default().labels(&self.selector);
                 let collection = events(self.api.clone(), labels);
                 self.follow(collection, false).await;
-                if since.elapsed() < WORKED {
-                    break;
-                }
             }
-            self.set(Mode::Named);
             let _ = tokio::time::timeout(CLIMB_AFTER, self.follow_names()).await;
             if mode(&self.mode) == Mode::Poll {
-                tokio::time::sleep(CLIMB_AFTER).await;
+                if since.elapsed() > WORKED {
+                    pause = ASK_AGAIN;
+                }
+                tokio::time::sleep(pause).await;
+                pause = CLIMB_AFTER.min(pause * LONGER);
             }
         }
     }
@@ -312,18 +314,11 @@ impl Watching {
     }
 
     /// Asks for one object, because the watcher would log each refusal as a warning.
-    async fn may_list(&self, what: &ListParams) -> bool {
-        let one = what.clone().limit(1);
-        for wait in ASK_AGAIN.map(Some).into_iter().chain([None]) {
-            match self.api.list(&one).await {
-                Err(err) if is_refusal(&err) => {}
-                Err(_) | Ok(_) => return true,
-            }
-            if let Some(wait) = wait {
-                tokio::time::sleep(wait).await;
-            }
+    async fn may_list(&self, what: ListParams) -> bool {
+        match self.api.list(&what.limit(1)).await {
+            Err(err) => !is_refusal(&err),
+            Ok(_) => true,
         }
-        false
     }
 
     /// Watches each object by name until that is refused.
@@ -336,11 +331,13 @@ impl Watching {
                 .flatten()
                 .cloned()
                 .collect();
-            let mut refused = false;
             for name in &names {
                 let probe = ListParams::default().fields(&format!("metadata.name={name}"));
-                refused |= !self.may_list(&probe).await;
+                if !self.may_list(probe).await {
+                    return self.poll();
+                }
             }
+            self.set(Mode::Named);
             let watches = names.iter().map(|name| {
                 let by_name = format!("metadata.name={name}");
                 events(
@@ -349,12 +346,17 @@ impl Watching {
                 )
             });
             let all: Events = Box::pin(stream::select_all(watches));
-            if refused || self.follow(all, true).await {
-                self.set(Mode::Poll);
-                // The revisions learn that they have to look themselves.
-                self.wake.all(self.subscribers.borrow().keys().cloned());
-                return;
+            if self.follow(all, true).await {
+                return self.poll();
             }
+        }
+    }
+
+    /// Gives up watching. The revisions learn that they have to look themselves.
+    fn poll(&self) {
+        if mode(&self.mode) != Mode::Poll {
+            self.set(Mode::Poll);
+            self.wake.all(self.subscribers.borrow().keys().cloned());
         }
     }
 

@@ -1,7 +1,7 @@
 //! Events about an extension: what happened is published once, and what is the case when it begins
 //! and when its text changes, not on every attempt.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use olm_api::conditions::Reason;
@@ -9,14 +9,14 @@ use olm_core::extension::Notice;
 
 /// What was published last, by uid of the extension and reason.
 #[derive(Debug, Default)]
-pub struct PublishedNotices(Mutex<HashMap<String, BTreeMap<Reason, String>>>);
+pub struct PublishedNotices(Mutex<HashMap<String, HashMap<Reason, String>>>);
 
 impl PublishedNotices {
     /// Returns which of these are new, and remembers all of them in place of those before.
     pub(super) fn changed(&self, uid: &str, now: Vec<Notice>) -> Vec<Notice> {
         let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let texts = now.iter().map(|one| (one.reason, one.note.clone()));
-        let texts: BTreeMap<_, _> = texts.collect();
+        let texts: HashMap<_, _> = texts.collect();
         let before = if texts.is_empty() {
             published.remove(uid)
         } else {

@@ -122,8 +122,8 @@ pub(super) async fn stays(
 
 /// Lets a revision go that was deleted by hand while its extension lives, and that need not stay.
 ///
-/// What was never rolled out goes at once, as with upstream; what another revision has taken over
-/// is archived.
+/// What was never rolled out goes at once, as with upstream, with content that it does not own yet;
+/// what another revision has taken over is archived.
 async fn hand_over(
     ctx: &Context,
     set: &ClusterObjectSet,

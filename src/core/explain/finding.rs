@@ -1,6 +1,6 @@
 //! Why a bundle or a catalog is not part of the answer: one code each, with its data.
 
-use olm_api::conditions;
+use olm_api::conditions::Reason as Code;
 use serde::Serialize;
 
 use super::constraint::ConstraintReport;
@@ -290,37 +290,37 @@ impl Finding<'_> {
 
 impl Finding<'_> {
     /// Returns the stable code.
-    pub fn code(&self) -> conditions::Reason {
+    pub fn code(&self) -> Code {
         match self {
-            Self::NotInRequestedChannels { .. } => conditions::Reason::NotInRequestedChannels,
-            Self::InvalidVersion { .. } => conditions::Reason::InvalidVersion,
-            Self::VersionOutOfRange { .. } => conditions::Reason::VersionOutOfRange,
-            Self::PrereleaseNotRequested { .. } => conditions::Reason::PrereleaseNotRequested,
-            Self::NotSuccessor { .. } => conditions::Reason::NotSuccessor,
-            Self::LowerVersionHeld => conditions::Reason::LowerVersionHeld,
-            Self::NextMajorHeld => conditions::Reason::NextMajorHeld,
-            Self::NextMinorHeld => conditions::Reason::NextMinorHeld,
-            Self::NextPatchHeld => conditions::Reason::NextPatchHeld,
-            Self::DependencyUnsupported { .. } => conditions::Reason::DependencyUnsupported,
-            Self::ConstraintInvalid { .. } => conditions::Reason::ConstraintInvalid,
-            Self::ConstraintUnmet { .. } => conditions::Reason::ConstraintUnmet,
-            Self::ConstraintUnknown { .. } => conditions::Reason::ConstraintUnknown,
-            Self::BreaksInstalled { .. } => conditions::Reason::BreaksInstalled,
-            Self::Deprecated { .. } => conditions::Reason::Deprecated,
-            Self::LowerVersion { .. } => conditions::Reason::LowerVersion,
-            Self::LowerRelease { .. } => conditions::Reason::LowerRelease,
-            Self::TieBrokenByName { .. } => conditions::Reason::TieBrokenByName,
-            Self::DeprecatedInThisCatalog { .. } => conditions::Reason::DeprecatedInThisCatalog,
-            Self::LowerPriorityCatalog { .. } => conditions::Reason::LowerPriorityCatalog,
-            Self::AmbiguousCatalogs { .. } => conditions::Reason::AmbiguousCatalogs,
-            Self::UnreadableCatalogs { .. } => conditions::Reason::UnreadableCatalogs,
-            Self::StepBreaksInstalled { .. } => conditions::Reason::StepBreaksInstalled,
-            Self::SuccessorIsLowerVersion { .. } => conditions::Reason::SuccessorIsLowerVersion,
-            Self::ForcedStep { .. } => conditions::Reason::ForcedStep,
-            Self::InNoChannel => conditions::Reason::InNoChannel,
-            Self::InvalidSkipRange { .. } => conditions::Reason::InvalidSkipRange,
-            Self::EdgeInUnrequestedChannel { .. } => conditions::Reason::EdgeInUnrequestedChannel,
-            Self::StaysOnInstalled => conditions::Reason::StaysOnInstalled,
+            Self::NotInRequestedChannels { .. } => Code::NotInRequestedChannels,
+            Self::InvalidVersion { .. } => Code::InvalidVersion,
+            Self::VersionOutOfRange { .. } => Code::VersionOutOfRange,
+            Self::PrereleaseNotRequested { .. } => Code::PrereleaseNotRequested,
+            Self::NotSuccessor { .. } => Code::NotSuccessor,
+            Self::LowerVersionHeld => Code::LowerVersionHeld,
+            Self::NextMajorHeld => Code::NextMajorHeld,
+            Self::NextMinorHeld => Code::NextMinorHeld,
+            Self::NextPatchHeld => Code::NextPatchHeld,
+            Self::DependencyUnsupported { .. } => Code::DependencyUnsupported,
+            Self::ConstraintInvalid { .. } => Code::ConstraintInvalid,
+            Self::ConstraintUnmet { .. } => Code::ConstraintUnmet,
+            Self::ConstraintUnknown { .. } => Code::ConstraintUnknown,
+            Self::BreaksInstalled { .. } => Code::BreaksInstalled,
+            Self::Deprecated { .. } => Code::Deprecated,
+            Self::LowerVersion { .. } => Code::LowerVersion,
+            Self::LowerRelease { .. } => Code::LowerRelease,
+            Self::TieBrokenByName { .. } => Code::TieBrokenByName,
+            Self::DeprecatedInThisCatalog { .. } => Code::DeprecatedInThisCatalog,
+            Self::LowerPriorityCatalog { .. } => Code::LowerPriorityCatalog,
+            Self::AmbiguousCatalogs { .. } => Code::AmbiguousCatalogs,
+            Self::UnreadableCatalogs { .. } => Code::UnreadableCatalogs,
+            Self::StepBreaksInstalled { .. } => Code::StepBreaksInstalled,
+            Self::SuccessorIsLowerVersion { .. } => Code::SuccessorIsLowerVersion,
+            Self::ForcedStep { .. } => Code::ForcedStep,
+            Self::InNoChannel => Code::InNoChannel,
+            Self::InvalidSkipRange { .. } => Code::InvalidSkipRange,
+            Self::EdgeInUnrequestedChannel { .. } => Code::EdgeInUnrequestedChannel,
+            Self::StaysOnInstalled => Code::StaysOnInstalled,
         }
     }
 

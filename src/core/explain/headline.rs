@@ -6,14 +6,14 @@ use super::hint::Suggestion;
 use super::model::{BundleReport, CatalogSummary, Report, Verdict};
 use crate::error::quote;
 use crate::resolve::Ending;
-use olm_api::conditions::Reason;
+use olm_api::conditions::Reason as Code;
 use olm_api::keys::label;
 
 /// Why a resolution failed or something newer is held, in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headline {
     /// The class of the reason, a code of the report: `NotSuccessor`, `NextMajorHeld`, ...
-    pub code: Reason,
+    pub code: Code,
     /// The sentence, without a full stop: the state, the alternatives, what to do.
     pub text: String,
 }
@@ -46,7 +46,7 @@ impl Report<'_> {
         hint.map(|hint| hint.text.clone())
     }
 
-    fn held(&self) -> Option<(Reason, Vec<String>)> {
+    fn held(&self) -> Option<(Code, Vec<String>)> {
         self.hints.iter().find_map(|hint| match &hint.suggestion {
             Suggestion::HeldByPolicy {
                 version, reason, ..
@@ -70,7 +70,7 @@ impl Report<'_> {
         })
     }
 
-    fn no_candidate(&self) -> (Reason, Vec<String>) {
+    fn no_candidate(&self) -> (Code, Vec<String>) {
         let package = quote(self.request.package);
         if self.bundles.is_empty() {
             let consulted = self
@@ -86,22 +86,20 @@ impl Report<'_> {
             parts.extend(self.text_of(|it| matches!(it, Suggestion::SimilarPackage { .. })));
             parts.extend(self.text_of(|it| matches!(it, Suggestion::LeftOutCatalog { .. })));
             let first = self.catalogs.first().map(|catalog| catalog.state.code());
-            return (first.unwrap_or(Reason::NoCatalog), parts);
+            return (first.unwrap_or(Code::NoCatalog), parts);
         }
         if let Some(text) = self.text_of(|it| matches!(it, Suggestion::ExistingChannels { .. })) {
             let channels = self.request.channels.join(", ");
             let what = format!("package {package} has no channel {channels}");
-            return (Reason::UnknownChannel, vec![what, text]);
+            return (Code::UnknownChannel, vec![what, text]);
         }
         let Some(nearest) = self.nearest() else {
             return (
-                Reason::NoCandidate,
+                Code::NoCandidate,
                 vec![format!("package {package} is empty")],
             );
         };
-        let code = nearest
-            .exclusion()
-            .map_or(Reason::NoCandidate, Finding::code);
+        let code = nearest.exclusion().map_or(Code::NoCandidate, Finding::code);
         (code, self.about(nearest))
     }
 
@@ -209,7 +207,7 @@ impl Report<'_> {
         }
     }
 
-    fn ambiguous(&self) -> (Reason, Vec<String>) {
+    fn ambiguous(&self) -> (Code, Vec<String>) {
         let tied = |catalog: &&CatalogSummary<'_>| {
             let reasons = &mut catalog.reasons.iter();
             reasons.any(|it| matches!(it, CatalogReason::AmbiguousCatalogs { .. }))
@@ -238,10 +236,10 @@ impl Report<'_> {
                 label::METADATA_NAME
             )
         }));
-        (Reason::AmbiguousCatalogs, parts)
+        (Code::AmbiguousCatalogs, parts)
     }
 
-    fn catalog_error(&self) -> Option<(Reason, Vec<String>)> {
+    fn catalog_error(&self) -> Option<(Code, Vec<String>)> {
         let unread = |catalog: &&CatalogSummary<'_>| catalog.error.is_some() && !catalog.dominated;
         let unread: Vec<_> = self.catalogs.iter().filter(unread).collect();
         let first = unread.first()?;
@@ -259,7 +257,7 @@ impl Report<'_> {
 
     /// Explains why the best bundle may not be installed, and names a version that may, if there is
     /// one.
-    fn refused(&self) -> Option<(Reason, Vec<String>)> {
+    fn refused(&self) -> Option<(Code, Vec<String>)> {
         let refused = self.bundles.iter().find_map(|bundle| {
             let refusal = bundle.exclusions().last()?;
             let text = match refusal {
@@ -286,10 +284,10 @@ impl Report<'_> {
 }
 
 /// Returns the words for why the update policy holds a bundle back.
-fn why(code: Reason) -> &'static str {
+fn why(code: Code) -> &'static str {
     match code {
-        Reason::LowerVersionHeld => "is lower than the installed version",
-        Reason::NextMajorHeld => "is of the next major version",
+        Code::LowerVersionHeld => "is lower than the installed version",
+        Code::NextMajorHeld => "is of the next major version",
         _ => "is more than the update policy admits",
     }
 }

@@ -5,7 +5,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_api::UpgradeConstraintPolicy;
-use olm_api::conditions;
+use olm_api::conditions::Reason as Code;
 use serde::Serialize;
 
 use super::constraint::ConstraintReport;
@@ -189,17 +189,17 @@ pub enum CatalogState {
 
 impl CatalogState {
     /// Returns the stable code.
-    pub fn code(self) -> conditions::Reason {
+    pub fn code(self) -> Code {
         match self {
-            Self::Usable => conditions::Reason::Usable,
-            Self::CatalogNotSelected => conditions::Reason::CatalogNotSelected,
-            Self::CatalogDisabled => conditions::Reason::CatalogDisabled,
-            Self::CatalogNotServing => conditions::Reason::CatalogNotServing,
-            Self::CatalogNotResolved => conditions::Reason::CatalogNotResolved,
-            Self::CatalogNotCached => conditions::Reason::CatalogNotCached,
-            Self::CatalogFetchFailed => conditions::Reason::CatalogFetchFailed,
-            Self::CatalogParseFailed => conditions::Reason::CatalogParseFailed,
-            Self::PackageNotInCatalog => conditions::Reason::PackageNotInCatalog,
+            Self::Usable => Code::Usable,
+            Self::CatalogNotSelected => Code::CatalogNotSelected,
+            Self::CatalogDisabled => Code::CatalogDisabled,
+            Self::CatalogNotServing => Code::CatalogNotServing,
+            Self::CatalogNotResolved => Code::CatalogNotResolved,
+            Self::CatalogNotCached => Code::CatalogNotCached,
+            Self::CatalogFetchFailed => Code::CatalogFetchFailed,
+            Self::CatalogParseFailed => Code::CatalogParseFailed,
+            Self::PackageNotInCatalog => Code::PackageNotInCatalog,
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn check(proposal: &Proposal<'_>) -> Option<Note> {
 mod tests {
     use olm_api::ClusterExtension;
     use rstest::rstest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::extension::{Source, ValidExtension, desired};
@@ -34,12 +34,15 @@ mod tests {
 
     // api.md 4.4 row 30
     #[rstest]
-    #[case::nothing_asked(json!({}), false)]
-    #[case::not_wanted(json!({"install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}}), false)]
-    #[case::wanted(json!({"install": {"preflight": {"crdUpgradeSafety": {"enforcement": "Strict"}}}}), true)]
-    fn who_asks_for_the_check_is_told(#[case] mut spec: Value, #[case] told: bool) {
-        spec["namespace"] = json!("ns");
-        spec["source"] = json!({"sourceType": "Catalog", "catalog": {"packageName": "p"}});
+    #[case::nothing_asked(None, false)]
+    #[case::not_wanted(Some("None"), false)]
+    #[case::wanted(Some("Strict"), true)]
+    fn who_asks_for_the_check_is_told(#[case] enforcement: Option<&str>, #[case] told: bool) {
+        let install = enforcement.map(
+            |enforcement| json!({"preflight": {"crdUpgradeSafety": {"enforcement": enforcement}}}),
+        );
+        let spec = json!({"namespace": "ns", "install": install,
+            "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}});
         let object: ClusterExtension =
             serde_json::from_value(json!({"metadata": {"name": "e"}, "spec": spec})).unwrap();
         let extension = ValidExtension::of(&object).unwrap();

@@ -1,8 +1,9 @@
 //! Checks of a revision between planning and writing it.
 //!
-//! Each check is a pure function of a [`Proposal`] and stands in [`CHECKS`]; what it needs to know of
-//! the cluster becomes a member of the proposal. The controller runs all of them in each reconcile,
-//! before anything is written, certificates included.
+//! Each check is a pure function of a [`Proposal`] and stands in [`CHECKS`]; what it needs to know
+//! of the cluster becomes a member of the proposal. The controller runs all of them in each
+//! reconcile that gets as far as writing or keeping a revision, before it writes anything,
+//! certificates included.
 
 mod crd_upgrade_safety;
 
@@ -10,18 +11,18 @@ use crate::extension::ValidExtension;
 use crate::revision::{Change, Desired};
 use crate::status::Note;
 
-/// What is about to be written.
+/// The revision that an extension is to have.
 #[derive(Debug, Clone, Copy)]
 pub struct Proposal<'a> {
     /// The extension it is for.
     pub extension: ValidExtension<'a>,
-    /// The revision the extension is to have.
+    /// What it is to hold.
     pub desired: &'a Desired,
     /// What writing it changes; [`Change::Unchanged`] where the newest revision is the desired one.
     pub change: Change,
 }
 
-/// Says what is wrong with a proposal, if anything.
+/// Returns what a person should know of a proposal.
 type Check = fn(&Proposal<'_>) -> Option<Note>;
 
 const CHECKS: [Check; 1] = [crd_upgrade_safety::check];

@@ -3,7 +3,7 @@
 use std::iter::once_with;
 use std::sync::Arc;
 
-use olm_api::conditions;
+use olm_api::conditions::Reason as Code;
 
 use super::Query;
 use super::edge::leads_from;
@@ -44,13 +44,13 @@ pub enum Reason {
 
 impl Reason {
     /// Returns the stable code of the reason (resolution.md 6.2, decision 22).
-    pub fn code(&self) -> conditions::Reason {
+    pub fn code(&self) -> Code {
         match self {
-            Self::NotInRequestedChannels => conditions::Reason::NotInRequestedChannels,
-            Self::InvalidVersion => conditions::Reason::InvalidVersion,
-            Self::VersionOutOfRange => conditions::Reason::VersionOutOfRange,
-            Self::PrereleaseNotRequested => conditions::Reason::PrereleaseNotRequested,
-            Self::NotSuccessor => conditions::Reason::NotSuccessor,
+            Self::NotInRequestedChannels => Code::NotInRequestedChannels,
+            Self::InvalidVersion => Code::InvalidVersion,
+            Self::VersionOutOfRange => Code::VersionOutOfRange,
+            Self::PrereleaseNotRequested => Code::PrereleaseNotRequested,
+            Self::NotSuccessor => Code::NotSuccessor,
             Self::Held(reason) => reason.code(),
             Self::Unfit(error) => error.code(),
         }

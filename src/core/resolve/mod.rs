@@ -1,4 +1,4 @@
-//! Chooses a bundle from catalog contents, and explains the choice.
+//! Chooses a bundle from catalog contents.
 //!
 //! In: the filter of a ClusterExtension, the installed bundle and the catalogs with their state, as
 //! plain values. Out: the chosen bundle or the exact error text, with what is needed to explain it.

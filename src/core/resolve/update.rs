@@ -6,7 +6,7 @@
 use std::fmt;
 
 use olm_api::UpdateStatus;
-use olm_api::conditions;
+use olm_api::conditions::Reason as Code;
 use olm_api::keys::policy;
 
 use super::filter::Reason;
@@ -53,12 +53,12 @@ pub enum Why {
 
 impl Why {
     /// Returns the reason in one word.
-    pub fn code(&self) -> conditions::Reason {
+    pub fn code(&self) -> Code {
         match self {
-            Self::Pinned(_) => conditions::Reason::Pinned,
+            Self::Pinned(_) => Code::Pinned,
             Self::Held(reason) => reason.code(),
             Self::NotSuccessor => Reason::NotSuccessor.code(),
-            Self::Unresolved => conditions::Reason::Retrying,
+            Self::Unresolved => Code::Retrying,
         }
     }
 }

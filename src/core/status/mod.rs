@@ -31,7 +31,7 @@ pub struct Statement {
     pub type_: &'static str,
     /// `True`, `False` or `Unknown`.
     pub status: &'static str,
-    /// Reason.
+    /// Why, in one word.
     pub reason: Reason,
     /// Message for people; may be empty.
     pub message: String,

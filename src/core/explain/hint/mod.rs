@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use olm_api::conditions::Reason;
+use olm_api::conditions::Reason as Code;
 use serde::Serialize;
 
 use super::catalogs::CatalogEvaluation;
@@ -106,7 +106,7 @@ pub enum Suggestion<'a> {
         /// The version of the bundle.
         version: String,
         /// The code of the reason.
-        reason: Reason,
+        reason: Code,
         /// A range under which updates lead there.
         #[serde(skip_serializing_if = "Option::is_none")]
         suggested_version: Option<String>,
@@ -118,7 +118,7 @@ pub enum Suggestion<'a> {
         /// The version of the bundle.
         version: String,
         /// The code of the reason.
-        reason: Reason,
+        reason: Code,
         /// What the cluster lacks.
         missing: String,
     },
