@@ -57,9 +57,9 @@ uninstall: ## Remove the kinds, and with them everything installed through them
 
 .PHONY: run
 # Your kubeconfig is an administrator's, whose rights the program refuses to act with otherwise.
-run: prerequisites ## Run the controller here against your cluster, as you; state in target/run
+run: programs ## Run the controller here against your cluster, as you; state in target/run
 	mkdir -p target/run
-	$(YOURS) $(CARGO) run --locked --release --package olm-controller -- \
+	$(YOURS) target/debug/olm-controller \
 	  --catalogs-server-addr 127.0.0.1:0 --health-probe-bind-address 127.0.0.1:0 \
 	  --listen-info target/run/listen.json --allow-excessive-rights \
 	  --cache-dir target/run/catalogs --cache-path target/run/bundles
