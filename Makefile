@@ -5,6 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 CARGO ?= cargo
+PROMTOOL ?= promtool
 LOCAL_CLUSTER := target/local-cluster
 export CLIPPY_CONF_DIR := $(CURDIR)/hack
 # Tests and the demo bring their own control plane; a kubeconfig of yours is never touched.
@@ -21,8 +22,44 @@ prerequisites: ## Check that the toolchains are there, and say how to install wh
 ##@ Build
 
 .PHONY: build
-build: prerequisites ## Build both programs (release) into target/release
-	$(CARGO) build --locked --release --package olm-controller --package kubectl-olm
+build: prerequisites ## Build both programs into target/quick, little optimised; images and releases are fully
+	$(CARGO) build --locked --profile quick --package olm-controller --package kubectl-olm
+
+# Architectures of the image.
+ARCH ?= amd64,arm64
+
+.PHONY: image
+image: prerequisites-image programs ## Build the image, without a container engine, into target/image and an archive (ARCH=amd64,arm64)
+	target/debug/xtask image --arch "$(ARCH)"
+	target/debug/xtask image --check
+
+.PHONY: push
+push: programs ## Push what `make image` has built (IMAGE=HOST/REPOSITORY:TAG, FORCE=1 moves a tag)
+	target/debug/xtask push-image "$(IMAGE)" $(if $(FORCE),--force)
+
+.PHONY: prerequisites-image
+prerequisites-image:
+	@ARCH="$(ARCH)" hack/prerequisites.sh image
+
+# The file system of the image for this machine: what demo and tests start is what is shipped.
+IMAGE_ROOT := target/image-root
+demo test-image image-root: ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
+
+.PHONY: image-root
+image-root: prerequisites-image
+	$(MAKE) image ARCH="$(ARCH)"
+	rm -rf "$(IMAGE_ROOT)"
+	target/debug/xtask image --unpack "$(IMAGE_ROOT)"
+
+# What each overlay of config makes, as one file.
+MANIFESTS := target/manifests
+
+.PHONY: install-yaml
+install-yaml: local-cluster ## Write install.yaml and the other overlays as files into target/manifests
+	mkdir -p "$(MANIFESTS)"
+	$(LOCAL_CLUSTER) kubectl kustomize config/default >"$(MANIFESTS)/install.yaml"
+	$(LOCAL_CLUSTER) kubectl kustomize config/openshift >"$(MANIFESTS)/openshift.yaml"
+	$(LOCAL_CLUSTER) kubectl kustomize config/upstream-compatible >"$(MANIFESTS)/upstream-compatible.yaml"
 
 .PHONY: local-cluster
 local-cluster: prerequisites ## Build the local control plane (several minutes the first time)
@@ -37,7 +74,7 @@ programs: prerequisites
 ##@ See it work
 
 .PHONY: demo
-demo: local-cluster programs ## The main job from nothing, on a local control plane (KEEP=1 leaves it running)
+demo: prerequisites-image install-yaml programs image-root ## The main job from nothing, on a local control plane (KEEP=1 leaves it running)
 	@hack/demo.sh $(if $(KEEP),--keep)
 
 ##@ Use a cluster of yours ($KUBECONFIG, else kubectl's default)
@@ -52,6 +89,7 @@ install: ## Install the kinds, the controller's rights and the policies on who m
 
 .PHONY: uninstall
 uninstall: ## Remove the kinds, and with them everything installed through them
+	-$(YOURS) kubectl annotate --overwrite -k config/crd policy.olm.operatorframework.io/allow-deletion=true
 	$(YOURS) kubectl delete --ignore-not-found -k config/crd
 	$(YOURS) kubectl delete --ignore-not-found -k config/policy
 
@@ -78,11 +116,25 @@ test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, et
 	cd hack/local-cluster && CGO_ENABLED=0 go test -trimpath ./...
 	$(CARGO) test --locked --workspace --features olm-test/control-plane --test control_plane
 
+.PHONY: test-image
+test-image: image-root local-cluster programs ## The manifests, and an install through them, with the program out of the image
+	OLM_IMAGE_ROOT="$(IMAGE_ROOT)" $(CARGO) test --locked --workspace --features olm-test/control-plane \
+	  --test control_plane manifests
+
 .PHONY: test-corpus
 test-corpus: local-cluster programs ## Vectors, tables of other projects and real bundles beside the checkout (OLM_SHARED, default ../shared)
 	$(CARGO) test --locked --workspace --features olm-test/corpus \
 	  --test bundles_corpus --test crds_corpus --test foreign_corpus --test rbac_corpus --test render_corpus \
 	  --test vectors
+
+.PHONY: test-alerts
+# promtool reads what stands below spec of the PrometheusRule.
+test-alerts: ## Unit tests of the alerts; needs promtool (PROMTOOL=)
+	@command -v $(PROMTOOL) >/dev/null || { echo "promtool is not installed (apt-get install prometheus, or the archive of a release of Prometheus)"; exit 1; }
+	@mkdir -p target/alerts
+	sed '1,/^spec:/d; s/^  //' config/components/monitoring/prometheus_rule.yaml > target/alerts/rules.yaml
+	$(PROMTOOL) check rules target/alerts/rules.yaml
+	$(PROMTOOL) test rules test/alerts/alerts.yaml
 
 .PHONY: chaos
 chaos: local-cluster programs ## Kill the controller, fail its requests, delete by hand, take away what it needs (ROUNDS=10, WORLDS=1, SEED=, FAULTS=50, SILENCE_SECONDS=30, ETCD_SECONDS=20, REGISTRY_SECONDS=60)

@@ -134,6 +134,11 @@ pub struct ImageSource {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCatalogStatus {
+    /// The generation that this status is about: while it is not that of the object, the latest
+    /// change has not been acted on. For tools that read nothing else, as kstatus does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
     /// The state of the catalog. Serving: whether its content is served over HTTP. Progressing:
     /// whether it is at, or on its way to, the desired state; False means that it waits for
     /// somebody. Ready: both in one, for tools that wait. While a newer image cannot be read, the

@@ -375,6 +375,11 @@ pub enum ConfigType {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterExtensionStatus {
+    /// The generation that this status is about: while it is not that of the object, the latest
+    /// change has not been acted on. For tools that read nothing else, as kstatus does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
     /// The state of the extension. Installed: whether a bundle is installed. Progressing: whether
     /// the extension is at, or on its way to, the desired state; False means that it waits for
     /// somebody. Available: whether what is installed works. Deprecated, PackageDeprecated,

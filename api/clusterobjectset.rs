@@ -316,6 +316,11 @@ pub struct FieldValueProbe {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterObjectSetStatus {
+    /// The generation that this status is about: while it is not that of the object, the latest
+    /// change has not been acted on. For tools that read nothing else, as kstatus does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
     /// The state of the revision. Progressing: whether it is being rolled out, has been, or waits
     /// for somebody. Available: whether its objects pass their probes. Succeeded: whether it was
     /// rolled out completely at least once; it is never taken back.

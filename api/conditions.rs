@@ -225,6 +225,8 @@ pub enum Reason {
     CertificateIssued,
     /// A certificate of webhooks took the place of one that could not be used.
     CertificateReplaced,
+    /// The CA of our own listeners took the place of one that was lost or could not be used.
+    ServingAuthorityReplaced,
     /// A CRD stays although the new revision does not have it.
     #[strum(serialize = "CRDRetained")]
     CrdRetained,

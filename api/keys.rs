@@ -22,11 +22,17 @@ pub mod label {
     /// CRDs kept by the uninstall policy `RetainCRDs`: name of the ClusterExtension.
     pub const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
 
+    /// Secrets of the controller's namespace, `"true"`: a ClusterCatalog may name it as its
+    /// [`PULL_SECRET`](super::policy::PULL_SECRET) (deploying.md 3.1).
+    pub const CATALOG_PULL_SECRET: &str = "policy.olm.operatorframework.io/catalog-pull-secret";
+
     /// ClusterServiceVersions of OLM Classic: the namespace this is a copy from.
     pub const COPIED_FROM: &str = "olm.copiedFrom";
 
     /// Value of [`OWNER_KIND`].
     pub const OWNER_KIND_EXTENSION: &str = "ClusterExtension";
+    /// Value of [`PART_OF`].
+    pub const PART_OF_OLM: &str = "olm";
     /// Value of [`MANAGED_BY`].
     pub const MANAGED_BY_OLM: &str = "olm.operatorframework.io";
     /// Value of [`MANAGED_BY`] written by upstream up to v1.10.
@@ -123,6 +129,9 @@ pub mod policy {
     pub const PAUSED: &str = "policy.olm.operatorframework.io/paused";
     /// The one version that is approved for installation (applying.md 10, F11).
     pub const APPROVE: &str = "policy.olm.operatorframework.io/approve";
+    /// On a ClusterCatalog: name of the Secret with the credentials for its image and for those of
+    /// its bundles (deploying.md 3.1).
+    pub const PULL_SECRET: &str = "policy.olm.operatorframework.io/pull-secret";
     /// Number of the archived revision to go back to (applying.md 10, F10).
     pub const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
 }
@@ -215,6 +224,19 @@ pub mod name {
     pub const CLUSTER_OPERATOR_OURS: &str = "olm-clusterextensions";
     /// The ConfigMap in the controller's namespace that holds its effective settings.
     pub const CONTROLLER_CONFIG: &str = "olm-controller-config";
+    /// The Service of the catalog server.
+    pub const SERVICE_CATALOGD: &str = "catalogd-service";
+    /// The Service of the extension side.
+    pub const SERVICE_OPERATOR_CONTROLLER: &str = "operator-controller-service";
+    /// The Secret in the controller's namespace that holds the serving CA with its key.
+    pub const SERVING_CA: &str = "olm-serving-ca";
+    /// The ConfigMap in the controller's namespace that publishes the serving CA.
+    pub const PUBLISHED_CA: &str = "olm-serving-ca";
+    /// The Secret beside it that publishes the serving CA where upstream's clients look for it:
+    /// in Secrets whose name begins with `catalogd`.
+    pub const PUBLISHED_CA_SECRET: &str = "catalogd-ca";
+    /// The key under which a CA, or several, stand in Secrets and ConfigMaps.
+    pub const CA_BUNDLE: &str = "ca.crt";
     /// Label of a catalog image that says where its configuration files are.
     pub const CATALOG_CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
 }

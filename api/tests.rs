@@ -110,7 +110,7 @@ fn reasons_keep_their_names() {
         ForcedStep InNoChannel InvalidSkipRange EdgeInUnrequestedChannel StaysOnInstalled \
         CatalogUnavailable SuccessorIsLowerVersion BreaksInstalled UpgradeAvailable \
         RevisionCreated ForcedUpgrade ForcedRollback CertificateIssued CertificateReplaced \
-        CRDRetained DeferredObjectsApplied RemovalHeld UninstallFallback AsExpected NoData \
+        ServingAuthorityReplaced CRDRetained DeferredObjectsApplied RemovalHeld UninstallFallback AsExpected NoData \
         UpgradeInProgress ClusterVersionUnknown \
         InstalledOLMOperators_IncompatibleOperatorsInstalled \
         InstalledOLMOperators_FailureGettingExtensionMetadata";

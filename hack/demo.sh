@@ -120,10 +120,8 @@ ln -sf "$programs/kubectl-olm" "$state/bin/kubectl-olm"
 export PATH="$state/bin:$PATH"
 run kubectl get nodes
 
-step "Install the CRDs, the controller's own few rights, and who may name an account"
-run kubectl apply --server-side -k config/crd
-run kubectl apply --server-side -k config/rbac
-run kubectl apply --server-side -k config/policy
+step "Install: CRDs, the controller's own few rights, who may name an account, the controller"
+run kubectl apply --server-side -f target/manifests/install.yaml
 note "(CRDs of our own stand in for OpenShift's ClusterVersion and ClusterOperator)"
 run kubectl apply --server-side -f hack/demo/crds
 kubectl wait --for=condition=Established --timeout=30s crd --all >/dev/null
@@ -142,16 +140,30 @@ kubectl config set-credentials controller --kubeconfig "$controller_config" --to
 kubectl config set-context local --kubeconfig "$controller_config" \
   --cluster local --user controller >/dev/null
 kubectl config use-context local --kubeconfig "$controller_config" >/dev/null
-note "The controller runs as a local process with a token of its service account."
-KUBECONFIG="$controller_config" "$programs/olm-controller" \
+note "No node runs containers here: the program out of the image runs as a local process, with the"
+note "arguments of the Deployment but for its ports, and a token of its service account."
+read -ra arguments <<<"$(kubectl get deployment operator-controller-controller-manager \
+  --namespace olmv1-system --output 'jsonpath={.spec.template.spec.containers[0].args[*]}')"
+kept=()
+for argument in "${arguments[@]}"; do
+  case $argument in
+    --*-addr=* | --*-address=*) ;;
+    *) kept+=("$argument") ;;
+  esac
+done
+run sha256sum target/image-root/olm-controller
+KUBECONFIG="$controller_config" target/image-root/olm-controller "${kept[@]}" \
   --catalogs-server-addr 127.0.0.1:0 --metrics-bind-address 127.0.0.1:0 \
   --health-probe-bind-address 127.0.0.1:0 --listen-info "$state/listen.json" \
-  --tls-cert "$state/cluster/controller/tls.crt" --tls-key "$state/cluster/controller/tls.key" \
-  --catalogd-cas-dir "$state/cluster/controller" \
   --cache-dir "$state/catalogs" --cache-path "$state/bundles" \
   --system-namespace olmv1-system </dev/null >"$state/controller.log" 2>&1 &
 controller_pid=$!
 until_true "the controller is ready" 30 test -s "$state/listen.json"
+published() {
+  kubectl get secret catalogd-ca --namespace olmv1-system --output 'jsonpath={.data.ca\.crt}' |
+    base64 -d >"$state/catalog-ca.crt" && test -s "$state/catalog-ca.crt"
+}
+until_true "the CA of the catalog server is published" 30 published
 
 step "Push three bundles and a catalog that offers the first; serve it"
 for version in 1.0.0 1.1.0 1.2.0; do
@@ -208,7 +220,7 @@ run kubectl get clusterextension lamp -o "jsonpath={.status.conditions[?(@.type=
 settled_message=$(field "{.status.install.bundle.version}")
 [[ $settled_message == 1.1.0 ]]
 note "1.1.0 stays installed. Why, and what would help:"
-run kubectl olm why lamp 1.2.0 --catalog-ca "$state/cluster/controller/ca.crt" | tee "$state/why.txt"
+run kubectl olm why lamp 1.2.0 --catalog-ca "$state/catalog-ca.crt" | tee "$state/why.txt"
 grep -q "NotSuccessor" "$state/why.txt"
 
 step "Forced: with SelfCertified the administrator vouches for the step"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the toolchains that building, testing and the demo need, and names the command that
-# installs what is missing.
+# Checks the toolchains that building and testing need, and names the command that installs what is
+# missing. With the argument `image` also what the image is built with.
 set -euo pipefail
 
 missing=0
@@ -29,5 +29,22 @@ need cargo 1.95 "$(version_of cargo --version)" \
 need go 1.26 "$(version_of go version)" "see https://go.dev/doc/install"
 need "a C compiler (cc)" 1 "$(version_of cc --version)" "apt-get install gcc (or dnf install gcc)"
 need git 2 "$(version_of git --version)" "apt-get install git (or dnf install git)"
+
+if [[ ${1:-} == image ]]; then
+  venv="python3 -m venv ~/.zig && ~/.zig/bin/pip install cargo-zigbuild ziglang==0.15.2, and ~/.zig/bin in PATH"
+  zig=$(python3 -m ziglang version 2>/dev/null || zig version 2>/dev/null || true)
+  need "cargo-zigbuild" 0.20 "$(cargo zigbuild --help >/dev/null 2>&1 && echo 0.20)" "$venv"
+  need "zig, the C compiler for musl," 0.15 "$zig" "$venv"
+  targets=$(rustup target list --installed 2>/dev/null || true)
+  architectures=${ARCH:-amd64,arm64}
+  for architecture in ${architectures//,/ }; do
+    case $architecture in
+      amd64) target=x86_64-unknown-linux-musl ;;
+      arm64) target=aarch64-unknown-linux-musl ;;
+      *) continue ;; # the build says what it knows
+    esac
+    need "Rust's library for $target" 1 "$(grep -qx "$target" <<<"$targets" && echo 1)" "rustup target add $target"
+  done
+fi
 
 exit "$missing"

@@ -15,12 +15,18 @@ use crate::proxy::Proxy;
 
 const START: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
+/// Flags with an address to listen on.
+const ADDRESSES: [&str; 3] = [
+    "--catalogs-server-addr",
+    "--metrics-bind-address",
+    "--health-probe-bind-address",
+];
 /// Lines of its log that [`Controller::last_words`] shows.
 const LAST_LINES: usize = 20;
 
 /// Runs `$@` and kills it (SIGKILL) when our end of its standard input closes, so that no
 /// controller outlives the test that started it; its process id goes to the file `$0`.
-const KILL_WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; echo $child >\"$0\"; \
+pub(crate) const KILL_WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; echo $child >\"$0\"; \
     (cat <&3 >/dev/null; kill -9 $child 2>/dev/null) & exec 3<&-; wait $child";
 /// Runs `$@` and stops it (SIGTERM) when our end of its standard input closes; then removes the
 /// folder `$0`, which nothing else would do when a test program just ends.
@@ -73,6 +79,13 @@ impl ControlPlane {
     /// Starts a control plane with our CRDs, the controller's rights and the minimal OpenShift
     /// CRDs of the gate.
     pub fn start() -> Self {
+        let plane = Self::empty();
+        plane.prepare();
+        plane
+    }
+
+    /// Starts a control plane with nothing of ours on it.
+    pub fn empty() -> Self {
         let dir = tempfile::Builder::new()
             .prefix("olm-test-")
             .tempdir()
@@ -100,7 +113,6 @@ impl ControlPlane {
             process,
         };
         plane.addresses = plane.wait_for_addresses(&dir);
-        plane.prepare();
         plane
     }
 
@@ -243,8 +255,51 @@ impl Drop for ControlPlane {
 pub struct ControllerOptions {
     /// Distinguishes the folders of several controllers on one cluster.
     pub name: String,
-    /// Further arguments.
+    /// Further arguments. Unless they say where serving certificates come from, those of the
+    /// control plane are served and trusted.
     pub args: Vec<String>,
+    /// The Deployment the process belongs to; without one it is started as most tests need it.
+    pub manifest: Option<Manifest>,
+}
+
+/// A container of a Deployment, which a test starts in the place of a kubelet.
+#[derive(Debug, Clone)]
+pub struct Manifest {
+    /// Namespace of the Deployment.
+    pub namespace: String,
+    /// Service account of its pods.
+    pub account: String,
+    /// Arguments of the container.
+    pub args: Vec<String>,
+}
+
+impl Manifest {
+    /// Reads the only container of a Deployment.
+    pub fn of(deployment: &serde_json::Value) -> Self {
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let pod = &deployment["spec"]["template"]["spec"];
+        let args = pod["containers"][0]["args"].as_array();
+        Self {
+            namespace: text(&deployment["metadata"]["namespace"]),
+            account: text(&pod["serviceAccountName"]),
+            args: args
+                .expect("a container has arguments")
+                .iter()
+                .map(text)
+                .collect(),
+        }
+    }
+
+    /// Returns the arguments without the addresses, which the machine of the test may not have
+    /// free.
+    fn without_addresses(&self) -> impl Iterator<Item = &String> {
+        let address = |arg: &&String| ADDRESSES.iter().any(|flag| arg.starts_with(flag));
+        self.args.iter().filter(move |arg| !address(arg))
+    }
+
+    fn has(&self, flag: &str) -> bool {
+        self.args.iter().any(|arg| arg.starts_with(flag))
+    }
 }
 
 /// The controller as a local process, with the rights of `config/rbac` and nothing more.
@@ -279,7 +334,11 @@ impl Controller {
         };
         let dir = plane.addresses.dir.join(format!("{name}-state"));
         std::fs::create_dir_all(&dir).expect("a folder for the controller");
-        let kubeconfig = controller_kubeconfig(plane, server, &dir);
+        let (namespace, account) = match &options.manifest {
+            Some(manifest) => (manifest.namespace.as_str(), manifest.account.as_str()),
+            None => (SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT),
+        };
+        let kubeconfig = controller_kubeconfig(plane, server, &dir, (namespace, account));
         let process = Self::spawn(plane, &dir, &kubeconfig, &options);
         let mut controller = Self {
             process,
@@ -310,26 +369,44 @@ impl Controller {
             .and_then(|listening| listening["catalogs"].as_str().map(str::to_owned))
             .unwrap_or_else(|| "127.0.0.1:0".to_owned());
         let _ = std::fs::remove_file(&listen);
-        Command::new("sh")
+        let mut command = Command::new("sh");
+        command
             .args(["-c", KILL_WITH_PARENT])
             .arg(dir.join("pid"))
-            .arg(paths::built("olm-controller"))
+            .arg(paths::controller())
             .args(["--catalogs-server-addr", &catalogs])
             .args(["--health-probe-bind-address", "127.0.0.1:0"])
             .args(["--metrics-bind-address", "127.0.0.1:0"])
             .arg("--listen-info")
             .arg(&listen)
-            .arg("--tls-cert")
-            .arg(&plane.addresses.controller_cert)
-            .arg("--tls-key")
-            .arg(&plane.addresses.controller_key)
-            .arg("--catalogd-cas-dir")
-            .arg(plane.addresses.controller_ca.parent().expect("a folder"))
+            // In the place of the volumes of a pod.
             .arg("--cache-dir")
             .arg(dir.join("catalogs"))
             .arg("--cache-path")
-            .arg(dir.join("bundles"))
-            .args(["--system-namespace", SYSTEM_NAMESPACE])
+            .arg(dir.join("bundles"));
+        let own = options.manifest.as_ref();
+        let chosen = |arg: &String| arg.starts_with("--serving-certificates=");
+        let given = !options.args.iter().any(chosen);
+        if given && own.is_none_or(|manifest| manifest.has("--tls-cert")) {
+            command
+                .arg("--tls-cert")
+                .arg(&plane.addresses.controller_cert)
+                .arg("--tls-key")
+                .arg(&plane.addresses.controller_key);
+        }
+        if given && own.is_none_or(|manifest| manifest.has("--catalogd-cas-dir")) {
+            let folder = plane.addresses.controller_ca.parent();
+            command
+                .arg("--catalogd-cas-dir")
+                .arg(folder.expect("a folder"));
+        }
+        match own {
+            Some(manifest) => command
+                .args(["--system-namespace", &manifest.namespace])
+                .args(manifest.without_addresses()),
+            None => command.args(["--system-namespace", SYSTEM_NAMESPACE]),
+        };
+        command
             .args(&options.args)
             .env("KUBECONFIG", kubeconfig)
             .env(
@@ -488,18 +565,24 @@ pub async fn client_through(plane: &ControlPlane, proxy: &Proxy) -> kube::Client
         url: proxy.url(),
         ca_file: None,
     };
-    client_from(&controller_kubeconfig(plane, &server, dir.path())).await
+    let account = (SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT);
+    client_from(&controller_kubeconfig(plane, &server, dir.path(), account)).await
 }
 
-/// Writes a kubeconfig with a token of the controller's service account, so that it runs with the
-/// rights of `config/rbac` and never as the administrator.
-fn controller_kubeconfig(plane: &ControlPlane, server: &Server, dir: &Path) -> PathBuf {
+/// Writes a kubeconfig with a token of a service account, the controller's, so that it runs with
+/// the rights of `config/rbac` and never as the administrator.
+fn controller_kubeconfig(
+    plane: &ControlPlane,
+    server: &Server,
+    dir: &Path,
+    (namespace, account): (&str, &str),
+) -> PathBuf {
     let token = plane.kubectl(&[
         "create",
         "token",
-        CONTROLLER_ACCOUNT,
+        account,
         "--namespace",
-        SYSTEM_NAMESPACE,
+        namespace,
         "--duration=24h",
     ]);
     let config = serde_json::json!({
@@ -572,7 +655,16 @@ pub async fn shared() -> Cluster {
 /// Starts a control plane for one test, which ends with the test program; without a controller on
 /// it.
 pub async fn own() -> Cluster {
-    let plane = tokio::task::spawn_blocking(ControlPlane::start)
+    new(ControlPlane::start).await
+}
+
+/// The same, with nothing of ours on it.
+pub async fn empty() -> Cluster {
+    new(ControlPlane::empty).await
+}
+
+async fn new(start: fn() -> ControlPlane) -> Cluster {
+    let plane = tokio::task::spawn_blocking(start)
         .await
         .expect("the control plane starts");
     Cluster::of(Box::leak(Box::new(plane))).await

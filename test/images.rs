@@ -2,7 +2,8 @@
 
 use olm_api::keys;
 use olm_image::ImageRef;
-use olm_image::push::{BuiltImage, ImageBuilder, PushOptions, push};
+use olm_image::built::{BuiltImage, ImageBuilder};
+use olm_image::push::{PushOptions, push};
 
 use crate::package::Files;
 
@@ -19,6 +20,11 @@ pub async fn push_catalog(image: &str, files: Files) -> String {
 
 /// Pushes an image of one layer with these labels, and returns its reference by digest.
 pub async fn send(image: &str, files: Files, labels: &[(&str, &str)]) -> String {
+    send_built(image, &build(&files, labels)).await
+}
+
+/// Makes an image of one layer with these labels.
+pub fn build(files: &Files, labels: &[(&str, &str)]) -> BuiltImage {
     let layer = files
         .iter()
         .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
@@ -26,19 +32,24 @@ pub async fn send(image: &str, files: Files, labels: &[(&str, &str)]) -> String 
     for (key, value) in labels {
         builder = builder.label(*key, *value);
     }
-    send_built(image, &builder.build().expect("an image")).await
+    builder.build().expect("an image")
 }
 
 /// Pushes an image without checks, and returns its reference by digest.
 pub async fn send_built(image: &str, built: &BuiltImage) -> String {
-    // It may be installed already by another test, which is fine.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let reference: ImageRef = image.parse().expect("a reference");
     let options = PushOptions {
         plain_http: true,
         ..PushOptions::default()
     };
-    let digest = push(built, &reference, &options)
+    send_with(image, built, &options).await
+}
+
+/// The same, with these options.
+pub async fn send_with(image: &str, built: &BuiltImage, options: &PushOptions) -> String {
+    // It may be installed already by another test, which is fine.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let reference: ImageRef = image.parse().expect("a reference");
+    let digest = push(built, &reference, options)
         .await
         .expect("the registry takes the image");
     reference.with_digest(digest).to_string()

@@ -5,7 +5,8 @@
 //! reads bundle folders, [`release`] makes a catalog from them, [`audit`] reads the audit log,
 //! [`state`] compares whole clusters, [`proxy`] fails requests and responses between controller and
 //! API server, [`random`] has repeatable random numbers, [`webhook`] serves admission webhooks,
-//! [`archive`] makes hostile layers. Nothing here is a mock: API server, etcd and registry are the
+//! [`archive`] makes hostile layers,
+//! [`private`] starts a registry that asks for credentials and issues its tokens. Nothing here is a mock: API server, etcd and registry are the
 //! real programs.
 
 pub mod archive;
@@ -16,6 +17,7 @@ pub mod extension;
 pub mod images;
 pub mod package;
 pub mod paths;
+pub mod private;
 pub mod proxy;
 pub mod random;
 pub mod release;

@@ -32,6 +32,15 @@ pub fn built(program: &str) -> PathBuf {
         .join(program)
 }
 
+/// Returns the path of the controller: below `$OLM_IMAGE_ROOT`, the unpacked image, if that is set,
+/// else of the profile of the running test.
+pub fn controller() -> PathBuf {
+    std::env::var_os("OLM_IMAGE_ROOT").map_or_else(
+        || built("olm-controller"),
+        |root| repository().join(root).join("olm-controller"),
+    )
+}
+
 /// Returns the `local-cluster` program: `$LOCAL_CLUSTER`, by default `target/local-cluster`.
 pub fn local_cluster() -> PathBuf {
     std::env::var_os("LOCAL_CLUSTER")

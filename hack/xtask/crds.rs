@@ -67,6 +67,10 @@ fn finish(mut crd: Value, required: &[&str]) -> anyhow::Result<Value> {
     crd["spec"]["names"]["listKind"] = json!(format!("{kind}List"));
     crd["metadata"]["annotations"] = json!({
         olm_api::keys::annotation::GENERATOR: "experimental",
+        // Whoever installs by one of these tools does not lose the extensions with the manifests.
+        "helm.sh/resource-policy": "keep",
+        "argocd.argoproj.io/sync-options": "Prune=false",
+        "kustomize.toolkit.fluxcd.io/prune": "disabled",
     });
     let schema = crd
         .pointer_mut("/spec/versions/0/schema/openAPIV3Schema")

@@ -4,10 +4,12 @@
 //! nothing and fails, naming the files, when they are not what the code says. `xtask push-bundle`
 //! and `xtask push-catalog` push folders as images to a registry on plain HTTP, for the demo.
 //! `xtask generate-catalog` writes the catalog that benchmarks run on, `xtask coverage` sums up
-//! which lines the tests run.
+//! which lines the tests run. `xtask image` builds the image of the
+//! controller, and `xtask push-image` pushes it.
 
 mod coverage;
 mod crds;
+mod image;
 mod push;
 #[cfg(test)]
 mod rights;
@@ -49,6 +51,10 @@ enum Task {
         /// The image, with its tag
         image: String,
     },
+    /// Build the image of the controller into target/image, or check or unpack it
+    Image(image::ImageArgs),
+    /// Push what `image` has built
+    PushImage(image::PushArgs),
     /// Print the line coverage by folder, without the tests themselves
     Coverage {
         /// What was measured, in the format lcov
@@ -73,6 +79,14 @@ fn main() -> anyhow::Result<()> {
         Task::Coverage { lcov } => {
             let table = coverage::table(&lcov, &repository())?;
             return Ok(std::io::stdout().write_all(table.as_bytes())?);
+        }
+        Task::Image(args) => {
+            let said = image::run(&repository(), &args)?;
+            return Ok(std::io::stdout().write_all(said.as_bytes())?);
+        }
+        Task::PushImage(args) => {
+            let digest = runtime()?.block_on(image::push(&repository(), &args))?;
+            format!("{}@{digest}", args.image)
         }
         Task::PushBundle { folder, image } => runtime()?.block_on(push::bundle(&folder, &image))?,
         Task::PushCatalog { folder, image } => {
@@ -110,7 +124,8 @@ fn generate_catalog(folder: &Path, bundles: usize, bundle_bytes: usize) -> anyho
 
 /// Returns the root of the repository, which this crate is built in.
 fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().unwrap_or(root)
 }
 
 fn manifests(root: &Path, check: bool) -> anyhow::Result<()> {

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use olm_image::ImageRef;
+use olm_image::built::{BuiltImage, ImageBuilder};
 use olm_image::catalog::CONFIGS_LABEL;
-use olm_image::push::{BuiltImage, ImageBuilder, PushOptions, push};
+use olm_image::push::{PushOptions, push};
 
 /// Pushes a bundle: `manifests` and `metadata` below `folder`.
 pub(crate) async fn bundle(folder: &Path, image: &str) -> anyhow::Result<String> {

@@ -4,7 +4,9 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{graph, lint_bundle, range, rbac, render, resolve, show, updates, why};
+use crate::commands::{
+    graph, lint_bundle, range, rbac, render, resolve, show, updates, version, why,
+};
 use crate::output::UsageError;
 
 /// Install, upgrade and examine ClusterExtensions
@@ -40,6 +42,8 @@ pub(crate) enum Command {
     Render(render::RenderArgs),
     /// Say which ClusterExtensions could be newer, and why they are not
     Updates(updates::UpdatesArgs),
+    /// Say which build this is
+    Version(version::VersionArgs),
 }
 
 /// The connection flags of kubectl; commands that work offline accept and ignore them.

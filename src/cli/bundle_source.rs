@@ -148,44 +148,8 @@ pub(crate) fn puller() -> anyhow::Result<Puller> {
         registries: RegistriesPaths::new(configured.map(PathBuf::from)),
         ..PullConfig::default()
     });
-    puller.set_credentials(credentials()?);
+    puller.set_credentials("the user's files", Credentials::of_user()?);
     Ok(puller)
-}
-
-/// Reads the credentials of container tools; an absent file has none.
-///
-/// If `REGISTRY_AUTH_FILE` is set, only that file is read, else Docker's file and over it the one
-/// of the login session.
-fn credentials() -> anyhow::Result<Credentials> {
-    let set = |name| {
-        env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    let files = match set("REGISTRY_AUTH_FILE") {
-        Some(file) => vec![file],
-        None => [
-            set("HOME").map(|home| home.join(".docker/config.json")),
-            set("XDG_RUNTIME_DIR").map(|session| session.join("containers/auth.json")),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-    };
-    let mut all = Credentials::default();
-    for file in files {
-        match fs::read(&file) {
-            Ok(content) => {
-                let parsed = Credentials::parse(&content);
-                all.merge(parsed.with_context(|| format!("reading {}", file.display()))?);
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                return Err(error).with_context(|| format!("reading {}", file.display()));
-            }
-        }
-    }
-    Ok(all)
 }
 
 /// Reads the files of a bundle that are used.

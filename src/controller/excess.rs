@@ -17,6 +17,8 @@ use kube::{Client, ResourceExt};
 use olm_core::error::Chain;
 use tokio::time::Instant;
 
+use crate::telemetry::Metrics;
+
 /// How often it is asked whether the excess is gone.
 const ASK: Duration = Duration::from_secs(5);
 /// How often it is said again why nothing is done.
@@ -33,17 +35,19 @@ const DEPRECATION: &str = "clusterextension-serviceaccount-deprecated";
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
 /// Waits until the API server says that this process may not do everything.
-pub async fn gone(client: Client) {
+pub async fn gone(client: Client, metrics: Metrics) {
     let mut said: Option<Instant> = None;
     loop {
         match may_everything(&client).await {
             Ok(false) => {
+                metrics.excessive_rights(false);
                 if said.is_some() {
                     tracing::info!("the rights of this process are limited now");
                 }
                 return;
             }
             Ok(true) => {
+                metrics.excessive_rights(true);
                 if said.is_none_or(|at| at.elapsed() >= SAY) {
                     said = Some(Instant::now());
                     let advice = advice(&client).await;

@@ -5,13 +5,36 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::Parser as _;
+use clap::{Parser, Subcommand};
 use olm_controller::args::{Args, LogFormat};
-use olm_controller::{manager, telemetry};
+use olm_controller::version::VersionArgs;
+use olm_controller::{manager, telemetry, version};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// Work on files that is under way when everything else has ended may take so long; every step of
 /// it can be repeated.
 const LAST_FILES: Duration = Duration::from_millis(500);
+
+/// Installs and upgrades ClusterExtensions, serves ClusterCatalogs, keeps the OpenShift gate.
+#[derive(Debug, Parser)]
+#[command(
+    name = "olm-controller",
+    version,
+    args_conflicts_with_subcommands = true
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    task: Option<Task>,
+    #[command(flatten)]
+    args: Args,
+}
+
+/// What to do instead of running.
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Say which build this is
+    Version(VersionArgs),
+}
 
 fn main() -> ExitCode {
     let program = std::env::args_os().next().unwrap_or_default();
@@ -19,7 +42,12 @@ fn main() -> ExitCode {
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    match start(Args::parse(), &program) {
+    let command = CommandLine::parse();
+    let ended = match command.task {
+        Some(Task::Version(args)) => version::print(&args).map_err(Into::into),
+        None => start(command.args, &program),
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "the controller ends");
@@ -39,6 +67,10 @@ fn start(args: Args, program: &str) -> anyhow::Result<()> {
         _ => "debug,olm_controller=trace,olm_image=trace",
     };
     telemetry::init_logging(format, level).context("starting the log")?;
+    // A core file, and a debugger of the same user, would show credentials (deploying.md 3.4).
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "a core file may be written");
+    }
     // It fails only when there is one already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;

@@ -16,8 +16,8 @@ use axum::Router;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use jiff::Timestamp;
-use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client};
 use olm_api::keys;
 use olm_core::error::Chain;
 use olm_core::guard::{AccountPattern, Reserved};
@@ -32,24 +32,34 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::account::Guard;
-use crate::args::{AccountAuth, Args, Component, Listen, UninstallFallback};
+use crate::args::{AccountAuth, Args, Component, Listen, ServingCertificates, UninstallFallback};
 use crate::backoff::FIRST_DELAY_EXTENSION;
 use crate::catalog::store::{Compression, Store};
 use crate::certificates::Issuer;
-use crate::cluster::bounded;
-use crate::fetch::Catalogs;
+use crate::cluster::{bounded, counted};
+use crate::credentials::RegistryCredentials;
+use crate::fetch::{Catalogs, Published, Trust};
 use crate::lease::{Candidacy, Elector, Loss, Term};
 use crate::parts::Parts;
 use crate::reconcile::Reconciler;
 use crate::server::health::Health;
-use crate::server::tls::Certificates;
+use crate::server::tls::{CertificateFiles, Certificates};
+use crate::server::{Limited, Limits};
+use crate::serving::serving;
 use crate::telemetry::{CONTROLLER_EXTENSION, Metrics};
-use crate::{catalog, excess, extension, gate, lease, objectset, revision, server, settings};
+use crate::{
+    catalog, excess, extension, gate, lease, objectset, revision, server, settings, telemetry,
+};
 
 /// How often Secrets of revisions that were never made are looked for.
 const ORPHAN_INTERVAL: Duration = Duration::from_hours(1);
 /// How often the process says that it still works.
 const TICK: Duration = Duration::from_secs(30);
+/// With leader election, answers are given for so long after the signal: news of the end of a pod
+/// travels.
+const LINGER: Duration = Duration::from_secs(5);
+/// Check of readiness: what the leader serves is here.
+const CONTENT: &str = "catalogs";
 /// Environment variable that names the registries configuration.
 const REGISTRIES_CONF: &str = "CONTAINERS_REGISTRIES_CONF";
 /// Environment variable with the version of the OpenShift release this program is part of.
@@ -67,8 +77,11 @@ struct Manager {
     client: Client,
     metrics: Metrics,
     health: Arc<Health>,
+    /// What listeners present.
     certificates: Option<Certificates>,
-    puller: Arc<Puller>,
+    /// Where that comes from, if it is files.
+    files: Option<CertificateFiles>,
+    credentials: Arc<RegistryCredentials>,
     shutdown: Signal,
     /// Resolves when the rights of this process are limited.
     limited: Signal,
@@ -108,11 +121,9 @@ pub async fn run(args: Args, program: &str) -> anyhow::Result<()> {
 
 impl Manager {
     async fn new(args: Args) -> anyhow::Result<Self> {
-        let client = client(&args).await?;
-        let certificates = match (&args.tls_cert, &args.tls_key) {
-            (Some(certificate), Some(key)) => Some(Certificates::load(certificate, key)?),
-            _ => None,
-        };
+        let metrics = Metrics::default();
+        let client = client(&args, metrics.clone()).await?;
+        let (certificates, files) = certificates(&args)?;
         let registries = std::env::var_os(REGISTRIES_CONF).map(PathBuf::from);
         let puller = Puller::new(PullConfig {
             registries: RegistriesPaths::new(registries),
@@ -125,14 +136,23 @@ impl Manager {
         let limited = if args.allow_excessive_rights {
             std::future::ready(()).boxed().shared()
         } else {
-            excess::gone(client.clone()).boxed().shared()
+            excess::gone(client.clone(), metrics.clone())
+                .boxed()
+                .shared()
         };
+        let credentials = RegistryCredentials::new(
+            client.clone(),
+            args.namespace(),
+            args.global_pull_secret.clone(),
+            Arc::new(puller),
+        );
         Ok(Self {
             client,
             limited,
             certificates,
-            puller: Arc::new(puller),
-            metrics: Metrics::default(),
+            files,
+            credentials: Arc::new(credentials),
+            metrics,
             health: Arc::new(Health::new(&["started"])),
             shutdown: termination()?.boxed().shared(),
             parts: Parts::default(),
@@ -147,29 +167,38 @@ impl Manager {
 
     fn start(&mut self, components: &[Component]) -> anyhow::Result<()> {
         let runs = |component| components.contains(&component);
-        let store = if runs(Component::Catalogs) {
-            Some(self.start_catalogs()?)
+        let (store, mut half) = if runs(Component::Catalogs) {
+            let (store, half) = self.start_catalogs()?;
+            (Some(store), Some(half))
         } else {
-            None
+            (None, None)
         };
         if runs(Component::Extensions) || runs(Component::Gate) {
-            let half = self.half(Component::Extensions);
+            let extensions = self.half(Component::Extensions);
             if runs(Component::Extensions) {
-                self.start_extensions(&half, store)?;
+                self.start_extensions(&extensions, store)?;
             }
             if runs(Component::Gate) {
-                self.start_gate(&half);
+                self.start_gate(&extensions);
             }
+            half.get_or_insert(extensions);
+        }
+        if runs(Component::Catalogs) || runs(Component::Extensions) {
+            let credentials = Arc::clone(&self.credentials);
+            let run = async move { credentials.run().await };
+            self.parts.keep("registry credentials", run);
         }
         self.start_endpoints(runs(Component::Catalogs))?;
-        if let Some(certificates) = self.certificates.clone() {
-            let metrics = self.metrics.clone();
-            self.parts
-                .keep("certificate reload", certificates.keep_current(metrics));
-        }
+        self.start_certificates(half);
         if self.args.named_service_account == NamedServiceAccount::Use {
             tokio::spawn(excess::warn_of_leftovers(self.client.clone()));
         }
+        let caches = vec![
+            ("catalogs", self.args.cache_dir.clone()),
+            ("bundles", self.args.cache_path.clone()),
+        ];
+        let measured = telemetry::measure_caches(self.metrics.clone(), caches);
+        self.parts.keep("measuring of caches", measured);
         let health = Arc::clone(&self.health);
         self.parts.keep("heartbeat", async move {
             loop {
@@ -184,6 +213,27 @@ impl Manager {
         self.health.set_ready("started", true);
         tracing::info!(?components, listening = ?self.listening, "started");
         Ok(())
+    }
+
+    /// Starts what keeps the certificate of listeners current. `half` is whose leader keeps the CA,
+    /// if it is ours.
+    fn start_certificates(&mut self, half: Option<Half>) {
+        if let Some(files) = self.files.take() {
+            let current = files.keep_current(self.metrics.clone());
+            self.parts.keep("certificate reload", current);
+        } else if let (Some(certificates), Some(half)) = (self.certificates.clone(), half) {
+            let (presenter, keeper) = serving(
+                &self.client,
+                self.args.namespace(),
+                self.args.external_address.as_deref(),
+                certificates,
+                self.metrics.clone(),
+                Arc::clone(&self.health),
+            );
+            self.parts.keep("serving certificate", presenter.run());
+            let run = keeper.run(half.client.clone(), self.shutdown.clone());
+            self.act("serving CA", &half, run);
+        }
     }
 
     /// Returns how a half acts: under its lease if leaders are elected, else at once. In either
@@ -255,7 +305,7 @@ impl Manager {
         });
     }
 
-    fn start_catalogs(&mut self) -> anyhow::Result<Arc<Store>> {
+    fn start_catalogs(&mut self) -> anyhow::Result<(Arc<Store>, Half)> {
         let store = Store::open(&self.args.cache_dir, Compression::Made)
             .with_context(|| format!("opening --cache-dir {}", self.args.cache_dir.display()))?;
         let store = Arc::new(store);
@@ -269,6 +319,7 @@ impl Manager {
             metrics: self.metrics.clone(),
             metas: self.settings.is_on(FeatureGate::ApiV1MetasHandler),
         });
+        let listener = Limited::new(listener, Limits::CATALOGS, self.metrics.clone())?;
         self.serve(
             "catalog server",
             listener,
@@ -279,13 +330,50 @@ impl Manager {
         let ctx = Arc::new(catalog::Context::new(
             half.client.clone(),
             Arc::clone(&store),
-            Arc::clone(&self.puller),
+            Arc::clone(&self.credentials),
             self.base(bound),
             self.metrics.clone(),
         ));
         let run = catalog::run(ctx, self.args.gc_interval, self.shutdown.clone());
-        self.act("ClusterCatalog controller", &half, run);
-        Ok(store)
+        let followed = if self.args.leader_elect {
+            self.start_follower(&half, &store, bound)
+        } else {
+            std::future::ready(()).boxed().shared()
+        };
+        self.act("ClusterCatalog controller", &half, async move {
+            followed.await;
+            run.await;
+        });
+        Ok((store, half))
+    }
+
+    /// Copies what the leader serves until this process leads; it is ready when it has that.
+    /// Returns what resolves when that is over.
+    fn start_follower(&mut self, half: &Half, store: &Arc<Store>, bound: SocketAddr) -> Signal {
+        let ctx = catalog::Context::new(
+            self.client.clone(),
+            Arc::clone(store),
+            Arc::clone(&self.credentials),
+            self.base(bound),
+            self.metrics.clone(),
+        );
+        let (turn, shutdown) = (half.turn.clone(), self.shutdown.clone());
+        let end = async move {
+            tokio::select! {
+                () = turn => {}
+                () = shutdown => {}
+            }
+        };
+        self.health.set_ready(CONTENT, false);
+        let (complete, leading) = (Arc::clone(&self.health), Arc::clone(&self.health));
+        let interval = self.args.gc_interval;
+        let following = tokio::spawn(async move {
+            let complete = move || complete.set_ready(CONTENT, true);
+            catalog::follow(Arc::new(ctx), interval, complete, end).await;
+            // Who leads has nobody to copy from.
+            leading.set_ready(CONTENT, true);
+        });
+        following.map(drop).boxed().shared()
     }
 
     /// Returns the address under which clients reach the catalog server.
@@ -298,7 +386,11 @@ impl Manager {
         let host = match &self.args.external_address {
             Some(address) => address.clone(),
             None if bound.ip().is_loopback() => bound.to_string(),
-            None => format!("catalogd-service.{}.svc", self.args.namespace()),
+            None => format!(
+                "{}.{}.svc",
+                keys::name::SERVICE_CATALOGD,
+                self.args.namespace()
+            ),
         };
         format!("{scheme}://{host}")
     }
@@ -309,11 +401,7 @@ impl Manager {
         let (mut notify, content_changed) = extension::content_changes();
         let catalogs = match store {
             Some(store) => Catalogs::own(store),
-            None => Catalogs::remote(
-                &self.args.cache_path,
-                self.args.catalogd_cas_dir.as_deref(),
-                self.metrics.clone(),
-            )?,
+            None => self.remote_catalogs()?,
         };
         // A full channel has a wake-up in it already.
         tokio::spawn(catalogs.clone().tell(move || drop(notify.try_send(()))));
@@ -341,7 +429,8 @@ impl Manager {
             settings: self.extension_settings(),
             issuer,
             catalogs,
-            puller: Arc::clone(&self.puller),
+            credentials: Arc::clone(&self.credentials),
+            pull_state: extension::PullState::default(),
             bundles,
             digests: extension::Pulls::new(ended.clone()),
             images: extension::Pulls::new(ended),
@@ -374,6 +463,23 @@ impl Manager {
         );
         self.act("settings", half, run);
         Ok(())
+    }
+
+    /// Returns the view on catalogs that another process serves.
+    fn remote_catalogs(&mut self) -> anyhow::Result<Catalogs> {
+        let trust = match &self.args.catalogd_cas_dir {
+            Some(folder) => Trust::Folder(folder.clone()),
+            None => Trust::Published(Published::default()),
+        };
+        let follows = matches!(trust, Trust::Published(_));
+        let catalogs = Catalogs::remote(&self.args.cache_path, trust, self.metrics.clone())?;
+        if follows {
+            let map = self.args.catalogd_ca();
+            let maps = Api::namespaced(self.client.clone(), &map.namespace);
+            let follow = catalogs.clone().follow_ca(maps, map.name);
+            self.parts.keep("CA of catalogs", follow);
+        }
+        Ok(catalogs)
     }
 
     fn extension_settings(&self) -> extension::Settings {
@@ -435,6 +541,7 @@ impl Manager {
             client: half.client.clone(),
             payload: std::env::var(PAYLOAD_VERSION).ok(),
             manage: self.args.manage_clusteroperator,
+            metrics: self.metrics.clone(),
         };
         let run = gate.run(self.shutdown.clone());
         self.act("gate", half, run);
@@ -444,12 +551,16 @@ impl Manager {
         if let Listen::At(address) = self.args.health_probe_bind_address {
             let listener = self.bind("health", address)?;
             let routes = server::health::routes(Arc::clone(&self.health));
+            let listener = Limited::new(listener, Limits::HEALTH, self.metrics.clone())?;
             self.serve("health endpoints", listener, None, routes);
         }
         let default = if catalogs { 7443 } else { 8443 };
         let metrics = match (self.args.metrics_bind_address, &self.certificates) {
             (Some(Listen::At(_)), None) => {
-                bail!("--metrics-bind-address needs --tls-cert and --tls-key")
+                bail!(
+                    "--metrics-bind-address needs --tls-cert and --tls-key, or \
+                     --serving-certificates=self-signed"
+                )
             }
             (Some(listen), _) => listen,
             (None, Some(_)) => Listen::At(SocketAddr::from(([0, 0, 0, 0], default))),
@@ -458,6 +569,7 @@ impl Manager {
         if let Listen::At(address) = metrics {
             let listener = self.bind("metrics", address)?;
             let routes = server::health::metrics_routes(self.metrics.clone());
+            let listener = Limited::new(listener, Limits::METRICS, self.metrics.clone())?;
             self.serve(
                 "metrics endpoint",
                 listener,
@@ -478,13 +590,23 @@ impl Manager {
     fn serve(
         &mut self,
         name: &'static str,
-        listener: TcpListener,
+        listener: Limited,
         certificates: Option<Certificates>,
         routes: Router,
     ) {
         let shutdown = self.shutdown.clone();
+        let linger = if self.args.leader_elect {
+            LINGER
+        } else {
+            Duration::ZERO
+        };
+        let closing = async move {
+            shutdown.await;
+            tokio::time::sleep(linger).await;
+        };
         self.parts.serve(name, async move {
-            let served = server::serve(listener, certificates.as_ref(), routes, shutdown).await;
+            let certificates = certificates.as_ref();
+            let served = server::serve_within(listener, certificates, routes, closing).await;
             if let Err(error) = served {
                 tracing::error!(name, %error, "server failed");
             }
@@ -504,6 +626,7 @@ impl Manager {
             Some(ended) = self.elections.join_next() => return lost(ended),
         }
         tracing::info!("stopping");
+        self.health.set_ready("started", false);
         let again = termination()?;
         tokio::select! {
             ended = self.stop() => ended,
@@ -530,6 +653,21 @@ impl Manager {
     }
 }
 
+/// Returns what listeners present, and the files it is read from, if it is.
+fn certificates(args: &Args) -> anyhow::Result<(Option<Certificates>, Option<CertificateFiles>)> {
+    match args.serving_certificates() {
+        ServingCertificates::None => Ok((None, None)),
+        ServingCertificates::SelfSigned => Ok((Some(Certificates::pending()?), None)),
+        ServingCertificates::Files => {
+            let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else {
+                bail!("--serving-certificates=files needs --tls-cert and --tls-key");
+            };
+            let files = CertificateFiles::load(certificate, key)?;
+            Ok((Some(files.certificates()), Some(files)))
+        }
+    }
+}
+
 /// Turns the end of an election into that of the process.
 fn lost(ended: Result<Result<(), (String, Loss)>, tokio::task::JoinError>) -> anyhow::Result<()> {
     match ended {
@@ -553,7 +691,7 @@ fn termination() -> anyhow::Result<impl Future<Output = ()>> {
 
 /// Returns a client with the controller's own rights. It does not retry by itself: failures belong
 /// into a status.
-async fn client(args: &Args) -> anyhow::Result<Client> {
+async fn client(args: &Args, metrics: Metrics) -> anyhow::Result<Client> {
     let mut config = match &args.kubeconfig {
         Some(path) => {
             let kubeconfig = Kubeconfig::read_from(path)
@@ -568,7 +706,7 @@ async fn client(args: &Args) -> anyhow::Result<Client> {
     };
     config.default_retry = false;
     let client = Client::try_from(config).context("making a client")?;
-    Ok(bounded(client, Term::unlimited()))
+    Ok(bounded(counted(client, metrics), Term::unlimited()))
 }
 
 /// Removes Secrets of revisions that were never made, at start and every hour, until `shutdown`.

@@ -10,6 +10,7 @@ use kube::runtime::controller::Action;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource, ResourceExt as _};
 use olm_api::conditions::Reason;
+use olm_api::{ClusterCatalogStatus, ClusterExtensionStatus, ClusterObjectSetStatus};
 use olm_core::error::{Chain, Classify, Disposition};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -62,10 +63,32 @@ pub async fn within<T, E: From<TooLong>>(
     Deadline::after(limit).hold(work).await
 }
 
+/// A status that says which generation of its object it is about.
+pub trait AboutGeneration {
+    /// Says that it is about this one.
+    fn observe(&mut self, generation: Option<i64>);
+}
+
+macro_rules! about_generation {
+    ($($status:ty),*) => {$(
+        impl AboutGeneration for $status {
+            fn observe(&mut self, generation: Option<i64>) {
+                self.observed_generation = generation;
+            }
+        }
+    )*};
+}
+
+about_generation!(
+    ClusterCatalogStatus,
+    ClusterExtensionStatus,
+    ClusterObjectSetStatus
+);
+
 /// Objects of our own kinds: read, finalizers and status to be written.
 pub trait OwnKind:
     Resource<DynamicType = ()>
-    + HasStatus<Status: Serialize + PartialEq>
+    + HasStatus<Status: AboutGeneration + Serialize + PartialEq>
     + Clone
     + Serialize
     + DeserializeOwned
@@ -75,7 +98,7 @@ pub trait OwnKind:
 
 impl<K> OwnKind for K where
     K: Resource<DynamicType = ()>
-        + HasStatus<Status: Serialize + PartialEq>
+        + HasStatus<Status: AboutGeneration + Serialize + PartialEq>
         + Clone
         + Serialize
         + DeserializeOwned
@@ -230,13 +253,15 @@ impl Reconciler {
         }
     }
 
-    /// Replaces the status of an object, unless it is what stands on the cluster already. Returns
+    /// Replaces the status of an object by one about the generation that was read, unless it is what stands on the cluster already. Returns
     /// the object as it was written; nothing when none was, also because the object is gone.
     pub async fn write_status<K: OwnKind>(
         &self,
         object: &K,
-        status: K::Status,
+        mut status: K::Status,
     ) -> Result<Option<K>, kube::Error> {
+        // deploying.md 9.3
+        status.observe(object.meta().generation);
         let uid = object.uid().unwrap_or_default();
         if object.status() == Some(&status) && self.written.is_current(&uid, &status) {
             return Ok(None);

@@ -1,5 +1,6 @@
 //! All decisions, as pure functions over plain values: no I/O, no clock.
 
+pub mod about;
 pub mod annotations;
 pub mod bundle;
 pub mod catalog;

@@ -130,14 +130,14 @@ impl Credentials {
         self.by_prefix.is_empty()
     }
 
-    /// Returns the credential with the longest prefix of `registry/repository`, cut at slashes:
-    /// `host/ns/repo`, then `host/ns`, then `host`.
-    pub fn lookup(&self, registry: &str, repository: &str) -> Option<&Credential> {
+    /// Returns the key and the credential with the longest prefix of `registry/repository`, cut at
+    /// slashes: `host/ns/repo`, then `host/ns`, then `host`.
+    pub fn lookup(&self, registry: &str, repository: &str) -> Option<(&str, &Credential)> {
         let name = format!("{registry}/{repository}");
         let mut prefix = name.as_str();
         loop {
-            if let Some(credential) = self.by_prefix.get(prefix) {
-                return Some(credential);
+            if let Some((key, credential)) = self.by_prefix.get_key_value(prefix) {
+                return Some((key, credential));
             }
             prefix = &prefix[..prefix.rfind('/')?];
         }
@@ -162,7 +162,7 @@ impl Entry {
             return Ok(None);
         }
         let (username, password) =
-            decode(self.auth.expose()).ok_or_else(|| AuthError::Entry(key.to_owned()))?;
+            decode(self.auth.expose()).ok_or_else(|| AuthError::Entry(without_user(key)))?;
         Ok(Some(Credential::Basic { username, password }))
     }
 }
@@ -178,6 +178,12 @@ fn decode(auth: &str) -> Option<(String, SecretString)> {
     // Docker pads the decoded text with NUL bytes.
     let password = password.trim_matches('\0');
     Some((username.to_owned(), SecretString::new(password)))
+}
+
+/// Takes the user off a key that was written as a URL with one: the password may stand there.
+fn without_user(key: &str) -> String {
+    let host = key.rsplit_once('@').map_or(key, |(_, host)| host);
+    host.to_owned()
 }
 
 /// Reduces a key to a prefix of references, and says whether it was one as written.
@@ -264,18 +270,22 @@ mod tests {
         #[case] want: Option<Credential>,
     ) {
         let credentials = Credentials::parse(json.as_bytes()).unwrap();
-        assert_eq!(credentials.lookup(registry, repository), want.as_ref());
+        let found = credentials.lookup(registry, repository);
+        assert_eq!(found.map(|(_, credential)| credential), want.as_ref());
     }
 
     #[test]
     fn longest_prefix_wins_and_later_secrets_override() {
         let one = r#"{"auths":{"h.io":{"username":"host"},"h.io/ns/r":{"username":"repo"}}}"#;
         let mut credentials = Credentials::parse(one.as_bytes()).unwrap();
-        assert_eq!(credentials.lookup("h.io", "ns/r"), Some(&basic("repo", "")));
-        assert_eq!(credentials.lookup("h.io", "ns"), Some(&basic("host", "")));
+        let repository = Some(("h.io/ns/r", &basic("repo", "")));
+        assert_eq!(credentials.lookup("h.io", "ns/r"), repository);
+        let host = Some(("h.io", &basic("host", "")));
+        assert_eq!(credentials.lookup("h.io", "ns"), host);
         let two = r#"{"auths":{"h.io":{"username":"later"}}}"#;
         credentials.merge(Credentials::parse(two.as_bytes()).unwrap());
-        assert_eq!(credentials.lookup("h.io", "ns"), Some(&basic("later", "")));
+        let later = Some(("h.io", &basic("later", "")));
+        assert_eq!(credentials.lookup("h.io", "ns"), later);
     }
 
     #[rstest]
@@ -283,6 +293,7 @@ mod tests {
     #[case("[]")]
     #[case(r#"{"auths":{"h.io":{"auth":"c2VjcmV0"}}}"#)]
     #[case(r#"{"auths":{"h.io":7}}"#)]
+    #[case(r#"{"auths":{"https://u:c2VjcmV0@h.io":{"auth":"!"}}}"#)]
     fn errors_never_show_a_secret(#[case] json: &str) {
         let err = Credentials::parse(json.as_bytes()).unwrap_err();
         assert!(!format!("{err} {err:?}").contains("c2VjcmV0"));

@@ -1,8 +1,8 @@
 //! OCI images: from a reference to unpacked files.
 //!
 //! [`mod@reference`] and [`digest`] identify images; [`registries`], [`auth`], [`policy`] and
-//! [`trust`] read the machine's configuration; [`registry`] talks to one registry; [`pull`]
-//! combines them; [`unpack`] turns layers into files inside a virtual tree, within [`limits`]. The
+//! [`trust`] read the machine's configuration, and [`stamp`] says whether it has changed;
+//! [`keyring`] chooses a credential; [`registry`] talks to one registry; [`pull`] combines them; [`unpack`] turns layers into files inside a virtual tree, within [`limits`]. The
 //! rest of the program calls [`catalog::pull_catalog`] and [`bundle::pull_bundle`]. `push`, behind
 //! a feature, is for tests and the demo.
 //!
@@ -11,12 +11,18 @@
 
 mod archive;
 pub mod auth;
+pub mod auth_file;
+#[cfg(any(test, feature = "push"))]
+pub mod built;
 pub mod bundle;
 pub mod catalog;
 mod challenge;
 pub mod digest;
 pub mod files;
+pub mod keyring;
 pub mod layer;
+#[cfg(any(test, feature = "push"))]
+pub mod layout;
 pub mod limits;
 pub mod manifest;
 pub mod policy;
@@ -27,6 +33,7 @@ pub mod reference;
 pub mod registries;
 pub mod registry;
 mod shown;
+pub mod stamp;
 mod tree;
 pub mod trust;
 pub mod unpack;
@@ -36,7 +43,9 @@ pub use bundle::{BundleCache, BundleFiles, BundleImage, pull_bundle};
 pub use catalog::{CatalogImage, pull_catalog};
 pub use digest::Digest;
 pub use files::Files;
+pub use keyring::{Keyring, Source};
 pub use manifest::Platform;
 pub use pull::{PullConfig, PullError, Puller, Resolved};
 pub use reference::{ImageRef, ReferenceError};
 pub use registries::RegistriesPaths;
+pub use stamp::Stamp;

@@ -80,11 +80,7 @@ pub(crate) fn client(
         .read_timeout(IDLE_TIMEOUT)
         .redirect(Policy::none())
         .danger_accept_invalid_certs(insecure);
-    let places = match &dirs.only {
-        Some(only) => vec![only.clone()],
-        None => dirs.by_host.iter().map(|dir| dir.join(host)).collect(),
-    };
-    for place in places {
+    for place in places(dirs, host) {
         let found = read(&place)?;
         builder = builder.tls_certs_merge(found.roots);
         if let Some(identity) = found.identity {
@@ -92,6 +88,14 @@ pub(crate) fn client(
         }
     }
     builder.build().map_err(TrustError::Client)
+}
+
+/// Returns the directories with certificates for `host`.
+pub(crate) fn places(dirs: &CertificateDirs, host: &str) -> Vec<PathBuf> {
+    match &dirs.only {
+        Some(only) => vec![only.clone()],
+        None => dirs.by_host.iter().map(|dir| dir.join(host)).collect(),
+    }
 }
 
 #[derive(Default)]

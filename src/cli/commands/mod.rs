@@ -11,6 +11,7 @@ pub(crate) mod resolve;
 pub(crate) mod show;
 
 pub(crate) mod updates;
+pub(crate) mod version;
 pub(crate) mod why;
 
 use std::io::Write;
@@ -30,5 +31,6 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Render(args) => render::run(args, &cli.global, out).await,
         Command::Rbac(args) => rbac::run(args, &cli.global, out).await,
         Command::Updates(args) => updates::run(args, &cli.global, out).await,
+        Command::Version(args) => version::run(&args, out),
     }
 }

@@ -12,8 +12,7 @@ use futures::stream::{self, StreamExt as _};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Client, Resource};
@@ -63,8 +62,9 @@ impl Classify for GuardError {
     }
 }
 
+/// Which policy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PolicyLabels {
+pub struct PolicyLabels {
     policy: &'static str,
 }
 
@@ -90,6 +90,17 @@ impl fmt::Debug for Guard {
     }
 }
 
+/// Registers what the guard shows.
+pub fn register_metrics(metrics: &Metrics) -> Family<PolicyLabels, Gauge> {
+    let gauge = Family::default();
+    metrics.register(
+        "olm_account_policy_enforced",
+        "Whether an admission policy on who may name an account is in force",
+        gauge.clone(),
+    );
+    gauge
+}
+
 impl Guard {
     /// Returns a guard; [`Guard::run`] keeps it current.
     pub fn new(
@@ -98,12 +109,7 @@ impl Guard {
         decided: AccountPolicy,
         metrics: &Metrics,
     ) -> Self {
-        let gauge = Family::default();
-        metrics.register(
-            "olm_account_policy_enforced",
-            "Whether an admission policy on who may name an account is in force",
-            gauge.clone(),
-        );
+        let gauge = register_metrics(metrics);
         Self {
             client,
             reserved,
@@ -116,7 +122,7 @@ impl Guard {
 
     /// Fails when nothing may be installed with `account`, whoever named it.
     pub async fn permit(&self, account: &Account) -> Result<(), GuardError> {
-        let own = self.own.get_or_try_init(|| self.ask_own()).await;
+        let own = self.own.get_or_try_init(|| super::own(&self.client)).await;
         let own = own.map_err(|error| GuardError::Own(ApiError(error)))?;
         Ok(self.reserved.check(account, own.as_ref())?)
     }
@@ -136,18 +142,6 @@ impl Guard {
             return Err(GuardError::NotInForce(policy));
         }
         Ok(())
-    }
-
-    /// Asks the API server whom it takes us for.
-    async fn ask_own(&self) -> Result<Option<Account>, kube::Error> {
-        let review = Api::<SelfSubjectReview>::all(self.client.clone())
-            .create(&PostParams::default(), &SelfSubjectReview::default())
-            .await?;
-        let user = review.status.and_then(|status| status.user_info);
-        let name = user.and_then(|user| user.username).unwrap_or_default();
-        let own = Account::of_user(&name);
-        tracing::info!(user = name, "known to the API server as");
-        Ok(own)
     }
 
     /// Keeps what is known about the policies current, until `shutdown` resolves.

@@ -11,7 +11,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use http::{HeaderName, HeaderValue, Request};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::PostParams;
 use kube::client::Body;
 use kube::{Api, Client};
 use olm_core::error::{Classify, Disposition};
@@ -19,7 +21,7 @@ use olm_core::revision::Account;
 
 use crate::cluster::{ApiError, MAX_RIGHTS_DELAY};
 
-pub use guard::{Guard, GuardError};
+pub use guard::{Guard, GuardError, register_metrics};
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
@@ -93,6 +95,17 @@ impl Accounts {
             Err(err) => Err(AccountError::Lookup(ApiError(err))),
         }
     }
+}
+
+/// Asks the API server whom it takes us for; nothing if that is not a service account.
+pub async fn own(client: &Client) -> Result<Option<Account>, kube::Error> {
+    let review = Api::<SelfSubjectReview>::all(client.clone())
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await?;
+    let user = review.status.and_then(|status| status.user_info);
+    let name = user.and_then(|user| user.username).unwrap_or_default();
+    tracing::debug!(user = name, "known to the API server as");
+    Ok(Account::of_user(&name))
 }
 
 fn impersonating(controller: &Client, account: &Account) -> Result<Client, AccountError> {

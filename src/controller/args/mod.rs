@@ -17,6 +17,7 @@ use olm_core::settings::{
     ConstraintProvider, FeatureGate, MissingOptionalKinds, NamedServiceAccount, WebhookCertificates,
 };
 
+use crate::credentials::GlobalPullSecret;
 use crate::gate::Manage;
 pub use value::*;
 use value::{duration, listen_address, words};
@@ -59,6 +60,13 @@ pub struct Args {
     #[arg(long, requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
+    /// Where the certificate of the catalog server and the metrics endpoint comes from: from
+    /// --tls-cert and --tls-key (files), from a CA that this program keeps itself in Secret
+    /// olm-serving-ca (self-signed), or nowhere, which means plain HTTP and no metrics (none). By
+    /// default files when --tls-cert is given, else none.
+    #[arg(long, value_enum)]
+    pub serving_certificates: Option<ServingCertificates>,
+
     /// Address of the metrics endpoint; 0 switches it off.
     #[arg(long, value_parser = listen_address)]
     pub metrics_bind_address: Option<Listen>,
@@ -96,9 +104,20 @@ pub struct Args {
     #[arg(long)]
     pub catalogd_cas_dir: Option<PathBuf>,
 
+    /// `ConfigMap` with the CA of the catalog server, as NAMESPACE/NAME, for a process that does not
+    /// serve catalogs itself; by default olm-serving-ca in the system namespace unless
+    /// --catalogd-cas-dir is given.
+    #[arg(long, conflicts_with = "catalogd_cas_dir")]
+    pub catalogd_ca_configmap: Option<ConfigMapName>,
+
     /// Folder of CA certificates trusted when images are pulled.
     #[arg(long)]
     pub pull_cas_dir: Option<PathBuf>,
+
+    /// Secret with credentials for registries, as NAMESPACE/NAME; those of the controller's own
+    /// service account, and of the catalog, are asked before it.
+    #[arg(long, default_value = "")]
+    pub global_pull_secret: GlobalPullSecret,
 
     /// How the rights of a service account are taken on.
     #[arg(long, value_enum, default_value_t = AccountAuth::Impersonate)]
@@ -256,6 +275,26 @@ impl Args {
         }
     }
 
+    /// Says where the certificate of our own listeners comes from.
+    pub fn serving_certificates(&self) -> ServingCertificates {
+        self.serving_certificates
+            .unwrap_or(if self.tls_cert.is_some() {
+                ServingCertificates::Files
+            } else {
+                ServingCertificates::None
+            })
+    }
+
+    /// Returns the `ConfigMap` with the CA of the catalog server.
+    pub fn catalogd_ca(&self) -> ConfigMapName {
+        self.catalogd_ca_configmap
+            .clone()
+            .unwrap_or_else(|| ConfigMapName {
+                namespace: self.namespace(),
+                name: keys::name::PUBLISHED_CA.to_owned(),
+            })
+    }
+
     /// Returns the lease of a part: that of catalogs is apart, because the halves may run apart.
     pub fn lease(&self, component: Component) -> LeaseName {
         let (flag, name) = match component {
@@ -283,6 +322,12 @@ impl Args {
         let pprof = self.pprof_bind_address.as_deref();
         if pprof.is_some_and(|address| !matches!(address, "" | "0")) {
             warnings.push("--pprof-bind-address is accepted and ignored".to_owned());
+        }
+        if self.tls_cert.is_some() && self.serving_certificates() != ServingCertificates::Files {
+            warnings.push(
+                "--tls-cert and --tls-key do nothing without --serving-certificates=files"
+                    .to_owned(),
+            );
         }
         let leases = [
             ("--extension-lease", &self.extension_lease),
@@ -392,6 +437,38 @@ mod tests {
         let args = Args::try_parse_from(["olm-controller", &flag]).ok();
         let patterns = args.and_then(|args| args.forbidden_service_accounts);
         assert_eq!(patterns.map(|patterns| patterns.0.len()), count);
+    }
+
+    // deploying.md 2.4
+    #[rstest]
+    #[case(&[], ServingCertificates::None)]
+    #[case(&["--tls-cert=c", "--tls-key=k"], ServingCertificates::Files)]
+    #[case(&["--serving-certificates=self-signed"], ServingCertificates::SelfSigned)]
+    #[case(&["--tls-cert=c", "--tls-key=k", "--serving-certificates=none"],
+        ServingCertificates::None)]
+    fn serving_certificates_come_from_files_where_files_are_given(
+        #[case] flags: &[&str],
+        #[case] want: ServingCertificates,
+    ) {
+        let args = [&["olm-controller"], flags].concat();
+        let args = Args::try_parse_from(args).unwrap();
+        assert_eq!(args.serving_certificates(), want);
+        let idle = args.tls_cert.is_some() && want != ServingCertificates::Files;
+        assert_eq!(args.warnings().len(), usize::from(idle));
+    }
+
+    // deploying.md 2.4
+    #[test]
+    fn the_ca_of_catalogs_is_read_from_the_system_namespace() {
+        let parsed = |flag| Args::try_parse_from(["olm-controller", "--system-namespace=s", flag]);
+        let map = |flag| parsed(flag).unwrap().catalogd_ca();
+        let named = |namespace: &str, name: &str| ConfigMapName {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        assert_eq!(map("--v=0"), named("s", "olm-serving-ca"));
+        assert_eq!(map("--catalogd-ca-configmap=a/b"), named("a", "b"));
+        assert!(parsed("--catalogd-ca-configmap=b").is_err());
     }
 
     // applying.md k4

@@ -32,6 +32,17 @@ pub enum AccountAuth {
     Token,
 }
 
+/// Where the certificate of our own listeners comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ServingCertificates {
+    /// From files.
+    Files,
+    /// Issued by this program.
+    SelfSigned,
+    /// Nowhere: plain HTTP, and no metrics.
+    None,
+}
+
 /// What happens to an uninstall whose account no longer works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum UninstallFallback {
@@ -68,6 +79,15 @@ pub struct LeaseName {
     pub name: String,
 }
 
+/// A ConfigMap, written `<namespace>/<name>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigMapName {
+    /// Namespace of the ConfigMap.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
 /// Patterns of service accounts, joined by commas; none at all is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountPatterns(pub Vec<AccountPattern>);
@@ -97,6 +117,15 @@ const GATES: [&str; 11] = [
 ];
 
 impl FromStr for LeaseName {
+    type Err = NotNamespaced;
+
+    fn from_str(text: &str) -> Result<Self, NotNamespaced> {
+        let (namespace, name) = namespaced(text)?;
+        Ok(Self { namespace, name })
+    }
+}
+
+impl FromStr for ConfigMapName {
     type Err = NotNamespaced;
 
     fn from_str(text: &str) -> Result<Self, NotNamespaced> {

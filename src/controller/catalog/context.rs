@@ -6,22 +6,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterCatalog;
 use olm_api::keys::manager;
-use olm_image::Puller;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::plan::{Failure, Memory};
 use super::store::{Content, Store};
 use crate::backoff::FIRST_DELAY_CATALOG;
+use crate::credentials::RegistryCredentials;
 use crate::reconcile::Reconciler;
 use crate::telemetry::{CONTROLLER_CATALOG, Metrics};
+
+/// Contents written on disk at the same time.
+const MAX_WRITES: u32 = 8;
 
 /// What reconciles of ClusterCatalogs share.
 pub struct Context {
     pub(super) client: Client,
     pub(super) store: Arc<Store>,
-    pub(super) puller: Arc<Puller>,
+    pub(super) credentials: Arc<RegistryCredentials>,
     pub(super) base: String,
     pub(super) metrics: Metrics,
     pub(super) reconciler: Reconciler,
+    /// A permit for each write on disk that is under way.
+    writes: Arc<Semaphore>,
     memories: Mutex<HashMap<String, Memory>>,
     failures: Mutex<HashMap<String, Failure>>,
 }
@@ -34,7 +40,7 @@ impl Context {
     pub fn new(
         client: Client,
         store: Arc<Store>,
-        puller: Arc<Puller>,
+        credentials: Arc<RegistryCredentials>,
         base: String,
         metrics: Metrics,
     ) -> Self {
@@ -48,13 +54,25 @@ impl Context {
         Self {
             client,
             store,
-            puller,
+            credentials,
             base,
             metrics,
             reconciler,
+            writes: Arc::new(Semaphore::new(MAX_WRITES as usize)),
             memories: Mutex::default(),
             failures: Mutex::default(),
         }
+    }
+
+    /// Waits for a turn to write on disk; what is returned is held for as long as that takes.
+    pub(super) async fn writes(&self) -> Option<OwnedSemaphorePermit> {
+        // It fails when the semaphore is closed, which nobody does.
+        Arc::clone(&self.writes).acquire_owned().await.ok()
+    }
+
+    /// Waits until nothing is being written on disk.
+    pub(super) async fn written(&self) {
+        drop(self.writes.acquire_many(MAX_WRITES).await);
     }
 
     pub(super) fn memory(&self, name: &str) -> Option<Memory> {
@@ -77,10 +95,38 @@ impl Context {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the failure of a catalog. One that the present credentials and files may have mended
+    /// no longer counts.
+    pub(super) fn failure(&self, name: &str) -> Option<Failure> {
+        let version = self.credentials.version();
+        let failures = self.failures();
+        let failure = failures.get(name)?;
+        (!failure.is_mended(version)).then(|| failure.clone())
+    }
+
+    /// Returns the catalogs whose failure the present credentials and files may have mended, and
+    /// forgets their delays.
+    pub(super) fn mended(&self) -> Vec<String> {
+        let version = self.credentials.version();
+        let failures = self.failures();
+        let mended = failures.iter().filter(|(_, it)| it.is_mended(version));
+        let names: Vec<_> = mended.map(|(name, _)| name.clone()).collect();
+        for name in &names {
+            self.reconciler.succeeded(name);
+        }
+        names
+    }
+
     /// Returns the stored content of this very object, not of an older one of the same name.
     pub(super) fn content(&self, catalog: &ClusterCatalog) -> Option<Arc<Content>> {
         let uid = catalog.metadata.uid.as_deref().unwrap_or_default();
         let content = self.store.content(&catalog.name_any())?;
         (content.origin().uid == uid).then_some(content)
+    }
+
+    /// Says whether the content of an image is stored as that of this very object.
+    pub(super) fn holds(&self, catalog: &ClusterCatalog, image: &str) -> bool {
+        let content = self.content(catalog);
+        content.is_some_and(|content| content.origin().reference == image)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
-use olm_api::keys::{finalizer, label};
+use olm_api::keys::{finalizer, label, policy};
 use olm_core::catalog::read;
 use olm_image::{CatalogImage, ImageRef, PullError, Resolved, pull_catalog};
 use serde_json::json;
@@ -42,28 +42,47 @@ pub(super) async fn enact(
 
 /// Asks the registry, and stores the content if it is not what is stored already.
 async fn fetch(ctx: &Arc<Context>, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
-    let name = catalog.name_any();
     let image = catalog.spec.source.image.as_ref();
-    let image = image.ok_or_else(|| CatalogError::NoImage(name.clone()))?;
-    let reference: ImageRef = image.ref_.parse().map_err(CatalogError::Reference)?;
+    let image = image.ok_or_else(|| CatalogError::NoImage(catalog.name_any()))?;
+    copy(ctx, catalog, &image.ref_, Timestamp::now()).await
+}
+
+/// Stores the content of an image as that of the catalog, if it is not what is stored already.
+pub(super) async fn copy(
+    ctx: &Arc<Context>,
+    catalog: &ClusterCatalog,
+    image: &str,
+    unpacked: Timestamp,
+) -> Result<(), CatalogError> {
+    let name = catalog.name_any();
+    let reference: ImageRef = image.parse().map_err(CatalogError::Reference)?;
     let pull = |error: PullError| CatalogError::Pull(Box::new(error));
-    let resolved = ctx.puller.resolve(&reference).await.map_err(pull)?;
-    let stored = ctx.content(catalog);
-    if stored.is_some_and(|content| content.origin().reference == resolved.image().to_string()) {
+    let pull_secret = catalog.annotations().get(policy::PULL_SECRET);
+    let puller = ctx.credentials.puller(pull_secret.map(String::as_str));
+    let puller = puller.await.map_err(CatalogError::PullSecret)?;
+    let resolved = puller.resolve(&reference).await;
+    ctx.metrics.pulled(&resolved);
+    let resolved = resolved.map_err(pull)?;
+    if ctx.holds(catalog, &resolved.image().to_string()) {
         return Ok(());
     }
-    let image = pull_catalog(&ctx.puller, &resolved).await.map_err(pull)?;
+    let image = pull_catalog(&puller, &resolved).await;
+    ctx.metrics.pulled(&image);
+    let image = image.map_err(pull)?;
     if image.directory_missing {
         tracing::warn!(
             directory = image.directory,
             "the image has no catalog directory"
         );
     }
-    let origin = origin(catalog, &resolved);
+    let origin = origin(catalog, &resolved, unpacked);
     let store = Arc::clone(&ctx.store);
-    let content = blocking(move || write(&store, origin, &image))
-        .await?
-        .map_err(CatalogError::Store)?;
+    let turn = ctx.writes().await;
+    let written = blocking(move || {
+        let _turn = turn;
+        write(&store, origin, &image)
+    });
+    let content = written.await?.map_err(CatalogError::Store)?;
     let (blobs, dropped) = (content.index().len(), content.dropped());
     ctx.metrics.stored_catalog(&name, blobs, dropped);
     tracing::info!(
@@ -75,12 +94,12 @@ async fn fetch(ctx: &Arc<Context>, catalog: &ClusterCatalog) -> Result<(), Catal
     Ok(())
 }
 
-fn origin(catalog: &ClusterCatalog, resolved: &Resolved) -> Origin {
+fn origin(catalog: &ClusterCatalog, resolved: &Resolved, unpacked: Timestamp) -> Origin {
     Origin {
         catalog: catalog.name_any(),
         uid: catalog.metadata.uid.clone().unwrap_or_default(),
         reference: resolved.image().to_string(),
-        unpacked: whole_seconds(Timestamp::now()),
+        unpacked: whole_seconds(unpacked),
     }
 }
 

@@ -6,7 +6,8 @@ use olm_core::error::{Classify, Disposition, quote};
 use olm_image::{PullError, ReferenceError};
 
 use super::store::StoreError;
-use crate::cluster::code;
+use crate::cluster::{MAX_RIGHTS_DELAY, code};
+use crate::credentials::PullSecretError;
 
 /// Why a ClusterCatalog is not as its spec wants it. The texts are upstream's.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,9 @@ pub enum CatalogError {
     /// The image cannot be had.
     #[error("source catalog content")]
     Pull(#[source] Box<PullError>),
+    /// The Secret with the credentials for it may not be used.
+    #[error("source catalog content")]
+    PullSecret(#[source] PullSecretError),
     /// The content cannot be read or stored.
     #[error("error storing fbc")]
     Store(#[source] StoreError),
@@ -40,6 +44,13 @@ pub enum CatalogError {
     Metadata(#[source] kube::Error),
 }
 
+impl CatalogError {
+    /// Says whether other credentials or files may help.
+    pub(super) fn is_of_pull(&self) -> bool {
+        matches!(self, Self::Pull(_) | Self::PullSecret(_))
+    }
+}
+
 impl Classify for CatalogError {
     fn disposition(&self) -> Disposition {
         match self {
@@ -48,6 +59,8 @@ impl Classify for CatalogError {
             Self::Pull(error) => error
                 .retry_after()
                 .map_or(Disposition::Retry, Disposition::Wait),
+            // The Secret may be labelled at any time.
+            Self::PullSecret(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
             Self::Store(_)
             | Self::Remove(_)
             | Self::Finalizer(_)

@@ -7,6 +7,7 @@
 mod context;
 mod enact;
 mod error;
+mod follow;
 mod garbage;
 pub mod index;
 mod plan;
@@ -17,16 +18,18 @@ mod writer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
+use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
+use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, WatchStreamExt as _, controller, reflector, watcher};
 use kube::{Api, ResourceExt as _};
 use olm_api::ClusterCatalog;
 
 pub use context::Context;
 pub use error::CatalogError;
+pub use follow::follow;
 
 use crate::backoff::{FIRST_DELAY_CATALOG, resync};
 use crate::cluster;
@@ -48,12 +51,18 @@ pub async fn run(
     let garbage = tokio::spawn(garbage::collect_regularly(Arc::clone(&ctx), gc_interval));
     let catalogs = Api::<DeserializeGuard<ClusterCatalog>>::all(ctx.client.clone());
     let (store, writer) = reflector::store();
+    ctx.metrics.follow_catalogs(store.clone());
     // Every change counts: an edited status is repaired at once.
     let catalogs = cluster::changes(catalogs, watcher::Config::default())
         .reflect(writer)
         .applied_objects();
+    let mended = ctx.credentials.changes().flat_map({
+        let ctx = Arc::clone(&ctx);
+        move |()| stream::iter(ctx.mended()).map(|name| ObjectRef::new(&name))
+    });
     Controller::for_stream(catalogs, store)
         .with_config(controller::Config::default().concurrency(CONCURRENCY))
+        .reconcile_on(mended)
         .graceful_shutdown_on(shutdown)
         .run(reconcile, error_policy, ctx)
         .for_each(|result| async move {
@@ -82,8 +91,9 @@ async fn converge(
     let observed = Observed {
         stored: ctx.content(catalog).is_some(),
         memory: ctx.memory(&name),
-        failure: ctx.failures().get(&name).cloned(),
+        failure: ctx.failure(&name),
     };
+    let version = ctx.credentials.version();
     let plan = plan(catalog, &observed, Instant::now());
     tracing::debug!(?plan, "planned");
     if let Plan::Wait(left) = plan {
@@ -92,6 +102,8 @@ async fn converge(
     let result = enact(ctx, catalog, &plan).await;
     if result.is_err() {
         ctx.remember(&name, None);
+    } else {
+        ctx.failures().remove(&name);
     }
     // Status is written on every path, so a failure is never visible only in the log.
     let content = ctx.content(catalog);
@@ -115,13 +127,13 @@ async fn converge(
         let failure = Failure {
             reported: written.ok().and_then(|catalog| catalog.resource_version()),
             retry: Instant::now(),
+            pulled_with: error.is_of_pull().then_some(version),
         };
         ctx.failures().insert(name, failure);
         return Err(error);
     }
     let catalog = written?;
     ctx.reconciler.succeeded(&name);
-    ctx.failures().remove(&name);
     if matches!(plan, Plan::Disable | Plan::CleanUp) {
         release(ctx, &catalog).await?;
         ctx.reconciler.forget(&catalog);
@@ -145,6 +157,10 @@ fn error_policy(
 ) -> Action {
     let name = object.name_any();
     let delay = ctx.reconciler.retry(&name, error);
+    // What is configured has changed while the image was pulled.
+    if error.is_of_pull() && ctx.mended().contains(&name) {
+        return Action::requeue(Duration::ZERO);
+    }
     if let Some(failure) = ctx.failures().get_mut(&name) {
         failure.retry = Instant::now() + delay;
     }

@@ -27,6 +27,15 @@ pub(super) struct Failure {
     pub(super) reported: Option<String>,
     /// When to try again.
     pub(super) retry: Instant,
+    /// Version of credentials and files that the image could not be pulled with, if that failed.
+    pub(super) pulled_with: Option<u64>,
+}
+
+impl Failure {
+    /// Says whether an image that could not be pulled may be pulled with what is configured now.
+    pub(super) fn is_mended(&self, version: u64) -> bool {
+        self.pulled_with.is_some_and(|with| with != version)
+    }
 }
 
 /// What is known before anything is done.
@@ -205,6 +214,7 @@ mod tests {
             failure: Some(Failure {
                 reported: Some(reported.to_owned()),
                 retry: now + delay,
+                pulled_with: None,
             }),
             ..Observed::default()
         };
@@ -214,6 +224,19 @@ mod tests {
         assert_eq!(plan(&catalog, &failed("7"), now + delay), Plan::Fetch);
         // Somebody else changed the object.
         assert_eq!(plan(&catalog, &failed("6"), now), Plan::Fetch);
+    }
+
+    // deploying.md 3.2
+    #[test]
+    fn only_a_failed_pull_is_mended_by_other_credentials() {
+        let failed = |pulled_with| Failure {
+            reported: None,
+            retry: Instant::now(),
+            pulled_with,
+        };
+        assert!(failed(Some(1)).is_mended(2));
+        assert!(!failed(Some(1)).is_mended(1));
+        assert!(!failed(None).is_mended(2));
     }
 
     // catalogs.md R6

@@ -9,7 +9,7 @@ use rustls::pki_types::CertificateDer;
 
 use super::renewal::leaf_due;
 use super::state::Authority;
-use super::x509::{Validity, certificate, is_accepted, is_pair, validity};
+use crate::x509::{Validity, certificate, is_accepted, is_pair, validity};
 
 /// Keys of the Secret, as Kubernetes and controller-runtime name them.
 pub(super) const CERTIFICATE: &str = "tls.crt";

@@ -12,14 +12,12 @@
 //!
 //! Source: rendering.md 4.11.
 
-mod authority;
 mod leaf;
 mod renewal;
 mod secret;
 mod state;
 #[cfg(test)]
 mod tests;
-mod x509;
 
 use std::time::Duration;
 

@@ -4,12 +4,16 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::x509::Validity;
+use crate::x509::{Profile, Validity, later};
 
-/// How long a server's certificate is valid.
-pub(super) const LEAF_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
-/// How long a CA is valid.
-pub(super) const CA_LIFETIME: SignedDuration = SignedDuration::from_hours(3650 * 24);
+/// The CAs of extensions: ten years, certificates of one.
+pub(super) const PROFILE: Profile = Profile {
+    common_name: "OLM webhook CA",
+    probe: "probe.invalid",
+    ca_lifetime: SignedDuration::from_hours(3650 * 24),
+    leaf_lifetime: SignedDuration::from_hours(365 * 24),
+    backdate: SKEW,
+};
 /// How long before its end a CA is followed by another.
 const CA_OVERLAP: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// How long servers may take to read a new certificate. Kubelet needs up to two minutes to carry a
@@ -17,20 +21,6 @@ const CA_OVERLAP: SignedDuration = SignedDuration::from_hours(365 * 24);
 const SETTLE: SignedDuration = SignedDuration::from_hours(1);
 /// How far the clocks of a cluster may be apart.
 const SKEW: SignedDuration = SignedDuration::from_mins(5);
-
-/// Returns the validity of a certificate issued now: a little into the past, and never longer than
-/// its CA.
-pub(super) fn issued(
-    now: Timestamp,
-    lifetime: SignedDuration,
-    limit: Option<Timestamp>,
-) -> Validity {
-    let not_after = later(now, lifetime);
-    Validity {
-        not_before: later(now, -SKEW),
-        not_after: limit.map_or(not_after, |limit| not_after.min(limit)),
-    }
-}
 
 /// Returns when a server's certificate is replaced: at two thirds of its life.
 pub(super) fn leaf_due(validity: Validity) -> Timestamp {
@@ -51,9 +41,4 @@ pub(super) fn settled(replacements: impl IntoIterator<Item = Validity>) -> Optio
         .map(|validity| validity.not_before)
         .max();
     latest.map(|latest| later(latest, SKEW + SETTLE))
-}
-
-/// Adds, or takes away; at the ends of time nothing changes any more.
-fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
-    time.saturating_add(by).unwrap_or(time)
 }

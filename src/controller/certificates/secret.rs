@@ -16,10 +16,10 @@ use olm_core::revision::Extension;
 use serde_json::json;
 
 use super::CertificateError;
-use super::authority::Issued;
 use super::leaf::{CA, CERTIFICATE, KEY};
 use super::state::Authority;
 use crate::cluster::{ApiError, RequestError};
+use crate::x509::Issued;
 
 /// Type of Secrets that hold a server's certificate.
 const TLS_TYPE: &str = "kubernetes.io/tls";

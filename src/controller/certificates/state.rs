@@ -9,10 +9,9 @@ use olm_core::render::CertificateRequest;
 use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 
-use super::authority::Ca;
 use super::leaf::Leaf;
-use super::renewal::{ca_due, settled};
-use super::x509::{certificate, validity};
+use super::renewal::{PROFILE, ca_due, settled};
+use crate::x509::{Ca, certificate, validity};
 
 /// Keys of the Secret.
 const CERTIFICATE: &str = "ca.crt";
@@ -44,7 +43,7 @@ impl Authority {
     /// Makes a first CA. `trusted` are the CAs of certificates that servers show already.
     pub(super) fn new(trusted: Vec<String>, now: Timestamp) -> Result<Self, rcgen::Error> {
         Ok(Self {
-            newest: Ca::generate(now)?,
+            newest: Ca::generate(&PROFILE, &[], now)?,
             previous: None,
             trusted,
             issued: Vec::new(),
@@ -62,9 +61,14 @@ impl Authority {
                 .map(|value| value.0.as_slice())
                 .unwrap_or_default()
         };
-        let previous = Ca::parse(bytes(PREVIOUS_CERTIFICATE), bytes(PREVIOUS_KEY), now);
+        let previous = Ca::parse(
+            &PROFILE,
+            bytes(PREVIOUS_CERTIFICATE),
+            bytes(PREVIOUS_KEY),
+            now,
+        );
         Ok(Self {
-            newest: Ca::parse(bytes(CERTIFICATE), bytes(KEY), now)?,
+            newest: Ca::parse(&PROFILE, bytes(CERTIFICATE), bytes(KEY), now)?,
             previous: previous.ok(),
             trusted: split(bytes(TRUSTED)),
             issued: issued(data),
@@ -139,8 +143,8 @@ impl Authority {
         now: Timestamp,
     ) -> Result<bool, rcgen::Error> {
         let mut changed = false;
-        if self.newest.is_due(now) {
-            let followed = std::mem::replace(&mut self.newest, Ca::generate(now)?);
+        if ca_due(self.newest.validity) <= now {
+            let followed = std::mem::replace(&mut self.newest, Ca::generate(&PROFILE, &[], now)?);
             let older = self.previous.replace(followed);
             self.trusted.extend(older.map(|ca| ca.pem));
             changed = true;

@@ -6,11 +6,10 @@ use olm_core::render::CertificateRequest;
 use proptest::prelude::*;
 use rstest::rstest;
 
-use super::authority::{Ca, Issued};
 use super::leaf::{CA, CERTIFICATE, KEY, Leaf, RenewReason, Verdict, judge};
-use super::renewal::{ca_due, issued, leaf_due};
+use super::renewal::{PROFILE, ca_due, leaf_due};
 use super::state::Authority;
-use super::x509::{Validity, certificate, validity};
+use crate::x509::{Ca, Issued, Validity, certificate, issued, validity};
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -151,7 +150,7 @@ fn authority_of(data: &Data) -> Ca {
 
 #[test]
 fn a_lost_ca_stays_trusted_while_servers_show_it() {
-    let lost = Ca::generate(start()).unwrap();
+    let lost = Ca::generate(&PROFILE, &[], start()).unwrap();
     let shown = issue(&lost, start());
     let ca = shown.trusted_ca(&names(), start()).unwrap();
     assert_eq!(ca, lost.pem);
@@ -176,7 +175,7 @@ fn a_lost_ca_stays_trusted_while_servers_show_it() {
 
 #[test]
 fn a_trusted_ca_ends_with_its_certificate() {
-    let old = Ca::generate(start() - DAY * 3600).unwrap();
+    let old = Ca::generate(&PROFILE, &[], start() - DAY * 3600).unwrap();
     let mut authority = Authority::new(vec![old.pem.clone()], start()).unwrap();
     assert!(!authority.advance(&[None], after(49)).unwrap());
     assert!(authority.advance(&[None], after(51)).unwrap());
@@ -188,8 +187,8 @@ fn a_trusted_ca_ends_with_its_certificate() {
 fn an_authority_survives_its_secret() {
     let mut authority = authority();
     authority.trusted = vec![
-        Ca::generate(start()).unwrap().pem,
-        Ca::generate(start()).unwrap().pem,
+        Ca::generate(&PROFILE, &[], start()).unwrap().pem,
+        Ca::generate(&PROFILE, &[], start()).unwrap().pem,
     ];
     let now = ca_due(authority.newest.validity);
     authority.advance(&[None], now).unwrap();
@@ -229,7 +228,7 @@ fn an_expired_authority_is_unusable() {
 }
 
 fn other_key(data: &mut Data) {
-    let other = Ca::generate(start()).unwrap().key_pem();
+    let other = Ca::generate(&PROFILE, &[], start()).unwrap().key_pem();
     data.insert("ca.key".to_owned(), ByteString(other.into_bytes()));
 }
 
@@ -244,7 +243,7 @@ fn garbage(data: &mut Data, key: &str) {
 #[case::garbled_key(|data: &mut Data| garbage(data, KEY),
     "its key does not go with its certificate")]
 #[case::other_key(|data: &mut Data| {
-    let other = Ca::generate(start()).unwrap().key_pem();
+    let other = Ca::generate(&PROFILE, &[], start()).unwrap().key_pem();
     data.insert(KEY.to_owned(), ByteString(other.into_bytes()));
 }, "its key does not go with its certificate")]
 fn unusable_content_of_a_secret_says_why(#[case] spoil: fn(&mut Data), #[case] want: &str) {
@@ -258,7 +257,7 @@ fn unusable_content_of_a_secret_says_why(#[case] spoil: fn(&mut Data), #[case] w
 fn a_certificate_of_another_ca_or_for_other_names_is_replaced() {
     let authority = authority();
     let why = "it is not of our CA for the names of the Service";
-    let foreign = issue(&Ca::generate(start()).unwrap(), start());
+    let foreign = issue(&Ca::generate(&PROFILE, &[], start()).unwrap(), start());
     assert_eq!(
         verdict(foreign, &authority, true, start()),
         Verdict::Issue(RenewReason::Unusable(why))
@@ -300,7 +299,7 @@ fn certificates_of_another_source_stay_trusted_while_servers_show_them() {
         certificate: pem.clone(),
         key: made.signing_key.serialize_pem(),
         ca: pem.clone(),
-        validity: issued(start(), DAY, None),
+        validity: issued(start(), HOUR, DAY, None),
     });
     let Ok(theirs) = Leaf::parse(&data) else {
         panic!("it can be served");

@@ -15,7 +15,7 @@ use http::{Method, Request, Response, StatusCode, Uri};
 use kube::client::Body;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event, watch_object, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
@@ -162,6 +162,16 @@ where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
     settled(watcher(api, config), WatchDelays::default())
+}
+
+/// Watches one object by its name, as [`changes`] does: what it is, and `None` while it does not
+/// exist.
+pub fn named<K>(api: Api<K>, name: &str) -> impl Stream<Item = Option<K>> + Send + use<K>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    let found = settled(watch_object(api, name), WatchDelays::default());
+    found.filter_map(|found| ready(found.ok()))
 }
 
 fn settled<T: Send>(

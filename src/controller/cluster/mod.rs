@@ -2,13 +2,15 @@
 //! what its refusals mean.
 
 mod client;
+mod counted;
 mod error;
 mod kinds;
 mod watches;
 
 use futures::stream::{self, StreamExt as _};
 
-pub use client::{bounded, changes};
+pub use client::{bounded, changes, named};
+pub use counted::counted;
 pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, message};
 pub use kinds::{Kind, Kinds};
 pub use watches::{Mode, Target, Watches};

@@ -55,6 +55,21 @@ pub enum Mode {
     Poll,
 }
 
+impl Mode {
+    /// All of them, best first.
+    pub const ALL: [Self; 4] = [Self::Collection, Self::Named, Self::Poll, Self::Starting];
+
+    /// Returns its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Collection => "collection",
+            Self::Named => "named",
+            Self::Poll => "poll",
+        }
+    }
+}
+
 /// Objects of one kind that a revision wants to be woken for.
 #[derive(Debug, Clone)]
 pub struct Target {
@@ -109,6 +124,16 @@ impl Wake {
 }
 
 impl Watches {
+    /// Returns how many groups of objects are watched in each mode.
+    pub fn modes(&self) -> BTreeMap<Mode, usize> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut modes: BTreeMap<_, _> = Mode::ALL.into_iter().map(|mode| (mode, 0)).collect();
+        for entry in entries.values() {
+            *modes.entry(mode(&entry.mode)).or_default() += 1;
+        }
+        modes
+    }
+
     /// Returns the watches and the names of ClusterObjectSets to look at, in a stream that ends
     /// when the watches are dropped.
     ///

@@ -9,7 +9,7 @@ use olm_api::keys::annotation;
 use olm_core::bundle::Bundle;
 use olm_core::render::certificate_needs;
 use olm_core::revision::BundleRecord;
-use olm_image::{Digest, ImageRef, PullError, Resolved, pull_bundle};
+use olm_image::{Digest, ImageRef, PullError, Puller, Resolved, pull_bundle};
 
 use super::Attempt;
 use super::certificates::Certificates;
@@ -20,12 +20,37 @@ impl Attempt<'_> {
     /// Resolves the image of a bundle to its digest.
     pub(super) async fn resolved(&self, target: &BundleRecord) -> Result<Resolved, ContentError> {
         let image: ImageRef = target.image.parse().map_err(PullError::from)?;
-        let (puller, registry) = (Arc::clone(&self.ctx.puller), image.registry().to_owned());
-        let work = async move { puller.resolve(&image).await };
+        let puller = self.puller(target).await?;
+        let registry = image.registry().to_owned();
+        let metrics = self.ctx.metrics.clone();
+        let work = async move {
+            let answer = puller.resolve(&image).await;
+            metrics.pulled(&answer);
+            answer
+        };
         let name = self.extension.object.name_any();
         let asked = self.ctx.digests.wait(&name, &target.image, &registry, work);
         let answer = asked.await;
-        Ok(answer.ok_or_else(|| ContentError::Pulling(target.image.clone()))??)
+        let answer = answer.ok_or_else(|| ContentError::Pulling(target.image.clone()))?;
+        // After a success the bundle is pulled, with what this began with.
+        if answer.is_err() {
+            self.ctx.pull_state.end(&name, true);
+        }
+        Ok(answer?)
+    }
+
+    /// Returns what a pull of a bundle that begins now uses: the Secret that its catalog names, if
+    /// it names one.
+    async fn puller(&self, target: &BundleRecord) -> Result<Arc<Puller>, ContentError> {
+        let ctx = self.ctx;
+        let name = self.extension.object.name_any();
+        ctx.pull_state.begin(&name, ctx.credentials.version());
+        let secret = ctx.pull_state.secret(&name, &target.image);
+        let puller = ctx.credentials.puller(secret.as_deref()).await;
+        if puller.is_err() {
+            ctx.pull_state.end(&name, true);
+        }
+        Ok(puller?)
     }
 
     /// Returns the content of a bundle, and where the certificates of its webhooks come from.
@@ -41,7 +66,7 @@ impl Attempt<'_> {
         let needs = if let Some(needs) = rendered.needs(&place) {
             needs
         } else {
-            let bundle = self.bundle(resolved).await?;
+            let bundle = self.bundle(target, resolved).await?;
             let needs = Arc::new(certificate_needs(&bundle, &place.1));
             rendered.put_needs(place, Arc::clone(&needs));
             loaded = Some(bundle);
@@ -62,7 +87,7 @@ impl Attempt<'_> {
         }
         let bundle = match loaded {
             Some(bundle) => bundle,
-            None => self.bundle(resolved).await?,
+            None => self.bundle(target, resolved).await?,
         };
         let (content, request) = tokio::task::spawn_blocking(move || {
             let content = request.render(&bundle);
@@ -79,14 +104,26 @@ impl Attempt<'_> {
     }
 
     /// Pulls and reads a bundle, in place of those that no revision in use was made of.
-    async fn bundle(&self, resolved: &Resolved) -> Result<Bundle, ContentError> {
+    async fn bundle(
+        &self,
+        target: &BundleRecord,
+        resolved: &Resolved,
+    ) -> Result<Bundle, ContentError> {
         let ctx = self.ctx;
         let (name, image) = (self.extension.object.name_any(), resolved.image().clone());
         let (text, registry) = (image.to_string(), image.registry().to_owned());
-        let (puller, cache, owner) = (Arc::clone(&ctx.puller), ctx.bundles.clone(), name.clone());
-        let work = async move { pull_bundle(&puller, &image, Some((&cache, &owner))).await };
+        let puller = self.puller(target).await?;
+        let (cache, owner) = (ctx.bundles.clone(), name.clone());
+        let metrics = ctx.metrics.clone();
+        let work = async move {
+            let answer = pull_bundle(&puller, &image, Some((&cache, &owner))).await;
+            metrics.pulled(&answer);
+            answer
+        };
         let answer = ctx.images.wait(&name, &text, &registry, work).await;
-        let bundle = answer.ok_or(ContentError::Pulling(text))??;
+        let answer = answer.ok_or(ContentError::Pulling(text))?;
+        ctx.pull_state.end(&name, answer.is_err());
+        let bundle = answer?;
         if let Err(error) = ctx.bundles.retain(&name, &self.in_use(resolved)) {
             tracing::warn!(%error, "superseded bundles stay on disk");
         }

@@ -15,6 +15,7 @@ use olm_image::PullError;
 use crate::account::GuardError;
 use crate::certificates::CertificateError;
 use crate::cluster::ApiError;
+use crate::credentials::PullSecretError;
 use crate::reconcile::TooLong;
 use crate::revision::WriteError;
 
@@ -118,6 +119,14 @@ impl ExtensionError {
         }
     }
 
+    /// Says whether other credentials or files may help.
+    pub(super) fn is_of_pull(&self) -> bool {
+        let Self::Bundle { cause, .. } = self else {
+            return false;
+        };
+        matches!(**cause, ContentError::Pull(_) | ContentError::PullSecret(_))
+    }
+
     /// The newer bundle cannot be had, and what is installed stays.
     pub(super) fn held(error: ResolveError) -> Self {
         Self::Decision(error.into())
@@ -130,6 +139,9 @@ pub enum ContentError {
     /// Its image cannot be pulled.
     #[error(transparent)]
     Pull(Box<PullError>),
+    /// The Secret with the credentials for it may not be used.
+    #[error(transparent)]
+    PullSecret(#[from] PullSecretError),
     /// Its image is being pulled.
     #[error("pulling image {} takes long and goes on", quote(_0))]
     Pulling(String),
@@ -165,7 +177,7 @@ fn no_such_account(account: &Account, namespace_exists: bool) -> String {
 impl ContentError {
     /// Says whether a registry did not give what was asked for, which what runs does not need.
     pub(super) fn is_of_registry(&self) -> bool {
-        matches!(self, Self::Pull(_) | Self::Pulling(_))
+        matches!(self, Self::Pull(_) | Self::PullSecret(_) | Self::Pulling(_))
     }
 }
 
@@ -220,6 +232,8 @@ impl Classify for ContentError {
             Self::Pull(error) => error
                 .retry_after()
                 .map_or(Disposition::Retry, Disposition::Wait),
+            // The Secret may be labelled at any time.
+            Self::PullSecret(_) => Disposition::RetryWithin(REPAIRABLE),
             // The end of the pull calls.
             Self::Pulling(_) => Disposition::Wait(PULLING),
             // As upstream: the catalog may offer another bundle tomorrow (decision 20).

@@ -11,7 +11,9 @@ mod discovery;
 mod enact;
 mod error;
 mod events;
+mod moved;
 mod observe;
+mod pull_state;
 mod pulls;
 mod removal;
 mod report;
@@ -34,12 +36,13 @@ use olm_core::extension::{Goal, Policy, Question, ValidExtension, ongoing_rollou
 use olm_core::render::CertificateSource;
 use olm_core::resolve::Options;
 use olm_core::revision::{Account, AccountRule, BundleRecord, states};
-use olm_image::{BundleCache, BundleImage, Puller, Resolved};
+use olm_image::{BundleCache, BundleImage, Resolved};
 
 pub use content::Rendered;
 pub use discovery::DiscoveryCache;
 pub use error::ExtensionError;
 pub use events::PublishedNotices;
+pub use pull_state::PullState;
 pub use pulls::{Pulls, ended};
 pub use removal::OrphaningSeen;
 pub use watch::{Triggers, content_changes, run};
@@ -47,11 +50,13 @@ pub use watch::{Triggers, content_changes, run};
 use crate::account::Guard;
 use crate::certificates::Issuer;
 use crate::cluster::ApiError;
+use crate::credentials::RegistryCredentials;
 use crate::fetch::Catalogs;
 use crate::reconcile::{Deadline, Reconciler};
 use crate::revision::list_revisions;
 use crate::telemetry::Metrics;
 use enact::Enacted;
+use moved::Moved;
 use report::Outcome;
 
 /// Longest time a reconcile may take before it is reported as failed; the care for certificates and
@@ -85,8 +90,10 @@ pub struct Context {
     pub settings: Settings,
     /// The catalogs, as far as they could be read.
     pub catalogs: Catalogs,
-    /// Pulls bundle images.
-    pub puller: Arc<Puller>,
+    /// What bundle images are pulled with.
+    pub credentials: Arc<RegistryCredentials>,
+    /// What is remembered of pulls.
+    pub pull_state: PullState,
     /// Bundles on disk.
     pub bundles: BundleCache,
     /// Tags that are being resolved.
@@ -132,8 +139,19 @@ impl Context {
         self.discovery.track(&name, false);
         self.discovery.changed();
         self.metrics.update_offered(&name, None);
+        self.pull_state.forget(&name);
         self.digests.forget(&name);
         self.images.forget(&name);
+    }
+
+    /// Returns the extensions whose bundle the present credentials and files may be enough for, and
+    /// forgets their delays.
+    fn mended(&self) -> Vec<String> {
+        let names = self.pull_state.mended(self.credentials.version());
+        for name in &names {
+            self.reconciler.succeeded(name);
+        }
+        names
     }
 
     /// Publishes an Event about an extension.
@@ -311,7 +329,13 @@ fn error_policy(
     error: &ExtensionError,
     ctx: Arc<Context>,
 ) -> Action {
-    Action::requeue(ctx.reconciler.retry(&object.name_any(), error))
+    let name = object.name_any();
+    let delay = ctx.reconciler.retry(&name, error);
+    // What is configured has changed while the image was pulled.
+    if error.is_of_pull() && ctx.mended().contains(&name) {
+        return Action::requeue(Duration::ZERO);
+    }
+    Action::requeue(delay)
 }
 
 /// Replaces the status, if it differs from the one that was read.
@@ -320,12 +344,13 @@ async fn write_status(
     extension: &ClusterExtension,
     status: ClusterExtensionStatus,
 ) -> Result<(), ExtensionError> {
-    let install = |status: &ClusterExtensionStatus| status.install.clone();
-    let was = extension.status.as_ref().and_then(install);
-    let moved = was != install(&status);
+    let moved = Moved::between(extension.status.as_ref(), &status);
     let changed = ctx.reconciler.write_status(extension, status).await;
     let changed = changed.map_err(|error| ExtensionError::Status(ApiError(error)))?;
-    if changed.is_some() && moved {
+    if changed.is_some() {
+        moved.count(&ctx.metrics, extension);
+    }
+    if changed.is_some() && moved.installed() {
         // Others may have waited for it, or may be held by it.
         ctx.discovery.changed();
     }

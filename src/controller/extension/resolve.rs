@@ -9,6 +9,7 @@ use olm_core::extension::{Answer, Question};
 use olm_core::resolve::{Catalog, Environment, Options, Resolution};
 
 use super::error::ExtensionError;
+use super::pull_state::secrets;
 use super::{Attempt, Context, observe};
 use crate::fetch::Known;
 
@@ -25,6 +26,9 @@ impl Attempt<'_> {
         let started = Instant::now();
         let (resolution, environment) = self.resolve(question, &catalogs, &options).await;
         count(&resolution, started, ctx);
+        let secrets = secrets(&listed, &known, &resolution);
+        let name = self.extension.object.name_any();
+        ctx.pull_state.note_secrets(&name, secrets);
         Ok(question.answer(&catalogs, &environment, &options, &resolution))
     }
 

@@ -50,6 +50,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let (store, writer) = reflector::store();
+    ctx.metrics.follow_extensions(store.clone());
     // Our own status writes need no second look.
     let relevant = predicates::generation
         .combine(predicates::finalizers)
@@ -79,7 +80,12 @@ pub async fn run(
             names.iter().map(|name| Reference::new(name)).collect()
         }
     });
+    let mended = ctx.credentials.changes().flat_map({
+        let ctx = Arc::clone(&ctx);
+        move |()| futures::stream::iter(ctx.mended())
+    });
     let touched = futures::stream::select(triggers.certificates, triggers.pulled);
+    let touched = futures::stream::select(touched, mended);
     let touched = touched.map(|name| vec![Reference::new(&name)]);
     let dependents = futures::stream::select(dependents, touched);
     let woken = futures::stream::select(contents, dependents).flat_map(futures::stream::iter);

@@ -11,11 +11,14 @@ mod trust;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kube::ResourceExt as _;
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, ResourceExt as _};
 use olm_api::conditions::types;
-use olm_api::keys::label;
+use olm_api::keys::{label, name::CA_BUNDLE};
 use olm_api::{AvailabilityMode, ClusterCatalog};
 use olm_core::catalog::{Blob, Content, PackageIndex};
 use olm_core::resolve::{Catalog, CatalogProblem};
@@ -23,11 +26,12 @@ use olm_core::status::is_true;
 use tokio::sync::watch;
 
 use crate::catalog::store::{self, Store};
+use crate::cluster::named;
 use crate::telemetry::Metrics;
 use remote::Remote;
 
 pub use remote::FetchError;
-pub use trust::TrustError;
+pub use trust::{Published, Trust, TrustError};
 
 /// Most packages of one catalog whose content is kept parsed. Real clusters use a few dozen; the
 /// bound keeps a cluster that asks for every package from holding every catalog twice.
@@ -108,16 +112,27 @@ impl Catalogs {
 
     /// Returns the view of a process that downloads catalogs into `folder`. Blocks.
     ///
-    /// `cas_dir` holds certificates that are trusted beside the system's; it is read again for
-    /// every download. A folder without any certificate is an error.
+    /// A folder to trust without any certificate is an error.
     pub fn remote(
         folder: &std::path::Path,
-        cas_dir: Option<&std::path::Path>,
+        trust: Trust,
         metrics: Metrics,
     ) -> Result<Self, FetchError> {
         Ok(Self::new(Source::Remote(Remote::new(
-            folder, cas_dir, metrics,
+            folder, trust, metrics,
         )?)))
+    }
+
+    /// Trusts the CA that the `ConfigMap` called `name` publishes, as it changes. Where it is gone,
+    /// what was known stays. Never returns.
+    pub async fn follow_ca(self, maps: Api<ConfigMap>, name: String) {
+        let mut found = pin!(named(maps, &name));
+        while let Some(map) = found.next().await {
+            let bundle = map.and_then(|map| map.data?.remove(CA_BUNDLE));
+            if let (Some(bundle), Source::Remote(remote)) = (bundle, &self.inner.source) {
+                remote.trust(bundle);
+            }
+        }
     }
 
     fn new(source: Source) -> Self {

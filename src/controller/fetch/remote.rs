@@ -19,7 +19,7 @@ use reqwest::header::ETAG;
 use tokio::sync::watch;
 
 use super::held;
-use super::trust::{self, TrustError};
+use super::trust::{Trust, TrustError};
 use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
 use crate::catalog::store::{Compression, Content, Origin, Store, StoreError, whole_seconds};
 use crate::telemetry::Metrics;
@@ -85,7 +85,7 @@ pub(super) struct Remote {
 struct Shared {
     store: Store,
     spool: PathBuf,
-    cas_dir: Option<PathBuf>,
+    trust: Trust,
     metrics: Metrics,
     downloads: Mutex<HashMap<String, Download>>,
     backoff: Backoff<String>,
@@ -104,14 +104,8 @@ struct Download {
 }
 
 impl Remote {
-    pub(super) fn new(
-        folder: &Path,
-        cas_dir: Option<&Path>,
-        metrics: Metrics,
-    ) -> Result<Self, FetchError> {
-        if let Some(folder) = cas_dir {
-            trust::certificates(folder)?;
-        }
+    pub(super) fn new(folder: &Path, trust: Trust, metrics: Metrics) -> Result<Self, FetchError> {
+        trust.certificates()?;
         let store = Store::open(&folder.join("catalogs"), Compression::None);
         let spool = folder.join("downloads");
         let prepare = StoreError::disk("error creating the folder of downloads");
@@ -120,7 +114,7 @@ impl Remote {
             shared: Arc::new(Shared {
                 store: store.map_err(FetchError::Cache)?,
                 spool,
-                cas_dir: cas_dir.map(Path::to_owned),
+                trust,
                 metrics,
                 downloads: Mutex::default(),
                 backoff: Backoff::new(FIRST_DELAY_CATALOG, MAX_DELAY),
@@ -135,6 +129,27 @@ impl Remote {
 
     pub(super) fn downloads(&self) -> watch::Receiver<u64> {
         self.shared.done.subscribe()
+    }
+
+    /// Takes over the CA that the catalog server publishes. One that is new is a reason to try
+    /// again at once what has failed.
+    pub(super) fn trust(&self, pem: String) {
+        let Trust::Published(published) = &self.shared.trust else {
+            return;
+        };
+        if !published.take(pem) {
+            return;
+        }
+        tracing::info!("the CA of catalogs is taken over");
+        let downloads = self.shared.downloads.lock();
+        let downloads = downloads.unwrap_or_else(PoisonError::into_inner);
+        for (name, download) in downloads.iter() {
+            self.shared.backoff.forget(name);
+            let retry = download.retry.lock();
+            *retry.unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        drop(downloads);
+        self.shared.done.send_modify(|count| *count += 1);
     }
 
     /// Returns the copy of exactly `reference`, downloaded if need be.
@@ -317,13 +332,11 @@ impl Shared {
 
     /// Makes a client that trusts the certificates as they are now. Blocks.
     fn client(&self) -> Result<reqwest::Client, FetchError> {
-        let mut builder = reqwest::Client::builder()
+        let builder = reqwest::Client::builder()
             .connect_timeout(CONNECT)
             .read_timeout(IDLE)
-            .timeout(WHOLE);
-        if let Some(folder) = &self.cas_dir {
-            builder = builder.tls_certs_merge(trust::certificates(folder)?);
-        }
+            .timeout(WHOLE)
+            .tls_certs_merge(self.trust.certificates()?);
         builder.build().map_err(FetchError::Client)
     }
 

@@ -92,7 +92,7 @@ fn other_half(folder: &Path) -> (Arc<Store>, String) {
 
 fn remote(folder: &TempDir) -> Catalogs {
     provider();
-    Catalogs::remote(folder.path(), None, Metrics::default()).unwrap()
+    Catalogs::remote(folder.path(), Trust::System, Metrics::default()).unwrap()
 }
 
 fn bundles(known: &Known) -> Option<usize> {
@@ -347,7 +347,8 @@ async fn certificates_to_trust_are_read_for_every_download() {
     let folder = tempfile::tempdir().unwrap();
     let cas = folder.path().join("cas");
     std::fs::create_dir(&cas).unwrap();
-    let error = Catalogs::remote(folder.path(), Some(&cas), Metrics::default()).unwrap_err();
+    let trust = Trust::Folder(cas.clone());
+    let error = Catalogs::remote(folder.path(), trust.clone(), Metrics::default()).unwrap_err();
     let want = format!(
         "error getting HTTP client: no certificates found in \"{}\"",
         cas.display()
@@ -359,7 +360,8 @@ async fn certificates_to_trust_are_read_for_every_download() {
     let (certificate, key) = (folder.path().join("c"), folder.path().join("k"));
     std::fs::write(&certificate, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let serving = server::tls::Certificates::load(&certificate, &key).unwrap();
+    let serving = server::tls::CertificateFiles::load(&certificate, &key).unwrap();
+    let serving = serving.certificates();
     let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let base = format!(
         "https://localhost:{}",
@@ -371,7 +373,7 @@ async fn certificates_to_trust_are_read_for_every_download() {
     });
     std::fs::write(cas.join("ca.crt"), other.cert.pem()).unwrap();
     std::fs::write(cas.join("README"), "no certificate").unwrap();
-    let catalogs = Catalogs::remote(folder.path(), Some(&cas), Metrics::default()).unwrap();
+    let catalogs = Catalogs::remote(folder.path(), trust, Metrics::default()).unwrap();
     let object = object("a", &base, "1");
     assert!(look(&catalogs, &object).await.problem().is_some());
     std::fs::write(cas.join("ca.crt"), made.cert.pem()).unwrap();
@@ -383,6 +385,45 @@ async fn certificates_to_trust_are_read_for_every_download() {
             .then_some(())
     })
     .await;
+}
+
+// deploying.md P15: what was refused is fetched at once when the CA is known.
+#[tokio::test]
+async fn a_published_ca_is_trusted_from_then_on() {
+    provider();
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.path().join("c"), folder.path().join("k"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let serving = server::tls::CertificateFiles::load(&certificate, &key).unwrap();
+    let serving = serving.certificates();
+    let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let base = format!(
+        "https://localhost:{}",
+        listener.local_addr().unwrap().port()
+    );
+    tokio::spawn(async move {
+        let routes = answer(200, 0, "{\"schema\":\"olm.package\",\"name\":\"p\"}\n");
+        server::serve(listener, Some(&serving), routes, std::future::pending()).await
+    });
+    let trust = Trust::Published(Published::default());
+    let catalogs = Catalogs::remote(folder.path(), trust, Metrics::default()).unwrap();
+    let Source::Remote(remote) = &catalogs.inner.source else {
+        panic!("it downloads");
+    };
+    let object = object("a", &base, "1");
+    let mut told = catalogs.downloads();
+    assert!(look(&catalogs, &object).await.problem().is_some());
+    remote.trust("rubbish".to_owned());
+    assert!(!told.has_changed().unwrap());
+    remote.trust(made.cert.pem());
+    told.changed().await.unwrap();
+    assert_eq!(look(&catalogs, &object).await.problem(), None);
+    remote.trust(String::new());
+    remote.trust(made.cert.pem());
+    told.mark_unchanged();
+    assert!(!told.has_changed().unwrap());
 }
 
 #[test]

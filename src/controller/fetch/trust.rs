@@ -2,9 +2,55 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use olm_core::error::quote;
 use reqwest::Certificate;
+
+/// Which certificates catalog servers may present, beside those the system trusts.
+#[derive(Debug, Clone)]
+pub enum Trust {
+    /// No others.
+    System,
+    /// Those of CAs in the files of a folder, read again for every download.
+    Folder(PathBuf),
+    /// Those of CAs that the catalog server publishes.
+    Published(Published),
+}
+
+/// What a catalog server publishes, as far as it is known; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Published(Arc<Mutex<String>>);
+
+impl Published {
+    /// Takes over what is published now, and says whether that is new. What holds no certificate is
+    /// passed over: something was trusted for a reason.
+    pub(super) fn take(&self, pem: String) -> bool {
+        let holds = Certificate::from_pem_bundle(pem.as_bytes()).is_ok_and(|all| !all.is_empty());
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !holds || *known == pem {
+            return false;
+        }
+        *known = pem;
+        true
+    }
+
+    fn certificates(&self) -> Vec<Certificate> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Certificate::from_pem_bundle(known.as_bytes()).unwrap_or_default()
+    }
+}
+
+impl Trust {
+    /// Returns the certificates of CAs as they are now. Blocks.
+    pub(super) fn certificates(&self) -> Result<Vec<Certificate>, TrustError> {
+        match self {
+            Self::System => Ok(Vec::new()),
+            Self::Folder(folder) => certificates(folder),
+            Self::Published(published) => Ok(published.certificates()),
+        }
+    }
+}
 
 /// Why the certificates of a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +71,7 @@ pub enum TrustError {
 
 /// Reads every certificate of every file in a folder; subfolders are passed over, links followed,
 /// and files that hold something else are not an error. Blocks.
-pub(super) fn certificates(folder: &Path) -> Result<Vec<Certificate>, TrustError> {
+fn certificates(folder: &Path) -> Result<Vec<Certificate>, TrustError> {
     let read = |source| TrustError::Read {
         folder: folder.to_owned(),
         source,

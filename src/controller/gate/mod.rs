@@ -27,6 +27,7 @@ use olm_core::status::Statement;
 use serde_json::Value;
 
 use crate::cluster;
+use crate::telemetry::Metrics;
 
 pub use operator::Manage;
 
@@ -63,6 +64,8 @@ pub struct Gate {
     pub payload: Option<String>,
     /// Which `ClusterOperator` is written.
     pub manage: Manage,
+    /// Where the verdict is shown.
+    pub metrics: Metrics,
 }
 
 /// What decides: the version of the cluster and the revisions that count.
@@ -222,7 +225,17 @@ impl Gate {
         let readable = current.and_then(MinorRelease::of_cluster).is_some();
         let by_extension = observed.revisions.by_extension();
         let bundles: Vec<_> = observed.revisions.bundles(&by_extension).collect();
-        (gate::verdict(Cluster::At(current), &bundles), readable)
+        let verdict = gate::verdict(Cluster::At(current), &bundles);
+        let allows = |verdict: &Statement| verdict.status == "True";
+        let mut extensions = BTreeMap::new();
+        for bundle in &bundles {
+            let one = gate::verdict(Cluster::At(current), std::slice::from_ref(bundle));
+            let all = extensions.entry(bundle.extension).or_insert(true);
+            *all &= allows(&one);
+        }
+        self.metrics
+            .platform_upgradeable(allows(&verdict), &extensions);
+        (verdict, readable)
     }
 }
 

@@ -172,6 +172,7 @@ impl Elector {
                 self.election.written(lease.spec.clone(), sent, now);
                 self.known = Some(lease);
                 self.term.extend(sent + election::DEADLINE);
+                self.metrics.renewed(&self.candidacy.name);
                 if first {
                     self.metrics.leads(&self.candidacy.name, true);
                     tracing::info!(lease = self.candidacy.name, "leading");

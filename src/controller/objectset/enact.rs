@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use kube::api::Patch;
 use kube::{Api, Client, ResourceExt};
+use olm_api::ClusterObjectSet;
 use olm_api::keys::{finalizer, label};
-use olm_api::{ClusterObjectSet, ObservedPhase};
 use olm_core::annotations::is_paused;
 use olm_core::guard::Policy;
 use olm_core::revision::{
@@ -14,9 +14,9 @@ use olm_core::revision::{
 use olm_core::status::object_set::mutable_secrets;
 use serde_json::json;
 
+use super::ended::{Ended, Settled};
 use super::observe::ExtensionState;
 use super::plan::Plan;
-use super::report::Settled;
 use super::{Context, ObjectSetError, teardown};
 use crate::apply::{Applier, ApplyError, ResolvedPhase, Revision};
 use crate::backoff::{RESYNC, jittered, resync};
@@ -31,26 +31,6 @@ const POLL_FAILING: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// Longest that doing it may take before it is reported as failed.
 const LIMIT: Duration = Duration::from_mins(5);
-
-/// How a reconcile ended, well or not.
-pub(super) struct Ended {
-    /// The object, with the resource version of the last write.
-    pub(super) set: ClusterObjectSet,
-    /// Digests of the content that was read, to store if none are stored yet.
-    pub(super) observed: Vec<ObservedPhase>,
-    pub(super) result: Result<Settled, ObjectSetError>,
-}
-
-impl Ended {
-    /// It ended before content was read or the object written.
-    pub(super) fn early(set: &ClusterObjectSet, result: Result<Settled, ObjectSetError>) -> Self {
-        Self {
-            set: set.clone(),
-            observed: Vec::new(),
-            result,
-        }
-    }
-}
 
 /// Does what is planned.
 pub(super) async fn enact(

@@ -6,6 +6,7 @@
 
 mod context;
 mod enact;
+mod ended;
 mod error;
 mod observe;
 mod plan;
@@ -14,6 +15,7 @@ mod report;
 mod teardown;
 mod unserved_kinds;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +38,8 @@ pub use error::ObjectSetError;
 use crate::cluster;
 use crate::reconcile::within;
 use context::until_deadline;
-use enact::{Ended, enact};
+use enact::enact;
+use ended::Ended;
 use plan::plan;
 use unserved_kinds::follow_crds;
 
@@ -56,6 +59,12 @@ pub async fn run(
 ) {
     let api = Api::<Guarded>::all(ctx.client.clone());
     let (reader, writer) = reflector::store();
+    ctx.metrics.follow_revisions(reader.clone());
+    let watching = Arc::downgrade(&ctx);
+    ctx.metrics.follow_watches(move || {
+        let watching = watching.upgrade();
+        watching.map_or_else(BTreeMap::new, |ctx| ctx.watches.modes())
+    });
     // Our own status writes need no second look; everything a person or another part of the
     // controller changes does.
     let relevant = predicates::generation

@@ -17,8 +17,8 @@ use olm_core::revision::{
 };
 use tokio::time::Instant;
 
+use super::ended::Settled;
 use super::observe::ExtensionState;
-use super::report::Settled;
 use super::{Context, ObjectSetError};
 use crate::account::{AccountError, GuardError};
 use crate::apply::{Crds, Removed, Remover};

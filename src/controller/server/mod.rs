@@ -6,6 +6,7 @@
 mod body;
 pub mod catalogs;
 pub mod health;
+mod limit;
 mod negotiate;
 mod path;
 pub mod tls;
@@ -23,8 +24,16 @@ use hyper_util::rt::TokioTimer;
 
 use tls::Certificates;
 
+use crate::telemetry::Metrics;
+
+pub use limit::{Limited, Limits};
+
 /// How long a client may take to send the head of a request.
 const READ_HEAD: Duration = Duration::from_secs(5);
+/// Most bytes of a head (deploying.md 5.4).
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// How long a client may take for the TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long running answers may go on when the process stops.
 const DRAIN: Duration = Duration::from_secs(30);
 
@@ -37,14 +46,30 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Serves `routes` until `shutdown` is done, then lets running answers end for at most 30 s.
 ///
-/// With `certificates` over TLS with ALPN `http/1.1`, else plain.
+/// With `certificates` over TLS with ALPN `http/1.1`, else plain. The limits are those of the catalog
+/// server, but for clients that come from one address.
 pub async fn serve(
     listener: TcpListener,
     certificates: Option<&Certificates>,
     routes: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let handle = Handle::new();
+    let limits = Limits {
+        per_address: Limits::CATALOGS.connections,
+        ..Limits::CATALOGS
+    };
+    let listener = Limited::new(listener, limits, Metrics::default())?;
+    serve_within(listener, certificates, routes, shutdown).await
+}
+
+/// Serves like [`serve`], within the limits of the listener.
+pub async fn serve_within(
+    listener: Limited,
+    certificates: Option<&Certificates>,
+    routes: Router,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let handle = Handle::<limit::Peer>::new();
     let stop = tokio::spawn({
         let handle = handle.clone();
         async move {
@@ -52,16 +77,17 @@ pub async fn serve(
             handle.graceful_shutdown(Some(DRAIN));
         }
     });
-    let mut server = axum_server::from_tcp(listener)?.handle(handle);
+    let mut server = axum_server::Server::from_listener(listener).handle(handle);
     server
         .http_builder()
         .http1()
         .timer(TokioTimer::new())
+        .max_buf_size(MAX_HEAD_BYTES)
         .header_read_timeout(READ_HEAD);
     let service = routes.into_make_service();
     let result = match certificates {
         Some(certificates) => {
-            let acceptor = RustlsAcceptor::new(certificates.config()).handshake_timeout(READ_HEAD);
+            let acceptor = RustlsAcceptor::new(certificates.config()).handshake_timeout(HANDSHAKE);
             server.acceptor(acceptor).http1_only().serve(service).await
         }
         None => server.http1_only().serve(service).await,

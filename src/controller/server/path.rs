@@ -1,4 +1,9 @@
 //! What a request path and its query ask for.
+//!
+//! By hand, because the answers are those of upstream's server (catalogs.md 3.1, 3.4): an unclean
+//! path is redirected, of a repeated parameter the first counts, an empty one is an absent one, a
+//! semicolon and an unknown parameter are refused. The extractors of the HTTP library refuse
+//! repeated parameters and take the others.
 
 use crate::catalog::index::Query;
 

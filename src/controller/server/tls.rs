@@ -1,4 +1,4 @@
-//! The serving certificate, reloaded when its files change.
+//! The certificate of listeners: from files, reloaded when they change, or given by who issues it.
 //!
 //! Both files are read every ten seconds and compared; a mounted Secret changes by renaming a
 //! symlink, which file notifications miss. A pair that does not parse or match is not taken.
@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use axum_server::tls_rustls::RustlsConfig;
 use olm_core::error::Chain;
-use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ResolvesServerCertUsingSni, WantsServerCert};
+use rustls::{ConfigBuilder, ServerConfig};
 
-use crate::telemetry::Metrics;
+use crate::telemetry::{CertificateKind, Metrics};
+use crate::x509::{Validity, certificate, validity};
 
 /// How often the files are read.
 pub const POLL: Duration = Duration::from_secs(10);
@@ -46,13 +48,17 @@ pub enum TlsError {
     Pair(#[source] rustls::Error),
 }
 
-/// A certificate and its key, as files and as they are served.
+/// What listeners present; clones share it.
 #[derive(Debug, Clone)]
-pub struct Certificates {
+pub struct Certificates(RustlsConfig);
+
+/// A certificate and its key, as files and as they are served.
+#[derive(Debug)]
+pub struct CertificateFiles {
     certificate: PathBuf,
     key: PathBuf,
     served: Pair,
-    config: RustlsConfig,
+    certificates: Certificates,
 }
 
 /// What the two files held.
@@ -69,6 +75,31 @@ impl std::fmt::Debug for Pair {
 }
 
 impl Certificates {
+    /// Returns listeners' configuration without a certificate: every handshake fails until there is
+    /// one.
+    pub fn pending() -> Result<Self, TlsError> {
+        let none = Arc::new(ResolvesServerCertUsingSni::new());
+        let config = builder()?.with_cert_resolver(none);
+        Ok(Self(RustlsConfig::from_config(finished(config))))
+    }
+
+    /// Returns what servers take; it follows every change.
+    pub fn config(&self) -> RustlsConfig {
+        self.0.clone()
+    }
+
+    /// Presents another certificate: new connections see it, old ones go on.
+    pub fn present(
+        &self,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<(), TlsError> {
+        self.0.reload_from_config(config(chain, key)?);
+        Ok(())
+    }
+}
+
+impl CertificateFiles {
     /// Reads both files. Blocks for a moment.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let served = Pair::read(certificate, key)?;
@@ -77,20 +108,21 @@ impl Certificates {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
             served,
-            config: RustlsConfig::from_config(config),
+            certificates: Certificates(RustlsConfig::from_config(config)),
         })
     }
 
-    /// Returns what servers take; it follows every reload.
-    pub fn config(&self) -> RustlsConfig {
-        self.config.clone()
+    /// Returns what listeners present: the files, as they are.
+    pub fn certificates(&self) -> Certificates {
+        self.certificates.clone()
     }
 
     /// Reads the files again and again and takes every good pair. Never returns.
-    ///
-    /// New connections see the new certificate; old ones go on.
     pub async fn keep_current(mut self, metrics: Metrics) {
         loop {
+            if let Some(validity) = self.validity() {
+                metrics.serving_certificate_expires(CertificateKind::Leaf, validity.not_after);
+            }
             tokio::time::sleep(POLL).await;
             match self.reload() {
                 Ok(true) => {
@@ -113,9 +145,13 @@ impl Certificates {
             return Ok(false);
         }
         let config = read.config(&self.certificate, &self.key)?;
-        self.config.reload_from_config(config);
+        self.certificates.0.reload_from_config(config);
         self.served = read;
         Ok(true)
+    }
+
+    fn validity(&self) -> Option<Validity> {
+        validity(&certificate(&self.served.certificate)?)
     }
 }
 
@@ -142,14 +178,26 @@ impl Pair {
             .collect::<Result<Vec<_>, _>>()
             .map_err(parse(certificate))?;
         let private = PrivateKeyDer::from_pem_slice(&self.key).map_err(parse(key))?;
-        let mut config =
-            ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-                .with_safe_default_protocol_versions()
-                .map_err(TlsError::Pair)?
-                .with_no_client_auth()
-                .with_single_cert(chain, private)
-                .map_err(TlsError::Pair)?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
+        config(chain, private)
     }
+}
+
+fn config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let config = builder()?.with_single_cert(chain, key);
+    Ok(finished(config.map_err(TlsError::Pair)?))
+}
+
+fn builder() -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, TlsError> {
+    let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Pair)?;
+    Ok(builder.with_no_client_auth())
+}
+
+fn finished(mut config: ServerConfig) -> Arc<ServerConfig> {
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Arc::new(config)
 }

@@ -4,23 +4,41 @@
 //! (`controller_runtime_*`, `leader_election_master_status`, `catalogd_http_*`, `certwatcher_*`);
 //! ours start with `olm_`. Label values come from closed sets.
 
+mod cache;
 mod log;
+mod objects;
+mod process;
+mod pulls;
+mod registered;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::{Method, StatusCode};
+use jiff::Timestamp;
 use olm_core::resolve::Ending;
 use olm_core::revision::OPTIONAL_GROUPS;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, text};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Metric, Registry};
+use prometheus_client::registry::Metric;
 
+use crate::version::BUILD;
+use cache::CacheLabels;
+use objects::Objects;
+use pulls::PullLabels;
+use registered::Registered;
+
+pub use cache::measure_caches;
 pub use log::{LogFormat, init_logging};
+pub use registered::Description;
 
 /// Label value of the ClusterExtension reconciler.
 pub const CONTROLLER_EXTENSION: &str = "controller-operator-cluster-extension-controller";
@@ -45,6 +63,12 @@ const RECONCILE_BUCKETS: [f64; 36] = [
 
 /// Upper bounds of `olm_resolution_duration_seconds`.
 const RESOLUTION_BUCKETS: [f64; 9] = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0];
+
+/// Upper bounds of `olm_install_duration_seconds`.
+const INSTALL_BUCKETS: [f64; 10] = [1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0];
+
+/// Labels of a family with one series, which is absent until there is a value.
+type Unlabelled = [(&'static str, &'static str); 0];
 
 /// How one reconcile ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
@@ -102,6 +126,42 @@ struct ResolutionLabels {
     result: &'static str,
 }
 
+/// A certificate of our listeners, in the metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertificateKind {
+    /// The CA that signs, where it is ours.
+    Ca,
+    /// The one that is served.
+    Leaf,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    code: String,
+    method: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct UpgradeLabels {
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
+    commit: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ListenerLabels {
+    listener: &'static str,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct GroupLabels {
     group: &'static str,
@@ -111,7 +171,7 @@ struct GroupLabels {
 /// thread.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    registry: Arc<Mutex<Registry>>,
+    registry: Arc<Mutex<Registered>>,
     reconciles: Family<ResultLabels, Counter>,
     reconcile_errors: Family<ControllerLabels, Counter>,
     terminal_errors: Family<ControllerLabels, Counter>,
@@ -120,6 +180,9 @@ pub struct Metrics {
     requests: Family<CodeLabels, Histogram>,
     certificate_reads: Counter,
     certificate_errors: Counter,
+    certificate_expiry: Family<KindLabels, Gauge>,
+    connections: Family<ListenerLabels, Gauge>,
+    refused_connections: Family<ListenerLabels, Counter>,
     catalog_blobs: Family<CatalogLabels, Gauge>,
     catalog_dropped: Family<CatalogLabels, Gauge>,
     catalog_stale: Family<CatalogLabels, Gauge>,
@@ -129,6 +192,16 @@ pub struct Metrics {
     catalog_unusable: Family<CatalogLabels, Gauge>,
     updates: Family<NameLabels, Gauge>,
     deferred: Family<GroupLabels, Gauge>,
+    api_requests: Family<RequestLabels, Counter>,
+    renewals: Family<NameLabels, Gauge>,
+    excess: Gauge,
+    objects: Objects,
+    installs: Histogram,
+    upgrades: Family<UpgradeLabels, Counter>,
+    pulls: Family<PullLabels, Counter>,
+    cache: Family<CacheLabels, Gauge>,
+    platform: Family<Unlabelled, Gauge>,
+    platform_extensions: Family<NameLabels, Gauge>,
 }
 
 impl Default for Metrics {
@@ -143,6 +216,9 @@ impl Default for Metrics {
             requests: Family::new_with_constructor(|| Histogram::new(REQUEST_BUCKETS)),
             certificate_reads: Counter::default(),
             certificate_errors: Counter::default(),
+            certificate_expiry: Family::default(),
+            connections: Family::default(),
+            refused_connections: Family::default(),
             catalog_blobs: Family::default(),
             catalog_dropped: Family::default(),
             catalog_stale: Family::default(),
@@ -152,10 +228,24 @@ impl Default for Metrics {
             catalog_unusable: Family::default(),
             updates: Family::default(),
             deferred: Family::default(),
+            api_requests: Family::default(),
+            renewals: Family::default(),
+            excess: Gauge::default(),
+            objects: Objects::default(),
+            installs: Histogram::new(INSTALL_BUCKETS),
+            upgrades: Family::default(),
+            pulls: Family::default(),
+            cache: Family::default(),
+            platform: Family::default(),
+            platform_extensions: Family::default(),
         };
-        let mut registry = Registry::default();
+        let mut registry = Registered::default();
         metrics.register_upstream(&mut registry);
         metrics.register_ours(&mut registry);
+        metrics.objects.register(&mut registry);
+        metrics.register_work(&mut registry);
+        pulls::begin(&metrics.pulls);
+        process::register(&mut registry);
         metrics.registry = Arc::new(Mutex::new(registry));
         metrics
     }
@@ -163,7 +253,7 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Registers the metrics whose names are upstream's.
-    fn register_upstream(&self, registry: &mut Registry) {
+    fn register_upstream(&self, registry: &mut Registered) {
         registry.register(
             "controller_runtime_reconcile",
             "Reconciles per controller and result",
@@ -183,6 +273,11 @@ impl Metrics {
             "controller_runtime_reconcile_time_seconds",
             "Length of a reconcile",
             self.reconcile_time.clone(),
+        );
+        registry.register(
+            "rest_client_requests",
+            "Requests to the API server per method and status code",
+            self.api_requests.clone(),
         );
         registry.register(
             "leader_election_master_status",
@@ -207,7 +302,7 @@ impl Metrics {
     }
 
     /// Registers the metrics that upstream does not have.
-    fn register_ours(&self, registry: &mut Registry) {
+    fn register_ours(&self, registry: &mut Registered) {
         registry.register(
             "olm_catalog_blobs",
             "Blobs of the content being served",
@@ -230,14 +325,80 @@ impl Metrics {
             self.catalog_fetch_time.clone(),
         );
         registry.register(
+            "olm_serving_certificate_expiry_timestamp_seconds",
+            "When the serving certificate, and the CA that signed it, expire",
+            self.certificate_expiry.clone(),
+        );
+        registry.register(
+            "olm_http_connections",
+            "Connections of a listener",
+            self.connections.clone(),
+        );
+        registry.register(
+            "olm_http_connections_refused",
+            "Connections that were closed at once because there were too many",
+            self.refused_connections.clone(),
+        );
+        registry.register(
             "olm_deferred_objects",
             "Objects of optional kinds that are left out because the cluster does not serve them",
             self.deferred.clone(),
         );
     }
 
+    /// Registers the metrics of what is done, and of who may do it.
+    fn register_work(&self, registry: &mut Registered) {
+        registry.register(
+            "olm_install_duration_seconds",
+            "Time from the creation of a ClusterExtension until something was installed",
+            self.installs.clone(),
+        );
+        registry.register(
+            "olm_upgrades",
+            "Moves of a ClusterExtension from one installed bundle to another, per result: succeeded, failed",
+            self.upgrades.clone(),
+        );
+        registry.register(
+            "olm_pull",
+            "Requests to registries, for the digest of a tag or for an image, per result",
+            self.pulls.clone(),
+        );
+        registry.register(
+            "olm_cache_bytes",
+            "Bytes on disk, per kind: catalogs (--cache-dir), bundles (--cache-path)",
+            self.cache.clone(),
+        );
+        registry.register(
+            "olm_lease_last_renewal_timestamp_seconds",
+            "When this process last renewed a lease it holds, in seconds since 1970",
+            self.renewals.clone(),
+        );
+        registry.register(
+            "olm_excessive_rights",
+            "Whether this process may do everything, and therefore does nothing",
+            self.excess.clone(),
+        );
+        registry.register(
+            "olm_platform_upgradeable",
+            "Whether the installed bundles allow the next OpenShift update",
+            self.platform.clone(),
+        );
+        registry.register(
+            "olm_clusterextension_platform_upgradeable",
+            "Whether the bundles of a ClusterExtension allow the next OpenShift update",
+            self.platform_extensions.clone(),
+        );
+        let build: Family<BuildLabels, Gauge> = Family::default();
+        let labels = BuildLabels {
+            version: BUILD.version,
+            commit: BUILD.commit(),
+        };
+        build.get_or_create(&labels).set(1);
+        registry.register("olm_build_info", "Which build this is", build);
+    }
+
     /// Registers the metrics of resolutions and of what they found.
-    fn register_resolution(&self, registry: &mut Registry) {
+    fn register_resolution(&self, registry: &mut Registered) {
         registry.register(
             "olm_resolution",
             "Resolutions per result",
@@ -266,6 +427,20 @@ impl Metrics {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .register(name, help, metric);
+    }
+
+    /// Has `refresh` called before each answer, for metrics that show what others hold.
+    fn refresh_with(&self, refresh: impl Fn() + Send + Sync + 'static) {
+        self.registry
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .refresh_with(refresh);
+    }
+
+    /// Returns what is exported, whether it has a value now or not.
+    pub fn described(&self) -> Vec<Description> {
+        let registry = self.registry.lock();
+        registry.unwrap_or_else(PoisonError::into_inner).described()
     }
 
     /// Counts a reconcile of `controller` that took `elapsed`.
@@ -302,6 +477,52 @@ impl Metrics {
             .set(holds.into());
     }
 
+    /// Counts a request to the API server; without a response the code is that of client-go.
+    pub fn requested(&self, method: &Method, status: Option<StatusCode>) {
+        let code = status.map_or_else(|| "<error>".to_owned(), |status| status.as_str().to_owned());
+        let method = method.as_str().to_owned();
+        self.api_requests
+            .get_or_create(&RequestLabels { code, method })
+            .inc();
+    }
+
+    /// Notes that this process has just renewed the lease called `name`.
+    pub fn renewed(&self, name: &str) {
+        let name = name.to_owned();
+        self.renewals
+            .get_or_create(&NameLabels { name })
+            .set(Timestamp::now().as_second());
+    }
+
+    /// Notes whether this process may do everything.
+    pub fn excessive_rights(&self, excessive: bool) {
+        self.excess.set(excessive.into());
+    }
+
+    /// Notes that something was installed, so long after it was asked for.
+    pub fn installed(&self, after: Duration) {
+        self.installs.observe(after.as_secs_f64());
+    }
+
+    /// Counts a move from one installed bundle to another.
+    pub fn upgraded(&self, succeeded: bool) {
+        let result = if succeeded { "succeeded" } else { "failed" };
+        self.upgrades.get_or_create(&UpgradeLabels { result }).inc();
+    }
+
+    /// Notes whether the installed bundles allow the next platform update: all of them, and those
+    /// of each extension.
+    pub fn platform_upgradeable(&self, all: bool, extensions: &BTreeMap<&str, bool>) {
+        self.platform.get_or_create(&[]).set(all.into());
+        self.platform_extensions.clear();
+        for (name, upgradeable) in extensions {
+            let name = (*name).to_owned();
+            self.platform_extensions
+                .get_or_create(&NameLabels { name })
+                .set((*upgradeable).into());
+        }
+    }
+
     /// Counts a request to the catalog server that was answered with `code` after `elapsed`.
     pub fn answered(&self, code: u16, elapsed: Duration) {
         self.requests
@@ -315,6 +536,28 @@ impl Metrics {
         if !usable {
             self.certificate_errors.inc();
         }
+    }
+
+    /// Notes how many connections a listener has, and whether another one was refused.
+    pub fn connected(&self, listener: &'static str, connections: usize, refused: bool) {
+        let labels = ListenerLabels { listener };
+        if refused {
+            self.refused_connections.get_or_create(&labels).inc();
+        }
+        self.connections
+            .get_or_create(&labels)
+            .set(i64::try_from(connections).unwrap_or(i64::MAX));
+    }
+
+    /// Notes when a certificate of our listeners expires.
+    pub fn serving_certificate_expires(&self, kind: CertificateKind, at: Timestamp) {
+        let kind = match kind {
+            CertificateKind::Ca => "ca",
+            CertificateKind::Leaf => "leaf",
+        };
+        self.certificate_expiry
+            .get_or_create(&KindLabels { kind })
+            .set(at.as_second());
     }
 
     /// Notes what the stored content of a catalog holds.
@@ -398,81 +641,7 @@ impl Metrics {
 
     /// Returns all metrics in the text form both Prometheus and `OpenMetrics` parsers read.
     pub fn encode(&self) -> String {
-        let mut body = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        // Writing to a string fails only when a metric cannot be encoded, which would be seen in
-        // the tests; what was written until then is still useful.
-        if text::encode(&mut body, &registry).is_err() {
-            tracing::error!("a metric cannot be encoded");
-        }
-        body
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // style.md case 15
-    #[test]
-    fn scrape_after_one_success_names_controller_and_result() {
-        let metrics = Metrics::default();
-        metrics.reconciled(
-            CONTROLLER_CATALOG,
-            ReconcileResult::Success,
-            Duration::from_millis(3),
-        );
-        let text = metrics.encode();
-        let line = "controller_runtime_reconcile_total{controller=\"catalogd-clustercatalog-controller\",result=\"success\"} 1";
-        assert!(text.lines().any(|found| found == line), "{text}");
-    }
-
-    // stack.md case 15
-    #[test]
-    fn counters_end_in_total_exactly_once() {
-        let metrics = Metrics::default();
-        metrics.read_certificate(false);
-        metrics.reconciled("c", ReconcileResult::TerminalError, Duration::ZERO);
-        metrics.answered(200, Duration::from_millis(150));
-        metrics.leads("lease", true);
-        let text = metrics.encode();
-        assert!(!text.contains("_total_total"));
-        assert!(text.contains("\ncertwatcher_read_certificate_errors_total 1\n"));
-        assert!(text.contains(
-            "\ncontroller_runtime_terminal_reconcile_errors_total{controller=\"c\"} 1\n"
-        ));
-        assert!(
-            text.contains(
-                "catalogd_http_request_duration_seconds_bucket{le=\"0.2\",code=\"200\"} 1"
-            )
-        );
-        assert!(text.contains("leader_election_master_status{name=\"lease\"} 1\n"));
-    }
-
-    // resolution.md 7
-    #[test]
-    fn resolutions_and_what_they_offer_are_counted() {
-        let metrics = Metrics::default();
-        metrics.resolved(Ending::Held, Duration::from_millis(2));
-        metrics.update_offered("red", Some(true));
-        metrics.update_offered("blue", Some(false));
-        let text = metrics.encode();
-        assert!(text.contains("olm_resolution_total{result=\"Held\"} 1\n"));
-        assert!(text.contains("olm_resolution_duration_seconds_count 1\n"));
-        assert!(text.contains("olm_clusterextension_upgrade_available{name=\"red\"} 1\n"));
-        assert!(text.contains("olm_clusterextension_upgrade_available{name=\"blue\"} 0\n"));
-        metrics.update_offered("red", None);
-        assert!(!metrics.encode().contains("red"));
-    }
-
-    #[test]
-    fn a_deleted_catalog_leaves_no_series() {
-        let metrics = Metrics::default();
-        metrics.usable_catalog("acme", false);
-        metrics.stored_catalog("acme", 3, 1);
-        metrics.stale_catalog("acme", true);
-        assert!(metrics.encode().contains("acme"));
-        metrics.forget_catalog("acme");
-        assert!(!metrics.encode().contains("acme"));
+        registry.encode()
     }
 }

@@ -661,7 +661,7 @@ fn revision(number: i64, archived: bool, succeeded: bool) -> ClusterObjectSet {
         } else {
             Vec::new()
         },
-        observed_phases: Vec::new(),
+        ..ClusterObjectSetStatus::default()
     });
     set
 }

@@ -21,13 +21,14 @@ use tokio::sync::mpsc;
 
 use crate::auth::Credentials;
 use crate::digest::{Digest, Hasher};
+use crate::keyring::{Keyring, Source};
 use crate::layer::StopFlag;
 use crate::limits::{Limits, PARALLEL_DOWNLOADS};
 use crate::manifest::{self, Descriptor, ImageConfig, Manifest, ManifestError, Platform};
 use crate::policy::{self, Policy};
 use crate::reference::{ImageRef, ReferenceError};
 use crate::registries::{Endpoint, Registries, RegistriesPaths};
-use crate::registry::{self, RawManifest, RequestError, Session};
+use crate::registry::{self, Access, RawManifest, RequestError, Session};
 use crate::trust::{self, CertificateDirs};
 use crate::unpack::{Layer, Unpacked, unpack};
 
@@ -72,7 +73,7 @@ impl Default for PullConfig {
 #[derive(Debug)]
 pub struct Puller {
     config: PullConfig,
-    credentials: RwLock<Arc<Credentials>>,
+    keyring: RwLock<Arc<Keyring>>,
 }
 
 /// A reference whose digest is known.
@@ -119,17 +120,36 @@ impl Puller {
     pub fn new(config: PullConfig) -> Self {
         Self {
             config,
-            credentials: RwLock::default(),
+            keyring: RwLock::default(),
         }
     }
 
-    /// Replaces the credentials for all pulls that start from now on.
-    pub fn set_credentials(&self, credentials: Credentials) {
-        let mut held = self
-            .credentials
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        *held = Arc::new(credentials);
+    /// Replaces the credentials for all pulls that start from now on by those of one document.
+    pub fn set_credentials(&self, document: &str, credentials: Credentials) {
+        let mut source = Source::default();
+        source.add(document, credentials);
+        self.set_keyring(Keyring::new([source]));
+    }
+
+    /// Replaces the sources of credentials for all pulls that start from now on.
+    pub fn set_keyring(&self, keyring: Keyring) {
+        let mut held = self.keyring.write().unwrap_or_else(PoisonError::into_inner);
+        *held = Arc::new(keyring);
+    }
+
+    /// Returns a puller that asks `first` for credentials, and then the present sources of this
+    /// one.
+    #[must_use]
+    pub fn with_source(&self, first: Source) -> Self {
+        Self {
+            config: self.config.clone(),
+            keyring: RwLock::new(Arc::new(self.keyring().after(first))),
+        }
+    }
+
+    fn keyring(&self) -> Arc<Keyring> {
+        let held = self.keyring.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&held)
     }
 
     /// Returns the configuration.
@@ -229,17 +249,11 @@ impl Puller {
             image.registry(),
             endpoint.insecure,
         )?;
-        let credentials = {
-            let held = self
-                .credentials
-                .read()
-                .unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(&held)
+        let access = Access {
+            choice: self.keyring().choose(image.registry(), image.repository()),
+            certificates: trust::places(&self.config.certificates, image.registry()),
         };
-        let credential = credentials
-            .lookup(image.registry(), image.repository())
-            .cloned();
-        let session = Session::open(http, endpoint, credential).await;
+        let session = Session::open(http, endpoint, access).await;
         let session = session.map_err(|source| EndpointError::Ping {
             registry: image.registry().to_owned(),
             source,

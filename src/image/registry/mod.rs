@@ -22,10 +22,12 @@ use crate::limits::MAX_MANIFEST_BYTES;
 use crate::manifest::{self, Descriptor};
 use crate::registries::Endpoint;
 
+mod access;
 mod redirect;
 mod request;
 mod token;
 
+pub(crate) use access::Access;
 use redirect::{Redirects, is_same_host};
 pub use request::RequestError;
 use request::{answer, body, send, transport, url};
@@ -50,7 +52,7 @@ pub(crate) struct Session {
     base: String,
     repository: String,
     insecure: bool,
-    credential: Option<Credential>,
+    access: Access,
     challenge: Challenge,
     token: Mutex<Option<token::Token>>,
 }
@@ -62,7 +64,7 @@ impl Session {
     pub(crate) async fn open(
         http: Client,
         endpoint: &Endpoint,
-        credential: Option<Credential>,
+        access: Access,
     ) -> Result<Self, RequestError> {
         let host = match endpoint.image.registry() {
             // The host name of Docker Hub's registry differs from its name in references.
@@ -77,11 +79,11 @@ impl Session {
         }
         Ok(Self {
             http,
-            base,
             repository: endpoint.image.repository().to_owned(),
             insecure: endpoint.insecure,
-            credential,
-            challenge: answer?,
+            challenge: answer.map_err(|error| access.explain(error, &base))?,
+            access,
+            base,
             token: Mutex::new(None),
         })
     }
@@ -203,7 +205,21 @@ impl Session {
         Ok(())
     }
 
+    fn credential(&self) -> Option<&Credential> {
+        self.access.choice.credential.as_ref()
+    }
+
     async fn get(
+        &self,
+        path: &str,
+        headers: &[(HeaderName, String)],
+        allowed: Redirects,
+    ) -> Result<Response, RequestError> {
+        let answer = self.get_plainly(path, headers, allowed).await;
+        answer.map_err(|error| self.access.explain(error, &self.base))
+    }
+
+    async fn get_plainly(
         &self,
         path: &str,
         headers: &[(HeaderName, String)],

@@ -3,13 +3,13 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use olm_core::error::quote;
+use olm_core::error::{Chain, quote};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, RETRY_AFTER};
 use reqwest::{Client, Method, Response, StatusCode, Url};
 
 use super::redirect::{self, Redirects, is_same_host};
 use crate::auth::SecretString;
-use crate::limits::{MAX_ERROR_BODY_BYTES, MAX_REDIRECTS};
+use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT, MAX_ERROR_BODY_BYTES, MAX_REDIRECTS};
 use crate::shown::said;
 
 /// How often a request is sent while the registry answers 429.
@@ -32,10 +32,12 @@ pub enum RequestError {
         text: String,
     },
     /// The registry responded with an error.
-    #[error("{text}")]
+    #[error("{}", answered(*status, from, text))]
     Answer {
         /// HTTP status code.
         status: u16,
+        /// Host and port of who responded.
+        from: String,
         /// The registry's code and message, or the status.
         text: String,
         /// Delay that the registry asks for before a retry.
@@ -94,6 +96,14 @@ pub enum RequestError {
     /// The receiver of a download is gone; its own error says why.
     #[error("download was stopped")]
     Stopped,
+    /// An error, and what a person needs to do something about it.
+    #[error("{} ({note})", Chain(cause.as_ref()))]
+    Explained {
+        /// The error.
+        cause: Box<Self>,
+        /// What is to be known besides.
+        note: String,
+    },
 }
 
 impl RequestError {
@@ -116,7 +126,7 @@ impl RequestError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Answer { retry_after, .. } => *retry_after,
-            Self::Token(source) => source.retry_after(),
+            Self::Token(cause) | Self::Explained { cause, .. } => cause.retry_after(),
             _ => None,
         }
     }
@@ -237,14 +247,31 @@ struct ErrorEntry {
 /// Turns an error response into an error with the registry's message.
 pub(super) async fn answer(response: Response) -> RequestError {
     let status = response.status();
+    let from = host(response.url().as_str());
     let retry_after = retry_after(response.headers());
     let bytes = body(response, MAX_ERROR_BODY_BYTES)
         .await
         .unwrap_or_default();
     RequestError::Answer {
         status: status.as_u16(),
+        from,
         text: error_text(status, &bytes),
         retry_after,
+    }
+}
+
+/// Returns host and port of a URL.
+pub(super) fn host(url: &str) -> String {
+    let (_, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    said(&rest[..end])
+}
+
+/// Who refuses, and how, stands before what a refusal says: the way out differs.
+fn answered(status: u16, from: &str, text: &str) -> String {
+    match status {
+        401 | 403 | 429 => format!("{status} from {from}: {text}"),
+        _ => text.to_owned(),
     }
 }
 
@@ -262,7 +289,10 @@ fn error_text(status: StatusCode, body: &[u8]) -> String {
         });
     }
     if texts.is_empty() {
-        return format!("registry answered {status}");
+        return match (status.as_u16(), status.canonical_reason()) {
+            (401 | 403 | 429, Some(reason)) => reason.to_lowercase(),
+            _ => format!("registry answered {status}"),
+        };
     }
     said(&texts.join(", "))
 }
@@ -279,6 +309,14 @@ pub(super) fn url(text: &str) -> Result<Url, RequestError> {
 pub(super) fn transport(method: &'static str, url: &Url, err: &reqwest::Error) -> RequestError {
     let mut text = err.to_string();
     let mut cause = err.source();
+    if err.is_timeout() {
+        cause = None;
+        text = if err.is_connect() {
+            format!("no connection within {} s", CONNECT_TIMEOUT.as_secs())
+        } else {
+            format!("nothing was received for {} s", IDLE_TIMEOUT.as_secs())
+        };
+    }
     while let Some(inner) = cause {
         text = inner.to_string();
         cause = inner.source();

@@ -42,10 +42,10 @@ impl Session {
         &self,
         scope: Option<&str>,
     ) -> Result<Option<SecretString>, RequestError> {
-        if let Some(Credential::RegistryToken(token)) = &self.credential {
+        if let Some(Credential::RegistryToken(token)) = self.credential() {
             return Ok(Some(bearer(token.expose())));
         }
-        match (&self.challenge, &self.credential) {
+        match (&self.challenge, self.credential()) {
             (Challenge::Basic, Some(Credential::Basic { username, password })) => {
                 Ok(Some(basic(username, password)))
             }
@@ -82,7 +82,7 @@ impl Session {
         if is_local(&realm) && !is_local(&url(&self.base)?) {
             return Err(RequestError::LocalRealm(said(realm.as_str())));
         }
-        let response = match &self.credential {
+        let response = match self.credential() {
             Some(Credential::IdentityToken(token)) => {
                 self.refresh(&realm, service, scope, token).await?
             }

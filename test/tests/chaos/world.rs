@@ -61,6 +61,7 @@ impl World {
                 name,
                 // The log of requests helps to understand a stall.
                 args: vec![format!("--v={}", setting("VERBOSITY", 1))],
+                ..ControllerOptions::default()
             };
             Controller::start_through(plane, &way, options)
         })

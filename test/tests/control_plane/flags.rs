@@ -18,6 +18,7 @@ pub(crate) async fn start(plane: &'static ControlPlane, name: &str, args: &[&str
     let options = ControllerOptions {
         name: name.to_owned(),
         args: args.iter().map(|&arg| arg.to_owned()).collect(),
+        ..ControllerOptions::default()
     };
     tokio::task::spawn_blocking(move || Controller::start(plane, options))
         .await

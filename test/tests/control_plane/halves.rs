@@ -25,6 +25,7 @@ fn half(plane: &ControlPlane, name: &str, components: &str) -> Controller {
     let options = ControllerOptions {
         name: name.to_owned(),
         args: vec![format!("--components={components}")],
+        ..ControllerOptions::default()
     };
     Controller::start(plane, options)
 }

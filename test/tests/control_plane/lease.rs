@@ -162,7 +162,7 @@ async fn waits(controller: &Controller) {
     .await;
 }
 
-async fn exited(controller: &mut Controller, within: Duration) -> i32 {
+pub(crate) async fn exited(controller: &mut Controller, within: Duration) -> i32 {
     let deadline = Instant::now() + within;
     loop {
         if let Some(code) = controller.exit_code() {

@@ -192,6 +192,7 @@ async fn a_flag_makes_every_kind_necessary() {
         let options = ControllerOptions {
             name: String::new(),
             args: vec![format!("--missing-optional-kinds={mode}")],
+            ..ControllerOptions::default()
         };
         tokio::task::spawn_blocking(move || Controller::start(plane, options))
     };

@@ -1,11 +1,11 @@
 //! Every overlay of `config`, as rendered by kustomize: the program accepts its arguments, and they
 //! do what the overlay is for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Parser as _;
-use olm_controller::args::{Args, Component};
+use olm_controller::args::{Args, Component, ServingCertificates};
 use olm_core::settings::{NamedServiceAccount, WebhookCertificates};
 use olm_test::paths;
 use serde_json::Value;
@@ -21,16 +21,19 @@ struct Container {
     spec: Value,
 }
 
-fn render(overlay: &str) -> Vec<Value> {
-    let folder = paths::repository().join("config").join(overlay);
+pub(crate) fn render(overlay: &str) -> Vec<Value> {
+    render_folder(&paths::repository().join("config").join(overlay))
+}
+
+fn render_folder(folder: &Path) -> Vec<Value> {
     let out = Command::new(paths::local_cluster())
         .args(["kubectl", "kustomize"])
-        .arg(&folder)
+        .arg(folder)
         .env_remove("KUBECONFIG")
         .output()
         .expect("local-cluster runs; build it with `make local-cluster`");
     let errors = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{overlay}: {errors}");
+    assert!(out.status.success(), "{}: {errors}", folder.display());
     let text = String::from_utf8(out.stdout).expect("YAML is text");
     olm_core::yaml::to_json(&text).expect("kustomize prints YAML")
 }
@@ -77,11 +80,8 @@ impl Container {
         assert!(self.args.leader_elect, "{place} elects no leader");
         assert!(!self.args.allow_excessive_rights, "{place}");
         // Without a certificate nothing is served over TLS and there are no metrics.
-        let certificate = self
-            .args
-            .tls_cert
-            .as_deref()
-            .unwrap_or_else(|| panic!("{place}"));
+        let self_signed = self.args.serving_certificates() == ServingCertificates::SelfSigned;
+        assert!(self.args.tls_cert.is_some() || self_signed, "{place}");
         let mounts = self.spec["volumeMounts"]
             .as_array()
             .expect("there are mounts");
@@ -90,7 +90,7 @@ impl Container {
             .filter_map(|mount| mount["mountPath"].as_str().map(PathBuf::from))
             .collect();
         let needed = [
-            Some(certificate),
+            self.args.tls_cert.as_deref(),
             self.args.tls_key.as_deref(),
             Some(self.args.cache_dir.as_path()),
             Some(self.args.cache_path.as_path()),
@@ -174,9 +174,79 @@ fn the_default_overlay_is_one_process_with_accounts_of_its_own() {
     for component in [Component::Catalogs, Component::Extensions, Component::Gate] {
         assert!(all.runs(component));
     }
-    assert_eq!(all.args.certificates(), WebhookCertificates::CertManager);
+    assert_eq!(all.args.certificates(), WebhookCertificates::Auto);
     assert_eq!(all.args.named_service_account, NamedServiceAccount::Use);
     assert_eq!(all.args.default_service_account, None);
+}
+
+// deploying.md P9
+#[test]
+fn another_namespace_is_a_kustomization_of_three_lines() {
+    let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
+    let text = "namespace: elsewhere\nresources: [../../config/default]\n";
+    std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
+    let objects = render_folder(folder.path());
+    let left: Vec<_> = objects
+        .iter()
+        .filter(|object| object.to_string().contains("olmv1-system"))
+        .collect();
+    assert!(left.is_empty(), "{left:#?}");
+}
+
+// deploying.md 2.2, 2.3, 5.5
+#[test]
+fn services_probes_and_network_policies_name_ports_that_are_bound() {
+    for overlay in ["default", "openshift", "upstream-compatible"] {
+        let objects = render(overlay);
+        let of = |kind: &'static str| objects.iter().filter(move |it| it["kind"] == kind);
+        for deployment in of("Deployment") {
+            let template = &deployment["spec"]["template"];
+            let labels = &template["metadata"]["labels"];
+            let container = &template["spec"]["containers"][0];
+            let bound: Vec<_> = container["ports"]
+                .as_array()
+                .expect("ports")
+                .iter()
+                .collect();
+            let bound: Vec<_> = bound.iter().map(|port| &port["containerPort"]).collect();
+            let args = container["args"].to_string();
+            for port in &bound {
+                assert!(
+                    args.contains(&format!("=:{port}\"")),
+                    "{overlay}: {port} in {args}"
+                );
+            }
+            for probe in ["livenessProbe", "readinessProbe"] {
+                assert!(
+                    bound.contains(&&container[probe]["httpGet"]["port"]),
+                    "{overlay}"
+                );
+            }
+            let selects = |selector: &Value| {
+                let selector = selector.as_object().expect("a selector");
+                selector.iter().all(|(key, value)| labels[key] == *value)
+            };
+            let services = of("Service").filter(|service| selects(&service["spec"]["selector"]));
+            let mut served = 0;
+            for port in services.flat_map(|it| it["spec"]["ports"].as_array().into_iter().flatten())
+            {
+                served += 1;
+                assert!(bound.contains(&&port["targetPort"]), "{overlay}: {port}");
+            }
+            assert!(served > 0, "{overlay}: no Service selects {labels}");
+            let policies = of("NetworkPolicy").filter(|policy| {
+                let labels = &policy["spec"]["podSelector"]["matchLabels"];
+                !labels.is_null() && selects(labels)
+            });
+            let rules =
+                policies.flat_map(|it| it["spec"]["ingress"].as_array().into_iter().flatten());
+            let open: Vec<_> = rules
+                .flat_map(|rule| rule["ports"].as_array().into_iter().flatten())
+                .map(|port| &port["port"])
+                .collect();
+            assert!(!open.is_empty(), "{overlay}: nothing reaches {labels}");
+        }
+    }
 }
 
 #[test]

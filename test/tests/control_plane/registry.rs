@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use olm_core::error::Chain;
+use olm_image::built::{BuiltImage, Compression, Format, ImageBuilder, tar_of};
 use olm_image::catalog::CONFIGS_LABEL;
-use olm_image::push::{
-    BuiltImage, Compression, Format, ImageBuilder, PushOptions, push, push_index, tar_of,
-};
+use olm_image::push::{PushOptions, push, push_index};
 use olm_image::{
     BundleCache, ImageRef, Platform, PullConfig, PullError, Puller, RegistriesPaths, pull_bundle,
     pull_catalog,

@@ -126,7 +126,11 @@ async fn the_controllers_rights_are_enough_and_no_more() {
     let plane = cluster.plane;
     clear_leases(&cluster).await;
     set_cluster_version(&cluster.client, "4.19.5").await;
-    let args = ["--leader-elect", "--webhook-certificates=self-signed"];
+    let args = [
+        "--leader-elect",
+        "--webhook-certificates=self-signed",
+        "--serving-certificates=self-signed",
+    ];
     let mut controller = start(plane, "rights", &args).await;
     let webhook = Package::new("rights").validating_webhook();
     let bundles = [

@@ -198,6 +198,7 @@ async fn extensions_half(plane: &'static ControlPlane, policy: &str) -> Controll
             "--components=extensions".to_owned(),
             format!("--catalog-unavailability-policy={policy}"),
         ],
+        ..ControllerOptions::default()
     };
     tokio::task::spawn_blocking(move || Controller::start(plane, options))
         .await
@@ -242,6 +243,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     let options = ControllerOptions {
         name: "unavailable-catalogs".to_owned(),
         args: vec!["--components=catalogs".to_owned()],
+        ..ControllerOptions::default()
     };
     let mut catalogs = tokio::task::spawn_blocking(move || Controller::start(plane, options))
         .await

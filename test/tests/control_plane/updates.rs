@@ -1,17 +1,20 @@
 //! Newer versions that are offered but not chosen: pinned, held, paused; and how they are released.
 
 use std::process::Command;
+use std::time::Duration;
 
 use olm_api::UpdateStatus;
 use olm_test::cluster::{self, Cluster};
 use olm_test::extension::{Extension, ROLLOUT, is};
 use olm_test::package::{Bundle, chain};
-use olm_test::paths;
 use olm_test::scene::Scene;
+use olm_test::{paths, wait};
 use serde_json::{Value, json};
 
 const APPROVE: &str = "policy.olm.operatorframework.io/approve";
 const PAUSED: &str = "policy.olm.operatorframework.io/paused";
+/// An update is in the status, and in what the plugin prints, again within this time.
+const SOON: Duration = Duration::from_secs(30);
 const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
 
 async fn stage(suffix: &str, versions: &[&str]) -> Scene {
@@ -91,13 +94,13 @@ async fn a_pinned_extension_shows_what_it_could_be() {
             .chain(more)
             .copied()
             .collect();
-        let table = kubectl_olm(&scene.cluster, &args);
-        let rows = columns(&table);
-        assert_eq!(
-            rows[1][2..6],
-            ["1.0.0", "1.0.2", "1.0.1", "Pinned"],
-            "{table}"
-        );
+        wait::until("the table names the update", SOON, || async {
+            let table = kubectl_olm(&scene.cluster, &args);
+            let row = columns(&table)[1][2..6].to_vec();
+            let wanted = ["1.0.0", "1.0.2", "1.0.1", "Pinned"];
+            if row == wanted { Ok(()) } else { Err(table) }
+        })
+        .await;
     }
     let answer = kubectl_olm(&scene.cluster, &["updates", "--output=json"]);
     let answer: Value = serde_json::from_str(&answer).expect("JSON");

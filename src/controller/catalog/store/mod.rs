@@ -313,8 +313,8 @@ impl Store {
             self.install(folder.path(), content.origin())
                 .map_err(StoreError::disk("error replacing catalog content"))?;
             self.swap(Arc::clone(&content));
+            self.remove_others(content.origin());
         }
-        self.remove_others(content.origin());
         Ok(content)
     }
 

@@ -140,7 +140,7 @@ impl Answer {
     fn respond(self, request: &HeaderMap, head: bool) -> Response {
         let validators = Validators {
             etag: format!("W/\"{}\"", self.content().digest()),
-            modified: self.content().stored(),
+            modified: self.content().origin().unpacked,
         };
         let mut response = match negotiate::check(request, &validators) {
             Verdict::NotModified => empty(StatusCode::NOT_MODIFIED),

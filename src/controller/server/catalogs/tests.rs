@@ -6,7 +6,7 @@ use reqwest::{RequestBuilder, Response};
 use rstest::rstest;
 use tempfile::TempDir;
 
-use super::super::tls::Certificates;
+use super::super::tls::CertificateFiles;
 use super::super::{bind, serve};
 use super::*;
 use crate::catalog::store::{Compression, Origin};
@@ -108,7 +108,7 @@ async fn all_answers_like_a_static_file() {
     assert_eq!(header(&response, "vary"), "Accept-Encoding");
     assert_eq!(
         header(&response, "last-modified"),
-        negotiate::http_date(content.stored())
+        negotiate::http_date(content.origin().unpacked)
     );
     assert_eq!(
         header(&response, "content-length"),
@@ -262,7 +262,7 @@ async fn ranges_are_plain_bytes() {
 async fn conditions_end_in_304_and_412() {
     let server = Server::start(true);
     let content = server.put("acme", "sha256:1", &large());
-    let modified = negotiate::http_date(content.stored());
+    let modified = negotiate::http_date(content.origin().unpacked);
     for path in [
         "/catalogs/acme/api/v1/all",
         "/catalogs/acme/api/v1/metas?package=p",
@@ -430,13 +430,13 @@ fn certificate(folder: &std::path::Path) -> (std::path::PathBuf, std::path::Path
 async fn a_replaced_certificate_serves_new_connections() {
     let folder = tempfile::tempdir().unwrap();
     let (certificate_file, key_file, first) = certificate(folder.path());
-    let mut certificates = Certificates::load(&certificate_file, &key_file).unwrap();
+    let mut certificates = CertificateFiles::load(&certificate_file, &key_file).unwrap();
     let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!(
         "https://localhost:{}/",
         listener.local_addr().unwrap().port()
     );
-    let serving = certificates.clone();
+    let serving = certificates.certificates();
     tokio::spawn(async move {
         let routes = Router::new();
         serve(listener, Some(&serving), routes, std::future::pending()).await

@@ -9,7 +9,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::auth::{Credential, SecretString};
-use crate::push::{BuiltImage, Compression, ImageBuilder, tar_of};
+use crate::built::{BuiltImage, Compression, ImageBuilder, tar_of};
 
 mod redirects;
 
@@ -174,7 +174,7 @@ impl Scene {
     fn credential(&self, credential: Credential) {
         let mut credentials = Credentials::default();
         credentials.insert(self.image.registry(), credential);
-        self.puller.set_credentials(credentials);
+        self.puller.set_credentials("Secret ns/name", credentials);
     }
 }
 
@@ -297,15 +297,54 @@ async fn credentials_reach_the_token_service() {
     });
     let scene = scene(&registry);
     let text = scene.text().await;
-    assert!(
-        text.ends_with("unable to retrieve auth token: unauthorized: bad password"),
-        "{text}"
-    );
+    let refused = |reason: &str| {
+        format!(
+            "unable to retrieve auth token: 401 from {registry}: unauthorized: bad password \
+             ({reason})"
+        )
+    };
+    let anonymous = refused("no credential: no source is configured");
+    assert!(text.ends_with(&anonymous), "{text}");
+    let basic = |password: &str| Credential::Basic {
+        username: "u".into(),
+        password: SecretString::new(password),
+    };
+    scene.credential(basic("wrong"));
+    let text = scene.text().await;
+    let wrong = refused(&format!("credential: key \"{registry}\" of Secret ns/name"));
+    assert!(text.ends_with(&wrong), "{text}");
+    scene.credential(basic("p"));
+    assert_eq!(scene.pull().await.unwrap(), b"content");
+}
+
+// deploying.md 3.3: why a registry refuses can be told from the text, and what to do about it.
+#[rstest]
+#[case::unauthorized(401, "401 from {}: no (credential: key \"{}\" of Secret ns/name)")]
+#[case::forbidden(
+    403,
+    "403 from {}: no (credential: key \"{}\" of Secret ns/name, which may not pull this)"
+)]
+#[case::not_found(404, "reading manifest t in {}/r: no")]
+#[case::busy(
+    429,
+    "429 from {}: no (the limit of requests is reached; credential: key \"{}\" of Secret ns/name)"
+)]
+#[tokio::test]
+async fn refusals_differ_by_what_can_be_done(#[case] status: u16, #[case] want: &str) {
+    let registry = serve(move |request| match request.path.as_str() {
+        "/v2/" => answer(200, ""),
+        // So long that it is not waited for.
+        _ => answer(status, r#"{"errors":[{"message":"no"}]}"#).with("Retry-After", "3600"),
+    });
+    let scene = scene(&registry);
     scene.credential(Credential::Basic {
         username: "u".into(),
-        password: SecretString::new("p"),
+        password: SecretString::new("hunter2"),
     });
-    assert_eq!(scene.pull().await.unwrap(), b"content");
+    let text = scene.text().await;
+    let want = want.replace("{}", &registry);
+    assert!(text.ends_with(&want), "{text} is not {want}");
+    assert!(!text.contains("hunter2"));
 }
 
 // catalogs.md O7
@@ -329,12 +368,9 @@ async fn basic_credentials_are_sent_only_when_asked_for() {
         None => answer(401, "").with("WWW-Authenticate", "Basic realm=\"x\""),
     });
     let scene = scene(&registry);
-    assert!(
-        scene
-            .text()
-            .await
-            .ends_with("registry answered 401 Unauthorized")
-    );
+    let text = scene.text().await;
+    let want = ": unauthorized (no credential: no source is configured)";
+    assert!(text.ends_with(want), "{text}");
     scene.credential(Credential::Basic {
         username: "u".into(),
         password: SecretString::new("p"),

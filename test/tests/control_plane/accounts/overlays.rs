@@ -3,10 +3,11 @@
 use olm_test::{cluster, paths};
 use serde_json::Value;
 
-const POLICIES: [&str; 3] = [
+const POLICIES: [&str; 4] = [
     "clusterextension-approve",
     "clusterextension-serviceaccount-use",
     "clusterobjectset-serviceaccount-use",
+    "olm-crd-deletion",
 ];
 const DEFAULT_ACCOUNT: &str = "clusterextension-default-account";
 

@@ -1,6 +1,6 @@
 //! Images that are not catalogs, and catalogs that cannot be read.
 
-use olm_image::push::ImageBuilder;
+use olm_image::built::ImageBuilder;
 use olm_test::cluster::{self, Cluster};
 use olm_test::images;
 use olm_test::package::Files;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use olm_image::built::{BuiltImage, ImageBuilder};
 use olm_image::digest::Digest;
-use olm_image::push::{BuiltImage, ImageBuilder};
 use olm_test::cluster::{self, Cluster};
 use olm_test::images;
 use olm_test::package::{Bundle, Files, chain};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use olm_image::push::{Compression, ImageBuilder};
+use olm_image::built::{Compression, ImageBuilder};
 use olm_test::archive::Archive;
 use olm_test::cluster::{self, Cluster};
 use olm_test::images;

@@ -1,11 +1,15 @@
-//! What is read of certificates: how long they are valid, and whether a server may use one.
+//! CAs and server certificates of our own, as they are: made, read, judged. Who keeps them where, and
+//! when they are renewed, is said by `certificates` (webhooks of bundles) and `serving` (our own
+//! listeners).
+
+mod ca;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
@@ -14,6 +18,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 
+pub(crate) use ca::{Ca, Issued, Profile};
+
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
@@ -21,18 +27,38 @@ const GENERALIZED_TIME: u8 = 0x18;
 
 /// When a certificate is valid, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Validity {
-    pub(super) not_before: Timestamp,
-    pub(super) not_after: Timestamp,
+pub(crate) struct Validity {
+    pub(crate) not_before: Timestamp,
+    pub(crate) not_after: Timestamp,
+}
+
+/// Returns the validity of a certificate that is issued now: a little into the past, because clocks
+/// differ, and never longer than its CA.
+pub(crate) fn issued(
+    now: Timestamp,
+    backdate: SignedDuration,
+    lifetime: SignedDuration,
+    limit: Option<Timestamp>,
+) -> Validity {
+    let not_after = later(now, lifetime);
+    Validity {
+        not_before: later(now, -backdate),
+        not_after: limit.map_or(not_after, |limit| not_after.min(limit)),
+    }
+}
+
+/// Adds, or takes away; at the ends of time nothing changes any more.
+pub(crate) fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
+    time.saturating_add(by).unwrap_or(time)
 }
 
 /// Reads the first certificate of a PEM text.
-pub(super) fn certificate(pem: &[u8]) -> Option<CertificateDer<'static>> {
+pub(crate) fn certificate(pem: &[u8]) -> Option<CertificateDer<'static>> {
     CertificateDer::from_pem_slice(pem).ok()
 }
 
 /// Says whether a key in PEM belongs to a certificate.
-pub(super) fn is_pair(certificate: &CertificateDer<'static>, key: &[u8]) -> bool {
+pub(crate) fn is_pair(certificate: &CertificateDer<'static>, key: &[u8]) -> bool {
     let Ok(key) = PrivateKeyDer::from_pem_slice(key) else {
         return false;
     };
@@ -42,7 +68,7 @@ pub(super) fn is_pair(certificate: &CertificateDer<'static>, key: &[u8]) -> bool
 
 /// Says whether a caller that trusts `roots` and nothing else accepts a server's certificate under
 /// each of these names at a time.
-pub(super) fn is_accepted(
+pub(crate) fn is_accepted(
     roots: &[CertificateDer<'static>],
     certificate: &CertificateDer<'static>,
     names: &[String],
@@ -66,7 +92,7 @@ pub(super) fn is_accepted(
 }
 
 /// Reads when a certificate is valid; `None` for what is not a certificate.
-pub(super) fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
+pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     let (whole, _) = element(certificate, SEQUENCE)?;
     let (mut fields, _) = element(whole, SEQUENCE)?;
     if let Some((_, rest)) = element(fields, VERSION) {

@@ -1,0 +1,231 @@
+//! Builds the image of the controller as an OCI layout, without a container engine.
+//!
+//! In: a commit and the architectures. Out: `target/image`, a folder of blobs with an index of one
+//! image for each architecture and their lists of parts (SBOM), and an archive of it. The same
+//! commit gives the same bytes, wherever and whenever it is built: times are those of the commit,
+//! owners and orders are fixed, and no path of the machine enters the program.
+//!
+//! Source: deploying.md 1.
+
+mod check;
+mod licenses;
+mod packages;
+mod program;
+mod rootfs;
+mod sbom;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use jiff::Timestamp;
+use olm_image::built::{BuiltImage, Compression, ImageBuilder, IndexBuilder};
+use olm_image::layout::Layout;
+use olm_image::push::{PushOptions, push_layout};
+use olm_image::{Credentials, Digest, ImageRef, Platform};
+use serde_json::json;
+
+use check::check;
+use packages::Packages;
+use program::Architecture;
+
+/// Media type of a `CycloneDX` document.
+const CYCLONEDX: &str = "application/vnd.cyclonedx+json";
+const TITLE: &str = "olm-controller";
+const DESCRIPTION: &str = "Installs and upgrades Kubernetes operators from catalogs: the OLM v1 ClusterExtension controller";
+
+/// Flags of `xtask image`.
+#[derive(Debug, Args)]
+pub(crate) struct ImageArgs {
+    /// Architectures, joined by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["amd64", "arm64"])]
+    arch: Vec<Architecture>,
+    /// Builds nothing; checks that the image in target/image is what it has to be
+    #[arg(long)]
+    check: bool,
+    /// Writes the file system of the image of this machine's architecture below the folder
+    #[arg(long, value_name = "FOLDER")]
+    unpack: Option<PathBuf>,
+}
+
+/// Flags of `xtask push-image`.
+#[derive(Debug, Args)]
+pub(crate) struct PushArgs {
+    /// Where to, as HOST/REPOSITORY:TAG
+    pub(crate) image: String,
+    /// Replaces a tag that names another image
+    #[arg(long)]
+    force: bool,
+    /// Talks plain HTTP to the registry
+    #[arg(long)]
+    plain_http: bool,
+}
+
+/// The state of the source an image is made of.
+struct Commit {
+    id: String,
+    time: Timestamp,
+}
+
+/// Builds, checks or unpacks the image.
+pub(crate) fn run(root: &Path, args: &ImageArgs) -> anyhow::Result<String> {
+    let folder = root.join("target/image");
+    if !args.check && args.unpack.is_none() {
+        return build(root, &folder, &args.arch);
+    }
+    let layout = Layout::open(&folder)
+        .with_context(|| format!("{}: run `make image` first", folder.display()))?;
+    let mut said = String::new();
+    if args.check {
+        said += &check(&layout)?;
+    }
+    if let Some(target) = &args.unpack {
+        rootfs::unpack(&layout, &Platform::host(), target)?;
+        let _ = writeln!(said, "unpacked into {}", target.display());
+    }
+    Ok(said)
+}
+
+fn build(root: &Path, folder: &Path, architectures: &[Architecture]) -> anyhow::Result<String> {
+    let version = env!("CARGO_PKG_VERSION");
+    let commit = Commit::read(root)?;
+    let mut linked = Packages::read(root, Architecture::Amd64.target())?;
+    let others = Packages::read(root, Architecture::Arm64.target())?;
+    linked.all.extend(others.all);
+    let license = fs::read(root.join("LICENSE"))?;
+    let base = rootfs::base(&license, &licenses::text(&linked)?)?;
+    let mut index = IndexBuilder::default();
+    for (key, value) in annotations(version, &commit) {
+        index = index.annotation(key, value);
+    }
+    let mut boms = Vec::new();
+    for &architecture in architectures {
+        let program = program::build(root, architecture, &commit.id, commit.time)?;
+        let platform = Platform::linux(architecture.name());
+        let image = image(&program, &base, platform, version, &commit)?;
+        let packages = Packages::read(root, architecture.target())?;
+        let bom = sbom::document(&packages, version, commit.time)?;
+        boms.push((image.clone(), bom));
+        index = index.image(image);
+    }
+    let index = index.build();
+    let digest = index.digest();
+    let mut layout = Layout::create(folder)?;
+    layout.add(&index, version)?;
+    let archive = root.join(format!("target/olm-controller-{version}.oci.tar"));
+    layout.archive(&archive, u64::try_from(commit.time.as_second())?)?;
+    for (image, bom) in boms {
+        layout.refer(&image, CYCLONEDX, bom.as_bytes())?;
+    }
+    Ok(format!(
+        "image {digest}\n  {}\n  {}\n",
+        folder.display(),
+        archive.display()
+    ))
+}
+
+fn image(
+    program: &[u8],
+    base: &[u8],
+    platform: Platform,
+    version: &str,
+    commit: &Commit,
+) -> anyhow::Result<BuiltImage> {
+    let mut builder = ImageBuilder::new()
+        .platform(platform)
+        .created(commit.time)
+        .runtime("User", json!(rootfs::USER))
+        .runtime("Entrypoint", json!([rootfs::ENTRY_POINT]))
+        .runtime("WorkingDir", json!("/"))
+        .runtime("StopSignal", json!("SIGTERM"))
+        .tar(base.to_vec(), Compression::Gzip)
+        .tar(rootfs::program(program)?, Compression::Gzip);
+    for (key, value) in annotations(version, commit) {
+        builder = builder.label(key, value);
+    }
+    builder = builder
+        .label("io.k8s.display-name", TITLE)
+        .label("io.k8s.description", DESCRIPTION)
+        .label("io.openshift.expose-services", "");
+    Ok(builder.build()?)
+}
+
+/// Returns what says of what the image is made, as labels and as annotations of the index.
+fn annotations(version: &str, commit: &Commit) -> [(&'static str, String); 6] {
+    [
+        ("org.opencontainers.image.title", TITLE.to_owned()),
+        (
+            "org.opencontainers.image.description",
+            DESCRIPTION.to_owned(),
+        ),
+        ("org.opencontainers.image.version", version.to_owned()),
+        ("org.opencontainers.image.revision", commit.id.clone()),
+        ("org.opencontainers.image.created", commit.time.to_string()),
+        (
+            "org.opencontainers.image.licenses",
+            env!("CARGO_PKG_LICENSE").to_owned(),
+        ),
+    ]
+}
+
+/// Pushes what `xtask image` has built, with the credentials of the user.
+pub(crate) async fn push(root: &Path, args: &PushArgs) -> anyhow::Result<Digest> {
+    let folder = root.join("target/image");
+    let layout = Layout::open(&folder)
+        .with_context(|| format!("{}: run `make image` first", folder.display()))?;
+    let to: ImageRef = args.image.parse().with_context(|| args.image.clone())?;
+    ensure!(
+        to.tag().is_some(),
+        "{}: name a tag, as HOST/REPOSITORY:TAG",
+        args.image
+    );
+    let credentials = Credentials::of_user()?;
+    let options = PushOptions {
+        plain_http: args.plain_http,
+        credential: credentials
+            .lookup(to.registry(), to.repository())
+            .map(|(_, credential)| credential.clone()),
+    };
+    let replace = args.force || to.tag() == Some("latest");
+    Ok(push_layout(&layout, &to, &options, replace).await?)
+}
+
+impl Commit {
+    fn read(root: &Path) -> anyhow::Result<Self> {
+        let shown =
+            output(
+                Command::new("git")
+                    .current_dir(root)
+                    .args(["log", "-1", "--format=%H %ct"]),
+            )?;
+        let (id, seconds) = shown
+            .trim()
+            .split_once(' ')
+            .context("git log printed nothing")?;
+        let changes = output(
+            Command::new("git")
+                .current_dir(root)
+                .args(["status", "--porcelain"]),
+        )?;
+        let dirty = if changes.is_empty() { "" } else { "-dirty" };
+        Ok(Self {
+            id: format!("{id}{dirty}"),
+            time: Timestamp::from_second(seconds.parse()?)?,
+        })
+    }
+}
+
+/// Runs a command and returns what it prints.
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("run {name}"))?;
+    ensure!(
+        output.status.success(),
+        "{name} failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(String::from_utf8(output.stdout)?)
+}

@@ -1,0 +1,212 @@
+//! What a process does that does not lead: it fetches what the leader serves, and serves it too.
+//!
+//! Content comes from its own disk, else from the registry by digest (deploying.md 4.3). Nothing is
+//! written to the cluster.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt as _, stream};
+use jiff::Timestamp;
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::{self, Action};
+use kube::runtime::reflector::{ObjectRef, Store as Reader};
+use kube::runtime::{Controller, WatchStreamExt as _, reflector, watcher};
+use kube::{Api, ResourceExt as _};
+use olm_api::conditions::types;
+use olm_api::{AvailabilityMode, ClusterCatalog};
+use olm_core::error::Chain;
+use olm_core::status::is_true;
+use tokio::sync::Notify;
+
+use super::CONCURRENCY;
+use super::context::Context;
+use super::enact::{blocking, copy};
+use super::error::CatalogError;
+use super::garbage;
+use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
+use crate::cluster;
+
+type Catalog = DeserializeGuard<ClusterCatalog>;
+
+/// For so long a process waits for content before it says that it is ready without: there may be
+/// none to be had anywhere.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How often it is looked whether the wait is over.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// What passes of a follower share.
+struct Follower {
+    ctx: Arc<Context>,
+    /// Since when the content of a catalog cannot be had.
+    failing: Mutex<HashMap<String, Instant>>,
+    backoff: Backoff<String>,
+    /// Told after each pass.
+    passed: Notify,
+}
+
+/// Keeps a copy of what is served until `end`; calls `complete` once everything that is served and
+/// can be had is here. When it returns, nothing of it is written any more.
+pub async fn follow(
+    ctx: Arc<Context>,
+    gc_interval: Duration,
+    complete: impl FnOnce() + Send,
+    end: impl Future<Output = ()> + Send,
+) {
+    let follower = Arc::new(Follower {
+        ctx: Arc::clone(&ctx),
+        failing: Mutex::default(),
+        backoff: Backoff::new(FIRST_DELAY_CATALOG, MAX_DELAY),
+        passed: Notify::new(),
+    });
+    let (reader, writer) = reflector::store();
+    let catalogs = Api::<Catalog>::all(ctx.client.clone());
+    let catalogs = cluster::changes(catalogs, watcher::Config::default())
+        .reflect(writer)
+        .touched_objects();
+    let mended = ctx.credentials.changes().flat_map({
+        let follower = Arc::clone(&follower);
+        move |()| stream::iter(follower.mended()).map(|name| ObjectRef::new(&name))
+    });
+    let passes = Controller::for_stream(catalogs, reader.clone())
+        .with_config(controller::Config::default().concurrency(CONCURRENCY))
+        .reconcile_on(mended)
+        .run(pass, retry, Arc::clone(&follower))
+        .for_each(|result| {
+            let follower = Arc::clone(&follower);
+            async move {
+                // It is gone: there is no object to pass over.
+                if let Err(controller::Error::ObjectNotFound(gone)) = result
+                    && let Err(error) = follower.remove(gone.name.clone()).await
+                {
+                    let catalog = gone.name;
+                    tracing::warn!(catalog, error = %Chain(&error), "content stays on disk");
+                }
+            }
+        });
+    let told = async {
+        follower.until_complete(&reader).await;
+        complete();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = passes => {}
+        () = told => {}
+        () = garbage::collect_regularly(Arc::clone(&ctx), gc_interval) => {}
+        () = end => {}
+    }
+    // A pass may be dropped anywhere, but what it writes on disk goes on.
+    ctx.written().await;
+}
+
+impl Follower {
+    fn failing(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the catalogs that other credentials and files may have mended.
+    fn mended(&self) -> Vec<String> {
+        let names: Vec<_> = self.failing().keys().cloned().collect();
+        for name in &names {
+            self.backoff.forget(name);
+        }
+        names
+    }
+
+    async fn until_complete(&self, reader: &Reader<Catalog>) {
+        // It fails when the watch is gone, and with it the process.
+        if reader.wait_until_ready().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        while reader.state().iter().any(|catalog| self.lacks(catalog)) {
+            let _ = tokio::time::timeout(LOOK, self.passed.notified()).await;
+        }
+    }
+
+    /// Says whether a catalog is served elsewhere, and not here although it could be.
+    fn lacks(&self, catalog: &Catalog) -> bool {
+        let Ok(catalog) = &catalog.0 else {
+            return false;
+        };
+        let given_up = |since: &Instant| since.elapsed() > PATIENCE;
+        served(catalog).is_some_and(|reference| !self.ctx.holds(catalog, reference))
+            && !self
+                .failing()
+                .get(&catalog.name_any())
+                .is_some_and(given_up)
+    }
+
+    async fn remove(&self, name: String) -> Result<(), CatalogError> {
+        self.failing().remove(&name);
+        self.ctx.metrics.forget_catalog(&name);
+        let store = Arc::clone(&self.ctx.store);
+        let removed = blocking(move || store.remove(&name)).await?;
+        removed.map_err(CatalogError::Remove)
+    }
+}
+
+/// Returns the image whose content is served, if there is one.
+fn served(catalog: &ClusterCatalog) -> Option<&str> {
+    let status = catalog.status.as_ref()?;
+    let resolved = status.resolved_source.as_ref()?;
+    let wanted = catalog.metadata.deletion_timestamp.is_none()
+        && catalog.spec.availability() != AvailabilityMode::Unavailable
+        && is_true(&status.conditions, types::SERVING);
+    wanted.then_some(resolved.image.ref_.as_str())
+}
+
+async fn pass(object: Arc<Catalog>, follower: Arc<Follower>) -> Result<Action, CatalogError> {
+    let result = match &object.0 {
+        Ok(catalog) => follower.catch_up(catalog).await,
+        Err(_) => Ok(()),
+    };
+    follower.passed.notify_one();
+    result.map(|()| Action::await_change())
+}
+
+impl Follower {
+    async fn catch_up(&self, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
+        let name = catalog.name_any();
+        let Some(reference) = served(catalog) else {
+            return self.drop_unserved(catalog).await;
+        };
+        if self.ctx.holds(catalog, reference) {
+            return Ok(());
+        }
+        let last_unpacked = catalog
+            .status
+            .as_ref()
+            .and_then(|status| status.last_unpacked.as_ref());
+        let unpacked = last_unpacked.map_or_else(Timestamp::now, |time| time.0);
+        let result = copy(&self.ctx, catalog, reference, unpacked).await;
+        if self.ctx.holds(catalog, reference) {
+            self.failing().remove(&name);
+            self.backoff.forget(&name);
+        } else {
+            self.failing().entry(name).or_insert_with(Instant::now);
+        }
+        result
+    }
+
+    /// Removes the content of a catalog that is switched off or being deleted.
+    async fn drop_unserved(&self, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
+        let ends = catalog.metadata.deletion_timestamp.is_some()
+            || catalog.spec.availability() == AvailabilityMode::Unavailable;
+        if ends {
+            self.remove(catalog.name_any()).await?;
+        }
+        Ok(())
+    }
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the controller passes them so"
+)]
+fn retry(object: Arc<Catalog>, error: &CatalogError, follower: Arc<Follower>) -> Action {
+    let name = object.name_any();
+    let delay = follower.backoff.next(name.clone());
+    tracing::warn!(catalog = name, error = %Chain(error), ?delay, "the catalog is not served here yet");
+    Action::requeue(delay)
+}

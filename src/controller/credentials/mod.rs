@@ -1,0 +1,371 @@
+//! Credentials for registries: where they come from, and what follows when they change.
+//!
+//! In: the Secret that a flag names, those of the controller's own service account, those that
+//! ClusterCatalogs may name, and the files that pulls are configured by. Out: the keyring of the
+//! puller, pullers for catalogs with a pull secret of their own, and a signal that says when what
+//! failed before may succeed. Nothing of a Secret but its credentials is kept, and nothing of those
+//! is ever shown.
+//!
+//! Source: deploying.md 3.
+
+mod follow;
+mod known;
+mod secret;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::channel::mpsc;
+use futures::{SinkExt as _, Stream, StreamExt as _};
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use olm_api::keys::{label, policy};
+use olm_core::error::Chain;
+use olm_core::revision::Account;
+use olm_image::{Puller, Source, Stamp};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::account;
+use crate::cluster::ApiError;
+use follow::{follow, only};
+use known::{Known, add};
+use secret::Held;
+
+pub use secret::{GlobalPullSecret, NotASecretName, SecretName};
+
+/// How often the files are looked at (deploying.md 3.2).
+const FILES_INTERVAL: Duration = Duration::from_secs(10);
+/// Delay before the API server is asked again who we are.
+const RETRY: Duration = Duration::from_secs(5);
+/// The first pulls wait so long for the sources of credentials, and no longer: a registry may not
+/// need any.
+const FIRST_LOOK: Duration = Duration::from_secs(10);
+/// Changes that wait to be taken in.
+const WAITING: usize = 16;
+
+/// Why the pull secret of a catalog is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum PullSecretError {
+    /// The annotation holds something else than a name.
+    #[error(
+        "annotation {}: {_0:?} is not the name of a Secret; it is looked for in the controller's \
+         namespace and in no other",
+        policy::PULL_SECRET
+    )]
+    Name(String),
+    /// Whoever may write catalogs could use a credential that is meant for others.
+    #[error(
+        "annotation {}: {_0} is not labelled {}=true, so catalogs may not use it",
+        policy::PULL_SECRET,
+        label::CATALOG_PULL_SECRET
+    )]
+    NotOffered(SecretName),
+    /// It is not known whether the Secret exists.
+    #[error("annotation {}: looking up {name}", policy::PULL_SECRET)]
+    Lookup {
+        /// The Secret.
+        name: SecretName,
+        /// Why.
+        #[source]
+        source: ApiError,
+    },
+}
+
+/// Something the watches bring.
+enum Change {
+    Linked(Vec<SecretName>),
+    Named(SecretName, Held),
+    Offered(BTreeMap<SecretName, Held>),
+    Files,
+}
+
+/// The credentials of the controller; [`RegistryCredentials::run`] keeps them current.
+pub struct RegistryCredentials {
+    client: Client,
+    /// Namespace of the Secrets that catalogs may name.
+    namespace: String,
+    global: Option<SecretName>,
+    puller: Arc<Puller>,
+    known: watch::Sender<Arc<Known>>,
+    version: watch::Sender<u64>,
+    started: Instant,
+}
+
+impl RegistryCredentials {
+    /// Returns credentials of which nothing is known yet.
+    pub fn new(
+        client: Client,
+        namespace: String,
+        global: GlobalPullSecret,
+        puller: Arc<Puller>,
+    ) -> Self {
+        Self {
+            client,
+            namespace,
+            global: global.0,
+            puller,
+            known: watch::Sender::default(),
+            version: watch::Sender::new(0),
+            started: Instant::now(),
+        }
+    }
+
+    /// Returns a number that grows whenever a pull that failed may succeed.
+    pub fn version(&self) -> u64 {
+        *self.version.borrow()
+    }
+
+    /// Yields whenever a pull that failed may succeed.
+    pub fn changes(&self) -> impl Stream<Item = ()> + Send + use<> {
+        futures::stream::unfold(self.version.subscribe(), |mut version| async move {
+            version.changed().await.ok()?;
+            Some(((), version))
+        })
+    }
+
+    /// Returns what pulls with the present credentials: those that the annotation of a catalog
+    /// names before all others.
+    ///
+    /// # Errors
+    /// Fails when the catalog may not use what it names.
+    pub async fn puller(&self, pull_secret: Option<&str>) -> Result<Arc<Puller>, PullSecretError> {
+        self.first_look().await;
+        let Some(name) = pull_secret else {
+            return Ok(Arc::clone(&self.puller));
+        };
+        let source = self.source_of_catalog(name).await?;
+        Ok(Arc::new(self.puller.with_source(source)))
+    }
+
+    async fn source_of_catalog(&self, name: &str) -> Result<Source, PullSecretError> {
+        if name.is_empty() || name.contains('/') {
+            return Err(PullSecretError::Name(name.to_owned()));
+        }
+        let full = SecretName {
+            namespace: self.namespace.clone(),
+            name: name.to_owned(),
+        };
+        let known = Arc::clone(&self.known.borrow());
+        let offered = known.offered.as_ref();
+        let held = match offered.and_then(|offered| offered.get(&full)) {
+            Some(held) => held.clone(),
+            None => self.unoffered(&full).await?,
+        };
+        let mut source = Source::default();
+        add(&mut source, &full, &held);
+        Ok(source)
+    }
+
+    /// Finds out why a Secret is not among those that catalogs may name: it does not exist, or it
+    /// is none of them.
+    async fn unoffered(&self, name: &SecretName) -> Result<Held, PullSecretError> {
+        let secrets = Api::<Secret>::namespaced(self.client.clone(), &name.namespace);
+        let found = secrets.get_metadata_opt(&name.name).await;
+        let found = found.map_err(|error| PullSecretError::Lookup {
+            name: name.clone(),
+            source: ApiError(error),
+        })?;
+        match found {
+            Some(_) => Err(PullSecretError::NotOffered(name.clone())),
+            None => Ok(Held::Missing),
+        }
+    }
+
+    /// Waits until every source was read once, but not for long.
+    async fn first_look(&self) {
+        let mut known = self.known.subscribe();
+        let complete = known.wait_for(|known| known.is_complete());
+        // Late is as good as complete: what is known then is used.
+        let _ = tokio::time::timeout_at(self.started + FIRST_LOOK, complete).await;
+    }
+
+    /// Keeps the credentials current. Never ends.
+    pub async fn run(&self) {
+        let (changes, mut incoming) = mpsc::channel(WAITING);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(follow_account(self.client.clone(), changes.clone()));
+        tasks.spawn(self.follow_offered(changes.clone()));
+        tasks.spawn(self.follow_files(changes.clone()));
+        let mut known = Known {
+            global: self.global.clone(),
+            ..Known::default()
+        };
+        let mut watched = BTreeMap::new();
+        let mut told = BTreeSet::new();
+        loop {
+            for name in known.wanted() {
+                watched.entry(name.clone()).or_insert_with(|| {
+                    tasks.spawn(follow_secret(
+                        self.client.clone(),
+                        name.clone(),
+                        changes.clone(),
+                    ))
+                });
+            }
+            // We hold a sender, so that there is always another change.
+            let Some(change) = incoming.next().await else {
+                return;
+            };
+            let files = matches!(change, Change::Files);
+            take(&mut known, change);
+            let wanted: BTreeSet<_> = known.wanted().into_iter().cloned().collect();
+            watched.retain(|name, task| {
+                let stays = wanted.contains(name);
+                if !stays {
+                    task.abort();
+                }
+                stays
+            });
+            known.named.retain(|name, _| wanted.contains(name));
+            let faults = known.faults();
+            for fault in faults.difference(&told) {
+                tracing::warn!(fault, "pull secret is skipped");
+            }
+            told = faults;
+            self.publish(&known, files);
+        }
+    }
+
+    /// Lets the next pulls use what is known, and tells those that wait for it.
+    fn publish(&self, known: &Known, files: bool) {
+        let was = Arc::clone(&self.known.borrow());
+        if *was == *known && !files {
+            return;
+        }
+        self.puller.set_keyring(known.keyring());
+        let gained = was.keyring() != known.keyring() || was.offered != known.offered;
+        self.known.send_replace(Arc::new(known.clone()));
+        if gained || files {
+            if was.is_complete() {
+                let what = if files { "files" } else { "credentials" };
+                tracing::info!(what, "what pulls are configured by has changed");
+            }
+            self.version.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// Watches the Secrets that catalogs may name.
+    fn follow_offered(
+        &self,
+        mut changes: mpsc::Sender<Change>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let namespace = self.namespace.clone();
+        let secrets = Api::<Secret>::namespaced(self.client.clone(), &namespace);
+        let labels = format!("{}=true", label::CATALOG_PULL_SECRET);
+        let config = watcher::Config::default().labels(&labels);
+        async move {
+            let mut offered = std::pin::pin!(follow(secrets, config, Held::of));
+            while let Some(found) = offered.next().await {
+                if let Err(code) = &found {
+                    tracing::warn!(code, "pull secrets of catalogs cannot be listed");
+                }
+                let full = |name| SecretName {
+                    namespace: namespace.clone(),
+                    name,
+                };
+                let found = found.unwrap_or_default().into_iter();
+                let found = found.map(|(name, held)| (full(name), held)).collect();
+                if changes.send(Change::Offered(found)).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Looks at the files that pulls are configured by.
+    fn follow_files(
+        &self,
+        mut changes: mpsc::Sender<Change>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let puller = Arc::clone(&self.puller);
+        async move {
+            let mut before = None;
+            loop {
+                let puller = Arc::clone(&puller);
+                let look = tokio::task::spawn_blocking(move || Stamp::of(puller.config()));
+                if let Ok(stamp) = look.await {
+                    let differs = before.as_ref().is_some_and(|before| *before != stamp);
+                    before = Some(stamp);
+                    if differs && changes.send(Change::Files).await.is_err() {
+                        return;
+                    }
+                }
+                tokio::time::sleep(FILES_INTERVAL).await;
+            }
+        }
+    }
+}
+
+fn take(known: &mut Known, change: Change) {
+    match change {
+        Change::Linked(names) => known.linked = Some(names),
+        Change::Named(name, held) => drop(known.named.insert(name, held)),
+        Change::Offered(offered) => known.offered = Some(offered),
+        Change::Files => {}
+    }
+}
+
+/// Watches the account of this process: which Secrets it names for pulls.
+async fn follow_account(client: Client, mut changes: mpsc::Sender<Change>) {
+    let account = loop {
+        match account::own(&client).await {
+            Ok(Some(account)) => break account,
+            Ok(None) => {
+                // Outside of a pod we are somebody else.
+                drop(changes.send(Change::Linked(Vec::new())).await);
+                return std::future::pending().await;
+            }
+            Err(error) => {
+                tracing::warn!(error = %Chain(&error), "own account is not known yet");
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    };
+    let Account { namespace, name } = account;
+    let accounts = Api::<ServiceAccount>::namespaced(client, &namespace);
+    let mut found = std::pin::pin!(follow(accounts, only(&name), linked));
+    while let Some(found) = found.next().await {
+        if let Err(code) = &found {
+            tracing::warn!(code, namespace, name, "own service account cannot be read");
+        }
+        let linked = found.unwrap_or_default().remove(&name).unwrap_or_default();
+        let linked = linked.into_iter().map(|name| SecretName {
+            namespace: namespace.clone(),
+            name,
+        });
+        if changes
+            .send(Change::Linked(linked.collect()))
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Returns the names of the Secrets that an account names for pulls.
+fn linked(account: &ServiceAccount) -> Vec<String> {
+    let references = account.image_pull_secrets.iter().flatten();
+    let names = references.map(|reference| reference.name.clone());
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+/// Watches one Secret by its name.
+async fn follow_secret(client: Client, name: SecretName, mut changes: mpsc::Sender<Change>) {
+    let secrets = Api::<Secret>::namespaced(client, &name.namespace);
+    let mut found = std::pin::pin!(follow(secrets, only(&name.name), Held::of));
+    while let Some(found) = found.next().await {
+        let held = match found {
+            Ok(mut found) => found.remove(&name.name).unwrap_or(Held::Missing),
+            Err(code) => Held::Refused(code),
+        };
+        let change = Change::Named(name.clone(), held);
+        if changes.send(change).await.is_err() {
+            return;
+        }
+    }
+}

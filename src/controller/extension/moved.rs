@@ -1,0 +1,123 @@
+//! What a new status says happened to what is installed, for the metrics.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use olm_api::conditions::{Reason, types};
+use olm_api::{ClusterExtension, ClusterExtensionStatus};
+use olm_core::status::find;
+
+use crate::telemetry::Metrics;
+
+/// What differs between two statuses of one extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moved {
+    install: Install,
+    /// A roll-out of something newer has passed its deadline, and had not before.
+    failed: bool,
+}
+
+/// How what is installed differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Install {
+    Same,
+    First,
+    Other,
+    Gone,
+}
+
+impl Moved {
+    /// Compares a status with the one before.
+    pub(super) fn between(
+        before: Option<&ClusterExtensionStatus>,
+        now: &ClusterExtensionStatus,
+    ) -> Self {
+        let was = before.and_then(|status| status.install.as_ref());
+        let install = match (was, &now.install) {
+            (was, is) if was == is.as_ref() => Install::Same,
+            (None, _) => Install::First,
+            (Some(_), Some(_)) => Install::Other,
+            (Some(_), None) => Install::Gone,
+        };
+        Self {
+            install,
+            failed: was.is_some() && is_late(now) && !before.is_some_and(is_late),
+        }
+    }
+
+    /// Says whether something else is installed now.
+    pub(super) fn installed(self) -> bool {
+        self.install != Install::Same
+    }
+
+    /// Counts it.
+    pub(super) fn count(self, metrics: &Metrics, extension: &ClusterExtension) {
+        match self.install {
+            Install::First => {
+                if let Some(created) = &extension.metadata.creation_timestamp {
+                    let since = Timestamp::now().duration_since(created.0);
+                    metrics.installed(Duration::try_from(since).unwrap_or_default());
+                }
+            }
+            Install::Other => metrics.upgraded(true),
+            Install::Same | Install::Gone => {}
+        }
+        if self.failed {
+            metrics.upgraded(false);
+        }
+    }
+}
+
+fn is_late(status: &ClusterExtensionStatus) -> bool {
+    let progressing = find(&status.conditions, types::PROGRESSING);
+    progressing.is_some_and(|found| found.reason == Reason::ProgressDeadlineExceeded.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::{BundleMetadata, InstallStatus};
+
+    use super::*;
+
+    fn installed(version: &str) -> ClusterExtensionStatus {
+        let bundle = BundleMetadata {
+            name: format!("lamp.v{version}"),
+            version: version.to_owned(),
+            release: None,
+        };
+        ClusterExtensionStatus {
+            install: Some(InstallStatus { bundle }),
+            ..ClusterExtensionStatus::default()
+        }
+    }
+
+    // deploying.md 9.1
+    #[test]
+    fn installs_and_upgrades_are_told_apart() {
+        let metrics = Metrics::default();
+        let mut extension = ClusterExtension::default();
+        extension.metadata.creation_timestamp =
+            serde_json::from_str("\"2026-01-01T00:00:00Z\"").ok();
+        let count = |before: Option<&ClusterExtensionStatus>, now: &ClusterExtensionStatus| {
+            Moved::between(before, now).count(&metrics, &extension);
+            metrics.encode()
+        };
+        let none = ClusterExtensionStatus::default();
+        let text = count(Some(&none), &installed("1.0.0"));
+        assert!(
+            text.contains("olm_install_duration_seconds_count 1\n"),
+            "{text}"
+        );
+        assert!(!text.contains("olm_upgrades_total{"), "{text}");
+        let text = count(Some(&installed("1.0.0")), &installed("1.1.0"));
+        assert!(
+            text.contains("olm_upgrades_total{result=\"succeeded\"} 1\n"),
+            "{text}"
+        );
+        let text = count(Some(&installed("1.1.0")), &installed("1.1.0"));
+        assert!(
+            text.contains("olm_upgrades_total{result=\"succeeded\"} 1\n"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! What is remembered of an extension's pulls: which Secrets they take, and which of them failed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kube::ResourceExt as _;
+use olm_api::ClusterCatalog;
+use olm_api::keys::policy;
+use olm_core::resolve::Resolution;
+
+use crate::fetch::Known;
+
+/// The name of a Secret by the image it is for.
+type Secrets = BTreeMap<String, String>;
+
+/// What is remembered of pulls, by extension.
+#[derive(Debug, Default)]
+pub struct PullState {
+    secrets: Mutex<HashMap<String, Secrets>>,
+    /// Version of credentials and files that the pull under way began with.
+    begun: Mutex<HashMap<String, u64>>,
+    /// Version of credentials and files that the last pull failed with.
+    failed: Mutex<HashMap<String, u64>>,
+}
+
+impl PullState {
+    /// Remembers which Secrets the catalogs name for the bundles they offer.
+    pub(super) fn note_secrets(&self, extension: &str, secrets: Secrets) {
+        let mut all = locked(&self.secrets);
+        if secrets.is_empty() {
+            all.remove(extension);
+        } else {
+            all.insert(extension.to_owned(), secrets);
+        }
+    }
+
+    /// Returns the Secret that the catalog of a bundle names.
+    pub(super) fn secret(&self, extension: &str, image: &str) -> Option<String> {
+        locked(&self.secrets).get(extension)?.get(image).cloned()
+    }
+
+    /// Remembers that a pull began with this version of credentials and files, unless one is under
+    /// way.
+    pub(super) fn begin(&self, extension: &str, version: u64) {
+        let mut begun = locked(&self.begun);
+        begun.entry(extension.to_owned()).or_insert(version);
+    }
+
+    /// Remembers how the pull ended that had begun.
+    pub(super) fn end(&self, extension: &str, failed: bool) {
+        let began = locked(&self.begun).remove(extension);
+        let mut all = locked(&self.failed);
+        match began.filter(|_| failed) {
+            Some(version) => all.insert(extension.to_owned(), version),
+            None => all.remove(extension),
+        };
+    }
+
+    /// Returns the extensions whose pull failed with another version of credentials and files, each
+    /// once: what fails again has to fail with a pull of its own.
+    pub(super) fn mended(&self, version: u64) -> Vec<String> {
+        let mut failed = locked(&self.failed);
+        let mended = failed.extract_if(|_, with| *with != version);
+        mended.map(|(name, _)| name).collect()
+    }
+
+    /// Drops what is remembered of an extension that is gone.
+    pub(super) fn forget(&self, extension: &str) {
+        locked(&self.secrets).remove(extension);
+        locked(&self.begun).remove(extension);
+        locked(&self.failed).remove(extension);
+    }
+}
+
+/// Returns the Secret for each bundle image that a catalog with a pull secret offers: the catalog
+/// that was chosen decides about the chosen bundle, else the first by name.
+pub(super) fn secrets(
+    listed: &[ClusterCatalog],
+    known: &[Known],
+    resolution: &Resolution<'_>,
+) -> Secrets {
+    let named = |catalog: &str| {
+        let mut listed = listed.iter().filter(|it| it.name_any() == catalog);
+        let annotation = listed.next()?.annotations().get(policy::PULL_SECRET);
+        annotation.cloned()
+    };
+    let mut secrets = Secrets::new();
+    let asked = |name: &str| resolution.catalogs.iter().any(|it| it.name == name);
+    for catalog in known.iter().filter(|catalog| asked(catalog.name())) {
+        let (Some(secret), Some(package)) = (named(catalog.name()), catalog.package()) else {
+            continue;
+        };
+        for bundle in &package.bundles {
+            let entry = secrets.entry(bundle.image.clone());
+            entry.or_insert_with(|| secret.clone());
+        }
+    }
+    if let Ok(chosen) = &resolution.result {
+        let image = &chosen.bundle.image;
+        match named(chosen.catalog) {
+            Some(secret) => drop(secrets.insert(image.clone(), secret)),
+            None => drop(secrets.remove(image)),
+        }
+    }
+    secrets
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // deploying.md 3.2
+    #[test]
+    fn only_pulls_that_failed_with_something_else_are_mended() {
+        let state = PullState::default();
+        let pull = |extension, version, failed| {
+            state.begin(extension, version);
+            state.end(extension, failed);
+        };
+        pull("failed", 1, true);
+        pull("went", 1, true);
+        pull("went", 1, false);
+        assert_eq!(state.mended(1), [""; 0]);
+        assert_eq!(state.mended(2), ["failed"]);
+        assert_eq!(state.mended(2), [""; 0]);
+        // A pull goes on with what it began with, however often it is looked at.
+        state.begin("failed", 2);
+        state.begin("failed", 3);
+        state.end("failed", true);
+        assert_eq!(state.mended(2), [""; 0]);
+        assert_eq!(state.mended(3), ["failed"]);
+        state.forget("failed");
+        assert_eq!(state.mended(2), [""; 0]);
+    }
+
+    #[test]
+    fn a_secret_is_for_one_image_of_one_extension() {
+        let state = PullState::default();
+        let secrets = Secrets::from([("h.io/a".to_owned(), "s".to_owned())]);
+        state.note_secrets("e", secrets);
+        assert_eq!(state.secret("e", "h.io/a").as_deref(), Some("s"));
+        assert_eq!(state.secret("e", "h.io/b"), None);
+        assert_eq!(state.secret("f", "h.io/a"), None);
+        state.note_secrets("e", Secrets::new());
+        assert_eq!(state.secret("e", "h.io/a"), None);
+    }
+}

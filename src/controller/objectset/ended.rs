@@ -1,0 +1,89 @@
+//! How a reconcile of a revision ended: what enacting hands to reporting.
+
+use std::time::Duration;
+
+use olm_api::{ClusterObjectSet, ObservedPhase};
+use olm_core::object::Identity;
+use olm_core::revision::Outcome;
+
+use super::ObjectSetError;
+use crate::backoff::resync;
+
+/// How a reconcile ended well.
+pub(super) struct Settled {
+    /// What to report; `None` leaves the status as it is.
+    pub(super) outcome: Option<Outcome>,
+    /// When to reconcile again.
+    pub(super) next: Duration,
+    /// Whether our finalizer comes off after the report.
+    pub(super) finished: bool,
+    /// Earlier revisions that are archived after the report: until this one's success stands on
+    /// the cluster, theirs is what is installed.
+    pub(super) replaced: Vec<ClusterObjectSet>,
+    /// Objects left out because the cluster does not serve their kind; `None` when not all phases
+    /// were looked at.
+    pub(super) deferred: Option<Vec<Identity>>,
+}
+
+impl Settled {
+    /// Nothing is left to do until something changes.
+    pub(super) fn at_rest(outcome: Option<Outcome>) -> Self {
+        Self::again(outcome, resync())
+    }
+
+    /// Something is left to do, at the latest after `next`.
+    pub(super) fn again(outcome: Option<Outcome>, next: Duration) -> Self {
+        Self {
+            outcome,
+            next,
+            finished: false,
+            replaced: Vec::new(),
+            deferred: None,
+        }
+    }
+
+    /// Our finalizer comes off.
+    pub(super) fn finished(self) -> Self {
+        Self {
+            finished: true,
+            ..self
+        }
+    }
+
+    /// Reports that it is being deleted and stays, and until when.
+    pub(super) fn staying(self, until: &str) -> Self {
+        let staying = |outcome| Outcome::Staying(Box::new(outcome), until.to_owned());
+        Self {
+            outcome: self.outcome.map(staying),
+            ..self
+        }
+    }
+
+    /// Reports something else.
+    pub(super) fn reporting(self, outcome: Outcome) -> Self {
+        Self {
+            outcome: Some(outcome),
+            ..self
+        }
+    }
+}
+
+/// How a reconcile ended, well or not.
+pub(super) struct Ended {
+    /// The object, with the resource version of the last write.
+    pub(super) set: ClusterObjectSet,
+    /// Digests of the content that was read, to store if none are stored yet.
+    pub(super) observed: Vec<ObservedPhase>,
+    pub(super) result: Result<Settled, ObjectSetError>,
+}
+
+impl Ended {
+    /// It ended before content was read or the object written.
+    pub(super) fn early(set: &ClusterObjectSet, result: Result<Settled, ObjectSetError>) -> Self {
+        Self {
+            set: set.clone(),
+            observed: Vec::new(),
+            result,
+        }
+    }
+}

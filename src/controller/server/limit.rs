@@ -1,0 +1,390 @@
+//! How many connections a listener has, and how long it writes to one that does not read.
+//!
+//! Connections beyond the limits are closed when they are accepted, so that those that are served
+//! are served well. Source: deploying.md 5.4.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum_server::{AddrListener, Address};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::telemetry::Metrics;
+
+/// A client that takes nothing for so long has gone.
+const STALL: Duration = Duration::from_mins(1);
+
+/// The limits of one listener.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Name of the listener in metrics.
+    pub listener: &'static str,
+    /// Connections at the same time.
+    pub connections: usize,
+    /// Connections from one address at the same time.
+    pub per_address: usize,
+    /// Longest time in which nothing can be written.
+    pub stall: Duration,
+    /// Longest time one answer may take.
+    pub answer: Duration,
+}
+
+impl Limits {
+    /// Those of the catalog server: many clients, large answers.
+    pub const CATALOGS: Self = Self {
+        listener: "catalogs",
+        connections: 512,
+        per_address: 32,
+        stall: STALL,
+        answer: Duration::from_mins(15),
+    };
+    /// Those of the metrics endpoint.
+    pub const METRICS: Self = Self {
+        listener: "metrics",
+        connections: 64,
+        per_address: 32,
+        stall: STALL,
+        answer: Duration::from_mins(5),
+    };
+    /// Those of the health endpoints, which the kubelet alone asks.
+    pub const HEALTH: Self = Self {
+        listener: "health",
+        connections: 64,
+        per_address: 64,
+        stall: STALL,
+        answer: Duration::from_mins(5),
+    };
+}
+
+/// A listener within limits.
+pub struct Limited {
+    listener: TcpListener,
+    places: Arc<Places>,
+}
+
+impl Limited {
+    /// Puts limits on a listener.
+    pub fn new(
+        listener: std::net::TcpListener,
+        limits: Limits,
+        metrics: Metrics,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            listener: TcpListener::from_std(listener)?,
+            places: Arc::new(Places {
+                limits,
+                metrics,
+                taken: Mutex::default(),
+            }),
+        })
+    }
+}
+
+/// A client, as the server knows it.
+#[derive(Debug, Clone)]
+pub struct Peer;
+
+impl Address for Peer {
+    type Stream = Connection<TcpStream>;
+    type Listener = Limited;
+}
+
+impl AddrListener<Connection<TcpStream>, Peer> for Limited {
+    async fn bind_to(_: Peer) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    async fn accept_stream(&self) -> io::Result<(Connection<TcpStream>, Peer)> {
+        loop {
+            let (stream, peer) = self.listener.accept().await?;
+            if let Some(place) = Places::take(&self.places, peer.ip()) {
+                return Ok((Connection::new(stream, place), Peer));
+            }
+        }
+    }
+
+    fn get_local_addr(&self) -> io::Result<Peer> {
+        self.listener.local_addr().map(|_| Peer)
+    }
+}
+
+/// The connections there are.
+struct Places {
+    limits: Limits,
+    metrics: Metrics,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    all: usize,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// The place of one connection, given back when it is dropped.
+struct Place {
+    places: Arc<Places>,
+    address: IpAddr,
+}
+
+impl Places {
+    fn take(places: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let limits = places.limits;
+        let mut taken = places.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = taken.by_address.get(&address).copied().unwrap_or_default();
+        let refused = taken.all >= limits.connections || here >= limits.per_address;
+        if !refused {
+            taken.all += 1;
+            taken.by_address.insert(address, here + 1);
+        }
+        places
+            .metrics
+            .connected(limits.listener, taken.all, refused);
+        drop(taken);
+        (!refused).then(|| Place {
+            places: Arc::clone(places),
+            address,
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let places = &self.places;
+        let mut taken = places.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.all -= 1;
+        if let Entry::Occupied(mut here) = taken.by_address.entry(self.address) {
+            *here.get_mut() -= 1;
+            if *here.get() == 0 {
+                here.remove();
+            }
+        }
+        let listener = places.limits.listener;
+        places.metrics.connected(listener, taken.all, false);
+    }
+}
+
+/// A connection that ends when the client does not take its answer.
+pub struct Connection<S> {
+    stream: S,
+    place: Place,
+    /// Runs while nothing can be written.
+    stalled: Option<Pin<Box<Sleep>>>,
+    /// When the answer began; the next request ends it.
+    answering: Option<Instant>,
+}
+
+impl<S> Connection<S> {
+    fn new(stream: S, place: Place) -> Self {
+        Self {
+            stream,
+            place,
+            stalled: None,
+            answering: None,
+        }
+    }
+
+    /// Judges an attempt to write.
+    fn written<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let began = *self.answering.get_or_insert_with(Instant::now);
+        if began.elapsed() > self.place.places.limits.answer {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let stall = self.place.places.limits.stall;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(stall)));
+        match stalled.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.answering = None;
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.written(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.written(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::server::{bind, serve_within};
+
+    const FEW: Limits = Limits {
+        listener: "catalogs",
+        connections: 3,
+        per_address: 2,
+        stall: Duration::from_millis(200),
+        answer: Duration::from_secs(2),
+    };
+
+    fn places() -> Arc<Places> {
+        Arc::new(Places {
+            limits: FEW,
+            metrics: Metrics::default(),
+            taken: Mutex::default(),
+        })
+    }
+
+    // deploying.md P39
+    #[test]
+    fn places_are_limited_and_given_back() {
+        let places = places();
+        let take = |last| Places::take(&places, [192, 0, 2, last].into());
+        let (one, two) = (take(1), take(1));
+        assert!(one.is_some() && two.is_some());
+        assert!(take(1).is_none(), "two from one address");
+        let three = take(2);
+        assert!(three.is_some());
+        assert!(take(3).is_none(), "three in all");
+        drop(one);
+        assert!(take(3).is_some());
+        let text = places.metrics.encode();
+        assert!(
+            text.contains("olm_http_connections{listener=\"catalogs\"} 2\n"),
+            "{text}"
+        );
+        assert!(text.contains("olm_http_connections_refused_total{listener=\"catalogs\"} 2\n"));
+        drop((two, three));
+        let taken = places.taken.lock().unwrap();
+        assert_eq!((taken.all, taken.by_address.len()), (0, 0));
+    }
+
+    fn connection() -> (Connection<tokio::io::DuplexStream>, tokio::io::DuplexStream) {
+        let (ours, theirs) = tokio::io::duplex(16);
+        let place = Places::take(&places(), [192, 0, 2, 1].into()).unwrap();
+        (Connection::new(ours, place), theirs)
+    }
+
+    // deploying.md 5.4
+    #[tokio::test]
+    async fn a_client_that_takes_nothing_is_left() {
+        let (mut ours, _theirs) = connection();
+        let began = Instant::now();
+        let error = ours.write_all(&[0; 64]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(began.elapsed() >= FEW.stall && began.elapsed() < FEW.answer);
+    }
+
+    // deploying.md 5.4: a slow but living reader gets its answer, though not for ever
+    #[tokio::test]
+    async fn a_slow_client_is_served_for_a_while() {
+        let (mut ours, mut theirs) = connection();
+        tokio::spawn(async move {
+            let mut buffer = [0; 16];
+            while theirs.read(&mut buffer).await.is_ok_and(|read| read > 0) {
+                sleep(FEW.stall / 5).await;
+            }
+        });
+        let began = Instant::now();
+        ours.write_all(&[0; 16 * 10]).await.unwrap();
+        assert!(began.elapsed() > FEW.stall);
+        let error = ours.write_all(&[0; 16 * 100]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(began.elapsed() >= FEW.answer);
+    }
+
+    // deploying.md P39
+    #[tokio::test]
+    async fn what_is_too_much_is_closed_and_others_are_served() {
+        let metrics = Metrics::default();
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let listener = Limited::new(listener, FEW, metrics.clone()).unwrap();
+        tokio::spawn(serve_within(
+            listener,
+            None,
+            Router::new(),
+            std::future::pending(),
+        ));
+        let ask = async || {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+            let mut answer = [0; 12];
+            // One that was closed may already be known as such.
+            let _ = stream.write_all(request).await;
+            let read = stream.read(&mut answer).await.unwrap_or_default();
+            (
+                stream,
+                String::from_utf8_lossy(&answer[..read]).into_owned(),
+            )
+        };
+        let one = ask().await;
+        let two = ask().await;
+        let three = ask().await;
+        assert_eq!(
+            [&one.1, &two.1, &three.1],
+            ["HTTP/1.1 404", "HTTP/1.1 404", ""]
+        );
+        assert!(
+            metrics
+                .encode()
+                .contains("olm_http_connections_refused_total")
+        );
+        drop(one);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while ask().await.1.is_empty() {
+            assert!(Instant::now() < deadline, "its place is free");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Keeps the CA in its Secret, and publishes it for clients. Done by the leader alone.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::{StreamExt as _, stream};
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client, ResourceExt as _};
+use olm_api::keys::name::{self, CA_BUNDLE};
+use olm_api::keys::{label, manager};
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::plan::{Authority, Change, plan};
+use super::{Failure, Identity, LONGEST, RETRY, ServingError, tell_replaced, until};
+
+/// Shortest time between two rounds.
+const FLOOR: Duration = Duration::from_secs(1);
+use crate::cluster::{RequestError, code, named};
+
+const TLS_TYPE: &str = "kubernetes.io/tls";
+const OPAQUE: &str = "Opaque";
+
+/// What keeps the CA while this process leads.
+pub struct Keeper {
+    identity: Identity,
+    /// The Secret as this process last saw it; a deleted one stays until it is made again.
+    secret: watch::Receiver<Option<Secret>>,
+}
+
+impl Keeper {
+    pub(super) fn new(identity: Identity, secret: watch::Receiver<Option<Secret>>) -> Self {
+        Self { identity, secret }
+    }
+
+    /// Follows the CA up, replaces one that cannot be used, and publishes it, until `shutdown`.
+    /// `client` writes while this process leads.
+    pub async fn run(mut self, client: Client, shutdown: impl Future<Output = ()>) {
+        let namespace = &self.identity.namespace;
+        let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
+        let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+        // What is published is put back when somebody changes it.
+        let mut touched = pin!(stream::select(
+            named(secrets, name::PUBLISHED_CA_SECRET).map(drop),
+            named(maps, name::PUBLISHED_CA).map(drop),
+        ));
+        let mut shutdown = pin!(shutdown);
+        let mut failure = Failure::default();
+        loop {
+            let secret = self.secret.borrow_and_update().clone();
+            let pause = match self.keep(&client, secret).await {
+                Ok(pause) => {
+                    failure.over();
+                    pause
+                }
+                Err(error) => {
+                    failure.log(&error, "the serving CA cannot be kept");
+                    RETRY
+                }
+            };
+            // Two keepers that know different states of the Secret must not chase each other.
+            tokio::select! {
+                () = &mut shutdown => return,
+                () = tokio::time::sleep(FLOOR) => {}
+            }
+            tokio::select! {
+                () = &mut shutdown => return,
+                changed = self.secret.changed() => if changed.is_err() {
+                    // Nobody follows the Secret any more: the process ends.
+                    return;
+                },
+                Some(()) = touched.next() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Does what there is to do, and returns when to look again.
+    async fn keep(
+        &self,
+        client: &Client,
+        secret: Option<Secret>,
+    ) -> Result<Duration, ServingError> {
+        let Some(secret) = secret else {
+            return Ok(LONGEST);
+        };
+        let api = Api::namespaced(client.clone(), &self.identity.namespace);
+        let now = Timestamp::now();
+        let data = secret.data.clone().unwrap_or_default();
+        let plan = plan(&data, &self.identity.names, now)?;
+        if let Some(change) = plan.change {
+            match write(&api, &secret, &plan.authority).await {
+                Ok(written) => match change {
+                    Change::Replaced(why) => tell_replaced(client, &written, why).await,
+                    Change::FollowedUp => tracing::info!("the serving CA is followed up"),
+                    Change::Settled => tracing::info!("the old serving CA is over"),
+                    Change::Repaired => tracing::info!("the Secret of the serving CA is repaired"),
+                },
+                // It has changed, or is gone: the watch says what it is now.
+                Err(error) if matches!(code(&error), 404 | 409) => return Ok(RETRY),
+                Err(error) => {
+                    return Err(RequestError::doing("writing the serving CA")(error).into());
+                }
+            }
+        }
+        self.publish(client, &plan.authority.bundle()).await?;
+        Ok(until(plan.next, now))
+    }
+
+    /// Writes the CA where clients find it.
+    async fn publish(&self, client: &Client, bundle: &str) -> Result<(), ServingError> {
+        let doing = RequestError::doing("publishing the serving CA");
+        let namespace = &self.identity.namespace;
+        let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+        let found = maps.get_opt(name::PUBLISHED_CA).await.map_err(&doing)?;
+        let entry = |text: String| BTreeMap::from([(CA_BUNDLE.to_owned(), text)]);
+        let written = match found {
+            None => {
+                let map = ConfigMap {
+                    metadata: metadata(name::PUBLISHED_CA),
+                    data: Some(entry(bundle.to_owned())),
+                    ..ConfigMap::default()
+                };
+                maps.create(&params(), &map).await.map(drop)
+            }
+            Some(map) if holds(map.data.as_ref(), &bundle.to_owned()) => Ok(()),
+            Some(_) => {
+                let patch = Patch::Merge(json!({ "data": entry(bundle.to_owned()) }));
+                let patched = maps.patch(name::PUBLISHED_CA, &patches(), &patch).await;
+                patched.map(drop)
+            }
+        };
+        written.map_err(&doing)?;
+        let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
+        let found = secrets.get_opt(name::PUBLISHED_CA_SECRET).await;
+        let bytes = ByteString(bundle.as_bytes().to_vec());
+        let written = match found.map_err(&doing)? {
+            None => {
+                let data = BTreeMap::from([(CA_BUNDLE.to_owned(), bytes)]);
+                let secret = secret(name::PUBLISHED_CA_SECRET, OPAQUE, data);
+                secrets.create(&params(), &secret).await.map(drop)
+            }
+            Some(secret) if holds(secret.data.as_ref(), &bytes) => Ok(()),
+            Some(_) => {
+                let patch = Patch::Merge(json!({ "data": entry(STANDARD.encode(bundle)) }));
+                let name = name::PUBLISHED_CA_SECRET;
+                secrets.patch(name, &patches(), &patch).await.map(drop)
+            }
+        };
+        Ok(written.map_err(&doing)?)
+    }
+}
+
+/// Makes the Secret of a first CA.
+pub(super) async fn create(api: &Api<Secret>, authority: &Authority) -> kube::Result<Secret> {
+    let secret = secret(name::SERVING_CA, TLS_TYPE, authority.data());
+    api.create(&params(), &secret).await
+}
+
+/// Writes the CA in place of `old`, if that is still as it was read.
+async fn write(api: &Api<Secret>, old: &Secret, authority: &Authority) -> kube::Result<Secret> {
+    if old.immutable == Some(true) {
+        let mut params = DeleteParams::background();
+        params.preconditions = Some(Preconditions {
+            uid: old.uid(),
+            resource_version: old.resource_version(),
+        });
+        api.delete(name::SERVING_CA, &params).await?;
+        return create(api, authority).await;
+    }
+    let fresh = Secret {
+        data: Some(authority.data()),
+        ..old.clone()
+    };
+    api.replace(name::SERVING_CA, &params(), &fresh).await
+}
+
+fn secret(name: &str, type_: &str, data: BTreeMap<String, ByteString>) -> Secret {
+    Secret {
+        metadata: metadata(name),
+        type_: Some(type_.to_owned()),
+        data: Some(data),
+        ..Secret::default()
+    }
+}
+
+fn metadata(name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: Some([(label::PART_OF.to_owned(), label::PART_OF_OLM.to_owned())].into()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn holds<T: PartialEq>(data: Option<&BTreeMap<String, T>>, bundle: &T) -> bool {
+    data.and_then(|data| data.get(CA_BUNDLE)) == Some(bundle)
+}
+
+fn params() -> PostParams {
+    PostParams {
+        field_manager: Some(manager::CATALOGD.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+fn patches() -> PatchParams {
+    PatchParams {
+        field_manager: Some(manager::CATALOGD.to_owned()),
+        ..PatchParams::default()
+    }
+}

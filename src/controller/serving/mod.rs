@@ -1,0 +1,130 @@
+//! The certificate of our own listeners, issued by the program itself.
+//!
+//! In: a Secret with a CA in the system namespace, made by whichever replica comes first. Out: a
+//! certificate of a week with a key of its own in each process, which is never written anywhere, and
+//! the CA for clients, in a Secret and a ConfigMap without the key. What follows a first CA is
+//! written by the leader alone (`keep`), and every process follows the Secret (`present`). Nothing
+//! restarts: new handshakes see the new certificate.
+//!
+//! Source: deploying.md 2.4.
+
+mod keep;
+mod names;
+mod plan;
+mod present;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource as _};
+use olm_api::conditions::Reason;
+use olm_core::error::Chain;
+use tokio::sync::watch;
+
+use crate::cluster::RequestError;
+use crate::server::health::Health;
+use crate::server::tls::{Certificates, TlsError};
+use crate::telemetry::Metrics;
+
+pub use keep::Keeper;
+pub use present::Presenter;
+
+/// Pause after a failure.
+const RETRY: Duration = Duration::from_secs(2);
+/// Longest pause: timers stand still while a machine sleeps, and a watch may be dead.
+const LONGEST: Duration = Duration::from_hours(1);
+/// The check that fails until there is a certificate.
+const CHECK: &str = "serving certificate";
+
+/// Why there is no certificate, or no new one.
+#[derive(Debug, thiserror::Error)]
+enum ServingError {
+    /// A request failed.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// A certificate could not be made.
+    #[error("making a certificate")]
+    Crypto(#[from] rcgen::Error),
+    /// A certificate cannot be served.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// Who this process is, and whom it serves.
+#[derive(Debug, Clone)]
+struct Identity {
+    namespace: String,
+    names: Vec<String>,
+}
+
+/// Returns what gives `certificates` to listeners, and what keeps the CA where this process leads.
+/// Blocks for a moment.
+pub fn serving(
+    client: &Client,
+    namespace: String,
+    external: Option<&str>,
+    certificates: Certificates,
+    metrics: Metrics,
+    health: Arc<Health>,
+) -> (Presenter, Keeper) {
+    let identity = Identity {
+        names: names::names(&namespace, external),
+        namespace,
+    };
+    health.set_ready(CHECK, false);
+    let (seen, secret) = watch::channel(None);
+    let presenter = Presenter::new(
+        client.clone(),
+        identity.clone(),
+        certificates,
+        metrics,
+        health,
+        seen,
+    );
+    (presenter, Keeper::new(identity, secret))
+}
+
+/// Says that a CA took the place of one that was lost or could not be used.
+async fn tell_replaced(client: &Client, secret: &Secret, why: &str) {
+    tracing::warn!(why, "the serving CA is replaced");
+    let event = Event {
+        type_: EventType::Warning,
+        reason: Reason::ServingAuthorityReplaced.to_string(),
+        note: Some(format!("the serving CA is replaced by a new one: {why}")),
+        action: "Reconcile".to_owned(),
+        secondary: None,
+    };
+    let recorder = Recorder::new(client.clone(), Reporter::from("olm-controller"));
+    if let Err(error) = recorder.publish(&event, &secret.object_ref(&())).await {
+        tracing::debug!(error = %Chain(&error), "event not written");
+    }
+}
+
+/// Returns how long to wait for a moment; not at all if it is over.
+fn until(moment: Timestamp, now: Timestamp) -> Duration {
+    let left = Duration::try_from(moment.duration_since(now)).unwrap_or_default();
+    left.min(LONGEST)
+}
+
+/// Logs a failure once, however often it repeats.
+#[derive(Debug, Default)]
+struct Failure(String);
+
+impl Failure {
+    fn log(&mut self, error: &ServingError, message: &'static str) {
+        let error = Chain(error).to_string();
+        if error != self.0 {
+            tracing::warn!(error, "{message}");
+            self.0 = error;
+        }
+    }
+
+    fn over(&mut self) {
+        self.0.clear();
+    }
+}

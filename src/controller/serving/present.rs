@@ -1,0 +1,166 @@
+//! Follows the Secret of the CA and serves with a certificate of it.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+use olm_api::keys::name;
+use tokio::sync::watch;
+
+use super::keep::create;
+use super::plan::{Authority, Leaf};
+use super::{CHECK, Failure, Identity, RETRY, ServingError, tell_replaced, until};
+use crate::cluster::{RequestError, code, named};
+use crate::server::health::Health;
+use crate::server::tls::Certificates;
+use crate::telemetry::{CertificateKind, Metrics};
+
+/// How long reading the Secret may take before the log says so, again and again.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What gives listeners a certificate and renews it.
+pub struct Presenter {
+    client: Client,
+    identity: Identity,
+    certificates: Certificates,
+    metrics: Metrics,
+    health: Arc<Health>,
+    /// The Secret as it was last seen, for the keeper.
+    seen: watch::Sender<Option<Secret>>,
+    leaf: Option<Leaf>,
+}
+
+impl Presenter {
+    pub(super) fn new(
+        client: Client,
+        identity: Identity,
+        certificates: Certificates,
+        metrics: Metrics,
+        health: Arc<Health>,
+        seen: watch::Sender<Option<Secret>>,
+    ) -> Self {
+        Self {
+            client,
+            identity,
+            certificates,
+            metrics,
+            health,
+            seen,
+            leaf: None,
+        }
+    }
+
+    /// Serves with a certificate as it has to be at any time. Never returns.
+    ///
+    /// It needs no lease: where there is no CA, the first one who sees that makes one.
+    pub async fn run(mut self) {
+        let mut secrets = pin!(named(self.secrets(), name::SERVING_CA));
+        let mut failure = Failure::default();
+        let mut secret = loop {
+            match tokio::time::timeout(PATIENCE, secrets.next()).await {
+                Ok(Some(secret)) => break secret,
+                Ok(None) => return,
+                Err(_) => {
+                    let (namespace, name) = (&self.identity.namespace, name::SERVING_CA);
+                    tracing::warn!(namespace, name, "waiting for the Secret of the serving CA");
+                }
+            }
+        };
+        loop {
+            let pause = match self.follow(&mut secret).await {
+                Ok(pause) => {
+                    failure.over();
+                    pause
+                }
+                Err(error) => {
+                    failure.log(&error, "no serving certificate can be issued");
+                    RETRY
+                }
+            };
+            tokio::select! {
+                Some(now) = secrets.next() => secret = now,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.identity.namespace)
+    }
+
+    /// Serves with a certificate of the CA in the Secret, which is made if there is none, and
+    /// returns when to look again.
+    async fn follow(&mut self, secret: &mut Option<Secret>) -> Result<Duration, ServingError> {
+        if secret.is_none() {
+            *secret = self.make().await?;
+        }
+        let Some(found) = secret else {
+            // Somebody else's was gone before it was read.
+            return Ok(RETRY);
+        };
+        if self.seen.borrow().as_ref() != Some(found) {
+            self.seen.send_replace(Some(found.clone()));
+        }
+        let now = Timestamp::now();
+        let data = found.data.clone().unwrap_or_default();
+        match Authority::parse(&data, now) {
+            Ok(authority) => self.serve(&authority, now),
+            Err(why) => {
+                tracing::warn!(why, "the serving CA cannot be used, the leader replaces it");
+                Ok(super::LONGEST)
+            }
+        }
+    }
+
+    /// Makes a first CA, unless somebody else was faster, and reads what there is.
+    async fn make(&self) -> Result<Option<Secret>, ServingError> {
+        let api = self.secrets();
+        let authority = Authority::new(&self.identity.names, Timestamp::now())?;
+        match create(&api, &authority).await {
+            Ok(secret) => {
+                if self.seen.borrow().is_some() {
+                    tell_replaced(&self.client, &secret, "its Secret was deleted").await;
+                } else {
+                    tracing::info!("serving CA made");
+                }
+                Ok(Some(secret))
+            }
+            Err(error) if code(&error) == 409 => {
+                let found = api.get_opt(name::SERVING_CA).await;
+                Ok(found.map_err(RequestError::doing("getting the serving CA"))?)
+            }
+            Err(error) => Err(RequestError::doing("making the serving CA")(error).into()),
+        }
+    }
+
+    fn serve(&mut self, authority: &Authority, now: Timestamp) -> Result<Duration, ServingError> {
+        let names = &self.identity.names;
+        let signer = authority.signer(names, now);
+        let leaf = match self.leaf.take() {
+            Some(leaf) if leaf.is_current(signer, names, now) => leaf,
+            Some(_) | None => {
+                let leaf = Leaf::issue(signer, names, fastrand::f64(), now)?;
+                let chain = vec![leaf.certificate.clone()];
+                self.certificates.present(chain, leaf.key.clone_key())?;
+                tracing::info!(until = %leaf.validity.not_after, "serving certificate issued");
+                leaf
+            }
+        };
+        let expires = [
+            (CertificateKind::Ca, signer.validity.not_after),
+            (CertificateKind::Leaf, leaf.validity.not_after),
+        ];
+        for (kind, at) in expires {
+            self.metrics.serving_certificate_expires(kind, at);
+        }
+        self.health.set_ready(CHECK, true);
+        let next = authority.turn(now);
+        let next = next.map_or(leaf.due, |turn| turn.min(leaf.due));
+        self.leaf = Some(leaf);
+        Ok(until(next, now).max(RETRY))
+    }
+}

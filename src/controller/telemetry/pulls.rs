@@ -1,0 +1,168 @@
+//! How requests for images end, in the few words that a graph can show.
+
+use olm_image::PullError;
+use olm_image::pull::{CopyError, EndpointError, SourceError};
+use olm_image::registry::RequestError;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+
+use super::Metrics;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct PullLabels {
+    result: &'static str,
+}
+
+/// All label values.
+const RESULTS: [&str; 9] = [
+    "ok",
+    "unauthorized",
+    "not_found",
+    "rate_limited",
+    "timeout",
+    "tls",
+    "digest",
+    "policy",
+    "other",
+];
+
+/// Begins every series at nothing: a rise from nothing is seen, the first value of a series is not.
+pub(super) fn begin(pulls: &Family<PullLabels, Counter>) {
+    for result in RESULTS {
+        drop(pulls.get_or_create(&PullLabels { result }));
+    }
+}
+
+impl Metrics {
+    /// Counts how a registry answered that was asked for an image, or for the digest of a tag.
+    pub fn pulled<T>(&self, answer: &Result<T, PullError>) {
+        let result = answer.as_ref().err().map_or("ok", word);
+        self.pulls.get_or_create(&PullLabels { result }).inc();
+    }
+}
+
+/// Sums up why a pull failed.
+fn word(error: &PullError) -> &'static str {
+    match error {
+        PullError::Resolve(source) | PullError::Copy(CopyError::Source { source, .. }) => {
+            of_source(source)
+        }
+        PullError::Copy(CopyError::Instance { source, .. } | CopyError::Blob { source, .. }) => {
+            of_request(source)
+        }
+        PullError::Copy(CopyError::Policy(_)) => "policy",
+        PullError::Timeout(_) => "timeout",
+        _ => "other",
+    }
+}
+
+fn of_source(error: &SourceError) -> &'static str {
+    // Mirrors fail where the origin is the last that is asked.
+    let (SourceError::Endpoint(endpoint)
+    | SourceError::All {
+        source: endpoint, ..
+    }) = error;
+    match endpoint {
+        EndpointError::Ping { source, .. } | EndpointError::Manifest { source, .. } => {
+            of_request(source)
+        }
+        EndpointError::Trust(_) => "tls",
+        EndpointError::Blocked(_) => "policy",
+    }
+}
+
+fn of_request(error: &RequestError) -> &'static str {
+    match error {
+        RequestError::Answer { status, .. } => match status {
+            401 | 403 => "unauthorized",
+            404 => "not_found",
+            429 => "rate_limited",
+            408 | 504 => "timeout",
+            _ => "other",
+        },
+        RequestError::Token(cause) | RequestError::Explained { cause, .. } => of_request(cause),
+        RequestError::NoToken => "unauthorized",
+        RequestError::Size { .. } | RequestError::Digest { .. } => "digest",
+        RequestError::Transport { text, .. } => of_transport(text),
+        _ => "other",
+    }
+}
+
+/// The innermost cause is all that is left of a request without a response.
+fn of_transport(text: &str) -> &'static str {
+    let text = text.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if says(&["timed out", "timeout", "deadline"]) {
+        "timeout"
+    } else if says(&["certificate", "https client", "handshake", "tls", "alert"]) {
+        "tls"
+    } else {
+        "other"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rstest::rstest;
+
+    use super::*;
+
+    fn answer(status: u16) -> RequestError {
+        RequestError::Answer {
+            status,
+            from: "r.test".to_owned(),
+            text: "no".to_owned(),
+            retry_after: None,
+        }
+    }
+
+    fn transport(text: &str) -> RequestError {
+        RequestError::Transport {
+            method: "Get",
+            url: "https://r.test/v2/".to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    // deploying.md 9.1
+    #[rstest]
+    #[case::no_right(answer(403), "unauthorized")]
+    #[case::no_token(RequestError::Token(Box::new(answer(401))), "unauthorized")]
+    #[case::absent(answer(404), "not_found")]
+    #[case::busy(answer(429), "rate_limited")]
+    #[case::broken(answer(500), "other")]
+    #[case::issuer(transport("invalid peer certificate: UnknownIssuer"), "tls")]
+    #[case::slow(transport("operation timed out"), "timeout")]
+    #[case::refused(transport("Connection refused"), "other")]
+    #[case::content(RequestError::Digest { got: "a".to_owned(), want: "b".to_owned() }, "digest")]
+    fn a_failed_pull_is_counted_by_why(#[case] source: RequestError, #[case] result: &str) {
+        let metrics = Metrics::default();
+        let error = PullError::Resolve(SourceError::Endpoint(EndpointError::Ping {
+            registry: "r.test".to_owned(),
+            source,
+        }));
+        metrics.pulled::<()>(&Err(error));
+        assert!(RESULTS.contains(&result));
+        let line = format!("olm_pull_total{{result=\"{result}\"}} 1\n");
+        let text = metrics.encode();
+        assert!(text.contains(&line), "{line} in {text}");
+    }
+
+    // deploying.md 9.1
+    #[test]
+    fn a_pull_that_succeeds_counts_too() {
+        let metrics = Metrics::default();
+        metrics.pulled(&Ok(()));
+        let late = PullError::Timeout(Duration::from_secs(1));
+        metrics.pulled::<()>(&Err(late));
+        let text = metrics.encode();
+        assert!(text.contains("olm_pull_total{result=\"ok\"} 1\n"), "{text}");
+        assert!(
+            text.contains("olm_pull_total{result=\"timeout\"} 1\n"),
+            "{text}"
+        );
+    }
+}

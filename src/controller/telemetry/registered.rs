@@ -1,0 +1,76 @@
+//! What is exported: the metrics, what each of them means, and what brings them up to date.
+
+use std::fmt;
+
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Metric, Registry};
+
+/// One exported metric, as a reader of the answer sees it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Description {
+    /// Its name, with the suffix of its kind.
+    pub name: String,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: String,
+    /// What it means.
+    pub help: String,
+}
+
+/// Everything that is exported.
+#[derive(Default)]
+pub(super) struct Registered {
+    registry: Registry,
+    described: Vec<Description>,
+    refreshes: Vec<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registered")
+            .field("described", &self.described)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Registered {
+    /// Adds a metric. The encoder appends `_total` to counters.
+    pub(super) fn register(&mut self, name: &str, help: &str, metric: impl Metric) {
+        let kind = metric.metric_type();
+        let suffix = if matches!(kind, MetricType::Counter) {
+            "_total"
+        } else {
+            ""
+        };
+        self.described.push(Description {
+            name: format!("{name}{suffix}"),
+            kind: kind.as_str().to_owned(),
+            help: help.to_owned(),
+        });
+        self.registry.register(name, help, metric);
+    }
+
+    /// Has `refresh` called before each answer, for metrics that show what others hold.
+    pub(super) fn refresh_with(&mut self, refresh: impl Fn() + Send + Sync + 'static) {
+        self.refreshes.push(Box::new(refresh));
+    }
+
+    /// Returns what was registered.
+    pub(super) fn described(&self) -> Vec<Description> {
+        self.described.clone()
+    }
+
+    /// Returns all metrics in the text form both Prometheus and `OpenMetrics` parsers read.
+    pub(super) fn encode(&self) -> String {
+        for refresh in &self.refreshes {
+            refresh();
+        }
+        let mut body = String::new();
+        // Writing to a string fails only when a metric cannot be encoded, which would be seen in
+        // the tests; what was written until then is still useful.
+        if text::encode(&mut body, &self.registry).is_err() {
+            tracing::error!("a metric cannot be encoded");
+        }
+        body
+    }
+}

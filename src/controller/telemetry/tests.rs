@@ -1,0 +1,62 @@
+use super::*;
+
+// style.md case 15
+#[test]
+fn scrape_after_one_success_names_controller_and_result() {
+    let metrics = Metrics::default();
+    metrics.reconciled(
+        CONTROLLER_CATALOG,
+        ReconcileResult::Success,
+        Duration::from_millis(3),
+    );
+    let text = metrics.encode();
+    let line = "controller_runtime_reconcile_total{controller=\"catalogd-clustercatalog-controller\",result=\"success\"} 1";
+    assert!(text.lines().any(|found| found == line), "{text}");
+}
+
+// stack.md case 15
+#[test]
+fn counters_end_in_total_exactly_once() {
+    let metrics = Metrics::default();
+    metrics.read_certificate(false);
+    metrics.reconciled("c", ReconcileResult::TerminalError, Duration::ZERO);
+    metrics.answered(200, Duration::from_millis(150));
+    metrics.leads("lease", true);
+    let text = metrics.encode();
+    assert!(!text.contains("_total_total"));
+    assert!(text.contains("\ncertwatcher_read_certificate_errors_total 1\n"));
+    assert!(
+        text.contains("\ncontroller_runtime_terminal_reconcile_errors_total{controller=\"c\"} 1\n")
+    );
+    assert!(
+        text.contains("catalogd_http_request_duration_seconds_bucket{le=\"0.2\",code=\"200\"} 1")
+    );
+    assert!(text.contains("leader_election_master_status{name=\"lease\"} 1\n"));
+}
+
+// resolution.md 7
+#[test]
+fn resolutions_and_what_they_offer_are_counted() {
+    let metrics = Metrics::default();
+    metrics.resolved(Ending::Held, Duration::from_millis(2));
+    metrics.update_offered("red", Some(true));
+    metrics.update_offered("blue", Some(false));
+    let text = metrics.encode();
+    assert!(text.contains("olm_resolution_total{result=\"Held\"} 1\n"));
+    assert!(text.contains("olm_resolution_duration_seconds_count 1\n"));
+    assert!(text.contains("olm_clusterextension_upgrade_available{name=\"red\"} 1\n"));
+    assert!(text.contains("olm_clusterextension_upgrade_available{name=\"blue\"} 0\n"));
+    metrics.update_offered("red", None);
+    assert!(!metrics.encode().contains("red"));
+}
+
+#[test]
+fn a_deleted_catalog_leaves_no_series() {
+    let metrics = Metrics::default();
+    metrics.usable_catalog("acme", false);
+    metrics.stored_catalog("acme", 3, 1);
+    metrics.stale_catalog("acme", true);
+    assert!(metrics.encode().contains("acme"));
+    metrics.forget_catalog("acme");
+    assert!(!metrics.encode().contains("acme"));
+}

@@ -1,0 +1,47 @@
+//! `olm-controller version`.
+
+use std::io::{self, Write as _};
+
+use clap::{Args, ValueEnum};
+use olm_core::about::Build;
+
+/// This build of the controller.
+pub const BUILD: Build = Build {
+    version: concat!("v", env!("CARGO_PKG_VERSION")),
+    commit: option_env!("OLM_COMMIT"),
+    date: option_env!("OLM_DATE"),
+    state: option_env!("OLM_STATE"),
+    rustc: env!("OLM_RUSTC"),
+    target: env!("OLM_TARGET"),
+};
+
+/// Flags of `version`.
+#[derive(Debug, Clone, Args)]
+pub struct VersionArgs {
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: VersionFormat,
+}
+
+/// How a version is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum VersionFormat {
+    /// One line
+    #[default]
+    Text,
+    /// One JSON document
+    Json,
+}
+
+/// Prints the version.
+pub fn print(args: &VersionArgs) -> io::Result<()> {
+    let text = match args.output {
+        VersionFormat::Text => BUILD.to_string(),
+        VersionFormat::Json => format!("{:#}", BUILD.to_json()),
+    };
+    match writeln!(io::stdout(), "{text}") {
+        // A reader that goes away has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}

@@ -1,0 +1,118 @@
+//! What a registry is asked with, and what is said about it when the registry refuses.
+//!
+//! Source: deploying.md 3.3.
+
+use std::path::PathBuf;
+
+use olm_core::error::quote;
+
+use super::request::{RequestError, host};
+use crate::keyring::{Choice, Origin};
+
+/// What a registry is asked with.
+#[derive(Debug, Clone)]
+pub(crate) struct Access {
+    /// The credential.
+    pub(crate) choice: Choice,
+    /// Where its CA is looked for besides the system's.
+    pub(crate) certificates: Vec<PathBuf>,
+}
+
+impl Access {
+    /// Adds to an error what a person needs to do something about it: the credential that was used
+    /// or that there was none, and where a CA belongs. `base` is the URL of the registry.
+    pub(super) fn explain(&self, error: RequestError, base: &str) -> RequestError {
+        match self.note(&error, base) {
+            Some(note) => RequestError::Explained {
+                cause: Box::new(error),
+                note,
+            },
+            None => error,
+        }
+    }
+
+    fn note(&self, error: &RequestError, base: &str) -> Option<String> {
+        match error {
+            // A token service got the same credential as the registry that names it.
+            RequestError::Token(cause) => self.refused(cause),
+            // Where only blobs are stored no credential was sent.
+            RequestError::Answer { from, .. } if *from == host(base) => self.refused(error),
+            RequestError::Transport { text, .. } if text.contains("UnknownIssuer") => {
+                let places = self.certificates.iter();
+                let places = places.map(|place| quote(&place.display().to_string()));
+                let places: Vec<_> = places.collect();
+                Some(format!("its CA belongs in {}", places.join(" or ")))
+            }
+            _ => None,
+        }
+    }
+
+    fn refused(&self, error: &RequestError) -> Option<String> {
+        let RequestError::Answer { status, .. } = error else {
+            return None;
+        };
+        let origin = &self.choice.origin;
+        match (status, origin) {
+            (401, _) | (403, Origin::Nowhere { .. }) => Some(origin.to_string()),
+            (403, Origin::Key { .. }) => Some(format!("{origin}, which may not pull this")),
+            (429, _) => Some(format!("the limit of requests is reached; {origin}")),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyring::Keyring;
+
+    fn access() -> Access {
+        Access {
+            choice: Keyring::default().choose("h.io", "team/x"),
+            certificates: vec!["/etc/containers/certs.d/h.io".into()],
+        }
+    }
+
+    fn answered(status: u16, from: &str) -> RequestError {
+        RequestError::Answer {
+            status,
+            from: from.to_owned(),
+            text: "no".to_owned(),
+            retry_after: None,
+        }
+    }
+
+    fn said(error: RequestError) -> String {
+        access().explain(error, "https://h.io").to_string()
+    }
+
+    // deploying.md 3.3
+    #[test]
+    fn an_unknown_ca_is_reported_with_where_it_belongs() {
+        let broken = |text: &str| RequestError::Transport {
+            method: "Get",
+            url: "https://h.io/v2/".to_owned(),
+            text: text.to_owned(),
+        };
+        assert_eq!(
+            said(broken("invalid peer certificate: UnknownIssuer")),
+            "Get \"https://h.io/v2/\": invalid peer certificate: UnknownIssuer (its CA belongs in \
+             \"/etc/containers/certs.d/h.io\")"
+        );
+        let expired = "invalid peer certificate: Expired";
+        assert!(said(broken(expired)).ends_with(expired));
+    }
+
+    #[test]
+    fn only_who_was_sent_a_credential_is_explained_by_it() {
+        let note = " (no credential: no source is configured)";
+        assert_eq!(
+            said(answered(401, "h.io")),
+            format!("401 from h.io: no{note}")
+        );
+        assert_eq!(said(answered(403, "cdn.io")), "403 from cdn.io: no");
+        let token = RequestError::Token(Box::new(answered(401, "auth.io")));
+        let want = format!("unable to retrieve auth token: 401 from auth.io: no{note}");
+        assert_eq!(said(token), want);
+    }
+}

@@ -1,0 +1,143 @@
+//! Whether the files that pulls are configured by have changed.
+//!
+//! Each pull reads them anew. Whoever waits for a change of them, because a pull has failed,
+//! compares their stamps: modification time, size and inode of each file, through symbolic links,
+//! so that a file that was renamed into place or a link that was swapped counts.
+//!
+//! Source: deploying.md 3.2.
+
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::pull::PullConfig;
+
+/// What is seen of each file and directory from outside.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stamp(BTreeMap<PathBuf, Seen>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    modified: Option<SystemTime>,
+    size: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    /// Looks at all files that a pull with this configuration may read. Blocks.
+    pub fn of(config: &PullConfig) -> Self {
+        let mut stamp = Self::default();
+        stamp.look(&config.registries.file, 0);
+        if let Some(drop_ins) = &config.registries.drop_ins {
+            stamp.look(drop_ins, 1);
+        }
+        stamp.look(&config.policy, 0);
+        match &config.certificates.only {
+            Some(only) => stamp.look(only, 1),
+            // One directory a host.
+            None => {
+                for directory in &config.certificates.by_host {
+                    stamp.look(directory, 2);
+                }
+            }
+        }
+        stamp
+    }
+
+    /// Notes a path, and what is so many levels below it. What cannot be read is as good as absent.
+    fn look(&mut self, path: &Path, levels: u32) {
+        let Ok(metadata) = std::fs::metadata(path) else {
+            return;
+        };
+        let seen = Seen {
+            modified: metadata.modified().ok(),
+            size: metadata.len(),
+            inode: inode(&metadata),
+        };
+        self.0.insert(path.to_owned(), seen);
+        if levels == 0 || !metadata.is_dir() {
+            return;
+        }
+        let Ok(entries) = std::fs::read_dir(path) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            self.look(&entry.path(), levels - 1);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn inode(metadata: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(metadata)
+}
+
+#[cfg(not(unix))]
+fn inode(_: &Metadata) -> u64 {
+    0
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::{create_dir_all, rename, write};
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::registries::RegistriesPaths;
+    use crate::trust::CertificateDirs;
+
+    // deploying.md P24
+    #[test]
+    fn every_way_to_change_a_file_changes_the_stamp() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let config = PullConfig {
+            registries: RegistriesPaths {
+                file: at("registries.conf"),
+                drop_ins: Some(at("registries.conf.d")),
+                required: false,
+            },
+            policy: at("policy.json"),
+            certificates: CertificateDirs {
+                only: None,
+                by_host: vec![at("certs.d")],
+            },
+            ..PullConfig::default()
+        };
+        write(at("policy-1"), "1").unwrap();
+        write(at("policy-2"), "2").unwrap();
+        let changes: [(&str, &dyn Fn()); 6] = [
+            ("a first file", &|| {
+                write(at("registries.conf"), "1").unwrap();
+            }),
+            ("renamed into place", &|| {
+                write(at("new"), "2").unwrap();
+                rename(at("new"), at("registries.conf")).unwrap();
+            }),
+            ("a drop-in", &|| {
+                create_dir_all(at("registries.conf.d")).unwrap();
+                write(at("registries.conf.d/1.conf"), "").unwrap();
+            }),
+            ("a link", &|| {
+                symlink("policy-1", at("policy.json")).unwrap();
+            }),
+            ("a swapped link", &|| {
+                symlink("policy-2", at("link")).unwrap();
+                rename(at("link"), at("policy.json")).unwrap();
+            }),
+            ("a CA of a host", &|| {
+                create_dir_all(at("certs.d/h.io:5000")).unwrap();
+                write(at("certs.d/h.io:5000/ca.crt"), "").unwrap();
+            }),
+        ];
+        let mut before = Stamp::of(&config);
+        for (what, change) in changes {
+            change();
+            let after = Stamp::of(&config);
+            assert_ne!(before, after, "{what}");
+            assert_eq!(after, Stamp::of(&config), "{what}");
+            before = after;
+        }
+    }
+}

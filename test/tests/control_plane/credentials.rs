@@ -1,0 +1,360 @@
+//! Credentials for registries, and the files that pulls are configured by: where they come from,
+//! and that a change of them is enough.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use olm_api::conditions::types;
+use olm_api::keys::{label, name, policy};
+use olm_image::built::BuiltImage;
+use olm_test::cluster::{self, CONTROLLER_ACCOUNT, ControlPlane, Controller, SYSTEM_NAMESPACE};
+use olm_test::package::{Bundle, Files, chain};
+use olm_test::private::{PASSWORD, PrivateRegistry, USER};
+use olm_test::scene::Scene;
+use olm_test::{images, wait};
+use serde_json::{Value, json};
+
+use crate::flags::{clear_leases, start};
+
+const SOON: Duration = Duration::from_secs(30);
+/// Longest time from a change to what it makes possible: far less than the delay of a catalog that
+/// has failed [`FAILURES`] times, which is 16 s.
+const AT_ONCE: Duration = Duration::from_secs(8);
+const FAILURES: usize = 5;
+const WRONG: &str = "wrong-8d23e7";
+
+/// The registries.conf of the control plane with more entries; as it was when this is dropped.
+struct Registries {
+    file: PathBuf,
+    before: String,
+}
+
+impl Registries {
+    fn of(plane: &ControlPlane) -> Self {
+        let file = plane.addresses.registries_conf.clone();
+        let before = std::fs::read_to_string(&file).expect("registries.conf");
+        Self { file, before }
+    }
+
+    /// Puts another file in its place, by renaming.
+    fn set(&self, entries: &str) {
+        let new = self.file.with_extension("new");
+        std::fs::write(&new, format!("{}\n{entries}", self.before)).expect("it is written");
+        std::fs::rename(&new, &self.file).expect("it is renamed");
+    }
+}
+
+impl Drop for Registries {
+    fn drop(&mut self) {
+        self.set("");
+    }
+}
+
+fn catalog_image(content: &str) -> BuiltImage {
+    let files: Files = [("configs/c.yaml".to_owned(), content.as_bytes().to_vec())].into();
+    images::build(&files, &[(name::CATALOG_CONFIGS_LABEL, "/configs")])
+}
+
+fn shop() -> BuiltImage {
+    catalog_image("---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n")
+}
+
+fn create_catalog(plane: &ControlPlane, name: &str, image: &str) {
+    let catalog = json!({
+        "apiVersion": "olm.operatorframework.io/v1",
+        "kind": "ClusterCatalog",
+        "metadata": {"name": name},
+        "spec": {"source": {"type": "Image", "image": {"ref": image}}},
+    });
+    plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
+}
+
+fn apply_secret(plane: &ControlPlane, namespace: &str, name: &str, document: &Value) {
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/dockerconfigjson",
+        "metadata": {"name": name, "namespace": namespace},
+        "stringData": {".dockerconfigjson": document.to_string()},
+    });
+    plane.kubectl_with_input(&["apply", "-f", "-"], &secret.to_string());
+}
+
+/// Lets the controller read one Secret of a namespace by its name, as an administrator would.
+fn allow_secret(plane: &ControlPlane, namespace: &str, secret: &str) {
+    let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+         "metadata": {"name": "pull", "namespace": namespace},
+         "rules": [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret],
+                    "verbs": ["get", "list", "watch"]}]},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+         "metadata": {"name": "pull", "namespace": namespace},
+         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "pull"},
+         "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER_ACCOUNT,
+                       "namespace": SYSTEM_NAMESPACE}]},
+    ]});
+    plane.kubectl_with_input(&["apply", "-f", "-"], &objects.to_string());
+}
+
+fn condition(plane: &ControlPlane, catalog: &str, type_: &str) -> Value {
+    let text = plane.kubectl(&["get", "clustercatalog", catalog, "-o", "json"]);
+    let object: Value = serde_json::from_str(&text).expect("kubectl prints JSON");
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    let found = conditions.find(|found| found["type"] == type_);
+    found.cloned().unwrap_or_default()
+}
+
+/// Waits until the catalog says that its image cannot be pulled, with these texts.
+async fn fails(plane: &ControlPlane, catalog: &str, within: Duration, texts: &[&str]) {
+    let what = format!("catalog {catalog} says {texts:?}");
+    wait::until(&what, within, || async {
+        let progressing = condition(plane, catalog, types::PROGRESSING);
+        let message = progressing["message"].as_str().unwrap_or_default();
+        let said = texts.iter().all(|text| message.contains(text));
+        if said && progressing["reason"] == "Retrying" {
+            Ok(())
+        } else {
+            Err(progressing)
+        }
+    })
+    .await;
+}
+
+async fn served(plane: &ControlPlane, catalog: &str, within: Duration) {
+    let what = format!("catalog {catalog} is served");
+    wait::until(&what, within, || async {
+        let serving = condition(plane, catalog, types::SERVING);
+        if serving["status"] == "True" {
+            Ok(())
+        } else {
+            Err(condition(plane, catalog, types::PROGRESSING))
+        }
+    })
+    .await;
+}
+
+/// Waits until the next attempt would be long after [`AT_ONCE`].
+async fn has_failed_often(controller: &Controller) {
+    wait::until("several attempts have failed", SOON, || async {
+        let count = controller.log().matches("reconcile failed").count();
+        (count >= FAILURES).then_some(()).ok_or(count)
+    })
+    .await;
+}
+
+/// Nothing that was sent to a registry may be told to anybody else.
+fn assert_secret(plane: &ControlPlane, controller: &Controller, catalog: &str) {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    let object = plane.kubectl(&["get", "clustercatalog", catalog, "-o", "yaml"]);
+    let events = plane.kubectl(&["get", "events", "-A", "-o", "yaml"]);
+    let log = controller.log();
+    assert!(log.contains("TRACE") || log.contains("DEBUG"), "{log}");
+    for password in [PASSWORD, WRONG] {
+        let pair = STANDARD.encode(format!("{USER}:{password}"));
+        for secret in [password, &pair] {
+            for (place, text) in [("log", &log), ("catalog", &object), ("Events", &events)] {
+                assert!(!text.contains(secret), "{secret} stands in the {place}");
+            }
+        }
+    }
+}
+
+// deploying.md P18, P22 and 3.3
+#[tokio::test(flavor = "multi_thread")]
+async fn the_global_pull_secret_is_taken_up_when_it_comes_and_when_it_changes() {
+    let (cluster, _turn) = cluster::alone().await;
+    let plane = cluster.plane;
+    clear_leases(&cluster).await;
+    let registry = PrivateRegistry::basic();
+    let registries = Registries::of(plane);
+    registries.set(&registry.entry());
+    let (namespace, secret) = ("pull-secrets", "global");
+    allow_secret(plane, namespace, secret);
+    let image = registry.push("shelf:v1", &shop()).await;
+    let flag = format!("--global-pull-secret={namespace}/{secret}");
+    let args = ["--components=catalogs", &flag, "--v=4"];
+    let controller = start(plane, "global", &args).await;
+    create_catalog(plane, "global", &image);
+    let from = format!("401 from {}: ", registry.address);
+    let none = format!(
+        "(no credential: the only source has no key for {}/shelf; Secret {namespace}/{secret} \
+         does not exist)",
+        registry.address
+    );
+    fails(plane, "global", SOON, &[&from, &none]).await;
+
+    apply_secret(plane, namespace, secret, &registry.document(WRONG));
+    let used = format!(
+        "(credential: key {:?} of Secret {namespace}/{secret})",
+        registry.address
+    );
+    fails(plane, "global", AT_ONCE, &[&from, &used]).await;
+
+    has_failed_often(&controller).await;
+    apply_secret(plane, namespace, secret, &registry.document(PASSWORD));
+    served(plane, "global", AT_ONCE).await;
+    assert_secret(plane, &controller, "global");
+    plane.kubectl(&["delete", "clustercatalog", "global"]);
+}
+
+// deploying.md P19, P22
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pull_secrets_of_the_own_account_are_used_when_it_is_edited() {
+    let (cluster, _turn) = cluster::alone().await;
+    let plane = cluster.plane;
+    clear_leases(&cluster).await;
+    let registry = PrivateRegistry::token().await;
+    let registries = Registries::of(plane);
+    registries.set(&registry.entry());
+    apply_secret(plane, SYSTEM_NAMESPACE, "own", &registry.document(PASSWORD));
+    let image = registry.push("shelf:v1", &shop()).await;
+    let controller = start(plane, "own", &["--components=catalogs", "--v=4"]).await;
+    create_catalog(plane, "own", &image);
+    let from = format!("401 from {}: unauthorized", registry.address);
+    let none = "(no credential: no source is configured)";
+    fails(plane, "own", SOON, &[&from, none]).await;
+
+    has_failed_often(&controller).await;
+    let link = |names: Value| {
+        let patch = json!({"imagePullSecrets": names}).to_string();
+        let account = ["patch", "serviceaccount", CONTROLLER_ACCOUNT];
+        let scope = [
+            "--namespace",
+            SYSTEM_NAMESPACE,
+            "--type=merge",
+            "-p",
+            &patch,
+        ];
+        plane.kubectl(&[account.as_slice(), &scope].concat());
+    };
+    link(json!([{"name": "own"}]));
+    served(plane, "own", AT_ONCE).await;
+    assert_secret(plane, &controller, "own");
+    link(json!([]));
+    plane.kubectl(&["delete", "clustercatalog", "own"]);
+    plane.kubectl(&["delete", "secret", "own", "--namespace", SYSTEM_NAMESPACE]);
+}
+
+// deploying.md P20
+#[tokio::test(flavor = "multi_thread")]
+async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_may_name() {
+    let (cluster, _turn) = cluster::alone().await;
+    let plane = cluster.plane;
+    clear_leases(&cluster).await;
+    let registry = PrivateRegistry::token().await;
+    let registries = Registries::of(plane);
+    registries.set(&registry.entry());
+    let scene = Scene::empty(cluster.clone(), "named");
+    let bundle = Bundle::new("1.0.0");
+    scene.create_namespace();
+    scene.grant(std::slice::from_ref(&bundle));
+    let files = images::build(&scene.package.bundle_files(&bundle), &[]);
+    let pushed = registry.push("bundle:v1", &files).await;
+    let offered = [("1.0.0".to_owned(), pushed)].into();
+    let files = scene.package.catalog_files(&chain(&["1.0.0"]), &offered);
+    let label = [(name::CATALOG_CONFIGS_LABEL, "/configs")];
+    let image = registry
+        .push("shelf:v1", &images::build(&files, &label))
+        .await;
+    let args = ["--components=catalogs,extensions", "--v=4"];
+    let controller = start(plane, "named", &args).await;
+    create_catalog(plane, &scene.name, &image);
+    fails(plane, &scene.name, SOON, &["(no credential: "]).await;
+
+    let named = |secret: &str| {
+        let annotation = format!("{}={secret}", policy::PULL_SECRET);
+        let annotate = ["annotate", "--overwrite", "clustercatalog", &scene.name];
+        plane.kubectl(&[annotate.as_slice(), &[&annotation]].concat());
+    };
+    named("elsewhere/private");
+    let nowhere = "\"elsewhere/private\" is not the name of a Secret";
+    fails(plane, &scene.name, SOON, &[nowhere]).await;
+    named("private");
+    let missing = format!("Secret {SYSTEM_NAMESPACE}/private does not exist");
+    fails(plane, &scene.name, SOON, &["(no credential: ", &missing]).await;
+    let document = registry.document(PASSWORD);
+    apply_secret(plane, SYSTEM_NAMESPACE, "private", &document);
+    let unlabelled = format!(
+        "Secret {SYSTEM_NAMESPACE}/private is not labelled {}=true",
+        label::CATALOG_PULL_SECRET
+    );
+    fails(plane, &scene.name, SOON, &[&unlabelled]).await;
+
+    has_failed_often(&controller).await;
+    let labelled = format!("{}=true", label::CATALOG_PULL_SECRET);
+    let secret = [
+        "label",
+        "secret",
+        "private",
+        "--namespace",
+        SYSTEM_NAMESPACE,
+    ];
+    plane.kubectl(&[secret.as_slice(), &[&labelled]].concat());
+    served(plane, &scene.name, AT_ONCE).await;
+
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    assert_secret(plane, &controller, &scene.name);
+    extension.delete().await;
+    plane.kubectl(&["delete", "clustercatalog", &scene.name]);
+    plane.kubectl(&[
+        "delete",
+        "secret",
+        "private",
+        "--namespace",
+        SYSTEM_NAMESPACE,
+    ]);
+}
+
+/// The files are looked at every ten seconds.
+const NEXT_LOOK: Duration = Duration::from_secs(15);
+
+// deploying.md P24 and 3.3
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_pulls_are_configured_by_are_taken_up_without_a_restart() {
+    let (cluster, _turn) = cluster::alone().await;
+    let plane = cluster.plane;
+    clear_leases(&cluster).await;
+    let (certificate, key) = (
+        &plane.addresses.controller_cert,
+        &plane.addresses.controller_key,
+    );
+    let registry = PrivateRegistry::basic_over_tls(certificate, key);
+    let registries = Registries::of(plane);
+    let location = format!("[[registry]]\nlocation = \"{}\"\n", registry.address);
+    registries.set(&format!("{location}blocked = true\n"));
+    let roots = tempfile::tempdir().expect("a folder");
+    apply_secret(
+        plane,
+        SYSTEM_NAMESPACE,
+        "files",
+        &registry.document(PASSWORD),
+    );
+    let flags = [
+        format!("--pull-cas-dir={}", roots.path().display()),
+        format!("--global-pull-secret={SYSTEM_NAMESPACE}/files"),
+    ];
+    let args = ["--components=catalogs", &flags[0], &flags[1]];
+    let _controller = start(plane, "files", &args).await;
+    create_catalog(plane, "files", &format!("{}/shelf:v1", registry.address));
+    let blocked = format!("registry {} is blocked", registry.address);
+    fails(plane, "files", SOON, &[&blocked]).await;
+
+    registries.set(&location);
+    let belongs = format!("(its CA belongs in {:?})", roots.path());
+    let unknown = ["UnknownIssuer", belongs.as_str()];
+    fails(plane, "files", NEXT_LOOK, &unknown).await;
+
+    copy_as_link(&plane.addresses.controller_ca, roots.path());
+    fails(plane, "files", NEXT_LOOK, &["reading manifest v1 in "]).await;
+    plane.kubectl(&["delete", "clustercatalog", "files"]);
+    plane.kubectl(&["delete", "secret", "files", "--namespace", SYSTEM_NAMESPACE]);
+}
+
+/// Puts a CA into a folder as the kubelet does: a link to a file that is somewhere else.
+fn copy_as_link(ca: &Path, folder: &Path) {
+    std::os::unix::fs::symlink(ca, folder.join("ca.crt")).expect("a link");
+}

@@ -1,0 +1,230 @@
+//! Several replicas: one acts, each serves catalogs, and a rolling update fails no request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use olm_test::cluster::{self, Cluster, Controller, ControllerOptions};
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use olm_test::wait;
+use tokio::sync::RwLock;
+
+use crate::lease::exited;
+
+const SOON: Duration = Duration::from_secs(30);
+/// Rolling updates under load; `ROUNDS` asks for more.
+const ROUNDS: usize = 2;
+/// Clients at the same time.
+const CLIENTS: usize = 4;
+
+fn replica(cluster: &Cluster, name: &str) -> Controller {
+    let args = [
+        "--leader-elect",
+        "--external-address=catalogs.example.com",
+        "--webhook-certificates=self-signed",
+    ];
+    let options = ControllerOptions {
+        name: name.to_owned(),
+        args: args.map(str::to_owned).to_vec(),
+        ..ControllerOptions::default()
+    };
+    Controller::start(cluster.plane, options)
+}
+
+async fn ready(controller: &Controller) {
+    wait::until("the replica is ready", SOON, || async {
+        match controller.health("readyz").await {
+            200 => Ok(()),
+            other => Err(format!("{other}\n{}", controller.last_words())),
+        }
+    })
+    .await;
+}
+
+async fn leads(controller: &Controller) {
+    wait::until("the replica leads", SOON, || async {
+        let metrics = controller.metrics().await;
+        let leading = metrics
+            .lines()
+            .filter(|line| line.starts_with("leader_election_master_status{"))
+            .filter(|line| line.ends_with(" 1"));
+        if leading.count() == 2 {
+            Ok(())
+        } else {
+            Err(controller.last_words())
+        }
+    })
+    .await;
+}
+
+fn address(controller: &Controller, catalog: &str) -> String {
+    let listening = controller.listening();
+    let address = listening["catalogs"].as_str().expect("catalogs are served");
+    format!("https://{address}/catalogs/{catalog}/api/v1/all")
+}
+
+fn client() -> reqwest::Client {
+    reqwest::Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .pool_max_idle_per_host(0)
+        .build()
+        .expect("a client")
+}
+
+/// Returns status, entity tag, time of the last change, and body.
+async fn get(url: &str) -> (u16, String, String, String) {
+    let answer = client().get(url).send().await.expect("an answer");
+    let header = |name: &str| {
+        let value = answer.headers().get(name);
+        value.map_or_else(String::new, |value| {
+            value.to_str().expect("text").to_owned()
+        })
+    };
+    let (tag, modified) = (header("etag"), header("last-modified"));
+    (
+        answer.status().as_u16(),
+        tag,
+        modified,
+        answer.text().await.expect("a body"),
+    )
+}
+
+/// Clients that ask the ready replicas in turn, as a Service has them do.
+struct Load {
+    endpoints: Arc<RwLock<Vec<String>>>,
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    failed: Arc<AtomicU64>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(endpoints: Vec<String>) -> Self {
+        let load = Self {
+            endpoints: Arc::new(RwLock::new(endpoints)),
+            stop: Arc::default(),
+            answered: Arc::default(),
+            failed: Arc::default(),
+            tasks: Vec::new(),
+        };
+        let tasks = (0..CLIENTS).map(|number| {
+            let (endpoints, stop) = (Arc::clone(&load.endpoints), Arc::clone(&load.stop));
+            let (answered, failed) = (Arc::clone(&load.answered), Arc::clone(&load.failed));
+            tokio::spawn(async move {
+                let client = client();
+                let mut turn = number;
+                while !stop.load(Ordering::Relaxed) {
+                    turn += 1;
+                    let url = {
+                        let endpoints = endpoints.read().await;
+                        endpoints[turn % endpoints.len()].clone()
+                    };
+                    let answer = client.get(&url).send().await;
+                    let answer = match answer {
+                        Ok(answer) if answer.status() == 200 => answer.bytes().await.map(drop),
+                        Ok(answer) => answer.error_for_status().map(drop),
+                        Err(error) => Err(error),
+                    };
+                    let counter = if answer.is_ok() { &answered } else { &failed };
+                    counter.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        });
+        let tasks = tasks.collect();
+        Self { tasks, ..load }
+    }
+
+    async fn end(self) -> (u64, u64) {
+        self.stop.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.await.expect("a client ends");
+        }
+        (
+            self.answered.load(Ordering::Relaxed),
+            self.failed.load(Ordering::Relaxed),
+        )
+    }
+}
+
+// deploying.md 4.3
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_lead_serves_the_same() {
+    let cluster = cluster::own().await;
+    let first = replica(&cluster, "first");
+    leads(&first).await;
+    let bundles = [Bundle::new("1.0.0")];
+    let mut scene = Scene::empty(cluster.clone(), "twice");
+    scene.publish(&bundles, &chain(&["1.0.0"])).await;
+    let second = replica(&cluster, "second");
+    ready(&second).await;
+    let (served, copied) = (address(&first, &scene.name), address(&second, &scene.name));
+    let expected = get(&served).await;
+    assert_eq!(expected.0, 200);
+    assert_eq!(get(&copied).await, expected);
+
+    // What changes later, and what goes.
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.0.1")];
+    scene.publish(&bundles, &chain(&["1.0.0", "1.0.1"])).await;
+    wait::until("the copy follows", SOON, || async {
+        let (served, copied) = (get(&served).await, get(&copied).await);
+        if served == copied {
+            Ok(())
+        } else {
+            Err((served.1, copied.1))
+        }
+    })
+    .await;
+    cluster
+        .plane
+        .kubectl(&["delete", "clustercatalog", &scene.name, "--timeout=30s"]);
+    wait::until("the copy goes", SOON, || async {
+        match get(&copied).await.0 {
+            404 => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+}
+
+// deploying.md P32, P34, 4.4
+#[tokio::test(flavor = "multi_thread")]
+async fn rolling_updates_under_load_fail_no_request() {
+    let rounds = std::env::var("ROUNDS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let cluster = cluster::own().await;
+    let mut old = replica(&cluster, "replica-0");
+    leads(&old).await;
+    let mut scene = Scene::empty(cluster.clone(), "rolling");
+    scene
+        .publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]))
+        .await;
+    let name = scene.name.clone();
+    let load = Load::start(vec![address(&old, &name)]);
+    let mut longest = Duration::ZERO;
+    for round in 1..=rounds.unwrap_or(ROUNDS) {
+        let new = replica(&cluster, &format!("replica-{round}"));
+        ready(&new).await;
+        load.endpoints.write().await.push(address(&new, &name));
+        let stopped = Instant::now();
+        old.signal("TERM");
+        // Clients hear that the pod ends some time after it says that it is not ready.
+        wait::until("the old replica says that it ends", SOON, || async {
+            match old.health("readyz").await {
+                200 => Err(200),
+                _ => Ok(()),
+            }
+        })
+        .await;
+        load.endpoints.write().await.remove(0);
+        leads(&new).await;
+        longest = longest.max(stopped.elapsed());
+        assert_eq!(exited(&mut old, SOON).await, 0);
+        old = new;
+    }
+    let (answered, failed) = load.end().await;
+    println!("{answered} requests answered, {failed} failed; longest without a leader {longest:?}");
+    assert_eq!(failed, 0);
+    assert!(answered > 0);
+}
