@@ -8,6 +8,7 @@ use std::io::Write;
 use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::{ClusterExtension, UpdateStatus};
+use olm_core::resolve::{Catalog, CatalogError, CatalogProblem, Selector};
 use serde_json::{Value, json};
 
 use crate::args::Global;
@@ -60,8 +61,9 @@ pub(crate) async fn run(
         let mut row = Row::of(&extension);
         if args.from_catalogs {
             // One extension that cannot be asked about keeps nothing from the others.
-            match cluster.snapshot(&extension.name_any()).await {
-                Ok(snapshot) => row.update = offered(&snapshot),
+            let snapshot = cluster.snapshot(&extension.name_any()).await;
+            match snapshot.and_then(|snapshot| offered(&snapshot)) {
+                Ok(update) => row.update = update,
                 Err(error) => {
                     row.update = None;
                     row.error = Some(format!("{error:#}"));
@@ -164,12 +166,25 @@ fn answer(rows: &[Row], assumed: &[&str]) -> Value {
     answer
 }
 
-/// Computes what could follow the installed bundle of an extension.
-fn offered(snapshot: &ExtensionSnapshot) -> Option<UpdateStatus> {
+/// Computes what could follow the installed bundle of an extension. That nothing does is not known
+/// while one of its catalogs cannot be read.
+fn offered(snapshot: &ExtensionSnapshot) -> anyhow::Result<Option<UpdateStatus>> {
     let catalogs = snapshot.catalogs();
     let question = &snapshot.question;
     let options = &snapshot.options;
     let environment = question.environment(&catalogs, options, &snapshot.environment);
     let resolution = question.resolve(&catalogs, &environment, options);
-    question.update(&catalogs, options, &resolution)
+    let update = question.update(&catalogs, options, &resolution);
+    if update.is_none() {
+        let selector = Selector::new(question.filter.selector.as_ref())?;
+        let read = |catalog: &&Catalog<'_>| {
+            !catalog.enabled || catalog.content.is_some() || !selector.matches(&catalog.labels)
+        };
+        if let Some(unread) = catalogs.iter().find(|catalog| !read(catalog)) {
+            let (catalog, problem) = (unread.name.to_owned(), unread.problem.clone());
+            let problem = problem.unwrap_or(CatalogProblem::NotCached);
+            return Err(CatalogError { catalog, problem }.into());
+        }
+    }
+    Ok(update)
 }
