@@ -6,6 +6,7 @@ mod content;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
+use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use kube::api::{Api, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -29,6 +30,10 @@ use content::CatalogTransport;
 use crate::args::Global;
 use crate::output;
 use crate::settings::{Settings, SettingsFlags};
+
+/// Catalogs that are fetched at the same time: few of the connections that the catalog server gives
+/// to one address, which behind the API server is that of all clients.
+const AT_ONCE: usize = 4;
 
 /// A connection to a cluster, and what was read of it that does not depend on an extension.
 pub(crate) struct Cluster {
@@ -182,7 +187,7 @@ impl Cluster {
         // A catalog whose content cannot be fetched is not a failure: its problem says why.
         let served = state.catalogs.iter();
         let served = served.map(|catalog| self.served(catalog, &filter.package_name));
-        let catalogs = futures::future::join_all(served).await;
+        let catalogs = stream::iter(served).buffered(AT_ONCE).collect().await;
         let installed = revision::states(&revisions).installed;
         let question = Question {
             filter,

@@ -16,7 +16,7 @@ use olm_core::error::{Chain, quote};
 use olm_core::resolve::CatalogProblem;
 use reqwest::StatusCode;
 use reqwest::header::ETAG;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::held;
 use super::trust::{Trust, TrustError};
@@ -30,6 +30,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// A download ends when no byte comes for so long, however large it is (catalogs.md 4.3).
 const IDLE: Duration = Duration::from_mins(1);
 const WHOLE: Duration = Duration::from_mins(15);
+/// Downloads at the same time: few of the connections that the catalog server gives to one address.
+pub(super) const AT_ONCE: usize = 8;
 const MAX_BODY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Why a catalog could not be downloaded. The texts are upstream's where it has them.
@@ -89,6 +91,7 @@ struct Shared {
     metrics: Metrics,
     downloads: Mutex<HashMap<String, Download>>,
     backoff: Backoff<String>,
+    places: Semaphore,
     done: watch::Sender<u64>,
 }
 
@@ -118,6 +121,7 @@ impl Remote {
                 metrics,
                 downloads: Mutex::default(),
                 backoff: Backoff::new(FIRST_DELAY_CATALOG, MAX_DELAY),
+                places: Semaphore::new(AT_ONCE),
                 done: watch::Sender::new(0),
             }),
         })
@@ -264,12 +268,14 @@ impl Shared {
         base: Option<String>,
         retry: &Mutex<Option<Instant>>,
     ) -> String {
+        let place = self.places.acquire().await;
         let started = Instant::now();
         let name = origin.catalog.clone();
         let result = match base {
             Some(base) => self.fetch(origin, &base).await,
             None => Err(FetchError::NoUrl(name.clone())),
         };
+        drop(place);
         match result {
             Ok(copy) => {
                 self.backoff.forget(&name);

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::catalog::store::{Compression, Origin};
-use crate::server::{self, catalogs};
+use crate::server::{self, Limited, Limits, catalogs};
 
 const BLOBS: &str = r#"{"schema":"olm.package","name":"p","defaultChannel":"c"}
 {"schema":"olm.channel","package":"p","name":"c","entries":[{"name":"p.v1"}]}
@@ -168,6 +168,38 @@ async fn downloads_once_and_keeps_the_copy() {
     let catalogs = remote(&cache);
     let known = look(&catalogs, &object("a", "http://127.0.0.1:1", "1")).await;
     assert_eq!((known.problem(), bundles(&known)), (None, Some(1)));
+}
+
+// ours: the server gives few connections to one address.
+#[tokio::test]
+async fn more_catalogs_than_connections_are_all_fetched() {
+    let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = Arc::new(Store::open(served.path(), Compression::Made).unwrap());
+    let routes = catalogs::routes(catalogs::Catalogs {
+        store: Arc::clone(&store),
+        metrics: Metrics::default(),
+        metas: true,
+    });
+    let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let limited = Limited::new(listener, Limits::CATALOGS, Metrics::default()).unwrap();
+    tokio::spawn(server::serve_within(
+        limited,
+        None,
+        routes,
+        std::future::pending(),
+    ));
+    let many = Limits::CATALOGS.per_address * 3;
+    let objects: Vec<_> = (0..many)
+        .map(|number| {
+            let name = format!("c{number}");
+            put(&store, &name, "1", BLOBS);
+            object(&name, &base, "1")
+        })
+        .collect();
+    let known = remote(&cache).known(&objects, "p").await;
+    let failed: Vec<_> = known.iter().filter_map(Known::problem).collect();
+    assert!(failed.is_empty(), "{failed:?}");
 }
 
 // catalogs.md C2, C4

@@ -3,7 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use olm_api::UpdateStatus;
+use kube::api::{Api, PostParams};
+use olm_api::{ClusterCatalog, UpdateStatus};
+use olm_core::status::is_true;
 use olm_test::cluster::{self, Cluster};
 use olm_test::extension::{Extension, ROLLOUT, is};
 use olm_test::package::{Bundle, chain};
@@ -13,7 +15,8 @@ use serde_json::{Value, json};
 
 const APPROVE: &str = "policy.olm.operatorframework.io/approve";
 const PAUSED: &str = "policy.olm.operatorframework.io/paused";
-/// An update is in the status, and in what the plugin prints, again within this time.
+/// More catalogs than the catalog server gives connections to one address.
+const CROWD: usize = 80;
 const SOON: Duration = Duration::from_secs(30);
 const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
 
@@ -41,6 +44,32 @@ async fn offers(extension: &Extension, version: &str, reason: &str) -> UpdateSta
         })
         .await;
     offered(&found).expect("it was there")
+}
+
+/// Makes many more catalogs of the image of `scene`, which come before its own, and waits until they
+/// are served.
+async fn crowd(scene: &Scene) -> Vec<String> {
+    let api = Api::<ClusterCatalog>::all(scene.cluster.client.clone());
+    let catalog = api.get(&scene.name).await.expect("it exists");
+    let names: Vec<_> = (0..CROWD)
+        .map(|number| format!("{number}-{}", scene.name))
+        .collect();
+    for name in &names {
+        let copy = ClusterCatalog::new(name, catalog.spec.clone());
+        let made = api.create(&PostParams::default(), &copy).await;
+        made.expect("the catalog is admitted");
+    }
+    for name in &names {
+        wait::until(&format!("{name} is served"), SOON, || async {
+            let catalog = api.get(name).await.map_err(|error| error.to_string())?;
+            let status = catalog.status.unwrap_or_default();
+            is_true(&status.conditions, "Serving")
+                .then_some(())
+                .ok_or_else(|| format!("{:?}", status.conditions))
+        })
+        .await;
+    }
+    names
 }
 
 /// Runs `kubectl olm` as the administrator.
@@ -88,19 +117,20 @@ async fn a_pinned_extension_shows_what_it_could_be() {
     assert!(rows[0].contains(&"UPDATE".to_owned()), "{table}");
     assert!(rows[1].contains(&"1.0.1".to_owned()), "{table}");
 
+    let crowd = crowd(&scene).await;
     for more in [&[][..], &["--from-catalogs"]] {
         let args: Vec<_> = ["updates", &scene.name]
             .iter()
             .chain(more)
             .copied()
             .collect();
-        wait::until("the table names the update", SOON, || async {
-            let table = kubectl_olm(&scene.cluster, &args);
-            let row = columns(&table)[1][2..6].to_vec();
-            let wanted = ["1.0.0", "1.0.2", "1.0.1", "Pinned"];
-            if row == wanted { Ok(()) } else { Err(table) }
-        })
-        .await;
+        let table = kubectl_olm(&scene.cluster, &args);
+        let row = &columns(&table)[1][2..6];
+        assert_eq!(row, ["1.0.0", "1.0.2", "1.0.1", "Pinned"], "{table}");
+    }
+    for name in crowd {
+        let plane = &scene.cluster.plane;
+        plane.kubectl(&["delete", "--wait=false", "clustercatalog", &name]);
     }
     let answer = kubectl_olm(&scene.cluster, &["updates", "--output=json"]);
     let answer: Value = serde_json::from_str(&answer).expect("JSON");
