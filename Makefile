@@ -111,10 +111,13 @@ test: test-unit test-control-plane ## Every hermetic test, the control plane inc
 test-unit: prerequisites ## Unit, data, property, snapshot and command-line tests; offline
 	$(CARGO) test --locked --workspace
 
+# Most of these tests wait: for a registry that is away, for a lease, for rights.
+THREADS ?= 6
+
 .PHONY: test-control-plane
-test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, etcd and registry
+test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, etcd and registry (THREADS=6)
 	cd hack/local-cluster && CGO_ENABLED=0 go test -trimpath ./...
-	$(CARGO) test --locked --workspace --features olm-test/control-plane --test control_plane
+	$(CARGO) test --locked --workspace --features olm-test/control-plane --test control_plane -- --test-threads=$(THREADS)
 
 .PHONY: test-image
 test-image: image-root local-cluster programs ## The manifests, and an install through them, with the program out of the image

@@ -89,7 +89,6 @@ async fn the_garbage_collector_deletes_revisions_and_drops_their_owners() {
         owned(&cluster, "p45-kept"),
         owned(&cluster, "p45-collected"),
     );
-    plane.kubectl(&["delete", "clusterrole", &kept.name, "--cascade=orphan"]);
     plane.kubectl(&["delete", "clusterrole", &collected.name]);
     let look = |name: &str, path: &str| {
         let path = format!("jsonpath={path}");
@@ -107,6 +106,8 @@ async fn the_garbage_collector_deletes_revisions_and_drops_their_owners() {
         left.is_empty().then_some(()).ok_or(left)
     })
     .await;
+    // The collector has seen what was made later, so it knows whom the owner has.
+    plane.kubectl(&["delete", "clusterrole", &kept.name, "--cascade=orphan"]);
     wait::until("let go", COLLECTED, || async {
         let owners = look(&kept.name, "{.metadata.ownerReferences}");
         owners.is_empty().then_some(()).ok_or(owners)
