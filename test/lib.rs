@@ -17,6 +17,7 @@ pub mod extension;
 pub mod images;
 pub mod package;
 pub mod paths;
+pub mod plugin;
 pub mod private;
 pub mod proxy;
 pub mod random;

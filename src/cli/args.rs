@@ -5,7 +5,7 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    graph, lint_bundle, range, rbac, render, resolve, show, updates, version, why,
+    doctor, graph, lint_bundle, range, rbac, render, resolve, show, updates, version, why,
 };
 use crate::output::UsageError;
 
@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Render(render::RenderArgs),
     /// Say which ClusterExtensions could be newer, and why they are not
     Updates(updates::UpdatesArgs),
+    /// Say whether this cluster is fit for extensions, and pack what whoever helps needs
+    Doctor(doctor::DoctorArgs),
     /// Say which build this is
     Version(version::VersionArgs),
 }

@@ -111,6 +111,17 @@ impl Cluster {
         access: &CatalogAccess,
         settings: &SettingsFlags,
     ) -> anyhow::Result<Self> {
+        let client = Self::client(global).await?;
+        Ok(Self {
+            transport: CatalogTransport::new(client.clone(), access)?,
+            client,
+            settings: settings.clone(),
+            state: OnceCell::new(),
+        })
+    }
+
+    /// Makes a client as kubectl would with the same flags.
+    pub(crate) async fn client(global: &Global) -> anyhow::Result<Client> {
         let options = KubeConfigOptions {
             context: global.context.clone(),
             ..KubeConfigOptions::default()
@@ -134,13 +145,7 @@ impl Cluster {
             config.auth_info.impersonate = Some(user.clone());
             config.auth_info.impersonate_groups = Some(global.impersonate_groups.clone());
         }
-        let client = Client::try_from(config).context("making a client")?;
-        Ok(Self {
-            transport: CatalogTransport::new(client.clone(), access)?,
-            client,
-            settings: settings.clone(),
-            state: OnceCell::new(),
-        })
+        Client::try_from(config).context("making a client")
     }
 
     /// Reads an extension.

@@ -2,6 +2,7 @@
 //!
 //! A new command needs a variant of [`Command`] and a line in [`run`].
 
+pub(crate) mod doctor;
 pub(crate) mod graph;
 pub(crate) mod lint_bundle;
 pub(crate) mod range;
@@ -9,7 +10,6 @@ pub(crate) mod rbac;
 pub(crate) mod render;
 pub(crate) mod resolve;
 pub(crate) mod show;
-
 pub(crate) mod updates;
 pub(crate) mod version;
 pub(crate) mod why;
@@ -31,6 +31,7 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Render(args) => render::run(args, &cli.global, out).await,
         Command::Rbac(args) => rbac::run(args, &cli.global, out).await,
         Command::Updates(args) => updates::run(args, &cli.global, out).await,
+        Command::Doctor(args) => doctor::run(args, &cli.global, out).await,
         Command::Version(args) => version::run(&args, out),
     }
 }

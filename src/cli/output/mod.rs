@@ -23,6 +23,8 @@ pub(crate) enum Outcome {
     Failed,
     /// Wrong usage: exit code 2.
     Usage,
+    /// The answer is not known: exit code 3.
+    Unknown,
 }
 
 impl From<Outcome> for ExitCode {
@@ -31,6 +33,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Done => Self::SUCCESS,
             Outcome::Failed => Self::from(1),
             Outcome::Usage => Self::from(2),
+            Outcome::Unknown => Self::from(3),
         }
     }
 }

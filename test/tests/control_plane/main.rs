@@ -11,6 +11,7 @@ mod crash;
 mod credentials;
 mod data;
 mod dead_ends;
+mod doctor;
 mod faults;
 mod flags;
 mod gate;

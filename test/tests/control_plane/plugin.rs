@@ -1,7 +1,6 @@
 //! `kubectl olm graph` and `why` of an extension: with the catalogs and the installed bundle of the
 //! cluster, and as the controller is set.
 
-use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -11,29 +10,12 @@ use olm_core::settings::KEY;
 use olm_test::cluster::{Cluster, SYSTEM_NAMESPACE};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
-use olm_test::{cluster, paths, wait};
+use olm_test::{cluster, plugin, wait};
 use serde_json::{Value, json};
 
 use crate::flags::start;
 
 const SOON: Duration = Duration::from_secs(20);
-
-/// Runs the plugin on the cluster of a scene and returns its output.
-fn ask(scene: &Scene, arguments: &[&str]) -> String {
-    let addresses = &scene.cluster.plane.addresses;
-    let answer = Command::new(paths::built("kubectl-olm"))
-        .args(arguments)
-        .arg("--kubeconfig")
-        .arg(&addresses.kubeconfig)
-        .arg("--catalog-ca")
-        .arg(&addresses.controller_ca)
-        .env_remove("KUBECONFIG")
-        .output()
-        .expect("kubectl-olm runs; build it with `cargo build`");
-    let errors = String::from_utf8_lossy(&answer.stderr);
-    assert!(answer.status.success(), "{errors}");
-    String::from_utf8_lossy(&answer.stdout).into_owned()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extension_is_drawn_and_explained_with_what_is_installed_and_what_comes_next() {
@@ -47,7 +29,7 @@ async fn an_extension_is_drawn_and_explained_with_what_is_installed_and_what_com
     extension.installed("1.0.1").await;
 
     // The next major version is held back, so no path leads to it.
-    let drawn = ask(&scene, &["graph", &scene.name]);
+    let drawn = plugin::ask(scene.cluster.plane, &["graph", &scene.name]);
     let rows: Vec<&str> = drawn.lines().map(str::trim).collect();
     for row in [
         "\u{25cb} 2.0.0  head",
@@ -57,7 +39,7 @@ async fn an_extension_is_drawn_and_explained_with_what_is_installed_and_what_com
     ] {
         assert!(rows.contains(&row), "{row}: {drawn}");
     }
-    let explained = ask(&scene, &["why", &scene.name, "2.0.0"]);
+    let explained = plugin::ask(scene.cluster.plane, &["why", &scene.name, "2.0.0"]);
     for text in ["1.0.1 (installed)", "NextMajorHeld", "upgrade: Any"] {
         assert!(explained.contains(text), "{text}: {explained}");
     }
@@ -96,7 +78,7 @@ async fn the_plugin_decides_by_the_settings_that_the_controller_publishes() {
 
     let why = |flags: &[&str]| -> Value {
         let question = ["why", &scene.name, "--version=>=1.0.0", "--output=json"];
-        let answer = ask(&scene, &[&question, flags].concat());
+        let answer = plugin::ask(scene.cluster.plane, &[&question, flags].concat());
         serde_json::from_str(&answer).expect("a JSON document")
     };
     let as_controller = why(&[]);

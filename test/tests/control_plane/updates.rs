@@ -1,16 +1,15 @@
 //! Newer versions that are offered but not chosen: pinned, held, paused; and how they are released.
 
-use std::process::Command;
 use std::time::Duration;
 
 use kube::api::{Api, PostParams};
 use olm_api::{ClusterCatalog, UpdateStatus};
 use olm_core::status::is_true;
-use olm_test::cluster::{self, Cluster};
+use olm_test::cluster;
 use olm_test::extension::{Extension, ROLLOUT, is};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
-use olm_test::{paths, wait};
+use olm_test::{plugin, wait};
 use serde_json::{Value, json};
 
 const APPROVE: &str = "policy.olm.operatorframework.io/approve";
@@ -72,22 +71,6 @@ async fn crowd(scene: &Scene) -> Vec<String> {
     names
 }
 
-/// Runs `kubectl olm` as the administrator.
-fn kubectl_olm(cluster: &Cluster, args: &[&str]) -> String {
-    let out = Command::new(paths::built("kubectl-olm"))
-        .args(args)
-        .arg("--kubeconfig")
-        .arg(&cluster.plane.addresses.kubeconfig)
-        .arg("--catalog-ca")
-        .arg(&cluster.plane.addresses.controller_ca)
-        .env_remove("KUBECONFIG")
-        .output()
-        .expect("kubectl-olm runs; build it with `cargo build`");
-    let errors = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "kubectl olm {args:?}: {errors}");
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pinned_extension_shows_what_it_could_be() {
     let scene = stage("pinned", &["1.0.0", "1.0.1", "1.0.2"]).await;
@@ -124,7 +107,7 @@ async fn a_pinned_extension_shows_what_it_could_be() {
             .chain(more)
             .copied()
             .collect();
-        let table = kubectl_olm(&scene.cluster, &args);
+        let table = plugin::ask(scene.cluster.plane, &args);
         let row = &columns(&table)[1][2..6];
         assert_eq!(row, ["1.0.0", "1.0.2", "1.0.1", "Pinned"], "{table}");
     }
@@ -132,7 +115,7 @@ async fn a_pinned_extension_shows_what_it_could_be() {
         let plane = &scene.cluster.plane;
         plane.kubectl(&["delete", "--wait=false", "clustercatalog", &name]);
     }
-    let answer = kubectl_olm(&scene.cluster, &["updates", "--output=json"]);
+    let answer = plugin::ask(scene.cluster.plane, &["updates", "--output=json"]);
     let answer: Value = serde_json::from_str(&answer).expect("JSON");
     let all = answer["extensions"].as_array().expect("a list");
     assert!(all.iter().any(|one| one["name"] == scene.name));

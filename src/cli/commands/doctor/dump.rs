@@ -1,0 +1,182 @@
+//! The archive for whoever helps: what was read, the logs of the controller, and what was refused.
+//!
+//! Secrets are never read. User information in URLs and the bookkeeping of the API server are left
+//! out.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context as _;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::facts::{self, Facts, Refusal};
+use crate::output;
+
+/// Longest part of a log, from its end.
+const LOG_BYTES: usize = 4 << 20;
+/// Where the name of the extension stands in each list that is cut down to the named ones.
+const NAMED: [(&str, &str); 2] = [
+    (facts::EXTENSIONS, "/metadata/name"),
+    (
+        facts::REVISIONS,
+        "/metadata/labels/olm.operatorframework.io~1owner-name",
+    ),
+];
+
+/// Writes the archive.
+pub(super) async fn write(
+    path: &Path,
+    names: &[String],
+    facts: &Facts,
+    answer: &Value,
+    client: &Client,
+) -> anyhow::Result<()> {
+    let mut files = BTreeMap::new();
+    let mut refused = String::new();
+    files.insert("doctor.json".to_owned(), serde_json::to_vec_pretty(answer)?);
+    for (name, answer) in &facts.answers {
+        match answer {
+            Ok(value) => {
+                let mut value = value.clone();
+                keep(&mut value, name, names);
+                clean(&mut value);
+                let mut text = Vec::new();
+                output::write_yaml(&mut text, &value)?;
+                files.insert(format!("{name}.yaml"), text);
+            }
+            Err(Refusal::Absent) => refused.push_str(&format!("{name}: does not exist\n")),
+            Err(Refusal::Failed(why)) => refused.push_str(&format!("{name}: {why}\n")),
+        }
+    }
+    for pod in facts.items::<Value>(facts::PODS).unwrap_or_default() {
+        for (file, log) in logs(client, &pod["metadata"]).await {
+            match log {
+                Ok(log) => {
+                    files.insert(file, without_users(&log).into_bytes());
+                }
+                Err(error) => refused.push_str(&format!("{file}: {error:#}\n")),
+            }
+        }
+    }
+    files.insert("refused.txt".to_owned(), refused.into_bytes());
+    let (path, shown) = (path.to_owned(), path.display().to_string());
+    let packed = tokio::task::spawn_blocking(move || pack(&path, &files));
+    packed
+        .await?
+        .with_context(|| format!("writing --dump {shown}"))
+}
+
+/// Returns the log of a pod, and that of the container before the last restart, by file.
+async fn logs(client: &Client, pod: &Value) -> Vec<(String, anyhow::Result<String>)> {
+    let text = |key: &str| pod[key].as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (text("namespace"), text("name"));
+    let mut logs = Vec::new();
+    for (query, suffix) in [("", ""), ("&previous=true", "-previous")] {
+        let path = format!(
+            "/api/v1/namespaces/{namespace}/pods/{name}/log?limitBytes={LOG_BYTES}&tailLines=20000{query}"
+        );
+        let log = async {
+            let request = http::Request::get(path).body(Vec::new())?;
+            anyhow::Ok(client.request_text(request).await?)
+        };
+        let file = format!("logs/{namespace}/{name}{suffix}.log");
+        logs.push((file, log.await));
+    }
+    logs
+}
+
+fn pack(path: &Path, files: &BTreeMap<String, Vec<u8>>) -> std::io::Result<()> {
+    let encoder = GzEncoder::new(std::fs::File::create(path)?, Compression::default());
+    let mut archive = tar::Builder::new(encoder);
+    for (name, content) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o600);
+        archive.append_data(&mut header, name, content.as_slice())?;
+    }
+    archive.into_inner()?.finish()?.sync_all()
+}
+
+/// Drops what is not about the named extensions.
+fn keep(list: &mut Value, question: &str, names: &[String]) {
+    let pointer = NAMED.iter().find(|(named, _)| *named == question);
+    let items = list["items"].as_array_mut();
+    if let (Some((_, pointer)), Some(items), false) = (pointer, items, names.is_empty()) {
+        items.retain(|item| {
+            let name = item.pointer(pointer).and_then(Value::as_str);
+            name.is_some_and(|name| names.iter().any(|it| it == name))
+        });
+    }
+}
+
+/// Drops managed fields, and user information in URLs.
+fn clean(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.remove("managedFields");
+            map.values_mut().for_each(clean);
+        }
+        Value::Array(items) => items.iter_mut().for_each(clean),
+        Value::String(text) if text.contains('@') => *value = json!(without_users(text)),
+        _ => {}
+    }
+}
+
+/// Replaces `user:password@` after `://`.
+fn without_users(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut clean = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part
+            .find(|it: char| "/?# \n\r\t\"'<>,;".contains(it))
+            .unwrap_or(part.len());
+        let host = part[..end].rfind('@').map_or(0, |at| at + 1);
+        clean.push_str("://");
+        clean.push_str(&part[host..]);
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    // U60
+    #[rstest]
+    #[case("http://user:pass@proxy:3128", "http://proxy:3128")]
+    #[case(
+        "a http://u:p@w@h/x?a=b@c and https://v@h2,",
+        "a http://h/x?a=b@c and https://h2,"
+    )]
+    #[case(
+        "quay.io/x/y@sha256:1 oci://h/x@sha256:2",
+        "quay.io/x/y@sha256:1 oci://h/x@sha256:2"
+    )]
+    #[case("", "")]
+    fn users_are_left_out(#[case] text: &str, #[case] want: &str) {
+        assert_eq!(without_users(text), want);
+    }
+
+    #[test]
+    fn only_named_extensions_are_kept() {
+        let list = json!({"items": [
+            {"metadata": {"name": "a", "labels": {"olm.operatorframework.io/owner-name": "b"}}},
+            {"metadata": {"name": "b", "labels": {"olm.operatorframework.io/owner-name": "a"}}},
+        ]});
+        let kept = |question: &str, names: &[&str]| {
+            let mut list = list.clone();
+            let names: Vec<_> = names.iter().map(|it| (*it).to_owned()).collect();
+            keep(&mut list, question, &names);
+            list["items"].as_array().unwrap().len()
+        };
+        assert_eq!(kept(facts::EXTENSIONS, &["a"]), 1);
+        assert_eq!(kept(facts::REVISIONS, &["b", "c"]), 1);
+        assert_eq!(kept(facts::EXTENSIONS, &[]), 2);
+        assert_eq!(kept(facts::CATALOGS, &["a"]), 2);
+    }
+}

@@ -1,0 +1,206 @@
+//! What the API server says, by the name of the question; a refusal is an answer too.
+
+use std::collections::BTreeMap;
+
+use futures::stream::{self, StreamExt as _};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use kube::Client;
+use olm_api::keys::name;
+use olm_core::error::Chain;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Questions under way at the same time.
+const AT_ONCE: usize = 8;
+
+pub(super) const VERSION: &str = "version";
+pub(super) const CATALOGS: &str = "clustercatalogs";
+pub(super) const EXTENSIONS: &str = "clusterextensions";
+pub(super) const REVISIONS: &str = "clusterobjectsets";
+/// Revisions of upstream before they were ClusterObjectSets.
+pub(super) const OLDER_REVISIONS: &str = "clusterextensionrevisions";
+pub(super) const DEPLOYMENTS: &str = "deployments";
+pub(super) const PODS: &str = "pods";
+pub(super) const CONFIG: &str = "configmaps";
+pub(super) const LEASES: [&str; 2] = [name::LEASE_OPERATOR_CONTROLLER, name::LEASE_CATALOGD];
+pub(super) const POLICIES: &str = "validatingadmissionpolicies";
+pub(super) const BINDINGS: &str = "validatingadmissionpolicybindings";
+
+const OLM: &str = "/apis/olm.operatorframework.io/v1";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// Our objects, and those of upstream, carry this label.
+const PART_OF_OLM: &str = "labelSelector=app.kubernetes.io/part-of%3Dolm";
+
+/// The name of the question for a CRD of ours.
+pub(super) fn crd(kind: &str) -> String {
+    format!("{kind}.olm.operatorframework.io")
+}
+
+/// The name of the question for the Events about a kind of ours.
+fn events(kind: &str) -> String {
+    format!("events-{}", kind.to_ascii_lowercase())
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// What was asked for does not exist.
+    Absent,
+    /// The caller may not know, or the API server did not answer.
+    Failed(String),
+}
+
+/// Every answer of one reading.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) answers: BTreeMap<String, Result<Value, Refusal>>,
+    /// When it was read, by the clock of this machine.
+    pub(super) now: Timestamp,
+    /// The clock of the API server at that time.
+    pub(super) server_time: Option<Timestamp>,
+}
+
+/// Every question: its name and its path.
+fn questions() -> BTreeMap<String, String> {
+    let ours = |kind: &str| (kind.to_owned(), format!("{OLM}/{kind}"));
+    let labelled = |kind: &str, group: &str| {
+        let path = format!("{group}/{kind}?{PART_OF_OLM}");
+        (kind.to_owned(), path)
+    };
+    let admission = "/apis/admissionregistration.k8s.io/v1";
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let mut questions = BTreeMap::from([
+        ours(CATALOGS),
+        ours(EXTENSIONS),
+        ours(REVISIONS),
+        ours(OLDER_REVISIONS),
+        labelled(DEPLOYMENTS, "/apis/apps/v1"),
+        labelled(POLICIES, admission),
+        labelled(BINDINGS, admission),
+        labelled("clusterroles", rbac),
+        labelled("clusterrolebindings", rbac),
+        labelled("roles", rbac),
+        labelled("rolebindings", rbac),
+        (
+            CONFIG.to_owned(),
+            format!(
+                "/api/v1/configmaps?fieldSelector=metadata.name%3D{}",
+                name::CONTROLLER_CONFIG
+            ),
+        ),
+    ]);
+    for kind in [CATALOGS, EXTENSIONS, REVISIONS] {
+        questions.insert(crd(kind), format!("{CRDS}/{}", crd(kind)));
+    }
+    for lease in LEASES {
+        let path =
+            format!("/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3D{lease}");
+        questions.insert(lease.to_owned(), path);
+    }
+    for kind in ["ClusterCatalog", "ClusterExtension", "ClusterObjectSet"] {
+        let path = format!("/api/v1/events?fieldSelector=involvedObject.kind%3D{kind}");
+        questions.insert(events(kind), path);
+    }
+    questions
+}
+
+impl Facts {
+    /// Asks everything. What cannot be known stands in the answer.
+    pub(super) async fn read(client: &Client) -> Self {
+        let (version, server_time) = version(client).await;
+        let asked: Vec<_> = questions()
+            .into_iter()
+            .map(async |(name, path)| (name, get(client, &path).await))
+            .collect();
+        let mut answers: BTreeMap<_, _> = stream::iter(asked)
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        answers.insert(VERSION.to_owned(), version);
+        let mut facts = Self {
+            answers,
+            now: Timestamp::now(),
+            server_time,
+        };
+        let pods = facts.pods(client).await;
+        facts.answers.insert(PODS.to_owned(), pods);
+        facts
+    }
+
+    /// Reads the pods of the namespaces with a controller.
+    async fn pods(&self, client: &Client) -> Result<Value, Refusal> {
+        let mut all = Vec::new();
+        for namespace in self.namespaces()? {
+            let path = format!("/api/v1/namespaces/{namespace}/pods");
+            let mut listed = get(client, &path).await?;
+            if let Some(items) = listed["items"].as_array_mut() {
+                all.append(items);
+            }
+        }
+        Ok(serde_json::json!({ "items": all }))
+    }
+
+    /// Namespaces with a Deployment of a controller.
+    fn namespaces(&self) -> Result<Vec<String>, Refusal> {
+        let deployments: Vec<Value> = self.items(DEPLOYMENTS)?;
+        let named = deployments
+            .iter()
+            .filter_map(|it| it["metadata"]["namespace"].as_str());
+        let mut namespaces: Vec<_> = named.map(str::to_owned).collect();
+        namespaces.sort();
+        namespaces.dedup();
+        Ok(namespaces)
+    }
+
+    /// Returns one answer.
+    pub(super) fn one(&self, name: &str) -> Result<&Value, Refusal> {
+        match self.answers.get(name) {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(refusal)) => Err(refusal.clone()),
+            None => Err(Refusal::Absent),
+        }
+    }
+
+    /// Returns the objects of a list.
+    pub(super) fn items<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, Refusal> {
+        let items = self.one(name)?["items"].as_array();
+        items
+            .into_iter()
+            .flatten()
+            .map(|item| T::deserialize(item))
+            .collect::<Result<_, _>>()
+            .map_err(|error| Refusal::Failed(format!("{name}: {error}")))
+    }
+}
+
+/// Asks for a path; the value as the API server has it.
+async fn get(client: &Client, path: &str) -> Result<Value, Refusal> {
+    let request = http::Request::get(path).body(Vec::new());
+    let request = request.map_err(|error| Refusal::Failed(error.to_string()))?;
+    match client.request::<Value>(request).await {
+        Ok(value) => Ok(value),
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(Refusal::Absent),
+        Err(kube::Error::Api(status)) => Err(Refusal::Failed(status.message)),
+        Err(error) => Err(Refusal::Failed(Chain(&error).to_string())),
+    }
+}
+
+/// Returns the version of the API server, and its clock.
+async fn version(client: &Client) -> (Result<Value, Refusal>, Option<Timestamp>) {
+    let answer = async {
+        let request = http::Request::get("/version").body(kube::client::Body::empty())?;
+        let response = client.send(request).await?;
+        let date = response.headers().get(http::header::DATE);
+        let date = date.and_then(|date| rfc2822::parse(date.to_str().ok()?).ok());
+        let bytes = response.into_body().collect_bytes().await?;
+        anyhow::Ok((
+            serde_json::from_slice(&bytes)?,
+            date.map(|date| date.timestamp()),
+        ))
+    };
+    match answer.await {
+        Ok((version, date)) => (Ok(version), date),
+        Err(error) => (Err(Refusal::Failed(format!("{error:#}"))), None),
+    }
+}
