@@ -112,10 +112,10 @@ test-unit: prerequisites ## Unit, data, property, snapshot and command-line test
 	$(CARGO) test --locked --workspace
 
 # Most of these tests wait: for a registry that is away, for a lease, for rights.
-THREADS ?= 6
+THREADS ?= 4
 
 .PHONY: test-control-plane
-test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, etcd and registry (THREADS=6)
+test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, etcd and registry (THREADS=4)
 	cd hack/local-cluster && CGO_ENABLED=0 go test -trimpath ./...
 	$(CARGO) test --locked --workspace --features olm-test/control-plane --test control_plane -- --test-threads=$(THREADS)
 
