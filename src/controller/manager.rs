@@ -38,7 +38,7 @@ use crate::catalog::store::{Compression, Store};
 use crate::certificates::Issuer;
 use crate::cluster::{bounded, counted};
 use crate::credentials::RegistryCredentials;
-use crate::fetch::{Catalogs, Published, Trust};
+use crate::fetch::{CatalogServer, Catalogs, Published, Trust};
 use crate::lease::{Candidacy, Elector, Loss, Term};
 use crate::parts::Parts;
 use crate::reconcile::Reconciler;
@@ -81,6 +81,8 @@ struct Manager {
     certificates: Option<Certificates>,
     /// Where that comes from, if it is files.
     files: Option<CertificateFiles>,
+    /// The CA of our own listeners, where the program issues their certificates.
+    serving_ca: Published,
     credentials: Arc<RegistryCredentials>,
     shutdown: Signal,
     /// Resolves when the rights of this process are limited.
@@ -152,6 +154,7 @@ impl Manager {
             certificates,
             files,
             credentials: Arc::new(credentials),
+            serving_ca: Published::default(),
             metrics,
             health: Arc::new(Health::new(&["started"])),
             shutdown: termination()?.boxed().shared(),
@@ -230,6 +233,7 @@ impl Manager {
                 self.metrics.clone(),
                 Arc::clone(&self.health),
             );
+            let presenter = presenter.trusted_by(self.serving_ca.clone());
             self.parts.keep("serving certificate", presenter.run());
             let run = keeper.run(half.client.clone(), self.shutdown.clone());
             self.act("serving CA", &half, run);
@@ -336,7 +340,7 @@ impl Manager {
         ));
         let run = catalog::run(ctx, self.args.gc_interval, self.shutdown.clone());
         let followed = if self.args.leader_elect {
-            self.start_follower(&half, &store, bound)
+            self.start_follower(&half, &store, bound)?
         } else {
             std::future::ready(()).boxed().shared()
         };
@@ -349,7 +353,12 @@ impl Manager {
 
     /// Copies what the leader serves until this process leads; it is ready when it has that.
     /// Returns what resolves when that is over.
-    fn start_follower(&mut self, half: &Half, store: &Arc<Store>, bound: SocketAddr) -> Signal {
+    fn start_follower(
+        &mut self,
+        half: &Half,
+        store: &Arc<Store>,
+        bound: SocketAddr,
+    ) -> anyhow::Result<Signal> {
         let ctx = catalog::Context::new(
             self.client.clone(),
             Arc::clone(store),
@@ -357,6 +366,11 @@ impl Manager {
             self.base(bound),
             self.metrics.clone(),
         );
+        let trust = match &self.args.catalogd_cas_dir {
+            Some(folder) => Trust::Folder(folder.clone()),
+            None => Trust::Published(self.serving_ca.clone()),
+        };
+        let replica = CatalogServer::replica(&self.args.cache_dir, trust)?;
         let (turn, shutdown) = (half.turn.clone(), self.shutdown.clone());
         let end = async move {
             tokio::select! {
@@ -369,11 +383,11 @@ impl Manager {
         let interval = self.args.gc_interval;
         let following = tokio::spawn(async move {
             let complete = move || complete.set_ready(CONTENT, true);
-            catalog::follow(Arc::new(ctx), interval, complete, end).await;
+            catalog::follow(Arc::new(ctx), replica, interval, complete, end).await;
             // Who leads has nobody to copy from.
             leading.set_ready(CONTENT, true);
         });
-        following.map(drop).boxed().shared()
+        Ok(following.map(drop).boxed().shared())
     }
 
     /// Returns the address under which clients reach the catalog server.

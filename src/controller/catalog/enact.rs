@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
 use olm_api::keys::{finalizer, label, policy};
 use olm_core::catalog::read;
-use olm_image::{CatalogImage, ImageRef, PullError, Resolved, pull_catalog};
+use olm_image::{CatalogImage, ImageRef, PullError, pull_catalog};
 use serde_json::json;
 
 use super::context::Context;
@@ -75,7 +75,7 @@ pub(super) async fn copy(
             "the image has no catalog directory"
         );
     }
-    let origin = origin(catalog, &resolved, unpacked);
+    let origin = origin(catalog, &resolved.image().to_string(), unpacked);
     let store = Arc::clone(&ctx.store);
     let turn = ctx.writes().await;
     let written = blocking(move || {
@@ -94,11 +94,12 @@ pub(super) async fn copy(
     Ok(())
 }
 
-fn origin(catalog: &ClusterCatalog, resolved: &Resolved, unpacked: Timestamp) -> Origin {
+/// Says of whom and of what the content is that is stored.
+pub(super) fn origin(catalog: &ClusterCatalog, reference: &str, unpacked: Timestamp) -> Origin {
     Origin {
         catalog: catalog.name_any(),
         uid: catalog.metadata.uid.clone().unwrap_or_default(),
-        reference: resolved.image().to_string(),
+        reference: reference.to_owned(),
         unpacked: whole_seconds(unpacked),
     }
 }

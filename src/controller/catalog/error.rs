@@ -8,6 +8,7 @@ use olm_image::{PullError, ReferenceError};
 use super::store::StoreError;
 use crate::cluster::{MAX_RIGHTS_DELAY, code};
 use crate::credentials::PullSecretError;
+use crate::fetch::FetchError;
 
 /// Why a ClusterCatalog is not as its spec wants it. The texts are upstream's.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,9 @@ pub enum CatalogError {
     /// The Secret with the credentials for it may not be used.
     #[error("source catalog content")]
     PullSecret(#[source] PullSecretError),
+    /// No other replica has it either.
+    #[error("error copying from another replica")]
+    Replica(#[source] FetchError),
     /// The content cannot be read or stored.
     #[error("error storing fbc")]
     Store(#[source] StoreError),
@@ -61,7 +65,8 @@ impl Classify for CatalogError {
                 .map_or(Disposition::Retry, Disposition::Wait),
             // The Secret may be labelled at any time.
             Self::PullSecret(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
-            Self::Store(_)
+            Self::Replica(_)
+            | Self::Store(_)
             | Self::Remove(_)
             | Self::Finalizer(_)
             | Self::Interrupted(_)

@@ -1,6 +1,7 @@
 //! What a process does that does not lead: it fetches what the leader serves, and serves it too.
 //!
-//! Content comes from its own disk, else from the registry by digest (deploying.md 4.3). Nothing is
+//! Content comes from its own disk, else from the registry by digest, else from a replica that
+//! serves it, so that a rollout keeps it while the registry is away (deploying.md 4.3). Nothing is
 //! written to the cluster.
 
 use std::collections::HashMap;
@@ -22,11 +23,12 @@ use tokio::sync::Notify;
 
 use super::CONCURRENCY;
 use super::context::Context;
-use super::enact::{blocking, copy};
+use super::enact::{blocking, copy, origin};
 use super::error::CatalogError;
 use super::garbage;
 use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
 use crate::cluster;
+use crate::fetch::CatalogServer;
 
 type Catalog = DeserializeGuard<ClusterCatalog>;
 
@@ -39,6 +41,8 @@ const LOOK: Duration = Duration::from_secs(2);
 /// What passes of a follower share.
 struct Follower {
     ctx: Arc<Context>,
+    /// Another replica, as status.urls names it.
+    replica: CatalogServer,
     /// Since when the content of a catalog cannot be had.
     failing: Mutex<HashMap<String, Instant>>,
     backoff: Backoff<String>,
@@ -50,12 +54,14 @@ struct Follower {
 /// can be had is here. When it returns, nothing of it is written any more.
 pub async fn follow(
     ctx: Arc<Context>,
+    replica: CatalogServer,
     gc_interval: Duration,
     complete: impl FnOnce() + Send,
     end: impl Future<Output = ()> + Send,
 ) {
     let follower = Arc::new(Follower {
         ctx: Arc::clone(&ctx),
+        replica,
         failing: Mutex::default(),
         backoff: Backoff::new(FIRST_DELAY_CATALOG, MAX_DELAY),
         passed: Notify::new(),
@@ -179,7 +185,15 @@ impl Follower {
             .as_ref()
             .and_then(|status| status.last_unpacked.as_ref());
         let unpacked = last_unpacked.map_or_else(Timestamp::now, |time| time.0);
-        let result = copy(&self.ctx, catalog, reference, unpacked).await;
+        let mut result = copy(&self.ctx, catalog, reference, unpacked).await;
+        if result.as_ref().is_err_and(CatalogError::is_of_pull) {
+            match self.copy_from_replica(catalog, reference, unpacked).await {
+                Ok(()) => result = Ok(()),
+                Err(error) => {
+                    tracing::warn!(catalog = name, error = %Chain(&error), "no other replica serves it");
+                }
+            }
+        }
         if self.ctx.holds(catalog, reference) {
             self.failing().remove(&name);
             self.backoff.forget(&name);
@@ -187,6 +201,34 @@ impl Follower {
             self.failing().entry(name).or_insert_with(Instant::now);
         }
         result
+    }
+
+    /// Stores what another replica serves, if it is exactly the content of `reference`.
+    async fn copy_from_replica(
+        &self,
+        catalog: &ClusterCatalog,
+        reference: &str,
+        unpacked: Timestamp,
+    ) -> Result<(), CatalogError> {
+        let urls = catalog.status.as_ref().and_then(|it| it.urls.as_ref());
+        let base = urls.map(|urls| urls.base.as_str()).unwrap_or_default();
+        let lines = self.replica.get(base, reference).await;
+        let lines = lines.map_err(CatalogError::Replica)?;
+        let origin = origin(catalog, reference, unpacked);
+        let store = Arc::clone(&self.ctx.store);
+        let turn = self.ctx.writes().await;
+        let written = blocking(move || {
+            let _turn = turn;
+            store.write(origin, lines)
+        });
+        let content = written.await?.map_err(CatalogError::Store)?;
+        let (catalog, digest) = (catalog.name_any(), content.digest());
+        tracing::info!(
+            catalog,
+            digest,
+            "catalog content copied from another replica"
+        );
+        Ok(())
     }
 
     /// Removes the content of a catalog that is switched off or being deleted.

@@ -6,6 +6,7 @@
 //! complete copy per catalog on disk. A copy that is older than wanted is used until a newer one
 //! is complete, but only for the very same object.
 
+mod download;
 mod remote;
 mod trust;
 
@@ -30,7 +31,7 @@ use crate::cluster::named;
 use crate::telemetry::Metrics;
 use remote::Remote;
 
-pub use remote::FetchError;
+pub use download::{CatalogServer, FetchError};
 pub use trust::{Published, Trust, TrustError};
 
 /// Most packages of one catalog whose content is kept parsed. Real clusters use a few dozen; the

@@ -1,81 +1,28 @@
 //! Downloads of catalogs, one at a time for each, kept on disk by digest.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufRead as _, Seek as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
-use olm_core::catalog::read::{MAX_BLOB_BYTES, Meta, Reason};
-use olm_core::error::{Chain, quote};
+use olm_core::error::Chain;
 use olm_core::resolve::CatalogProblem;
-use reqwest::StatusCode;
-use reqwest::header::ETAG;
 use tokio::sync::{Semaphore, watch};
 
+use super::download::{CatalogServer, FetchError};
 use super::held;
-use super::trust::{Trust, TrustError};
+use super::trust::Trust;
 use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
-use crate::catalog::store::{Compression, Content, Origin, Store, StoreError, whole_seconds};
+use crate::catalog::store::{Compression, Content, Origin, Store, whole_seconds};
 use crate::telemetry::Metrics;
 
 /// How long one look at a catalog waits for its download.
 const PATIENCE: Duration = Duration::from_secs(30);
-const CONNECT: Duration = Duration::from_secs(10);
-/// A download ends when no byte comes for so long, however large it is (catalogs.md 4.3).
-const IDLE: Duration = Duration::from_mins(1);
-const WHOLE: Duration = Duration::from_mins(15);
 /// Downloads at the same time: few of the connections that the catalog server gives to one address.
 pub(super) const AT_ONCE: usize = 8;
-const MAX_BODY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
-
-/// Why a catalog could not be downloaded. The texts are upstream's where it has them.
-#[derive(Debug, thiserror::Error)]
-pub enum FetchError {
-    /// The status names no address.
-    #[error("error: catalog {} has a nil status.urls value", quote(.0))]
-    NoUrl(String),
-    /// The certificates to trust cannot be read.
-    #[error("error getting HTTP client")]
-    Trust(#[from] TrustError),
-    /// No client can be made.
-    #[error("error getting HTTP client")]
-    Client(#[source] reqwest::Error),
-    /// Nobody answers.
-    #[error("error performing request: Get {}: {cause}", quote(url))]
-    Request {
-        /// The address.
-        url: String,
-        /// Why, with every layer.
-        cause: String,
-    },
-    /// The answer is not a catalog.
-    #[error("error: received unexpected response status code {}", .0.as_u16())]
-    Status(StatusCode),
-    /// The server has other content than the status says.
-    #[error("error: catalog server does not serve {wanted} yet")]
-    OtherDigest {
-        /// The digest that was wanted.
-        wanted: String,
-    },
-    /// The body ended early or is too large.
-    #[error("error performing request: reading the catalog")]
-    Body(#[source] io::Error),
-    /// The body is not a catalog, or cannot be stored.
-    #[error("error parsing catalog contents")]
-    Content(#[from] StoreError),
-    /// The disk cannot be used.
-    #[error("error preparing the catalog cache")]
-    Cache(#[source] StoreError),
-    /// The process stops.
-    #[error("the download was interrupted")]
-    Interrupted,
-}
 
 /// Catalogs on other processes.
 #[derive(Debug, Clone)]
@@ -85,9 +32,8 @@ pub(super) struct Remote {
 
 #[derive(Debug)]
 struct Shared {
-    store: Store,
-    spool: PathBuf,
-    trust: Trust,
+    store: Arc<Store>,
+    server: CatalogServer,
     metrics: Metrics,
     downloads: Mutex<HashMap<String, Download>>,
     backoff: Backoff<String>,
@@ -108,16 +54,12 @@ struct Download {
 
 impl Remote {
     pub(super) fn new(folder: &Path, trust: Trust, metrics: Metrics) -> Result<Self, FetchError> {
-        trust.certificates()?;
+        let server = CatalogServer::other(folder, trust)?;
         let store = Store::open(&folder.join("catalogs"), Compression::None);
-        let spool = folder.join("downloads");
-        let prepare = StoreError::disk("error creating the folder of downloads");
-        std::fs::create_dir_all(&spool).map_err(|error| FetchError::Cache(prepare(error)))?;
         Ok(Self {
             shared: Arc::new(Shared {
-                store: store.map_err(FetchError::Cache)?,
-                spool,
-                trust,
+                store: Arc::new(store.map_err(FetchError::Cache)?),
+                server,
                 metrics,
                 downloads: Mutex::default(),
                 backoff: Backoff::new(FIRST_DELAY_CATALOG, MAX_DELAY),
@@ -138,7 +80,7 @@ impl Remote {
     /// Takes over the CA that the catalog server publishes. One that is new is a reason to try
     /// again at once what has failed.
     pub(super) fn trust(&self, pem: String) {
-        let Trust::Published(published) = &self.shared.trust else {
+        let Trust::Published(published) = self.shared.server.trust() else {
             return;
         };
         if !published.take(pem) {
@@ -293,76 +235,11 @@ impl Shared {
         }
     }
 
-    async fn fetch(
-        self: &Arc<Self>,
-        origin: Origin,
-        base: &str,
-    ) -> Result<Arc<Content>, FetchError> {
-        let url = format!("{}/api/v1/all", base.trim_end_matches('/'));
-        let client = {
-            let shared = Arc::clone(self);
-            tokio::task::spawn_blocking(move || shared.client())
-                .await
-                .map_err(|_| FetchError::Interrupted)??
-        };
-        let response = client
-            .get(&url)
-            .send()
-            .await
-            .map_err(|error| FetchError::Request {
-                url,
-                cause: cause(&error),
-            })?;
-        if response.status() != StatusCode::OK {
-            return Err(FetchError::Status(response.status()));
-        }
-        let wanted = origin
-            .reference
-            .rsplit_once('@')
-            .map_or("", |(_, digest)| digest);
-        let tag = response
-            .headers()
-            .get(ETAG)
-            .and_then(|tag| tag.to_str().ok());
-        // Upstream's server sends no tag and is believed.
-        if tag.is_some_and(|tag| tag.trim_start_matches("W/").trim_matches('"') != wanted) {
-            let wanted = wanted.to_owned();
-            return Err(FetchError::OtherDigest { wanted });
-        }
-        let body = self.spool(response).await.map_err(FetchError::Body)?;
-        let shared = Arc::clone(self);
-        let stored =
-            tokio::task::spawn_blocking(move || shared.store.write(origin, Lines::new(body)));
+    async fn fetch(&self, origin: Origin, base: &str) -> Result<Arc<Content>, FetchError> {
+        let body = self.server.get(base, &origin.reference).await?;
+        let store = Arc::clone(&self.store);
+        let stored = tokio::task::spawn_blocking(move || store.write(origin, body));
         Ok(stored.await.map_err(|_| FetchError::Interrupted)??)
-    }
-
-    /// Makes a client that trusts the certificates as they are now. Blocks.
-    fn client(&self) -> Result<reqwest::Client, FetchError> {
-        let builder = reqwest::Client::builder()
-            .connect_timeout(CONNECT)
-            .read_timeout(IDLE)
-            .timeout(WHOLE)
-            .tls_certs_merge(self.trust.certificates()?);
-        builder.build().map_err(FetchError::Client)
-    }
-
-    /// Writes a body to a file without a name.
-    async fn spool(&self, response: reqwest::Response) -> io::Result<File> {
-        let mut file = tempfile::tempfile_in(&self.spool)?;
-        let mut total = 0;
-        let mut chunks = response.bytes_stream();
-        while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| io::Error::other(cause(&error)))?;
-            total += chunk.len() as u64;
-            if total > MAX_BODY_BYTES {
-                return Err(io::ErrorKind::FileTooLarge.into());
-            }
-            file = tokio::task::spawn_blocking(move || file.write_all(&chunk).map(|()| file))
-                .await
-                .map_err(io::Error::other)??;
-        }
-        file.rewind()?;
-        Ok(file)
     }
 
     fn remove(&self, name: &str) {
@@ -376,76 +253,5 @@ impl Shared {
         if let Err(error) = self.store.remove(name) {
             tracing::warn!(catalog = name, error = %Chain(&error), "catalog copy not removed");
         }
-    }
-}
-
-/// Returns every layer of a client error. A proxy that refuses is named as Go names it, because
-/// people search for that word.
-fn cause(error: &reqwest::Error) -> String {
-    let mut layers = vec![error.to_string()];
-    let mut source = std::error::Error::source(error);
-    while let Some(layer) = source {
-        layers.push(layer.to_string());
-        source = layer.source();
-    }
-    // The outermost layer repeats the address.
-    let text = layers
-        .get(1..)
-        .filter(|rest| !rest.is_empty())
-        .unwrap_or(&layers)
-        .join(": ");
-    if layers.iter().any(|layer| layer.contains("tunnel")) {
-        format!("proxyconnect tcp: {text}")
-    } else {
-        text
-    }
-}
-
-/// The blobs of a download, one a line.
-struct Lines {
-    body: io::BufReader<File>,
-    line: usize,
-}
-
-impl Lines {
-    fn new(body: File) -> Self {
-        Self {
-            body: io::BufReader::new(body),
-            line: 0,
-        }
-    }
-
-    fn read(&mut self) -> Result<Option<Meta>, StoreError> {
-        let mut bytes = Vec::new();
-        loop {
-            bytes.clear();
-            self.line += 1;
-            // One byte more than is allowed tells a blob of the largest size from a larger one.
-            let mut limited = io::Read::take(&mut self.body, MAX_BLOB_BYTES as u64 + 2);
-            let read = limited.read_until(b'\n', &mut bytes);
-            if read.map_err(StoreError::disk("error reading the download"))? == 0 {
-                return Ok(None);
-            }
-            let text = String::from_utf8_lossy(&bytes);
-            let text = text.trim();
-            // Upstream's server writes `null` for documents that hold comments only.
-            if text.is_empty() || text == "null" {
-                continue;
-            }
-            let line = self.line;
-            let wrong = |source| StoreError::Line { line, source };
-            if bytes.len() > MAX_BLOB_BYTES + 1 {
-                return Err(wrong(Reason::BlobTooLarge));
-            }
-            return Meta::parse(text).map(Some).map_err(wrong);
-        }
-    }
-}
-
-impl Iterator for Lines {
-    type Item = Result<Meta, StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.read().transpose()
     }
 }

@@ -26,6 +26,8 @@ const BLOBS: &str = r#"{"schema":"olm.package","name":"p","defaultChannel":"c"}
 {"schema":"olm.bundle","package":"p","name":"p.v1","image":"example.com/p@sha256:1"}
 {"schema":"olm.bundle","package":"q","name":"../../q.v1","properties":7}"#;
 
+const PACKAGE: &str = "{\"schema\":\"olm.package\",\"name\":\"p\"}\n";
+
 fn provider() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 }
@@ -77,6 +79,22 @@ fn listen(routes: Router) -> String {
         std::future::pending(),
     ));
     format!("http://{address}")
+}
+
+/// Serves with a certificate of its own; returns the address and the certificate.
+fn listen_with_tls(folder: &Path, routes: Router) -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (folder.join("c"), folder.join("k"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let serving = server::tls::CertificateFiles::load(&certificate, &key).unwrap();
+    let serving = serving.certificates();
+    let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        server::serve(listener, Some(&serving), routes, std::future::pending()).await
+    });
+    (format!("https://localhost:{port}"), made.cert.pem())
 }
 
 /// A catalog server of the other half.
@@ -387,28 +405,14 @@ async fn certificates_to_trust_are_read_for_every_download() {
     );
     assert_eq!(Chain(&error).to_string(), want);
 
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (folder.path().join("c"), folder.path().join("k"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let serving = server::tls::CertificateFiles::load(&certificate, &key).unwrap();
-    let serving = serving.certificates();
-    let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let base = format!(
-        "https://localhost:{}",
-        listener.local_addr().unwrap().port()
-    );
-    tokio::spawn(async move {
-        let routes = answer(200, 0, "{\"schema\":\"olm.package\",\"name\":\"p\"}\n");
-        server::serve(listener, Some(&serving), routes, std::future::pending()).await
-    });
+    let (base, ca) = listen_with_tls(folder.path(), answer(200, 0, PACKAGE));
     std::fs::write(cas.join("ca.crt"), other.cert.pem()).unwrap();
     std::fs::write(cas.join("README"), "no certificate").unwrap();
     let catalogs = Catalogs::remote(folder.path(), trust, Metrics::default()).unwrap();
     let object = object("a", &base, "1");
     assert!(look(&catalogs, &object).await.problem().is_some());
-    std::fs::write(cas.join("ca.crt"), made.cert.pem()).unwrap();
+    std::fs::write(cas.join("ca.crt"), ca.clone()).unwrap();
     eventually(async || {
         look(&catalogs, &object)
             .await
@@ -424,21 +428,7 @@ async fn certificates_to_trust_are_read_for_every_download() {
 async fn a_published_ca_is_trusted_from_then_on() {
     provider();
     let folder = tempfile::tempdir().unwrap();
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (folder.path().join("c"), folder.path().join("k"));
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let serving = server::tls::CertificateFiles::load(&certificate, &key).unwrap();
-    let serving = serving.certificates();
-    let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let base = format!(
-        "https://localhost:{}",
-        listener.local_addr().unwrap().port()
-    );
-    tokio::spawn(async move {
-        let routes = answer(200, 0, "{\"schema\":\"olm.package\",\"name\":\"p\"}\n");
-        server::serve(listener, Some(&serving), routes, std::future::pending()).await
-    });
+    let (base, ca) = listen_with_tls(folder.path(), answer(200, 0, PACKAGE));
     let trust = Trust::Published(Published::default());
     let catalogs = Catalogs::remote(folder.path(), trust, Metrics::default()).unwrap();
     let Source::Remote(remote) = &catalogs.inner.source else {
@@ -449,13 +439,62 @@ async fn a_published_ca_is_trusted_from_then_on() {
     assert!(look(&catalogs, &object).await.problem().is_some());
     remote.trust("rubbish".to_owned());
     assert!(!told.has_changed().unwrap());
-    remote.trust(made.cert.pem());
+    remote.trust(ca.clone());
     told.changed().await.unwrap();
     assert_eq!(look(&catalogs, &object).await.problem(), None);
     remote.trust(String::new());
-    remote.trust(made.cert.pem());
+    remote.trust(ca.clone());
     told.mark_unchanged();
     assert!(!told.has_changed().unwrap());
+}
+
+// deploying.md P33: of a replica nothing is taken but what was wanted, over TLS of our own CA.
+#[tokio::test]
+async fn a_replica_is_believed_by_its_ca_and_its_tag() {
+    provider();
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(&folder.path().join("store"), Compression::Made).unwrap());
+    put(&store, "a", "1", BLOBS);
+    let routes = || {
+        catalogs::routes(catalogs::Catalogs {
+            store: Arc::clone(&store),
+            metrics: Metrics::default(),
+            metas: true,
+        })
+    };
+    let (base, ca) = listen_with_tls(folder.path(), routes());
+    let base = format!("{base}/catalogs/a");
+    let published = Published::default();
+    let trust = Trust::Published(published.clone());
+    let replica = CatalogServer::replica(folder.path(), trust).unwrap();
+    let get = async |base: &str, digest: &str| {
+        let lines = replica.get(base, &reference(digest)).await;
+        lines
+            .map(Iterator::count)
+            .map_err(|error| Chain(&error).to_string())
+    };
+    let refused = get(&base, "1").await.unwrap_err();
+    assert!(
+        refused.starts_with("error performing request: Get"),
+        "{refused}"
+    );
+    published.take(ca.clone());
+    assert_eq!(get(&base, "1").await, Ok(4));
+    let other = "error: catalog server does not serve sha256:2 yet";
+    assert_eq!(get(&base, "2").await, Err(other.to_owned()));
+
+    // Without a tag, as upstream's; without TLS.
+    let untagged = tempfile::tempdir().unwrap();
+    let (base, ca) = listen_with_tls(untagged.path(), answer(200, 0, PACKAGE));
+    published.take(ca);
+    let other = "error: catalog server does not serve sha256:1 yet";
+    assert_eq!(get(&base, "1").await, Err(other.to_owned()));
+    let plain = format!("{}/catalogs/a", listen(routes()));
+    let refused = get(&plain, "1").await.unwrap_err();
+    assert!(
+        refused.starts_with("error performing request: Get"),
+        "{refused}"
+    );
 }
 
 #[test]

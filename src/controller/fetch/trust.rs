@@ -14,7 +14,7 @@ pub enum Trust {
     System,
     /// Those of CAs in the files of a folder, read again for every download.
     Folder(PathBuf),
-    /// Those of CAs that the catalog server publishes.
+    /// Those of CAs that the catalog server publishes, or that our own listeners have.
     Published(Published),
 }
 
@@ -25,7 +25,7 @@ pub struct Published(Arc<Mutex<String>>);
 impl Published {
     /// Takes over what is published now, and says whether that is new. What holds no certificate is
     /// passed over: something was trusted for a reason.
-    pub(super) fn take(&self, pem: String) -> bool {
+    pub fn take(&self, pem: String) -> bool {
         let holds = Certificate::from_pem_bundle(pem.as_bytes()).is_ok_and(|all| !all.is_empty());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !holds || *known == pem {

@@ -15,6 +15,7 @@ use super::keep::create;
 use super::plan::{Authority, Leaf};
 use super::{CHECK, Failure, Identity, RETRY, ServingError, tell_replaced, until};
 use crate::cluster::{RequestError, code, named};
+use crate::fetch::Published;
 use crate::server::health::Health;
 use crate::server::tls::Certificates;
 use crate::telemetry::{CertificateKind, Metrics};
@@ -32,6 +33,8 @@ pub struct Presenter {
     /// The Secret as it was last seen, for the keeper.
     seen: watch::Sender<Option<Secret>>,
     leaf: Option<Leaf>,
+    /// Whoever trusts this CA: who copies from another replica.
+    trusted: Published,
 }
 
 impl Presenter {
@@ -51,7 +54,13 @@ impl Presenter {
             health,
             seen,
             leaf: None,
+            trusted: Published::default(),
         }
+    }
+
+    /// Has `trusted` follow the CA.
+    pub fn trusted_by(self, trusted: Published) -> Self {
+        Self { trusted, ..self }
     }
 
     /// Serves with a certificate as it has to be at any time. Never returns.
@@ -107,6 +116,10 @@ impl Presenter {
         }
         let now = Timestamp::now();
         let data = found.data.clone().unwrap_or_default();
+        if let Some(bundle) = data.get(name::CA_BUNDLE) {
+            self.trusted
+                .take(String::from_utf8_lossy(&bundle.0).into_owned());
+        }
         match Authority::parse(&data, now) {
             Ok(authority) => self.serve(&authority, now),
             Err(why) => {

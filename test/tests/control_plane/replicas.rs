@@ -19,11 +19,11 @@ const ROUNDS: usize = 2;
 const CLIENTS: usize = 4;
 
 fn replica(cluster: &Cluster, name: &str) -> Controller {
-    let args = [
-        "--leader-elect",
-        "--external-address=catalogs.example.com",
-        "--webhook-certificates=self-signed",
-    ];
+    start(cluster, name, "--external-address=catalogs.example.com")
+}
+
+fn start(cluster: &Cluster, name: &str, arg: &str) -> Controller {
+    let args = ["--leader-elect", "--webhook-certificates=self-signed", arg];
     let options = ControllerOptions {
         name: name.to_owned(),
         args: args.map(str::to_owned).to_vec(),
@@ -227,4 +227,46 @@ async fn rolling_updates_under_load_fail_no_request() {
     println!("{answered} requests answered, {failed} failed; longest without a leader {longest:?}");
     assert_eq!(failed, 0);
     assert!(answered > 0);
+}
+
+// deploying.md P33
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_keeps_the_content_while_the_registry_is_away() {
+    const SELF_SIGNED: &str = "--serving-certificates=self-signed";
+    let cluster = cluster::own().await;
+    let mut first = start(&cluster, "origin", SELF_SIGNED);
+    ready(&first).await;
+    leads(&first).await;
+    let mut scene = Scene::empty(cluster.clone(), "kept");
+    scene
+        .publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]))
+        .await;
+    let expected = get(&address(&first, &scene.name)).await;
+    assert_eq!(expected.0, 200);
+
+    cluster.plane.control("stop", "registry");
+    let second = start(&cluster, "copy", SELF_SIGNED);
+    ready(&second).await;
+    assert_eq!(get(&address(&second, &scene.name)).await, expected);
+    let copied = |controller: &Controller| controller.log().contains("copied from another replica");
+    assert!(copied(&second), "{}", second.last_words());
+
+    // The next one asks the second, which leads now.
+    first.signal("TERM");
+    leads(&second).await;
+    assert_eq!(exited(&mut first, SOON).await, 0);
+    wait::until("the second names itself", SOON, || async {
+        let catalog = scene.get("clustercatalog", &scene.name).unwrap_or_default();
+        let base = catalog["status"]["urls"]["base"].to_string();
+        let address = second.listening()["catalogs"].to_string();
+        base.contains(address.trim_matches('"'))
+            .then_some(())
+            .ok_or(base)
+    })
+    .await;
+    let third = start(&cluster, "third", SELF_SIGNED);
+    ready(&third).await;
+    assert_eq!(get(&address(&third, &scene.name)).await, expected);
+    assert!(copied(&third), "{}", third.last_words());
+    cluster.plane.control("start", "registry");
 }

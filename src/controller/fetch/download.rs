@@ -1,0 +1,247 @@
+//! The download of one catalog from a catalog server.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use olm_core::catalog::read::{MAX_BLOB_BYTES, Meta, Reason};
+use olm_core::error::quote;
+use reqwest::StatusCode;
+use reqwest::header::ETAG;
+
+use super::trust::{Trust, TrustError};
+use crate::catalog::store::StoreError;
+
+const CONNECT: Duration = Duration::from_secs(10);
+/// A download ends when no byte comes for so long, however large it is (catalogs.md 4.3).
+const IDLE: Duration = Duration::from_mins(1);
+const WHOLE: Duration = Duration::from_mins(15);
+const MAX_BODY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Why a catalog could not be downloaded. The texts are upstream's where it has them.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The status names no address.
+    #[error("error: catalog {} has a nil status.urls value", quote(.0))]
+    NoUrl(String),
+    /// The certificates to trust cannot be read.
+    #[error("error getting HTTP client")]
+    Trust(#[from] TrustError),
+    /// No client can be made.
+    #[error("error getting HTTP client")]
+    Client(#[source] reqwest::Error),
+    /// Nobody answers.
+    #[error("error performing request: Get {}: {cause}", quote(url))]
+    Request {
+        /// The address.
+        url: String,
+        /// Why, with every layer.
+        cause: String,
+    },
+    /// The answer is not a catalog.
+    #[error("error: received unexpected response status code {}", .0.as_u16())]
+    Status(StatusCode),
+    /// The server has other content than the status says.
+    #[error("error: catalog server does not serve {wanted} yet")]
+    OtherDigest {
+        /// The digest that was wanted.
+        wanted: String,
+    },
+    /// The body ended early or is too large.
+    #[error("error performing request: reading the catalog")]
+    Body(#[source] io::Error),
+    /// The body is not a catalog, or cannot be stored.
+    #[error("error parsing catalog contents")]
+    Content(#[from] StoreError),
+    /// The disk cannot be used.
+    #[error("error preparing the catalog cache")]
+    Cache(#[source] StoreError),
+    /// The process stops.
+    #[error("the download was interrupted")]
+    Interrupted,
+}
+
+/// Who serves catalogs, and whom it is believed to be.
+#[derive(Debug, Clone)]
+pub struct CatalogServer {
+    spool: PathBuf,
+    trust: Trust,
+    kind: Kind,
+}
+
+/// What answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The server of another process, upstream's maybe: the system's CAs count as well, and an
+    /// answer without an entity tag is believed.
+    Other,
+    /// A replica of this program: nothing but the CA of our own listeners counts, and the entity
+    /// tag is the digest that is wanted (deploying.md 4.3).
+    Replica,
+}
+
+impl CatalogServer {
+    /// Returns the server of another process; downloads go through files without names in `folder`.
+    /// Blocks.
+    ///
+    /// A folder to trust without any certificate is an error.
+    pub fn other(folder: &Path, trust: Trust) -> Result<Self, FetchError> {
+        trust.certificates()?;
+        Self::new(folder, trust, Kind::Other)
+    }
+
+    /// Returns another replica of this program. Blocks.
+    pub fn replica(folder: &Path, trust: Trust) -> Result<Self, FetchError> {
+        Self::new(folder, trust, Kind::Replica)
+    }
+
+    fn new(folder: &Path, trust: Trust, kind: Kind) -> Result<Self, FetchError> {
+        let spool = folder.join("downloads");
+        let prepare = StoreError::disk("error creating the catalog cache");
+        std::fs::create_dir_all(&spool).map_err(|error| FetchError::Cache(prepare(error)))?;
+        Ok(Self { spool, trust, kind })
+    }
+
+    pub(super) fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    /// Downloads the content of `reference` from the server at `base`.
+    pub async fn get(&self, base: &str, reference: &str) -> Result<Lines, FetchError> {
+        let url = format!("{}/api/v1/all", base.trim_end_matches('/'));
+        let client = {
+            let server = self.clone();
+            tokio::task::spawn_blocking(move || server.client())
+                .await
+                .map_err(|_| FetchError::Interrupted)??
+        };
+        let response = client
+            .get(&url)
+            .send()
+            .await
+            .map_err(|error| FetchError::Request {
+                url,
+                cause: cause(&error),
+            })?;
+        if response.status() != StatusCode::OK {
+            return Err(FetchError::Status(response.status()));
+        }
+        let wanted = reference.rsplit_once('@').map_or("", |(_, digest)| digest);
+        let tag = response.headers().get(ETAG);
+        let tag = tag.and_then(|tag| tag.to_str().ok());
+        let same = tag.map(|tag| tag.trim_start_matches("W/").trim_matches('"') == wanted);
+        if !same.unwrap_or(self.kind == Kind::Other) {
+            let wanted = wanted.to_owned();
+            return Err(FetchError::OtherDigest { wanted });
+        }
+        let body = self.spool(response).await.map_err(FetchError::Body)?;
+        Ok(Lines::new(body))
+    }
+
+    /// Makes a client that trusts the certificates as they are now. Blocks.
+    fn client(&self) -> Result<reqwest::Client, FetchError> {
+        let builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            .read_timeout(IDLE)
+            .timeout(WHOLE);
+        let certificates = self.trust.certificates()?;
+        let builder = match self.kind {
+            Kind::Other => builder.tls_certs_merge(certificates),
+            Kind::Replica => builder.https_only(true).tls_certs_only(certificates),
+        };
+        builder.build().map_err(FetchError::Client)
+    }
+
+    /// Writes a body to a file without a name.
+    async fn spool(&self, response: reqwest::Response) -> io::Result<File> {
+        let mut file = tempfile::tempfile_in(&self.spool)?;
+        let mut total = 0;
+        let mut chunks = response.bytes_stream();
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|error| io::Error::other(cause(&error)))?;
+            total += chunk.len() as u64;
+            if total > MAX_BODY_BYTES {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            file = tokio::task::spawn_blocking(move || file.write_all(&chunk).map(|()| file))
+                .await
+                .map_err(io::Error::other)??;
+        }
+        file.rewind()?;
+        Ok(file)
+    }
+}
+
+/// Returns every layer of a client error. A proxy that refuses is named as Go names it, because
+/// people search for that word.
+fn cause(error: &reqwest::Error) -> String {
+    let mut layers = vec![error.to_string()];
+    let mut source = std::error::Error::source(error);
+    while let Some(layer) = source {
+        layers.push(layer.to_string());
+        source = layer.source();
+    }
+    // The outermost layer repeats the address.
+    let text = layers
+        .get(1..)
+        .filter(|rest| !rest.is_empty())
+        .unwrap_or(&layers)
+        .join(": ");
+    if layers.iter().any(|layer| layer.contains("tunnel")) {
+        format!("proxyconnect tcp: {text}")
+    } else {
+        text
+    }
+}
+
+/// The blobs of a download, one a line.
+#[derive(Debug)]
+pub struct Lines {
+    body: io::BufReader<File>,
+    line: usize,
+}
+
+impl Lines {
+    fn new(body: File) -> Self {
+        Self {
+            body: io::BufReader::new(body),
+            line: 0,
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Meta>, StoreError> {
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            self.line += 1;
+            // One byte more than is allowed tells a blob of the largest size from a larger one.
+            let mut limited = io::Read::take(&mut self.body, MAX_BLOB_BYTES as u64 + 2);
+            let read = limited.read_until(b'\n', &mut bytes);
+            if read.map_err(StoreError::disk("error reading the download"))? == 0 {
+                return Ok(None);
+            }
+            let text = String::from_utf8_lossy(&bytes);
+            let text = text.trim();
+            // Upstream's server writes `null` for documents that hold comments only.
+            if text.is_empty() || text == "null" {
+                continue;
+            }
+            let line = self.line;
+            let wrong = |source| StoreError::Line { line, source };
+            if bytes.len() > MAX_BLOB_BYTES + 1 {
+                return Err(wrong(Reason::BlobTooLarge));
+            }
+            return Meta::parse(text).map(Some).map_err(wrong);
+        }
+    }
+}
+
+impl Iterator for Lines {
+    type Item = Result<Meta, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
