@@ -59,6 +59,7 @@ impl Presenter {
     }
 
     /// Has `trusted` follow the CA.
+    #[must_use]
     pub fn trusted_by(self, trusted: Published) -> Self {
         Self { trusted, ..self }
     }
