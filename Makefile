@@ -119,6 +119,11 @@ test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, et
 	cd hack/local-cluster && CGO_ENABLED=0 go test -trimpath ./...
 	$(CARGO) test --locked --workspace --features olm-test/control-plane --test control_plane -- --test-threads=$(THREADS)
 
+.PHONY: availability
+availability: local-cluster programs ## Requests a second while replicas are replaced and killed (ROUNDS=10, KILLS=10: 25 minutes)
+	ROUNDS="$(or $(ROUNDS),10)" KILLS="$(or $(KILLS),10)" $(CARGO) test --locked --workspace --features olm-test/control-plane \
+	  --test control_plane -- --include-ignored --nocapture --test-threads=1 under_load_fail_no_request
+
 .PHONY: test-image
 test-image: image-root local-cluster programs ## The manifests, and an install through them, with the program out of the image
 	OLM_IMAGE_ROOT="$(IMAGE_ROOT)" $(CARGO) test --locked --workspace --features olm-test/control-plane \

@@ -1,7 +1,7 @@
 //! Several replicas: one acts, each serves catalogs, and a rolling update fails no request.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use olm_test::cluster::{self, Cluster, Controller, ControllerOptions};
@@ -13,8 +13,10 @@ use tokio::sync::RwLock;
 use crate::lease::exited;
 
 const SOON: Duration = Duration::from_secs(30);
-/// Rolling updates under load; `ROUNDS` asks for more.
+/// Rolling updates under load; `ROUNDS` says otherwise.
 const ROUNDS: usize = 2;
+/// A killed leader's lease has run out by then, and the next one leads (deploying.md P26).
+const TAKE_OVER: Duration = Duration::from_secs(150);
 /// Clients at the same time.
 const CLIENTS: usize = 4;
 
@@ -43,7 +45,11 @@ async fn ready(controller: &Controller) {
 }
 
 async fn leads(controller: &Controller) {
-    wait::until("the replica leads", SOON, || async {
+    leads_within(controller, SOON).await;
+}
+
+async fn leads_within(controller: &Controller, within: Duration) {
+    wait::until("the replica leads", within, || async {
         let metrics = controller.metrics().await;
         let leading = metrics
             .lines()
@@ -94,9 +100,17 @@ async fn get(url: &str) -> (u16, String, String, String) {
 struct Load {
     endpoints: Arc<RwLock<Vec<String>>>,
     stop: Arc<AtomicBool>,
-    answered: Arc<AtomicU64>,
-    failed: Arc<AtomicU64>,
+    seconds: Arc<Mutex<Vec<Second>>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+/// What became of the requests of one second.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Second {
+    answered: u64,
+    /// Cut or refused, and answered by another replica.
+    repeated: u64,
+    failed: u64,
 }
 
 impl Load {
@@ -104,30 +118,32 @@ impl Load {
         let load = Self {
             endpoints: Arc::new(RwLock::new(endpoints)),
             stop: Arc::default(),
-            answered: Arc::default(),
-            failed: Arc::default(),
+            seconds: Arc::default(),
             tasks: Vec::new(),
         };
+        let started = Instant::now();
         let tasks = (0..CLIENTS).map(|number| {
             let (endpoints, stop) = (Arc::clone(&load.endpoints), Arc::clone(&load.stop));
-            let (answered, failed) = (Arc::clone(&load.answered), Arc::clone(&load.failed));
+            let seconds = Arc::clone(&load.seconds);
             tokio::spawn(async move {
                 let client = client();
                 let mut turn = number;
                 while !stop.load(Ordering::Relaxed) {
                     turn += 1;
-                    let url = {
-                        let endpoints = endpoints.read().await;
-                        endpoints[turn % endpoints.len()].clone()
+                    let urls = endpoints.read().await.clone();
+                    let first = whole(&client, &urls[turn % urls.len()]).await;
+                    let answered = first || whole(&client, &urls[(turn + 1) % urls.len()]).await;
+                    let now = started.elapsed().as_secs() as usize;
+                    let mut seconds = seconds.lock().expect("nobody panics");
+                    if seconds.len() <= now {
+                        seconds.resize(now + 1, Second::default());
+                    }
+                    let count = match (first, answered) {
+                        (true, _) => &mut seconds[now].answered,
+                        (false, true) => &mut seconds[now].repeated,
+                        (false, false) => &mut seconds[now].failed,
                     };
-                    let answer = client.get(&url).send().await;
-                    let answer = match answer {
-                        Ok(answer) if answer.status() == 200 => answer.bytes().await.map(drop),
-                        Ok(answer) => answer.error_for_status().map(drop),
-                        Err(error) => Err(error),
-                    };
-                    let counter = if answer.is_ok() { &answered } else { &failed };
-                    counter.fetch_add(1, Ordering::Relaxed);
+                    *count += 1;
                 }
             })
         });
@@ -135,16 +151,51 @@ impl Load {
         Self { tasks, ..load }
     }
 
-    async fn end(self) -> (u64, u64) {
+    /// Ends it, prints requests a second, and returns the sums.
+    async fn end(self) -> Second {
         self.stop.store(true, Ordering::Relaxed);
         for task in self.tasks {
             task.await.expect("a client ends");
         }
-        (
-            self.answered.load(Ordering::Relaxed),
-            self.failed.load(Ordering::Relaxed),
-        )
+        let seconds = self.seconds.lock().expect("nobody panics");
+        let step = seconds.len().div_ceil(60).max(1);
+        let sum = |seconds: &[Second]| {
+            let add = |sum: Second, it: &Second| Second {
+                answered: sum.answered + it.answered,
+                repeated: sum.repeated + it.repeated,
+                failed: sum.failed + it.failed,
+            };
+            seconds.iter().fold(Second::default(), add)
+        };
+        let highest = seconds.iter().map(|it| it.answered).max().unwrap_or(0);
+        println!("second  requests/s  repeated  failed");
+        for (number, part) in seconds.chunks(step).enumerate() {
+            let all = sum(part);
+            let rate = all.answered / part.len() as u64;
+            let bar = "#".repeat((rate * 50).div_ceil(highest.max(1)) as usize);
+            println!(
+                "{:>6}  {rate:>10}  {:>8}  {:>6}  {bar}",
+                number * step,
+                all.repeated,
+                all.failed
+            );
+        }
+        sum(&seconds)
     }
+}
+
+/// Says whether a request is answered whole.
+async fn whole(client: &reqwest::Client, url: &str) -> bool {
+    match client.get(url).send().await {
+        Ok(answer) if answer.status() == 200 => answer.bytes().await.is_ok(),
+        _ => false,
+    }
+}
+
+/// Returns how often something is done: what the variable says, else `default`.
+fn times(variable: &str, default: usize) -> usize {
+    let given = std::env::var(variable);
+    given.map_or(default, |text| text.parse().expect("a number"))
 }
 
 // deploying.md 4.3
@@ -190,9 +241,6 @@ async fn who_does_not_lead_serves_the_same() {
 // deploying.md P32, P34, 4.4
 #[tokio::test(flavor = "multi_thread")]
 async fn rolling_updates_under_load_fail_no_request() {
-    let rounds = std::env::var("ROUNDS")
-        .ok()
-        .and_then(|text| text.parse().ok());
     let cluster = cluster::own().await;
     let mut old = replica(&cluster, "replica-0");
     leads(&old).await;
@@ -203,7 +251,7 @@ async fn rolling_updates_under_load_fail_no_request() {
     let name = scene.name.clone();
     let load = Load::start(vec![address(&old, &name)]);
     let mut longest = Duration::ZERO;
-    for round in 1..=rounds.unwrap_or(ROUNDS) {
+    for round in 1..=times("ROUNDS", ROUNDS) {
         let new = replica(&cluster, &format!("replica-{round}"));
         ready(&new).await;
         load.endpoints.write().await.push(address(&new, &name));
@@ -223,10 +271,45 @@ async fn rolling_updates_under_load_fail_no_request() {
         assert_eq!(exited(&mut old, SOON).await, 0);
         old = new;
     }
-    let (answered, failed) = load.end().await;
-    println!("{answered} requests answered, {failed} failed; longest without a leader {longest:?}");
-    assert_eq!(failed, 0);
-    assert!(answered > 0);
+    let sum = load.end().await;
+    println!("{sum:?}; longest without a leader {longest:?}");
+    assert_eq!((sum.repeated, sum.failed), (0, 0));
+    assert!(sum.answered > 0);
+}
+
+// deploying.md 4.1, 4.3: the lease of who is killed runs out, and meanwhile the other one serves.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "waits 140 seconds a round: make availability"]
+async fn killed_leaders_under_load_fail_no_request() {
+    let cluster = cluster::own().await;
+    let mut leader = replica(&cluster, "killed-0");
+    leads(&leader).await;
+    let mut scene = Scene::empty(cluster.clone(), "killed");
+    scene
+        .publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]))
+        .await;
+    let name = scene.name.clone();
+    let mut next = replica(&cluster, "killed-1");
+    ready(&next).await;
+    let load = Load::start(vec![address(&leader, &name), address(&next, &name)]);
+    let mut longest = Duration::ZERO;
+    for round in 1..=times("KILLS", 1) {
+        let killed = Instant::now();
+        leader.kill();
+        // Endpoints forget a pod some time after it has ended.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        load.endpoints.write().await.remove(0);
+        let new = replica(&cluster, &format!("killed-{}", round + 1));
+        ready(&new).await;
+        load.endpoints.write().await.push(address(&new, &name));
+        leads_within(&next, TAKE_OVER).await;
+        longest = longest.max(killed.elapsed());
+        leader = std::mem::replace(&mut next, new);
+    }
+    let sum = load.end().await;
+    println!("{sum:?}; longest without a leader {longest:?}");
+    assert_eq!(sum.failed, 0);
+    assert!(sum.answered > 0);
 }
 
 // deploying.md P33
