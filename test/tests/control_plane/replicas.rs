@@ -107,10 +107,10 @@ struct Load {
 /// What became of the requests of one second.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Second {
-    answered: u64,
+    answered: usize,
     /// Cut or refused, and answered by another replica.
-    repeated: u64,
-    failed: u64,
+    repeated: usize,
+    failed: usize,
 }
 
 impl Load {
@@ -133,7 +133,8 @@ impl Load {
                     let urls = endpoints.read().await.clone();
                     let first = whole(&client, &urls[turn % urls.len()]).await;
                     let answered = first || whole(&client, &urls[(turn + 1) % urls.len()]).await;
-                    let now = started.elapsed().as_secs() as usize;
+                    let now = started.elapsed().as_secs();
+                    let now = usize::try_from(now).expect("not so long");
                     let mut seconds = seconds.lock().expect("nobody panics");
                     if seconds.len() <= now {
                         seconds.resize(now + 1, Second::default());
@@ -171,8 +172,8 @@ impl Load {
         println!("second  requests/s  repeated  failed");
         for (number, part) in seconds.chunks(step).enumerate() {
             let all = sum(part);
-            let rate = all.answered / part.len() as u64;
-            let bar = "#".repeat((rate * 50).div_ceil(highest.max(1)) as usize);
+            let rate = all.answered / part.len();
+            let bar = "#".repeat((rate * 50).div_ceil(highest.max(1)));
             println!(
                 "{:>6}  {rate:>10}  {:>8}  {:>6}  {bar}",
                 number * step,
