@@ -1,6 +1,5 @@
 //! Where a bundle comes from: a directory on this machine, an image, or a catalog.
 
-use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,6 @@ use olm_image::auth::Credentials;
 use olm_image::bundle::pull_bundle;
 use olm_image::pull::{PullConfig, Puller};
 use olm_image::reference::ImageRef;
-use olm_image::registries::RegistriesPaths;
 
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::output::{UsageError, notice};
@@ -143,11 +141,7 @@ async fn pull(source: &str) -> anyhow::Result<Files> {
 
 /// Makes a puller with the configuration of other container tools.
 pub(crate) fn puller() -> anyhow::Result<Puller> {
-    let configured = env::var_os("CONTAINERS_REGISTRIES_CONF").filter(|path| !path.is_empty());
-    let puller = Puller::new(PullConfig {
-        registries: RegistriesPaths::new(configured.map(PathBuf::from)),
-        ..PullConfig::default()
-    });
+    let puller = Puller::new(PullConfig::from_env());
     puller.set_credentials("the user's files", Credentials::of_user()?);
     Ok(puller)
 }

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ use olm_core::settings::{
     ControllerSettings, FeatureGate, MissingOptionalKinds, NamedServiceAccount,
 };
 use olm_image::trust::CertificateDirs;
-use olm_image::{BundleCache, PullConfig, Puller, RegistriesPaths};
+use olm_image::{BundleCache, PullConfig, Puller};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -60,8 +59,6 @@ const TICK: Duration = Duration::from_secs(30);
 const LINGER: Duration = Duration::from_secs(5);
 /// Check of readiness: what the leader serves is here.
 const CONTENT: &str = "catalogs";
-/// Environment variable that names the registries configuration.
-const REGISTRIES_CONF: &str = "CONTAINERS_REGISTRIES_CONF";
 /// Environment variable with the version of the OpenShift release this program is part of.
 const PAYLOAD_VERSION: &str = "OPERATOR_IMAGE_VERSION";
 
@@ -126,14 +123,18 @@ impl Manager {
         let metrics = Metrics::default();
         let client = client(&args, metrics.clone()).await?;
         let (certificates, files) = certificates(&args)?;
-        let registries = std::env::var_os(REGISTRIES_CONF).map(PathBuf::from);
+        let config = PullConfig::from_env();
+        let policy = &config.policy;
+        if !policy.required && !policy.file.exists() {
+            let file = policy.file.display();
+            tracing::warn!(%file, "no signature policy: images are taken whoever signed them, or nobody");
+        }
         let puller = Puller::new(PullConfig {
-            registries: RegistriesPaths::new(registries),
             certificates: CertificateDirs {
                 only: args.pull_cas_dir.clone(),
                 ..CertificateDirs::default()
             },
-            ..PullConfig::default()
+            ..config
         });
         let limited = if args.allow_excessive_rights {
             std::future::ready(()).boxed().shared()

@@ -19,6 +19,27 @@ use crate::reference::ImageRef;
 /// The system's policy file.
 pub const SYSTEM_FILE: &str = "/etc/containers/policy.json";
 
+/// Path of the policy, which is read again for each pull.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyPath {
+    /// Path of the file.
+    pub file: PathBuf,
+    /// Whether a missing file is an error; it is when a user named the file. Else everything is
+    /// accepted without one.
+    pub required: bool,
+}
+
+impl PolicyPath {
+    /// Returns the system's path, or `file` if a user named one (the value of
+    /// `CONTAINERS_POLICY_JSON`).
+    pub fn new(file: Option<PathBuf>) -> Self {
+        Self {
+            required: file.is_some(),
+            file: file.unwrap_or_else(|| SYSTEM_FILE.into()),
+        }
+    }
+}
+
 /// Why an image may not be pulled.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
@@ -82,13 +103,13 @@ struct Requirement {
 }
 
 impl Policy {
-    /// Reads the policy at `path`; `None` when there is no such file, which accepts everything.
-    pub fn load(path: &Path) -> Result<Option<Self>, PolicyError> {
-        match std::fs::read(path) {
-            Ok(bytes) => Self::parse(path, &bytes).map(Some),
-            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+    /// Reads the policy; `None` when there is none and need not be, which accepts everything.
+    pub fn load(path: &PolicyPath) -> Result<Option<Self>, PolicyError> {
+        match std::fs::read(&path.file) {
+            Ok(bytes) => Self::parse(&path.file, &bytes).map(Some),
+            Err(err) if err.kind() == io::ErrorKind::NotFound && !path.required => Ok(None),
             Err(source) => Err(PolicyError::Read {
-                path: path.to_owned(),
+                path: path.file.clone(),
                 source,
             }),
         }
@@ -217,8 +238,16 @@ mod tests {
     #[test]
     fn absent_file_accepts_and_unreadable_file_refuses() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Policy::load(&dir.path().join("none")).unwrap(), None);
-        assert!(Policy::load(dir.path()).is_err());
+        let load = |file: &Path, required| {
+            Policy::load(&PolicyPath {
+                file: file.to_owned(),
+                required,
+            })
+        };
+        let none = dir.path().join("none");
+        assert_eq!(load(&none, false).unwrap(), None);
+        assert!(load(&none, true).unwrap_err().to_string().contains("none"));
+        assert!(load(dir.path(), false).is_err());
     }
 
     proptest! {

@@ -32,7 +32,7 @@ impl Stamp {
         if let Some(drop_ins) = &config.registries.drop_ins {
             stamp.look(drop_ins, 1);
         }
-        stamp.look(&config.policy, 0);
+        stamp.look(&config.policy.file, 0);
         match &config.certificates.only {
             Some(only) => stamp.look(only, 1),
             // One directory a host.
@@ -84,6 +84,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::policy::PolicyPath;
     use crate::registries::RegistriesPaths;
     use crate::trust::CertificateDirs;
 
@@ -98,7 +99,7 @@ mod tests {
                 drop_ins: Some(at("registries.conf.d")),
                 required: false,
             },
-            policy: at("policy.json"),
+            policy: PolicyPath::new(Some(at("policy.json"))),
             certificates: CertificateDirs {
                 only: None,
                 by_host: vec![at("certs.d")],

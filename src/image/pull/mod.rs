@@ -25,7 +25,7 @@ use crate::keyring::{Keyring, Source};
 use crate::layer::StopFlag;
 use crate::limits::{Limits, PARALLEL_DOWNLOADS};
 use crate::manifest::{self, Descriptor, ImageConfig, Manifest, ManifestError, Platform};
-use crate::policy::{self, Policy};
+use crate::policy::{Policy, PolicyPath};
 use crate::reference::{ImageRef, ReferenceError};
 use crate::registries::{Endpoint, Registries, RegistriesPaths};
 use crate::registry::{self, Access, RawManifest, RequestError, Session};
@@ -44,8 +44,8 @@ const CHUNKS_IN_FLIGHT: usize = 16;
 pub struct PullConfig {
     /// Configuration of mirrors, blocked and insecure registries.
     pub registries: RegistriesPaths,
-    /// Path of the signature policy; a missing file accepts everything.
-    pub policy: PathBuf,
+    /// The signature policy.
+    pub policy: PolicyPath,
     /// Certificates of registries, and client certificates.
     pub certificates: CertificateDirs,
     /// Which image of an index to pull.
@@ -60,11 +60,27 @@ impl Default for PullConfig {
     fn default() -> Self {
         Self {
             registries: RegistriesPaths::default(),
-            policy: policy::SYSTEM_FILE.into(),
+            policy: PolicyPath::new(None),
             certificates: CertificateDirs::default(),
             platform: Platform::host(),
             catalog: Limits::catalog(),
             bundle: Limits::bundle(),
+        }
+    }
+}
+
+impl PullConfig {
+    /// Returns the configuration of other container tools: their files, or those that
+    /// `CONTAINERS_REGISTRIES_CONF` and `CONTAINERS_POLICY_JSON` name.
+    pub fn from_env() -> Self {
+        let named = |variable| {
+            let value = std::env::var_os(variable)?;
+            (!value.is_empty()).then(|| PathBuf::from(value))
+        };
+        Self {
+            registries: RegistriesPaths::new(named("CONTAINERS_REGISTRIES_CONF")),
+            policy: PolicyPath::new(named("CONTAINERS_POLICY_JSON")),
+            ..Self::default()
         }
     }
 }

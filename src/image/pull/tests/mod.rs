@@ -142,7 +142,10 @@ fn scene(registry: &str) -> Scene {
     std::fs::write(&file, text).unwrap();
     let puller = Puller::new(PullConfig {
         registries: RegistriesPaths::new(Some(file)),
-        policy: dir.path().join("policy.json"),
+        policy: PolicyPath {
+            file: dir.path().join("policy.json"),
+            required: false,
+        },
         certificates: CertificateDirs {
             only: Some(dir.path().join("certs")),
             by_host: vec![],
