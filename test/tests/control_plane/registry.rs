@@ -6,6 +6,7 @@ use std::path::Path;
 use olm_core::error::Chain;
 use olm_image::built::{BuiltImage, Compression, Format, ImageBuilder, tar_of};
 use olm_image::catalog::CONFIGS_LABEL;
+use olm_image::policy::PolicyPath;
 use olm_image::push::{PushOptions, push, push_index};
 use olm_image::{
     BundleCache, ImageRef, Platform, PullConfig, PullError, Puller, RegistriesPaths, pull_bundle,
@@ -46,7 +47,10 @@ fn config(dir: &Path, registries: &str) -> PullConfig {
     std::fs::write(&file, registries).unwrap();
     PullConfig {
         registries: RegistriesPaths::new(Some(file)),
-        policy: dir.join("policy.json"),
+        policy: PolicyPath {
+            file: dir.join("policy.json"),
+            required: false,
+        },
         platform: Platform::linux("amd64"),
         ..PullConfig::default()
     }
