@@ -176,3 +176,59 @@ async fn two_processes_with_accounts_of_their_own_install_as_upstream_does() {
     extension.delete().await;
     extension.gone().await;
 }
+
+// deploying.md P35
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_with_the_controller_can_be_drained() {
+    let install = Install::of("default").await;
+    install.apply();
+    let plane = install.cluster.plane;
+    let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
+    let text = "resources: [../../config/default]\ncomponents: [../../config/components/ha]\n";
+    std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
+    for replicas in [1, 2] {
+        if replicas == 2 {
+            let text = plane.kubectl(&["kustomize", &folder.path().to_string_lossy()]);
+            let args = ["apply", "--server-side", "-f", "-"];
+            plane.kubectl_with_input(&args, &text);
+        }
+        let nodes = running_on(&install.cluster, replicas).await;
+        let node = nodes.first().expect("it runs somewhere");
+        // It fails when a budget holds a pod for a minute.
+        plane.kubectl(&[
+            "drain",
+            node,
+            "--ignore-daemonsets",
+            "--delete-emptydir-data",
+            "--timeout=60s",
+        ]);
+        let nodes = running_on(&install.cluster, replicas).await;
+        assert!(!nodes.contains(node), "{nodes:?}");
+        plane.kubectl(&["uncordon", node]);
+    }
+}
+
+/// Waits until so many pods of the controller are ready, as the simulated kubelets say, and returns
+/// the nodes they are on.
+async fn running_on(cluster: &Cluster, replicas: usize) -> Vec<String> {
+    wait::until("the pods are ready", READY, || async {
+        let selector = "--selector=control-plane=operator-controller-controller-manager";
+        let args = ["get", "pods", "-A", selector, "--output=json"];
+        let list: Value = serde_json::from_str(&cluster.plane.kubectl(&args)).expect("JSON");
+        let pods = list["items"].as_array().expect("a list");
+        let is_ready = |pod: &&Value| {
+            let conditions = pod["status"]["conditions"].as_array();
+            let ready = |it: &Value| it["type"] == "Ready" && it["status"] == "True";
+            pod["metadata"]["deletionTimestamp"].is_null()
+                && conditions.is_some_and(|all| all.iter().any(ready))
+        };
+        let nodes = pods.iter().filter(is_ready);
+        let nodes: Vec<_> = nodes
+            .filter_map(|pod| pod["spec"]["nodeName"].as_str().map(str::to_owned))
+            .collect();
+        (nodes.len() == replicas)
+            .then_some(nodes)
+            .ok_or_else(|| list["items"].to_string())
+    })
+    .await
+}

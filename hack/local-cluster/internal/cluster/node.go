@@ -9,6 +9,8 @@ type object = map[string]any
 // nodes returns the simulated machines. They carry every label that operators in public catalogs
 // select nodes by; with fewer some of them stay unavailable. version is the kubelet's.
 func nodes(version string) []object {
+	// More than any test asks for.
+	room := map[string]string{"cpu": "1k", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "100k"}
 	var all []object
 	for i := range nodeCount {
 		name := fmt.Sprintf("node-%d", i+1)
@@ -29,6 +31,8 @@ func nodes(version string) []object {
 				},
 			},
 			"status": object{
+				"allocatable": room,
+				"capacity":    room,
 				"addresses": []object{
 					{"type": "InternalIP", "address": fmt.Sprintf("10.0.0.%d", i+1)},
 					{"type": "Hostname", "address": name},
