@@ -7,6 +7,7 @@ mod bad_input;
 mod catalog;
 mod configuration;
 mod constraints;
+mod cost;
 mod crash;
 mod credentials;
 mod data;

@@ -37,11 +37,11 @@ fn setting(name: &str, default: u64) -> u64 {
 
 /// Pushes `count` packages, serves them from one catalog, and installs each into a namespace of its
 /// own.
-async fn install(scene: &mut Scene, count: u64) -> Vec<Extension> {
+pub(crate) async fn install(scene: &mut Scene, prefix: &str, count: u64) -> Vec<Extension> {
     let bundle = Bundle::new("1.0.0");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let packages: Vec<_> = (0..count)
-        .map(|number| Package::new(&format!("silent{number}")))
+        .map(|number| Package::new(&format!("{prefix}{number}")))
         .collect();
     let mut catalog = Files::new();
     for package in &packages {
@@ -104,7 +104,7 @@ fn allowed_reads(extensions: u64, window: Duration) -> usize {
 }
 
 /// Waits until the controller has written nothing for a while; returns the number of writes.
-async fn settles(log: &Path) -> usize {
+pub(crate) async fn settles(log: &Path) -> usize {
     let mut last = (usize::MAX, tokio::time::Instant::now());
     wait::until("the controller stops writing", PASSES, || {
         let now = written(log).len();
@@ -177,7 +177,7 @@ async fn a_settled_cluster_is_silent() {
     let count = setting("EXTENSIONS", 8);
     let window = Duration::from_secs(setting("SILENCE_SECONDS", 20));
     let mut scene = Scene::empty(cluster.clone(), "silence");
-    let extensions = install(&mut scene, count).await;
+    let extensions = install(&mut scene, "silent", count).await;
 
     let before = settles(&log).await;
     let read_before = reads(&log);
