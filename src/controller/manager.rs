@@ -41,6 +41,7 @@ use crate::fetch::{CatalogServer, Catalogs, Published, Trust};
 use crate::lease::{Candidacy, Elector, Loss, Term};
 use crate::parts::Parts;
 use crate::reconcile::Reconciler;
+use crate::revision::KnownRevisions;
 use crate::server::health::Health;
 use crate::server::tls::{CertificateFiles, Certificates};
 use crate::server::{Limited, Limits};
@@ -428,6 +429,9 @@ impl Manager {
         );
         let (issuer, touched) = Issuer::new(client.clone(), self.args.namespace());
         let (ended, pulled) = extension::ended();
+        let (revisions, feed, touched_revisions) =
+            KnownRevisions::new(client.clone(), self.args.namespace());
+        let (seen, writers) = extension::Seen::new();
         let guard = self.start_guard();
         let ctx = extension::Context {
             guard: Arc::clone(&guard),
@@ -443,6 +447,8 @@ impl Manager {
             ),
             settings: self.extension_settings(),
             issuer,
+            revisions,
+            seen,
             catalogs,
             credentials: Arc::clone(&self.credentials),
             pull_state: extension::PullState::default(),
@@ -458,6 +464,8 @@ impl Manager {
             discovery: changes,
             certificates: touched,
             pulled,
+            revisions: touched_revisions,
+            seen: writers,
         };
         let run = extension::run(Arc::new(ctx), triggers, self.shutdown.clone());
         self.act("ClusterExtension controller", half, run);
@@ -466,7 +474,7 @@ impl Manager {
             self.object_set_settings(guard),
             self.metrics.clone(),
         );
-        let run = objectset::run(Arc::new(ctx), woken, self.shutdown.clone());
+        let run = objectset::run(Arc::new(ctx), feed, woken, self.shutdown.clone());
         self.act("ClusterObjectSet controller", half, run);
         let run = collect_secrets(client, self.args.namespace(), self.shutdown.clone());
         self.act("clean-up of Secrets", half, run);

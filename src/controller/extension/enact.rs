@@ -22,8 +22,7 @@ use super::error::{ContentError, ExtensionError};
 use crate::backoff::jittered;
 use crate::cluster::ApiError;
 use crate::revision::{
-    Written, complete_content, list_revisions, newest, plan_revision, without_content,
-    write_revision,
+    Written, complete_content, newest, plan_revision, without_content, write_revision,
 };
 
 /// How often an image is asked for that what runs does not need.
@@ -137,7 +136,7 @@ impl Attempt<'_> {
             return Ok(enacted);
         }
         self.announce(goal, &made.written.name).await;
-        let revisions = list_revisions(&self.ctx.client, self.extension.object).await;
+        let revisions = self.ctx.revisions.after_write(self.extension.object).await;
         let revisions = revisions.map_err(|error| ExtensionError::Revisions(ApiError(error)))?;
         enacted.revisions = Some(revisions);
         Ok(enacted)
@@ -167,9 +166,8 @@ impl Attempt<'_> {
             let key = policy::WEBHOOK_CERTIFICATES.to_owned();
             desired.annotations.insert(key, source);
         }
-        let (client, revisions) = (&self.ctx.client, self.revisions);
-        let namespace = &self.ctx.settings.system_namespace;
-        let change = plan_revision(client, namespace, &desired, revisions).await?;
+        let (known, revisions) = (&self.ctx.revisions, self.revisions);
+        let change = plan_revision(known, &desired, revisions).await?;
         let notes = preflight::run(&Proposal {
             extension: self.extension,
             desired: &desired,
@@ -178,7 +176,7 @@ impl Attempt<'_> {
         let rolled_out = change == Change::Unchanged && is_rolled_out(revisions);
         let ours = matches!(certificates, Certificates::Ours(_));
         let look_again = self.issue_certificates(certificates, rolled_out).await?;
-        let written = write_revision(client, namespace, &desired, revisions, change).await?;
+        let written = write_revision(known, &desired, revisions, change).await?;
         let mut retired = false;
         if recorded(revisions) == Some(CertificateSource::SelfSigned) {
             let wanted = match provider {
@@ -208,14 +206,13 @@ impl Attempt<'_> {
     }
 
     async fn try_restore_content(&self) -> Result<(), ContentError> {
-        let client = &self.ctx.client;
-        let namespace = &self.ctx.settings.system_namespace;
-        for set in without_content(client, namespace, self.revisions).await? {
+        let known = &self.ctx.revisions;
+        for set in without_content(known, self.revisions).await? {
             let target = BundleRecord::of(set);
             let resolved = self.resolved(&target).await?;
             let (content, _) = self.content(&target, &resolved).await?;
             let desired = self.desired(&target, &resolved, &content);
-            complete_content(client, namespace, &desired, set).await?;
+            complete_content(known, &desired, set).await?;
         }
         Ok(())
     }

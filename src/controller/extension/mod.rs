@@ -18,6 +18,7 @@ mod pulls;
 mod removal;
 mod report;
 mod resolve;
+mod seen;
 mod watch;
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub use events::PublishedNotices;
 pub use pull_state::PullState;
 pub use pulls::{Pulls, ended};
 pub use removal::OrphaningSeen;
+pub use seen::{Seen, SeenWriters};
 pub use watch::{Triggers, content_changes, run};
 
 use crate::account::Guard;
@@ -53,7 +55,7 @@ use crate::cluster::ApiError;
 use crate::credentials::RegistryCredentials;
 use crate::fetch::Catalogs;
 use crate::reconcile::{Deadline, Reconciler};
-use crate::revision::list_revisions;
+use crate::revision::KnownRevisions;
 use crate::telemetry::Metrics;
 use enact::Enacted;
 use moved::Moved;
@@ -88,6 +90,10 @@ pub struct Context {
     pub guard: Arc<Guard>,
     /// What the administrator decided.
     pub settings: Settings,
+    /// The revisions on the cluster.
+    pub revisions: Arc<KnownRevisions>,
+    /// Catalogs and accounts on the cluster.
+    pub seen: Seen,
     /// The catalogs, as far as they could be read.
     pub catalogs: Catalogs,
     /// What bundle images are pulled with.
@@ -136,6 +142,7 @@ impl Context {
         self.published.forget(uid);
         self.orphaning.forget(uid);
         self.reconciler.forget(extension);
+        self.revisions.forget(extension);
         self.discovery.track(&name, false);
         self.discovery.changed();
         self.metrics.update_offered(&name, None);
@@ -213,7 +220,7 @@ async fn unheld(
         // Not a failure: the next version of the object is on its way.
         return Err(error);
     }
-    Ok(match list_revisions(&ctx.client, extension).await {
+    Ok(match ctx.revisions.of(extension).await {
         Ok(revisions) => Outcome {
             revisions: Some(revisions),
             ..error.into()
@@ -228,7 +235,7 @@ async fn unheld(
 /// Does what can be done, and returns what came of it.
 async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
     // The state comes first, so that `Installed` is truthful whatever else fails.
-    let revisions = match list_revisions(&ctx.client, extension).await {
+    let revisions = match ctx.revisions.of(extension).await {
         Ok(revisions) => revisions,
         Err(error) => return ExtensionError::Revisions(ApiError(error)).into(),
     };

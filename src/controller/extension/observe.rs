@@ -1,7 +1,6 @@
 //! What a reconcile reads from the cluster, as the controller.
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::Client;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use kube::core::DeserializeGuard;
@@ -40,8 +39,11 @@ fn validated<'a>(
 }
 
 /// Returns all catalogs.
-pub(super) async fn catalogs(client: &Client) -> Result<Vec<ClusterCatalog>, ExtensionError> {
-    let list = Api::<DeserializeGuard<ClusterCatalog>>::all(client.clone())
+pub(super) async fn catalogs(ctx: &Context) -> Result<Vec<ClusterCatalog>, ExtensionError> {
+    if let Some(seen) = ctx.seen.catalogs() {
+        return Ok(seen);
+    }
+    let list = Api::<DeserializeGuard<ClusterCatalog>>::all(ctx.client.clone())
         .list(&ListParams::default())
         .await
         .map_err(|error| ExtensionError::Catalogs(ApiError(error)))?;
@@ -75,6 +77,9 @@ async fn account(
     ctx.guard
         .admit(policy, before.as_ref() == Some(&account))
         .await?;
+    if ctx.seen.has_account(&account) {
+        return Ok(account);
+    }
     let found = Api::<ServiceAccount>::namespaced(client.clone(), &account.namespace)
         .get_metadata_opt(&account.name)
         .await

@@ -17,7 +17,7 @@ impl Attempt<'_> {
     /// Asks the catalogs, with what has to be known of the cluster.
     pub(super) async fn ask(&self, question: &Question) -> Result<Answer, ExtensionError> {
         let ctx = self.ctx;
-        let listed = Arc::new(observe::catalogs(&ctx.client).await?);
+        let listed = Arc::new(observe::catalogs(ctx).await?);
         forget_others(ctx, Arc::clone(&listed)).await;
         let package = &question.filter.package_name;
         let known = ctx.catalogs.known(&listed, package).await;

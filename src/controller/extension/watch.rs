@@ -10,18 +10,19 @@ use std::sync::Arc;
 use futures::channel::mpsc;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
-use kube::api::Api;
+use kube::api::{Api, ObjectMeta};
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Controller};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predicates, watcher};
 use kube::{Resource, ResourceExt as _};
 use olm_api::conditions::types;
-use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet, keys};
+use olm_api::{ClusterCatalog, ClusterExtension, keys};
 use olm_core::revision::Account;
 use olm_core::status::find;
 use serde::de::DeserializeOwned;
 
+use super::seen::SeenWriters;
 use super::{Context, error_policy, reconcile};
 use crate::cluster;
 
@@ -41,6 +42,10 @@ pub struct Triggers {
     pub certificates: mpsc::Receiver<String>,
     /// A pull has ended that its pass did not wait for: the extension of this name.
     pub pulled: mpsc::Receiver<String>,
+    /// Revisions have changed: the extension of this name.
+    pub revisions: mpsc::UnboundedReceiver<String>,
+    /// Where catalogs and accounts are put, as the watches bring them.
+    pub seen: SeenWriters,
 }
 
 /// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
@@ -62,6 +67,7 @@ pub async fn run(
         .inspect_ok(move |extension| orphaning.orphaning.note(extension.meta()))
         .predicate_filter(relevant, PredicateConfig::default());
     let catalogs = all::<DeserializeGuard<ClusterCatalog>>(&ctx)
+        .reflect(triggers.seen.catalogs)
         .touched_objects()
         .predicate_filter(catalog_state, PredicateConfig::default())
         .filter_map(|change| async { change.ok().map(drop) });
@@ -69,8 +75,10 @@ pub async fn run(
         let store = store.clone();
         move |()| everything(&store)
     });
-    let revisions = all::<PartialObjectMeta<ClusterObjectSet>>(&ctx).touched_objects();
-    let accounts = all::<PartialObjectMeta<ServiceAccount>>(&ctx).touched_objects();
+    let accounts = all::<PartialObjectMeta<ServiceAccount>>(&ctx)
+        .modify(only_name)
+        .reflect(triggers.seen.accounts)
+        .touched_objects();
     let namespaces = all::<PartialObjectMeta<Namespace>>(&ctx).touched_objects();
     let authorities = authorities(&ctx).touched_objects();
     let dependents = triggers.discovery.map({
@@ -86,6 +94,7 @@ pub async fn run(
     });
     let touched = futures::stream::select(triggers.certificates, triggers.pulled);
     let touched = futures::stream::select(touched, mended);
+    let touched = futures::stream::select(touched, triggers.revisions);
     let touched = touched.map(|name| vec![Reference::new(&name)]);
     let dependents = futures::stream::select(dependents, touched);
     let woken = futures::stream::select(contents, dependents).flat_map(futures::stream::iter);
@@ -104,7 +113,6 @@ pub async fn run(
     let config = controller::Config::default().concurrency(ctx.settings.concurrency);
     let passes = Controller::for_stream(extensions, store)
         .with_config(config)
-        .watches_stream(revisions, |revision| owner(&revision))
         .watches_stream(accounts, by_account)
         .watches_stream(namespaces, by_namespace)
         .watches_stream(authorities, |authority| owner(&authority))
@@ -126,6 +134,16 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     cluster::changes(Api::all(ctx.client.clone()), watcher::Config::default())
+}
+
+/// Leaves of an account what is asked for: there may be thousands.
+fn only_name(account: &mut PartialObjectMeta<ServiceAccount>) {
+    account.metadata = ObjectMeta {
+        name: account.metadata.name.take(),
+        namespace: account.metadata.namespace.take(),
+        resource_version: account.metadata.resource_version.take(),
+        ..ObjectMeta::default()
+    };
 }
 
 /// Watches the CAs of webhooks; Secrets with the content of revisions do not carry this label.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::mpsc;
-use futures::{Stream, StreamExt as _, stream};
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Action};
@@ -37,6 +37,7 @@ pub use error::ObjectSetError;
 
 use crate::cluster;
 use crate::reconcile::within;
+use crate::revision::Feed;
 use context::until_deadline;
 use enact::enact;
 use ended::Ended;
@@ -51,14 +52,20 @@ type Guarded = DeserializeGuard<ClusterObjectSet>;
 
 /// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
 ///
-/// `woken` comes from [`Context::new`].
+/// `woken` comes from [`Context::new`], and what the watches bring goes into `feed`.
 pub async fn run(
     ctx: Arc<Context>,
+    feed: Feed,
     woken: mpsc::Receiver<String>,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let api = Api::<Guarded>::all(ctx.client.clone());
-    let (reader, writer) = reflector::store();
+    let Feed {
+        reader,
+        revisions,
+        contents,
+        told,
+    } = feed;
     ctx.metrics.follow_revisions(reader.clone());
     let watching = Arc::downgrade(&ctx);
     ctx.metrics.follow_watches(move || {
@@ -72,7 +79,8 @@ pub async fn run(
         .combine(predicates::annotations)
         .combine(predicates::labels);
     let sets = cluster::changes(api, watcher::Config::default())
-        .reflect(writer)
+        .reflect(revisions)
+        .inspect_ok(move |event| told.tell(event))
         .applied_objects()
         .predicate_filter(relevant, PredicateConfig::default());
     let woken = woken.map(|name| ObjectRef::<Guarded>::new(&name));
@@ -84,7 +92,9 @@ pub async fn run(
         &ctx.settings.system_namespace,
     );
     let of_revisions = watcher::Config::default().labels(label::REVISION_NAME);
-    let secrets = cluster::changes(secrets, of_revisions).touched_objects();
+    let secrets = cluster::changes(secrets, of_revisions)
+        .reflect(contents)
+        .touched_objects();
     // Its account, its annotations and its deletion count for every revision of an extension.
     let all = Api::<PartialObjectMeta<ClusterExtension>>::all(ctx.client.clone());
     let relevant = predicates::generation

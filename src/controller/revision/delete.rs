@@ -27,7 +27,7 @@ pub async fn teardown_extension(
     client: &Client,
     extension: &ClusterExtension,
 ) -> Result<Teardown, kube::Error> {
-    let mut revisions = list_revisions(client, extension).await?;
+    let mut revisions = list_revisions(client, extension).await?.revisions;
     let mut abandoned = list_abandoned(client, extension).await?;
     // The garbage collector takes the reference off a revision whose extension is orphaned.
     let orphans = is_orphaned(&extension.metadata) || !abandoned.is_empty();

@@ -8,18 +8,29 @@ use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::revision::{extension_reference, owner_name, sort};
 
-/// Lists the revisions of an extension, sorted by number, straight from the API server.
+/// Revisions as they were listed.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// Version of the list.
+    pub version: String,
+    /// What was asked for, sorted by number.
+    pub revisions: Vec<ClusterObjectSet>,
+}
+
+/// Lists the revisions of an extension, straight from the API server.
 ///
 /// A revision that cannot be read is an error: its number must not be used twice.
-pub async fn list_revisions(
+pub(super) async fn list_revisions(
     client: &Client,
     extension: &ClusterExtension,
-) -> Result<Vec<ClusterObjectSet>, kube::Error> {
+) -> Result<Listed, kube::Error> {
+    labelled(client, &extension.name_any(), of_extension(extension)).await
+}
+
+/// Returns what tells by the UID that a revision refers to whether it is of an extension.
+pub(super) fn of_extension(extension: &ClusterExtension) -> impl Fn(Option<&str>) -> bool {
     let uid = extension.metadata.uid.as_deref();
-    labelled(client, &extension.name_any(), |reference| {
-        uid.is_some() && reference == uid
-    })
-    .await
+    move |reference| uid.is_some() && reference == uid
 }
 
 /// Lists what looks like a revision of the extension and has lost the reference to it, as happens
@@ -28,10 +39,9 @@ pub(super) async fn list_abandoned(
     client: &Client,
     extension: &ClusterExtension,
 ) -> Result<Vec<ClusterObjectSet>, kube::Error> {
-    let mut found = labelled(client, &extension.name_any(), |reference| {
-        reference.is_none()
-    })
-    .await?;
+    let name = extension.name_any();
+    let listed = labelled(client, &name, |reference| reference.is_none());
+    let mut found = listed.await?.revisions;
     let made = |set: &ClusterObjectSet| {
         let kind = set.labels().get(label::OWNER_KIND);
         kind.is_some_and(|kind| kind == label::OWNER_KIND_EXTENSION)
@@ -50,7 +60,8 @@ pub async fn list_siblings(
         return Ok(Vec::new());
     };
     let uid = extension_reference(&set.metadata).map(|reference| reference.uid.clone());
-    labelled(client, owner, |reference| reference == uid.as_deref()).await
+    let listed = labelled(client, owner, |reference| reference == uid.as_deref());
+    Ok(listed.await?.revisions)
 }
 
 /// Lists the revisions with the label of `extension` whose reference to an extension, by UID,
@@ -59,12 +70,23 @@ async fn labelled(
     client: &Client,
     extension: &str,
     passes: impl Fn(Option<&str>) -> bool,
-) -> Result<Vec<ClusterObjectSet>, kube::Error> {
+) -> Result<Listed, kube::Error> {
     let api = Api::<DeserializeGuard<ClusterObjectSet>>::all(client.clone());
     let labels = ListParams::default().labels(&format!("{}={extension}", label::OWNER_NAME));
     let list = api.list(&labels).await?;
-    let mut revisions = Vec::with_capacity(list.items.len());
-    for guarded in list.items {
+    Ok(Listed {
+        version: list.metadata.resource_version.unwrap_or_default(),
+        revisions: select(list.items, passes)?,
+    })
+}
+
+/// Returns those whose reference to an extension, by UID, passes, sorted by number.
+pub(super) fn select(
+    all: impl IntoIterator<Item = DeserializeGuard<ClusterObjectSet>>,
+    passes: impl Fn(Option<&str>) -> bool,
+) -> Result<Vec<ClusterObjectSet>, kube::Error> {
+    let mut revisions = Vec::new();
+    for guarded in all {
         let name = guarded.name_any();
         let reference = extension_reference(guarded.meta()).map(|found| found.uid.as_str());
         if !passes(reference) {

@@ -7,6 +7,7 @@ mod content;
 mod delete;
 mod error;
 mod garbage;
+mod known;
 mod list;
 mod write;
 
@@ -14,7 +15,8 @@ pub use content::{Content, defined_kinds, mutable, read_secrets, resolve, salvag
 pub use delete::{Teardown, teardown_extension};
 pub use error::{RefCause, RefError, WriteError};
 pub use garbage::{collect_orphaned_secrets, remove_unowned_content};
-pub use list::{list_revisions, list_siblings};
+pub use known::{Feed, KnownRevisions};
+pub use list::list_siblings;
 pub use write::{
     Written, complete_content, newest, own_params, plan_revision, without_content, write_revision,
 };

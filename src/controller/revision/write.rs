@@ -19,6 +19,7 @@ use serde_json::json;
 use super::content::{read_secrets, resolve};
 use super::delete::delete_revision;
 use super::error::WriteError;
+use super::known::KnownRevisions;
 use crate::cluster::RequestError;
 
 /// A revision as it was written.
@@ -40,11 +41,10 @@ pub fn newest(revisions: &[ClusterObjectSet]) -> Option<&ClusterObjectSet> {
 
 /// Says what writing `desired` would do, so that checks can run before anything is written.
 ///
-/// `revisions` comes from [`super::list_revisions`]. Content that is stored but not yet observed is read;
+/// `revisions` comes from [`super::KnownRevisions`]. Content that is stored but not yet observed is read;
 /// if it cannot be, the references are compared instead.
 pub async fn plan_revision(
-    client: &Client,
-    system_namespace: &str,
+    known: &KnownRevisions,
     desired: &Desired,
     revisions: &[ClusterObjectSet],
 ) -> Result<Change, WriteError> {
@@ -56,6 +56,7 @@ pub async fn plan_revision(
         .map(|status| status.observed_phases.clone())
         .unwrap_or_default();
     if observed.is_empty() {
+        let (client, system_namespace) = (&known.client, &known.system_namespace);
         let secrets = read_secrets(client, client, newest, system_namespace).await;
         match resolve(newest, &secrets, system_namespace) {
             Ok(content) => observed = content.observed,
@@ -100,27 +101,26 @@ fn same_references(
 /// of the Secrets. An unchanged one is patched where annotations, probes or deadline differ, and
 /// its Secrets are completed.
 pub async fn write_revision(
-    client: &Client,
-    system_namespace: &str,
+    known: &KnownRevisions,
     desired: &Desired,
     revisions: &[ClusterObjectSet],
     change: Change,
 ) -> Result<Written, WriteError> {
     match (change, newest(revisions)) {
-        (Change::Unchanged, Some(newest)) => keep(client, system_namespace, desired, newest).await,
+        (Change::Unchanged, Some(newest)) => keep(known, desired, newest).await,
         (Change::Unchanged | Change::Install | Change::Upgrade, _) => {
-            create(client, system_namespace, desired, revisions, change).await
+            create(known, desired, revisions, change).await
         }
     }
 }
 
 async fn create(
-    client: &Client,
-    system_namespace: &str,
+    known: &KnownRevisions,
     desired: &Desired,
     revisions: &[ClusterObjectSet],
     change: Change,
 ) -> Result<Written, WriteError> {
+    let (client, system_namespace) = (&known.client, &known.system_namespace);
     let number = next_number(revisions);
     let name = revision_name(&desired.extension.name, number)?;
     let packed = pack(&name, &desired.phases)?;
@@ -149,17 +149,16 @@ async fn create(
 }
 
 async fn keep(
-    client: &Client,
-    system_namespace: &str,
+    known: &KnownRevisions,
     desired: &Desired,
     newest: &ClusterObjectSet,
 ) -> Result<Written, WriteError> {
     let name = newest.name_any();
     if needs_patch(desired, newest) {
-        apply(client, &rebuild(desired, newest)).await?;
+        apply(&known.client, &rebuild(desired, newest)).await?;
         tracing::info!(revision = name, "revision patched");
     }
-    complete_content(client, system_namespace, desired, newest).await?;
+    complete_content(known, desired, newest).await?;
     Ok(Written {
         change: Change::Unchanged,
         number: newest.spec.revision,
@@ -170,16 +169,16 @@ async fn keep(
 /// Returns the revisions below the newest whose content is not complete and that are not done: until
 /// they are, only their content says what they installed.
 pub async fn without_content<'a>(
-    client: &Client,
-    system_namespace: &str,
+    known: &KnownRevisions,
     revisions: &'a [ClusterObjectSet],
 ) -> Result<Vec<&'a ClusterObjectSet>, WriteError> {
     let newest = newest(revisions).map(ResourceExt::uid);
     let mut found = Vec::new();
     for set in revisions {
-        if !has_finalizer(set) || newest == Some(set.uid()) {
+        if !has_finalizer(set) || newest == Some(set.uid()) || known.has_content(set) {
             continue;
         }
+        let (client, system_namespace) = (&known.client, &known.system_namespace);
         let stored = stored_content(client, system_namespace, set).await?;
         let complete = missing_content(system_namespace, set, &stored).is_empty()
             && stored.iter().all(|secret| is_owned(secret, set));
@@ -193,11 +192,14 @@ pub async fn without_content<'a>(
 /// Gives content Secrets of a revision that a crash left without owner their owner, and makes anew
 /// those that are gone, as far as `desired` is what the revision holds.
 pub async fn complete_content(
-    client: &Client,
-    system_namespace: &str,
+    known: &KnownRevisions,
     desired: &Desired,
     set: &ClusterObjectSet,
 ) -> Result<(), WriteError> {
+    if known.has_content(set) {
+        return Ok(());
+    }
+    let (client, system_namespace) = (&known.client, &known.system_namespace);
     let stored = stored_content(client, system_namespace, set).await?;
     for secret in stored.iter().filter(|secret| !is_owned(secret, set)) {
         own_secret(client, system_namespace, &secret.name_any(), set).await?;
@@ -235,7 +237,7 @@ async fn stored_content(
     Ok(list.items)
 }
 
-fn is_owned(secret: &PartialObjectMeta<Secret>, set: &ClusterObjectSet) -> bool {
+pub(super) fn is_owned(secret: &PartialObjectMeta<Secret>, set: &ClusterObjectSet) -> bool {
     let mut owners = secret.metadata.owner_references.iter().flatten();
     owners.any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
 }

@@ -7,7 +7,7 @@ use olm_test::cluster::{self, Cluster, Controller, ControllerOptions};
 use olm_test::extension::{Extension, condition};
 use olm_test::package::{Bundle, chain};
 use olm_test::proxy::{Proxy, Rule};
-use olm_test::scene::Scene;
+use olm_test::scene::{ACCOUNT, Scene};
 use olm_test::wait;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
@@ -234,11 +234,9 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
         .map(|kind| Rule::on(&["watch"], kind).late_events(late))
         .map(|rule| stage.proxy.fail(rule));
     let secrets = format!("{}-1-*", scene.name);
-    let failures = [
-        Rule::get("secrets").named(&secrets),
-        Rule::list("clustercatalogs"),
-    ]
-    .map(|read| stage.proxy.fail(read.status(500)));
+    let failure = stage
+        .proxy
+        .fail(Rule::get("secrets").named(&secrets).status(500));
     // The revision is reconciled again, and so is the extension.
     let plane = scene.cluster.plane;
     let revision = format!("{}-1", scene.name);
@@ -248,16 +246,24 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
         &revision,
         "example.com/look=again",
     ]);
+    let place = ["--namespace", &scene.name];
+    let delete = [&["delete", "serviceaccount", ACCOUNT], &place[..]].concat();
+    plane.kubectl(&delete);
     revision_says(&scene, &revision, "Retrying").await;
     extension
         .eventually("the failure is said", STEP, |extension| {
             condition(extension, "Progressing").is_some_and(|found| found.reason == "Retrying")
         })
         .await;
-    for failure in failures {
-        stage.proxy.stop(failure);
-    }
+    stage.proxy.stop(failure);
+    let create = [&["create", "serviceaccount", ACCOUNT], &place[..]].concat();
+    plane.kubectl(&create);
     revision_says(&scene, &revision, "Succeeded").await;
+    extension
+        .eventually("the failure is over", STEP, |extension| {
+            condition(extension, "Progressing").is_some_and(|found| found.reason == "Succeeded")
+        })
+        .await;
     extension.installed("1.0.0").await;
     for rule in rules {
         stage.proxy.stop(rule);

@@ -1,0 +1,278 @@
+//! The revisions as the watch of this process brings them.
+//!
+//! One watch serves both reconcilers, so that a pass over a settled extension asks the API server
+//! nothing. It wakes extensions itself, after what they will read is there. What this process has
+//! written and the watch has not brought yet is read from the API server.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::channel::mpsc;
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::reflector::{self, ObjectRef, Store, store::Writer};
+use kube::runtime::watcher;
+use kube::{Client, ResourceExt as _};
+use olm_api::keys::label;
+use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_core::revision::referenced_secrets;
+
+use super::list::{Listed, list_revisions, of_extension, select};
+use super::write::is_owned;
+
+/// The kind as it is watched: one object that cannot be read does not stop the others.
+type Guarded = DeserializeGuard<ClusterObjectSet>;
+
+/// The revisions on the cluster. Shared by both reconcilers.
+pub struct KnownRevisions {
+    pub(super) client: Client,
+    /// Where the Secrets with their content are.
+    pub(super) system_namespace: String,
+    store: Store<Guarded>,
+    contents: Store<PartialObjectMeta<Secret>>,
+    /// Whether the watch has brought everything once.
+    complete: Arc<AtomicBool>,
+    /// What stood on the cluster after this process had written, by UID of the extension.
+    written: Mutex<HashMap<String, Versions>>,
+}
+
+/// The versions of revisions at a moment.
+#[derive(Debug, PartialEq, Eq)]
+struct Versions {
+    /// Of the list.
+    all: String,
+    /// Of each, by name.
+    each: HashMap<String, String>,
+}
+
+/// Where the watches put what they bring.
+pub struct Feed {
+    /// The revisions, as they are read.
+    pub reader: Store<Guarded>,
+    /// The revisions, as they are written.
+    pub revisions: Writer<Guarded>,
+    /// The Secrets with their content.
+    pub contents: Writer<PartialObjectMeta<Secret>>,
+    /// Told of every change of a revision once it is written.
+    pub told: Told,
+}
+
+/// Tells extensions of changes of their revisions.
+pub struct Told {
+    store: Store<Guarded>,
+    complete: Arc<AtomicBool>,
+    touched: mpsc::UnboundedSender<String>,
+}
+
+impl KnownRevisions {
+    /// Returns what is known, which is nothing yet; where the watches are to put what they bring; and
+    /// the names of extensions whose revisions have changed.
+    pub fn new(
+        client: Client,
+        system_namespace: String,
+    ) -> (Arc<Self>, Feed, mpsc::UnboundedReceiver<String>) {
+        let (store, writer) = reflector::store();
+        let (contents, of_contents) = reflector::store();
+        let (touched, names) = mpsc::unbounded();
+        let complete = Arc::new(AtomicBool::new(false));
+        let reader = store.clone();
+        let told = Told {
+            store: store.clone(),
+            complete: Arc::clone(&complete),
+            touched,
+        };
+        let known = Self {
+            client,
+            system_namespace,
+            store,
+            contents,
+            complete,
+            written: Mutex::default(),
+        };
+        let feed = Feed {
+            reader,
+            revisions: writer,
+            contents: of_contents,
+            told,
+        };
+        (Arc::new(known), feed, names)
+    }
+
+    /// Returns the revisions of an extension, sorted by number.
+    ///
+    /// # Errors
+    /// Fails when they have to be read from the API server, and that fails. A revision that cannot
+    /// be understood is an error: its number must not be used twice.
+    pub async fn of(
+        &self,
+        extension: &ClusterExtension,
+    ) -> Result<Vec<ClusterObjectSet>, kube::Error> {
+        if let Some(known) = self.fresh(extension) {
+            return Ok(known);
+        }
+        let uid = extension.uid().unwrap_or_default();
+        if self.written().contains_key(&uid) {
+            return self.after_write(extension).await;
+        }
+        Ok(list_revisions(&self.client, extension).await?.revisions)
+    }
+
+    /// The same, after this process has written one of them.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub async fn after_write(
+        &self,
+        extension: &ClusterExtension,
+    ) -> Result<Vec<ClusterObjectSet>, kube::Error> {
+        let uid = extension.uid().unwrap_or_default();
+        // Whatever becomes of the list: until there is one, nothing that the watch brought counts.
+        self.written().insert(uid.clone(), Versions::never());
+        let listed = list_revisions(&self.client, extension).await?;
+        self.written().insert(uid, Versions::of(&listed));
+        Ok(listed.revisions)
+    }
+
+    /// Says whether all content of a revision is known to be there, and to be its own.
+    pub(super) fn has_content(&self, set: &ClusterObjectSet) -> bool {
+        let namespace = &self.system_namespace;
+        let referenced = referenced_secrets(&set.spec, namespace);
+        let mut ours = referenced.iter().filter(|(place, _)| place == namespace);
+        ours.all(|(place, name)| {
+            let secret = self.contents.get(&ObjectRef::new(name).within(place));
+            secret.is_some_and(|secret| is_owned(&secret, set))
+        })
+    }
+
+    /// Forgets an extension that is gone.
+    pub fn forget(&self, extension: &ClusterExtension) {
+        self.written().remove(&extension.uid().unwrap_or_default());
+    }
+
+    /// Returns what the watch brought, if that is not older than what this process has written.
+    fn fresh(&self, extension: &ClusterExtension) -> Option<Vec<ClusterObjectSet>> {
+        if !self.complete.load(Ordering::Acquire) {
+            return None;
+        }
+        let name = extension.name_any();
+        let labelled =
+            |guarded: &&Arc<Guarded>| guarded.labels().get(label::OWNER_NAME) == Some(&name);
+        let state = self.store.state();
+        let found = state.iter().filter(labelled);
+        let found = found.map(|guarded| Guarded::clone(guarded));
+        let found = select(found, of_extension(extension)).ok()?;
+        let uid = extension.uid().unwrap_or_default();
+        let mut written = self.written();
+        if let Some(versions) = written.get(&uid) {
+            if !versions.are_in(&found) {
+                return None;
+            }
+            written.remove(&uid);
+        }
+        Some(found)
+    }
+
+    fn written(&self) -> MutexGuard<'_, HashMap<String, Versions>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Told {
+    /// Tells whose revisions an event of the watch is about, once it is in the store.
+    pub fn tell(&self, event: &watcher::Event<Guarded>) {
+        match event {
+            watcher::Event::Apply(set) | watcher::Event::Delete(set) => self.touched(set),
+            watcher::Event::InitDone => {
+                self.complete.store(true, Ordering::Release);
+                for set in self.store.state() {
+                    self.touched(&set);
+                }
+            }
+            watcher::Event::Init | watcher::Event::InitApply(_) => {}
+        }
+    }
+
+    fn touched(&self, set: &Guarded) {
+        if let Some(owner) = set.labels().get(label::OWNER_NAME) {
+            // Nobody listens when the process stops.
+            drop(self.touched.unbounded_send(owner.clone()));
+        }
+    }
+}
+
+impl Versions {
+    /// Those of a list that no watch has brought.
+    fn never() -> Self {
+        Self {
+            all: String::new(),
+            each: HashMap::from([(String::new(), String::new())]),
+        }
+    }
+
+    fn of(listed: &Listed) -> Self {
+        let each = listed.revisions.iter().map(|set| {
+            let version = set.resource_version().unwrap_or_default();
+            (set.name_any(), version)
+        });
+        Self {
+            all: listed.version.clone(),
+            each: each.collect(),
+        }
+    }
+
+    /// Says whether nothing in `found` is older than these versions.
+    fn are_in(&self, found: &[ClusterObjectSet]) -> bool {
+        let version = |set: &ClusterObjectSet| set.resource_version().unwrap_or_default();
+        let brought = |(name, least): (&String, &String)| {
+            let set = found.iter().find(|set| set.name_any() == *name);
+            set.is_some_and(|set| is_at_least(&version(set), least))
+        };
+        // What was not there then is newer, or was deleted and the watch has not said so yet.
+        let new = |set: &ClusterObjectSet| {
+            self.each.contains_key(&set.name_any()) || is_at_least(&version(set), &self.all)
+        };
+        self.each.iter().all(brought) && found.iter().all(new)
+    }
+}
+
+/// Says whether a resource version is as new as another. They are numbers that grow since
+/// Kubernetes 1.35 says so, and were before; what is not a number is new only if it is the same.
+fn is_at_least(version: &str, least: &str) -> bool {
+    match (version.parse::<u64>(), least.parse::<u64>()) {
+        (Ok(version), Ok(least)) => version >= least,
+        _ => version == least,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn set((name, version): &(&str, &str)) -> ClusterObjectSet {
+        let mut set = ClusterObjectSet::new(name, Default::default());
+        set.metadata.resource_version = Some((*version).to_owned());
+        set
+    }
+
+    // ours: what was written a moment ago is never read from a store that has not got it yet.
+    #[rstest]
+    #[case::as_written(&[("a-1", "7")], true)]
+    #[case::newer(&[("a-1", "10")], true)]
+    #[case::older(&[("a-1", "6")], false)]
+    #[case::not_there_yet(&[], false)]
+    #[case::another_since(&[("a-1", "7"), ("a-2", "9")], true)]
+    #[case::deleted_and_still_there(&[("a-0", "5"), ("a-1", "7")], false)]
+    #[case::no_number(&[("a-1", "x")], false)]
+    fn a_store_that_is_behind_is_not_used(#[case] found: &[(&str, &str)], #[case] fresh: bool) {
+        let listed = Listed {
+            version: "8".to_owned(),
+            revisions: vec![set(&("a-1", "7"))],
+        };
+        let found: Vec<_> = found.iter().map(set).collect();
+        assert_eq!(Versions::of(&listed).are_in(&found), fresh);
+        assert!(!Versions::never().are_in(&found));
+    }
+}
