@@ -19,6 +19,7 @@ use kube::runtime::watcher::{self, Event, watch_object, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
+use super::error::code;
 use crate::backoff::{WatchDelays, jittered};
 use crate::lease::{NotLeading, Term};
 
@@ -179,11 +180,23 @@ fn settled<T: Send>(
     delays: impl Backoff,
 ) -> impl Stream<Item = watcher::Result<T>> + Send {
     watching.backoff(delays).filter(|event| {
-        if let Err(error) = event {
-            tracing::debug!(%error, "watch interrupted");
+        match event {
+            Err(error) if is_forbidden(error) => tracing::warn!(%error, "watch refused"),
+            Err(error) => tracing::debug!(%error, "watch interrupted"),
+            Ok(_) => {}
         }
         ready(event.is_ok())
     })
+}
+
+/// Says whether a watch failed for want of a right.
+fn is_forbidden(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
+            code(error) == 403
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures::SinkExt as _;
 use futures::channel::mpsc;
 use futures::stream::{self, Stream, StreamExt as _};
-use kube::api::{DynamicObject, ListParams};
+use kube::api::DynamicObject;
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
@@ -310,13 +310,9 @@ impl Watching {
         let mut pause = ASK_AGAIN;
         loop {
             let since = Instant::now();
-            let probe = ListParams::default().labels(&self.selector);
-            if self.may_list(probe).await {
-                self.set(Mode::Collection);
-                let labels = watcher::Config::default().labels(&self.selector);
-                let collection = events(self.api.clone(), labels);
-                self.follow(collection, false).await;
-            }
+            let labels = watcher::Config::default().labels(&self.selector);
+            let collection = events(self.api.clone(), labels);
+            self.follow(collection, Mode::Collection).await;
             let _ = tokio::time::timeout(CLIMB_AFTER, self.follow_names()).await;
             if mode(&self.mode) == Mode::Poll {
                 if since.elapsed() > WORKED {
@@ -338,14 +334,6 @@ impl Watching {
         self.mode.store(number, Ordering::Relaxed);
     }
 
-    /// Asks for one object, because the watcher would log each refusal as a warning.
-    async fn may_list(&self, what: ListParams) -> bool {
-        match self.api.list(&what.limit(1)).await {
-            Err(err) => !is_refusal(&err),
-            Ok(_) => true,
-        }
-    }
-
     /// Watches each object by name until that is refused.
     async fn follow_names(&mut self) {
         loop {
@@ -356,13 +344,6 @@ impl Watching {
                 .flatten()
                 .cloned()
                 .collect();
-            for name in &names {
-                let probe = ListParams::default().fields(&format!("metadata.name={name}"));
-                if !self.may_list(probe).await {
-                    return self.poll();
-                }
-            }
-            self.set(Mode::Named);
             let watches = names.iter().map(|name| {
                 let by_name = format!("metadata.name={name}");
                 events(
@@ -371,7 +352,7 @@ impl Watching {
                 )
             });
             let all: Events = Box::pin(stream::select_all(watches));
-            if self.follow(all, true).await {
+            if self.follow(all, Mode::Named).await {
                 return self.poll();
             }
         }
@@ -385,9 +366,9 @@ impl Watching {
         }
     }
 
-    /// Wakes subscribers until the watch is refused (`true`) or, where asked for, the names
-    /// change (`false`).
-    async fn follow(&mut self, mut events: Events, until_names_change: bool) -> bool {
+    /// Wakes subscribers until the watch is refused (`true`) or, where each name has its own, the
+    /// names change (`false`). What is listed first says that it is not refused.
+    async fn follow(&mut self, mut events: Events, mode: Mode) -> bool {
         loop {
             tokio::select! {
                 changed = self.subscribers.changed() => {
@@ -395,7 +376,7 @@ impl Watching {
                         // The owner is gone; it aborts this task.
                         std::future::pending::<()>().await;
                     }
-                    if until_names_change {
+                    if mode == Mode::Named {
                         return false;
                     }
                 }
@@ -406,6 +387,7 @@ impl Watching {
                         self.wake.all(told.map(|(revision, _)| revision));
                     }
                     Some(Seen::Everything) => {
+                        self.set(mode);
                         self.wake.all(self.subscribers.borrow().keys().cloned());
                     }
                     Some(Seen::Refused) => return true,

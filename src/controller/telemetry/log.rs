@@ -13,6 +13,10 @@ pub enum LogFormat {
     Json,
 }
 
+/// The library warns of every watch that is refused. Accounts may be allowed less, and then less is
+/// watched; what we ourselves are refused is logged by [`crate::cluster`].
+const LIBRARY: &str = "kube_runtime::watcher=error";
+
 /// Starts logging to stderr.
 ///
 /// `directives` is a filter as the `tracing` ecosystem writes it, for example `info,kube=warn`;
@@ -21,7 +25,7 @@ pub fn init_logging(format: LogFormat, directives: &str) -> Result<(), TryInitEr
     use std::io::IsTerminal as _;
     use tracing_subscriber::util::SubscriberInitExt as _;
 
-    let filter = EnvFilter::builder().parse_lossy(directives);
+    let filter = EnvFilter::builder().parse_lossy(format!("{LIBRARY},{directives}"));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
