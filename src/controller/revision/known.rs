@@ -247,12 +247,13 @@ fn is_at_least(version: &str, least: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use olm_api::ClusterObjectSetSpec;
     use rstest::rstest;
 
     use super::*;
 
     fn set((name, version): &(&str, &str)) -> ClusterObjectSet {
-        let mut set = ClusterObjectSet::new(name, Default::default());
+        let mut set = ClusterObjectSet::new(name, ClusterObjectSetSpec::default());
         set.metadata.resource_version = Some((*version).to_owned());
         set
     }

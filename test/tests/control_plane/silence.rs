@@ -30,7 +30,7 @@ const READS_AT_REST: u64 = 60;
 /// Most CPU use of a settled controller, as a share of one processor. The tests are not optimized.
 const CPU_AT_REST: f64 = 0.25;
 
-fn setting(name: &str, default: u64) -> u64 {
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
     let text = std::env::var(name).unwrap_or_default();
     text.parse().unwrap_or(default)
 }
