@@ -246,8 +246,8 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
         &revision,
         "example.com/look=again",
     ]);
-    let place = ["--namespace", &scene.name];
-    let delete = [&["delete", "serviceaccount", ACCOUNT], &place[..]].concat();
+    let inside = ["--namespace", &scene.name];
+    let delete = [&["delete", "serviceaccount", ACCOUNT], &inside[..]].concat();
     plane.kubectl(&delete);
     revision_says(&scene, &revision, "Retrying").await;
     extension
@@ -256,7 +256,7 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
         })
         .await;
     stage.proxy.stop(failure);
-    let create = [&["create", "serviceaccount", ACCOUNT], &place[..]].concat();
+    let create = [&["create", "serviceaccount", ACCOUNT], &inside[..]].concat();
     plane.kubectl(&create);
     revision_says(&scene, &revision, "Succeeded").await;
     extension
