@@ -1,7 +1,7 @@
 //! `kubectl olm doctor`: whether a cluster is fit for extensions, and an archive for whoever helps.
 //!
 //! Everything is read with the caller's own rights, in [`facts`]; [`checks`] judges it, [`dump`]
-//! packs it. Source: plugin.md 1.4, deploying.md 7.5.
+//! packs it. Source: plugin.md 1.4.
 
 mod checks;
 mod dump;
