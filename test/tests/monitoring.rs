@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use olm_controller::account;
 use olm_controller::telemetry::{Description, Metrics};
+use olm_controller::{account, rights};
 use olm_test::paths;
 use serde_json::Value;
 
@@ -37,6 +37,7 @@ fn yaml(path: &str) -> Value {
 fn registered() -> Vec<Description> {
     let metrics = Metrics::default();
     drop(account::register_metrics(&metrics));
+    drop(rights::register_metrics(&metrics));
     let mut all = metrics.described();
     all.sort();
     all

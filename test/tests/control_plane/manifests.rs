@@ -9,7 +9,7 @@ use olm_test::cluster::{self, Cluster, Controller, ControllerOptions, Manifest};
 use olm_test::extension::{UNINSTALL, condition};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
-use olm_test::{paths, wait};
+use olm_test::{paths, plugin, wait};
 use serde_json::Value;
 
 const READY: Duration = Duration::from_mins(1);
@@ -161,6 +161,69 @@ async fn one_apply_on_an_empty_cluster_is_all_it_takes() {
             &format!("--timeout={}s", UNINSTALL.as_secs()),
         ]);
     }
+}
+
+// deploying.md P11
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_that_is_missing_is_named_and_the_rest_works() {
+    let install = Install::of("default").await;
+    install.apply();
+    let plane = install.cluster.plane;
+    let role = ["clusterrole", "operator-controller-manager-role"];
+    let whole = plane.kubectl(&["get", role[0], role[1], "--output=json"]);
+    let mut reduced: Value = serde_json::from_str(&whole).expect("kubectl prints JSON");
+    let rules = reduced["rules"].as_array_mut().expect("it has rules");
+    let before = rules.len();
+    rules.retain(|rule| rule["resources"][0] != "events");
+    assert_eq!(rules.len() + 1, before);
+    plane.kubectl_with_input(&["replace", "-f", "-"], &reduced.to_string());
+
+    let controllers = install.start();
+    ready(&controllers).await;
+    let [controller] = &controllers[..] else {
+        panic!("{} processes", controllers.len());
+    };
+    let missing = "olm_missing_rights{resource=\"events.events.k8s.io\",verb=\"create\"} 1";
+    wait::until("the metric shows it", READY, || async {
+        let metrics = controller.metrics().await;
+        metrics.contains(missing).then_some(()).ok_or(metrics)
+    })
+    .await;
+    let (scene, extension) = installs(&install, "curtailed").await;
+    let line = "Namespace:\"\" APIGroups:[events.k8s.io] Resources:[events] Verbs:[create,patch]";
+    let account = "olmv1-system/operator-controller-controller-manager";
+    let found = || {
+        let out = plugin::run(plane, &["doctor", "--output=json"]);
+        let answer: Value = serde_json::from_slice(&out.stdout).expect("it prints JSON");
+        let rows = answer["rows"].as_array().expect("rows").iter();
+        let rows = rows.filter(|row| row["subject"] == "controller-rights");
+        let told = |row: &Value| (row["level"].clone(), row["text"].clone());
+        rows.map(told).collect::<Vec<_>>()
+    };
+    let told = format!("service account {account} lacks {line}");
+    assert_eq!(found(), [("problem".into(), told.into())]);
+
+    plane.kubectl_with_input(
+        &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+        &{
+            let file = std::fs::read_to_string(&install.file);
+            file.expect("it was written")
+        },
+    );
+    wait::until("it is told that nothing is missing", READY, || async {
+        let log = controller.log();
+        log.contains("every right it needs")
+            .then_some(())
+            .ok_or(log)
+    })
+    .await;
+    assert_eq!(controller.log().matches("lacks rights").count(), 1);
+    assert!(!controller.metrics().await.contains("olm_missing_rights{"));
+    let told = format!("service account {account} has every right it needs");
+    assert_eq!(found(), [("ok".into(), told.into())]);
+    extension.delete().await;
+    extension.gone().await;
+    drop(scene);
 }
 
 // deploying.md P9, 2.6
