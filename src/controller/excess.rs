@@ -13,7 +13,7 @@ use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, ResourceExt};
 use olm_core::error::Chain;
 use olm_core::rbac::Permission;
-use olm_core::rbac::own::UPSTREAMS_DEPRECATION;
+use olm_core::rights::UPSTREAMS_DEPRECATION;
 use tokio::time::Instant;
 
 use crate::rights::may;

@@ -22,7 +22,6 @@ use olm_api::keys;
 use olm_core::error::Chain;
 use olm_core::guard::{AccountPattern, Reserved};
 use olm_core::rbac::Permissions;
-use olm_core::rbac::own;
 use olm_core::settings::{
     ControllerSettings, FeatureGate, MissingOptionalKinds, NamedServiceAccount,
 };
@@ -226,8 +225,8 @@ impl Manager {
         let mut needed = Permissions::default();
         for component in components {
             let half = match component {
-                Component::Catalogs => own::Half::Catalogs,
-                Component::Extensions | Component::Gate => own::Half::Extensions,
+                Component::Catalogs => olm_core::rights::Half::Catalogs,
+                Component::Extensions | Component::Gate => olm_core::rights::Half::Extensions,
             };
             let lease = self.args.lease(*component);
             let lease = (lease.namespace.as_str(), lease.name.as_str());

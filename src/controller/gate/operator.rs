@@ -8,7 +8,7 @@ use kube::core::DynamicObject;
 use olm_api::conditions::{Reason, clusteroperator};
 use olm_api::keys;
 use olm_core::gate::{elsewhere, operator_conditions};
-use olm_core::rbac::own::UPSTREAMS_OPERATOR;
+use olm_core::rights::UPSTREAMS_OPERATOR;
 use olm_core::status::Statement;
 use serde_json::{Value, json};
 

@@ -6,12 +6,9 @@
 //! asks a cluster: the caller finds out which rules a service account has, and whether another
 //! authorizer would allow what RBAC does not.
 //!
-//! [`own`] is about the controller's own account, and nothing else here is.
-//!
 //! Source: applying.md 5.
 
 mod manifest;
-pub mod own;
 mod permission;
 mod report;
 mod required;

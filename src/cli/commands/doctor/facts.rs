@@ -10,9 +10,9 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use olm_api::keys::name;
 use olm_core::error::Chain;
-use olm_core::rbac::own::{Half, attributes};
 use olm_core::rbac::{Permission, Permissions, lines};
 use olm_core::revision::Account;
+use olm_core::rights::{Half, attributes};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -9,9 +9,9 @@
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttributes};
 use olm_api::keys::name;
 
-use super::{Permission, Permissions, PolicyRule};
+use crate::rbac::{Permission, Permissions, PolicyRule};
 
-const OLM: &str = "olm.operatorframework.io";
+const OLM: &str = olm_api::GROUP;
 const CORE: &str = "";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
