@@ -129,7 +129,7 @@ fn repository() -> PathBuf {
 
 fn manifests(root: &Path, check: bool) -> anyhow::Result<()> {
     let mut stale = Vec::new();
-    for (path, text) in crds::files()?.into_iter().chain([rights::file()]) {
+    for (path, text) in crds::files()?.into_iter().chain(rights::files()) {
         let file = root.join(&path);
         if fs::read_to_string(&file).is_ok_and(|found| found == text) {
             continue;

@@ -22,6 +22,7 @@ use olm_api::keys;
 use olm_core::error::Chain;
 use olm_core::guard::{AccountPattern, Reserved};
 use olm_core::rbac::Permissions;
+use olm_core::rights::on_secret;
 use olm_core::settings::{
     ControllerSettings, FeatureGate, MissingOptionalKinds, NamedServiceAccount,
 };
@@ -232,6 +233,9 @@ impl Manager {
             let lease = (lease.namespace.as_str(), lease.name.as_str());
             let lease = self.args.leader_elect.then_some(lease);
             needed.extend(&half.needed(&self.args.namespace(), lease));
+        }
+        if let Some(secret) = &self.args.global_pull_secret.0 {
+            needed.extend(&on_secret(&secret.namespace, &secret.name));
         }
         needed
     }

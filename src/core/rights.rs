@@ -183,6 +183,16 @@ impl Half {
     }
 }
 
+/// Returns the rights that reading and watching one Secret takes.
+pub fn on_secret(namespace: &str, secret: &str) -> Permissions {
+    let mut rights = Permissions::default();
+    for verb in READ {
+        let right = Permission::on(verb, CORE, "secrets", Some(secret));
+        rights.insert(namespace, right);
+    }
+    rights
+}
+
 /// Returns a right as an access review asks for it: on an object, or on a path.
 pub fn attributes(
     namespace: &str,
@@ -252,6 +262,13 @@ const PUBLISHED_CA: Right = Right::here(
 
 const EXTENSIONS: &[Right] = &[
     Right::cluster(
+        CORE,
+        &["serviceaccounts"],
+        &[IMPERSONATE],
+        "Acting as the accounts that install extensions, which gives their rights and no others. \
+         Components of kustomize replace this first rule.",
+    ),
+    Right::cluster(
         OLM,
         &["clusterextensions"],
         &["get", "list", "watch", "patch"],
@@ -287,12 +304,6 @@ const EXTENSIONS: &[Right] = &[
         &["serviceaccounts"],
         READ,
         "The accounts that install extensions.",
-    ),
-    Right::cluster(
-        CORE,
-        &["serviceaccounts"],
-        &[IMPERSONATE],
-        "Acting as one of them, which gives its rights and no others.",
     ),
     Right::cluster(
         ADMISSION,
