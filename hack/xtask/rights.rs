@@ -35,8 +35,8 @@ fn constrained() -> (String, String) {
     let verbs = verbs.concat();
     let rules = known_resources().into_iter().map(|(group, resources)| {
         let group = if group.is_empty() { "\"\"" } else { group };
-        let resources: String = resources.iter().map(|it| format!("  - {it}\n")).collect();
-        format!("- apiGroups: [{group}]\n  resources:\n{resources}  verbs:\n{verbs}")
+        let resources = resources.join("\n  - ");
+        format!("- apiGroups: [{group}]\n  resources:\n  - {resources}\n  verbs:\n{verbs}")
     });
     let rules: String = rules.collect();
     let label = "  labels:\n    app.kubernetes.io/part-of: olm\n";
@@ -86,21 +86,17 @@ fn rule(right: &Right) -> String {
         ("nonResourceURLs", rule.non_resource_urls),
         ("verbs", rule.verbs),
     ];
-    let mut text = comment(right.reason);
-    let mut begin = "- ";
-    for (key, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
-        let quoted = |item: String| {
-            if item.is_empty() {
-                "\"\"".to_owned()
-            } else {
-                item
-            }
+    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+    let lists = lists.map(|(key, list)| {
+        let quoted = |item: String| match item.as_str() {
+            "" => "\"\"".to_owned(),
+            _ => item,
         };
         let list: Vec<_> = list.into_iter().map(quoted).collect();
-        text.push_str(&format!("{begin}{key}: [{}]\n", list.join(", ")));
-        begin = "  ";
-    }
-    text
+        format!("{key}: [{}]\n", list.join(", "))
+    });
+    let lists: Vec<_> = lists.collect();
+    format!("{}- {}", comment(right.reason), lists.join("  "))
 }
 
 fn comment(text: &str) -> String {
@@ -125,6 +121,7 @@ mod tests {
 
     use serde_json::Value;
 
+    use super::ACCOUNT;
     use crate::repository;
 
     /// Verbs that change nothing.
