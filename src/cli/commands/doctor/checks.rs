@@ -26,9 +26,12 @@ const SKEW: SignedDuration = SignedDuration::from_secs(30);
 const POLICIES: [Policy; 3] = [Policy::Extension, Policy::ObjectSet, Policy::Approve];
 const INSTALL: &str = "kubectl apply --server-side -f install.yaml";
 
+/// One check; what cannot be known is a refusal.
+type Check = fn(&Facts) -> Result<Vec<Row>, Refusal>;
+
 /// Runs every check, in the order in which a fault of one explains those of the next.
 pub(super) fn all(facts: &Facts) -> Vec<Row> {
-    let checks: [(&str, fn(&Facts) -> Result<Vec<Row>, Refusal>); 10] = [
+    let checks: [(&str, Check); 10] = [
         ("api", api),
         ("kinds", kinds),
         ("controller", controller),
@@ -298,9 +301,7 @@ fn catalogs(facts: &Facts) -> Result<Vec<Row>, Refusal> {
             .map(|status| status.conditions.as_slice());
         let conditions = conditions.unwrap_or_default();
         let progressing = find(conditions, types::PROGRESSING);
-        let message = progressing
-            .map(|it| it.message.as_str())
-            .unwrap_or("it has no status yet");
+        let message = progressing.map_or("it has no status yet", |it| it.message.as_str());
         let failing =
             progressing.is_some_and(|it| it.reason == "Retrying" || it.reason == "Blocked");
         if !is_true(conditions, types::SERVING) {

@@ -35,7 +35,7 @@ pub(super) async fn write(
     client: &Client,
 ) -> anyhow::Result<()> {
     let mut files = BTreeMap::new();
-    let mut refused = String::new();
+    let mut refused = Vec::new();
     files.insert("doctor.json".to_owned(), serde_json::to_vec_pretty(answer)?);
     for (name, answer) in &facts.answers {
         match answer {
@@ -47,8 +47,8 @@ pub(super) async fn write(
                 output::write_yaml(&mut text, &value)?;
                 files.insert(format!("{name}.yaml"), text);
             }
-            Err(Refusal::Absent) => refused.push_str(&format!("{name}: does not exist\n")),
-            Err(Refusal::Failed(why)) => refused.push_str(&format!("{name}: {why}\n")),
+            Err(Refusal::Absent) => refused.push(format!("{name}: does not exist\n")),
+            Err(Refusal::Failed(why)) => refused.push(format!("{name}: {why}\n")),
         }
     }
     for pod in facts.items::<Value>(facts::PODS).unwrap_or_default() {
@@ -57,11 +57,11 @@ pub(super) async fn write(
                 Ok(log) => {
                     files.insert(file, without_users(&log).into_bytes());
                 }
-                Err(error) => refused.push_str(&format!("{file}: {error:#}\n")),
+                Err(error) => refused.push(format!("{file}: {error:#}\n")),
             }
         }
     }
-    files.insert("refused.txt".to_owned(), refused.into_bytes());
+    files.insert("refused.txt".to_owned(), refused.concat().into_bytes());
     let (path, shown) = (path.to_owned(), path.display().to_string());
     let packed = tokio::task::spawn_blocking(move || pack(&path, &files));
     packed
