@@ -198,7 +198,7 @@ fmt: ## Repair formatting
 	cd hack/local-cluster && gofmt -w .
 
 .PHONY: manifests
-manifests: ## Write the CRDs into config/crd
+manifests: ## Write the CRDs and the controller's roles into config
 	$(CARGO) run --locked --quiet --package xtask -- manifests
 
 .PHONY: verify

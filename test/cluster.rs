@@ -15,11 +15,14 @@ use crate::proxy::Proxy;
 
 const START: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
-/// Flags with an address to listen on.
-const ADDRESSES: [&str; 3] = [
-    "--catalogs-server-addr",
-    "--metrics-bind-address",
-    "--health-probe-bind-address",
+/// Flags with what is another on the machine of a test: addresses that may not be free, and files.
+const OF_A_POD: [&str; 6] = [
+    "--catalogs-server-addr=",
+    "--metrics-bind-address=",
+    "--health-probe-bind-address=",
+    "--tls-cert=",
+    "--tls-key=",
+    "--catalogd-cas-dir=",
 ];
 /// Lines of its log that [`Controller::last_words`] shows.
 const LAST_LINES: usize = 20;
@@ -290,11 +293,10 @@ impl Manifest {
         }
     }
 
-    /// Returns the arguments without the addresses, which the machine of the test may not have
-    /// free.
-    fn without_addresses(&self) -> impl Iterator<Item = &String> {
-        let address = |arg: &&String| ADDRESSES.iter().any(|flag| arg.starts_with(flag));
-        self.args.iter().filter(move |arg| !address(arg))
+    /// Returns the arguments without those that only make sense in a pod.
+    fn portable(&self) -> impl Iterator<Item = &String> {
+        let of_a_pod = |arg: &&String| OF_A_POD.iter().any(|flag| arg.starts_with(flag));
+        self.args.iter().filter(move |arg| !of_a_pod(arg))
     }
 
     fn has(&self, flag: &str) -> bool {
@@ -403,7 +405,7 @@ impl Controller {
         match own {
             Some(manifest) => command
                 .args(["--system-namespace", &manifest.namespace])
-                .args(manifest.without_addresses()),
+                .args(manifest.portable()),
             None => command.args(["--system-namespace", SYSTEM_NAMESPACE]),
         };
         command

@@ -11,7 +11,6 @@ mod coverage;
 mod crds;
 mod image;
 mod push;
-#[cfg(test)]
 mod rights;
 
 use std::fs;
@@ -31,7 +30,7 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Write the CRDs into config/crd
+    /// Write the CRDs into config/crd, and the roles of the controller into config/rbac
     Manifests {
         /// Write nothing; fail when a file differs from what would be written
         #[arg(long)]
@@ -130,7 +129,7 @@ fn repository() -> PathBuf {
 
 fn manifests(root: &Path, check: bool) -> anyhow::Result<()> {
     let mut stale = Vec::new();
-    for (path, text) in crds::files()? {
+    for (path, text) in crds::files()?.into_iter().chain(rights::files()) {
         let file = root.join(&path);
         if fs::read_to_string(&file).is_ok_and(|found| found == text) {
             continue;

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
 use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, ResourceExt};
 use olm_core::error::Chain;
+use olm_core::rbac::Permission;
+use olm_core::rights::UPSTREAMS_DEPRECATION;
 use tokio::time::Instant;
 
+use crate::rights::may;
 use crate::telemetry::Metrics;
 
 /// How often it is asked whether the excess is gone.
@@ -30,8 +30,6 @@ const BINDINGS: [&str; 2] = [
     "operator-controller-cluster-admin-rolebinding",
     "operator-controller-manager-admin-rolebinding",
 ];
-/// Policy of upstream v1.11 that warns of `spec.serviceAccount`.
-const DEPRECATION: &str = "clusterextension-serviceaccount-deprecated";
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
 /// Waits until the API server says that this process may not do everything.
@@ -68,11 +66,11 @@ pub async fn gone(client: Client, metrics: Metrics) {
 /// Warns of what upstream left and what would mislead users.
 pub async fn warn_of_leftovers(client: Client) {
     let policies = Api::<ValidatingAdmissionPolicy>::all(client);
-    match policies.get_metadata_opt(DEPRECATION).await {
+    match policies.get_metadata_opt(UPSTREAMS_DEPRECATION).await {
         Ok(Some(_)) => tracing::warn!(
             "a policy of upstream tells users that spec.serviceAccount is ignored, which it is \
              not: kubectl delete validatingadmissionpolicy,validatingadmissionpolicybinding \
-             {DEPRECATION}"
+             {UPSTREAMS_DEPRECATION}"
         ),
         Ok(None) => {}
         Err(error) => tracing::debug!(error = %Chain(&error), "policies were not looked at"),
@@ -80,24 +78,8 @@ pub async fn warn_of_leftovers(client: Client) {
 }
 
 async fn may_everything(client: &Client) -> Result<bool, kube::Error> {
-    let all = || Some("*".to_owned());
-    let question = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(ResourceAttributes {
-                group: all(),
-                resource: all(),
-                verb: all(),
-                ..ResourceAttributes::default()
-            }),
-            non_resource_attributes: None,
-        },
-        ..SelfSubjectAccessReview::default()
-    };
-    match Api::all(client.clone())
-        .create(&PostParams::default(), &question)
-        .await
-    {
-        Ok(answer) => Ok(answer.status.is_some_and(|status| status.allowed)),
+    match may(client, "", &Permission::on("*", "*", "*", None)).await {
+        Ok(answer) => Ok(answer),
         // Who may do everything may ask as well.
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(false),
         Err(error) => Err(error),

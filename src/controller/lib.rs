@@ -18,6 +18,7 @@ pub mod objectset;
 pub mod parts;
 pub mod reconcile;
 pub mod revision;
+pub mod rights;
 pub mod server;
 pub mod serving;
 pub mod settings;

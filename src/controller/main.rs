@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use olm_controller::args::{Args, LogFormat};
+use olm_controller::rights::RightsArgs;
 use olm_controller::version::VersionArgs;
-use olm_controller::{manager, telemetry, version};
+use olm_controller::{manager, rights, telemetry, version};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// Work on files that is under way when everything else has ended may take so long; every step of
@@ -34,6 +35,8 @@ struct CommandLine {
 enum Task {
     /// Say which build this is
     Version(VersionArgs),
+    /// Print every right that its own account needs, with the reason
+    Rights(RightsArgs),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
     let command = CommandLine::parse();
     let ended = match command.task {
         Some(Task::Version(args)) => version::print(&args).map_err(Into::into),
+        Some(Task::Rights(args)) => rights::print(&args).map_err(Into::into),
         None => start(command.args, &program),
     };
     match ended {

@@ -20,6 +20,8 @@ use kube::{Api, Client};
 use olm_api::keys;
 use olm_core::error::Chain;
 use olm_core::guard::{AccountPattern, Reserved};
+use olm_core::rbac::Permissions;
+use olm_core::rights::on_secret;
 use olm_core::settings::{
     ControllerSettings, FeatureGate, MissingOptionalKinds, NamedServiceAccount,
 };
@@ -48,7 +50,8 @@ use crate::server::{Limited, Limits};
 use crate::serving::serving;
 use crate::telemetry::{CONTROLLER_EXTENSION, Metrics};
 use crate::{
-    catalog, excess, extension, gate, lease, objectset, revision, server, settings, telemetry,
+    catalog, excess, extension, gate, lease, objectset, revision, rights, server, settings,
+    telemetry,
 };
 
 /// How often Secrets of revisions that were never made are looked for.
@@ -195,6 +198,9 @@ impl Manager {
         }
         self.start_endpoints(runs(Component::Catalogs))?;
         self.start_certificates(half);
+        let needed = self.needed_rights(components);
+        let watched = rights::watch(self.client.clone(), needed, self.metrics.clone());
+        self.parts.keep("own rights", watched);
         if self.args.named_service_account == NamedServiceAccount::Use {
             tokio::spawn(excess::warn_of_leftovers(self.client.clone()));
         }
@@ -218,6 +224,25 @@ impl Manager {
         self.health.set_ready("started", true);
         tracing::info!(?components, listening = ?self.listening, "started");
         Ok(())
+    }
+
+    /// Returns what the account of this process has to be allowed.
+    fn needed_rights(&self, components: &[Component]) -> Permissions {
+        let mut needed = Permissions::default();
+        for component in components {
+            let half = match component {
+                Component::Catalogs => olm_core::rights::Half::Catalogs,
+                Component::Extensions | Component::Gate => olm_core::rights::Half::Extensions,
+            };
+            let lease = self.args.lease(*component);
+            let lease = (lease.namespace.as_str(), lease.name.as_str());
+            let lease = self.args.leader_elect.then_some(lease);
+            needed.extend(&half.needed(&self.args.namespace(), lease));
+        }
+        if let Some(secret) = &self.args.global_pull_secret.0 {
+            needed.extend(&on_secret(&secret.namespace, &secret.name));
+        }
+        needed
     }
 
     /// Starts what keeps the certificate of listeners current. `half` is whose leader keeps the CA,

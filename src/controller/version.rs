@@ -20,13 +20,13 @@ pub const BUILD: Build = Build {
 pub struct VersionArgs {
     /// How it is printed
     #[arg(short, long, value_enum, default_value_t)]
-    pub output: VersionFormat,
+    pub output: OutputFormat,
 }
 
-/// How a version is printed.
+/// How an answer is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum VersionFormat {
-    /// One line
+pub enum OutputFormat {
+    /// Lines
     #[default]
     Text,
     /// One JSON document
@@ -36,9 +36,14 @@ pub enum VersionFormat {
 /// Prints the version.
 pub fn print(args: &VersionArgs) -> io::Result<()> {
     let text = match args.output {
-        VersionFormat::Text => BUILD.to_string(),
-        VersionFormat::Json => format!("{:#}", BUILD.to_json()),
+        OutputFormat::Text => BUILD.to_string(),
+        OutputFormat::Json => format!("{:#}", BUILD.to_json()),
     };
+    say(&text)
+}
+
+/// Prints an answer and ends its line.
+pub(crate) fn say(text: &str) -> io::Result<()> {
     match writeln!(io::stdout(), "{text}") {
         // A reader that goes away has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

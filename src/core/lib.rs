@@ -17,6 +17,7 @@ pub mod rbac;
 pub mod render;
 pub mod resolve;
 pub mod revision;
+pub mod rights;
 pub mod settings;
 pub mod status;
 pub mod version;

@@ -109,14 +109,13 @@ pub async fn own(client: &Client) -> Result<Option<Account>, kube::Error> {
 }
 
 fn impersonating(controller: &Client, account: &Account) -> Result<Client, AccountError> {
-    let Account { namespace, name } = account;
-    let user = format!("system:serviceaccount:{namespace}:{name}");
-    let user = HeaderValue::try_from(user).map_err(|_| AccountError::Name(account.clone()))?;
+    let user =
+        HeaderValue::try_from(account.user()).map_err(|_| AccountError::Name(account.clone()))?;
     let controller = controller.clone();
     let service = tower::service_fn(move |mut request: Request<Body>| {
         request.headers_mut().insert(IMPERSONATE_USER, user.clone());
         let controller = controller.clone();
         async move { controller.send(request).await }
     });
-    Ok(Client::new(service, namespace.clone()))
+    Ok(Client::new(service, account.namespace.clone()))
 }

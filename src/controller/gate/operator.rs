@@ -8,6 +8,7 @@ use kube::core::DynamicObject;
 use olm_api::conditions::{Reason, clusteroperator};
 use olm_api::keys;
 use olm_core::gate::{elsewhere, operator_conditions};
+use olm_core::rights::UPSTREAMS_OPERATOR;
 use olm_core::status::Statement;
 use serde_json::{Value, json};
 
@@ -27,7 +28,6 @@ pub enum Manage {
 
 /// Upstream's operator, which keeps `olm` where it runs.
 const OTHER_NAMESPACE: &str = "openshift-cluster-olm-operator";
-const OTHER_DEPLOYMENT: &str = "cluster-olm-operator";
 
 /// Writes the verdict where it belongs, and takes it off where it stood before.
 pub(super) async fn write(
@@ -137,7 +137,7 @@ fn ours(conditions: &[Condition]) -> Vec<&Condition> {
 /// Source: applying.md 9.7.
 async fn managed_name(gate: &Gate, api: &Api<DynamicObject>) -> Result<&'static str, GateError> {
     let other = Api::<Deployment>::namespaced(gate.client.clone(), OTHER_NAMESPACE)
-        .get_metadata_opt(OTHER_DEPLOYMENT)
+        .get_metadata_opt(UPSTREAMS_OPERATOR)
         .await
         .map_err(|error| GateError::Read("Deployment cluster-olm-operator", error))?;
     if other.is_some() {

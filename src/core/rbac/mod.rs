@@ -24,5 +24,5 @@ pub use report::{REPORT_HEAD, lines, report};
 pub use required::{
     BundleObjects, FinalizersRule, Options, PermissionError, Required, Warning, required,
 };
-pub use resource::{Resource, Resources, Scope};
+pub use resource::{Resource, Resources, Scope, known_resources};
 pub use rule::PolicyRule;

@@ -81,6 +81,15 @@ const KNOWN: &[(&str, &str, &str, Scope)] = &[
     ("storage.k8s.io", "StorageClass", "storageclasses", Cluster),
 ];
 
+/// Returns the plurals of the kinds known without a custom resource definition, by their groups.
+pub fn known_resources() -> BTreeMap<&'static str, Vec<&'static str>> {
+    let mut groups = BTreeMap::<_, Vec<_>>::new();
+    for (group, _, plural, _) in KNOWN {
+        groups.entry(*group).or_default().push(*plural);
+    }
+    groups
+}
+
 /// The known kinds and those that custom resource definitions among some objects add.
 #[derive(Debug, Clone, Default)]
 pub struct Resources {

@@ -31,6 +31,18 @@ impl Account {
             name: name.to_owned(),
         })
     }
+
+    /// Returns its user name.
+    pub fn user(&self) -> String {
+        format!("{USER_PREFIX}{}:{}", self.namespace, self.name)
+    }
+
+    /// Returns the groups that the API server counts it to.
+    pub fn groups(&self) -> Vec<String> {
+        let all = "system:serviceaccounts";
+        let own = format!("{all}:{}", self.namespace);
+        vec![all.to_owned(), own, "system:authenticated".to_owned()]
+    }
 }
 
 impl fmt::Display for Account {

@@ -4,9 +4,12 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use olm_api::keys::{finalizer, label};
 use olm_test::cluster::{self, Addresses, ControlPlane, Controller, ControllerOptions};
-use olm_test::{images, wait};
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use olm_test::{audit, images, wait};
 use serde_json::{Value, json};
 
 const WITHIN: Duration = Duration::from_mins(1);
@@ -282,6 +285,31 @@ async fn edited_status_and_label_are_repaired() {
                 && object["metadata"]["labels"][label::METADATA_NAME] == "shelf-edited"
         })
         .await;
+}
+
+// deploying.md P17
+#[tokio::test(flavor = "multi_thread")]
+async fn catalog_is_found_by_its_name_within_two_seconds_and_without_a_webhook() {
+    let cluster = cluster::with_controller().await;
+    let plane = cluster.plane;
+    let hooks = plane.kubectl(&["get", "mutatingwebhookconfigurations", "--output=name"]);
+    assert!(!hooks.contains("catalogd"), "{hooks}");
+    let bundles = [Bundle::new("1.0.0")];
+    let scene = Scene::set(cluster, "labelled", &bundles, &chain(&["1.0.0"])).await;
+    let requests = audit::mentioning(&plane.addresses.audit_log, &scene.name);
+    let first = |verb: &str| {
+        let mut about = requests.iter().filter(|request| {
+            request.resource == "clustercatalogs" && request.subresource.is_empty()
+        });
+        let found = about.find(|request| request.verb == verb && request.code < 300);
+        found.expect("it is in the log").received
+    };
+    let took = first("patch").duration_since(first("create"));
+    assert!(took <= SignedDuration::from_secs(2), "{took}");
+    // Its selector is the label with the name.
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    extension.delete().await;
 }
 
 // catalogs.md R8

@@ -1,16 +1,18 @@
 //! The manifests, applied to an empty control plane, and the program started as they say.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use olm_test::audit;
-use olm_test::cluster::{self, Cluster, Controller, ControllerOptions, Manifest};
+use olm_test::cluster::{
+    self, CONTROLLER_ACCOUNT, Cluster, Controller, ControllerOptions, Manifest, SYSTEM_NAMESPACE,
+};
 use olm_test::extension::{UNINSTALL, condition};
 use olm_test::package::{Bundle, chain};
-use olm_test::scene::Scene;
-use olm_test::{paths, wait};
-use serde_json::Value;
+use olm_test::scene::{ACCOUNT, Scene};
+use olm_test::{paths, plugin, wait};
+use serde_json::{Value, json};
 
 const READY: Duration = Duration::from_mins(1);
 const CRDS: [&str; 3] = [
@@ -27,8 +29,21 @@ struct Install {
 
 impl Install {
     async fn of(overlay: &str) -> Self {
+        Self::from(&paths::repository().join("config").join(overlay)).await
+    }
+
+    /// The default overlay with a component.
+    async fn with(component: &str) -> Self {
+        let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
+        let text = format!(
+            "resources: [../../config/default]\ncomponents: [../../config/components/{component}]\n"
+        );
+        std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
+        Self::from(folder.path()).await
+    }
+
+    async fn from(folder: &Path) -> Self {
         let cluster = cluster::empty().await;
-        let folder = paths::repository().join("config").join(overlay);
         let text = cluster
             .plane
             .kubectl(&["kustomize", &folder.to_string_lossy()]);
@@ -121,7 +136,7 @@ async fn installs(install: &Install, suffix: &str) -> (Scene, olm_test::extensio
         &chain(&["1.0.0"]),
     )
     .await;
-    let extension = scene.install(serde_json::json!({})).await;
+    let extension = scene.install(json!({})).await;
     extension.installed("1.0.0").await;
     (scene, extension)
 }
@@ -161,6 +176,69 @@ async fn one_apply_on_an_empty_cluster_is_all_it_takes() {
             &format!("--timeout={}s", UNINSTALL.as_secs()),
         ]);
     }
+}
+
+// deploying.md P11
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_that_is_missing_is_named_and_the_rest_works() {
+    let install = Install::of("default").await;
+    install.apply();
+    let plane = install.cluster.plane;
+    let role = ["clusterrole", "operator-controller-manager-role"];
+    let whole = plane.kubectl(&["get", role[0], role[1], "--output=json"]);
+    let mut reduced: Value = serde_json::from_str(&whole).expect("kubectl prints JSON");
+    let rules = reduced["rules"].as_array_mut().expect("it has rules");
+    let before = rules.len();
+    rules.retain(|rule| rule["resources"][0] != "events");
+    assert_eq!(rules.len() + 1, before);
+    plane.kubectl_with_input(&["replace", "-f", "-"], &reduced.to_string());
+
+    let controllers = install.start();
+    ready(&controllers).await;
+    let [controller] = &controllers[..] else {
+        panic!("{} processes", controllers.len());
+    };
+    let missing = "olm_missing_rights{resource=\"events.events.k8s.io\",verb=\"create\"} 1";
+    wait::until("the metric shows it", READY, || async {
+        let metrics = controller.metrics().await;
+        metrics.contains(missing).then_some(()).ok_or(metrics)
+    })
+    .await;
+    let (scene, extension) = installs(&install, "curtailed").await;
+    let line = "Namespace:\"\" APIGroups:[events.k8s.io] Resources:[events] Verbs:[create,patch]";
+    let account = "olmv1-system/operator-controller-controller-manager";
+    let found = || {
+        let out = plugin::run(plane, &["doctor", "--output=json"]);
+        let answer: Value = serde_json::from_slice(&out.stdout).expect("it prints JSON");
+        let rows = answer["rows"].as_array().expect("rows").iter();
+        let rows = rows.filter(|row| row["subject"] == "controller-rights");
+        let told = |row: &Value| (row["level"].clone(), row["text"].clone());
+        rows.map(told).collect::<Vec<_>>()
+    };
+    let told = format!("service account {account} lacks {line}");
+    assert_eq!(found(), [("problem".into(), told.into())]);
+
+    plane.kubectl_with_input(
+        &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+        &{
+            let file = std::fs::read_to_string(&install.file);
+            file.expect("it was written")
+        },
+    );
+    wait::until("it is told that nothing is missing", READY, || async {
+        let log = controller.log();
+        log.contains("every right it needs")
+            .then_some(())
+            .ok_or(log)
+    })
+    .await;
+    assert_eq!(controller.log().matches("lacks rights").count(), 1);
+    assert!(!controller.metrics().await.contains("olm_missing_rights{"));
+    let told = format!("service account {account} has every right it needs");
+    assert_eq!(found(), [("ok".into(), told.into())]);
+    extension.delete().await;
+    extension.gone().await;
+    drop(scene);
 }
 
 // deploying.md P9, 2.6
@@ -231,4 +309,195 @@ async fn running_on(cluster: &Cluster, replicas: usize) -> Vec<String> {
             .ok_or_else(|| list["items"].to_string())
     })
     .await
+}
+
+/// Makes a stand-in for a kind of OpenShift that takes any content.
+fn stand_in(install: &Install, plural: &str, group: &str, kind: &str, scope: &str) {
+    let name = format!("{plural}.{group}");
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {"group": group, "scope": scope, "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": any}}]}});
+    let plane = install.cluster.plane;
+    plane.kubectl_with_input(&["create", "-f", "-"], &crd.to_string());
+    plane.kubectl(&[
+        "wait",
+        "--for=condition=Established",
+        &format!("crd/{name}"),
+    ]);
+}
+
+// deploying.md P9, 2.6
+#[tokio::test(flavor = "multi_thread")]
+async fn on_openshift_two_processes_install_from_their_two_namespaces() {
+    let install = Install::of("openshift").await;
+    let plane = install.cluster.plane;
+    plane.kubectl(&["create", "namespace", "openshift-config"]);
+    let kind = "SecurityContextConstraints";
+    stand_in(
+        &install,
+        "securitycontextconstraints",
+        "security.openshift.io",
+        kind,
+        "Cluster",
+    );
+    stand_in(
+        &install,
+        "servicemonitors",
+        "monitoring.coreos.com",
+        "ServiceMonitor",
+        "Namespaced",
+    );
+    let first = install.apply();
+    assert!(first.contains_key("SecurityContextConstraints/olm-controller"));
+    assert_eq!(install.apply(), first, "the second apply changes nothing");
+    let controllers = install.start();
+    assert_eq!(controllers.len(), 2);
+    ready(&controllers).await;
+    let (scene, extension) = installs(&install, "on-openshift").await;
+    let leases = plane.kubectl(&["get", "leases", "-A", "--no-headers"]);
+    let leads = |namespace: &str, lease: &str| {
+        let mut lines = leases.lines();
+        lines.any(|line| line.starts_with(namespace) && line.contains(lease))
+    };
+    assert!(
+        leads("openshift-catalogd ", "catalogd-operator-lock"),
+        "{leases}"
+    );
+    assert!(
+        leads("openshift-operator-controller ", "9c4404e7"),
+        "{leases}"
+    );
+    assert_eq!(install.refused(), [""; 0]);
+    for controller in &controllers {
+        let log = controller.log();
+        assert!(!log.contains("lacks rights"), "{log}");
+    }
+    extension.delete().await;
+    extension.gone().await;
+    drop(scene);
+}
+
+/// Makes the Role in the namespace of `scene` with which the controller may act as its account.
+fn hand_over(scene: &Scene, rule: &Value) {
+    let metadata = json!({"name": "olm-impersonate", "namespace": scene.name});
+    let api = "rbac.authorization.k8s.io";
+    let version = format!("{api}/v1");
+    let mut rule = rule.clone();
+    rule["resources"] = json!(["serviceaccounts"]);
+    rule["resourceNames"] = json!([ACCOUNT]);
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": [rule]},
+        {"apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": api, "kind": "Role", "name": "olm-impersonate"},
+            "subjects": [{"kind": "ServiceAccount", "name": CONTROLLER_ACCOUNT,
+                "namespace": SYSTEM_NAMESPACE}]},
+    ]});
+    let plane = scene.cluster.plane;
+    plane.kubectl_with_input(&["apply", "-f", "-"], &list.to_string());
+}
+
+// deploying.md P53
+#[tokio::test(flavor = "multi_thread")]
+async fn narrow_impersonation_installs_where_a_role_says_so_and_nowhere_else() {
+    let install = Install::with("narrow-impersonation").await;
+    install.apply();
+    let controllers = install.start();
+    ready(&controllers).await;
+    let (bundles, chain) = ([Bundle::new("1.0.0")], chain(&["1.0.0"]));
+    let cluster = &install.cluster;
+    let listed = Scene::set(cluster.clone(), "listed", &bundles, &chain).await;
+    hand_over(
+        &listed,
+        &json!({"apiGroups": [""], "verbs": ["impersonate"]}),
+    );
+    let other = Scene::set(cluster.clone(), "unlisted", &bundles, &chain).await;
+    let there = listed.install(json!({})).await;
+    let elsewhere = other.install(json!({})).await;
+    there.installed("1.0.0").await;
+    let text = wait::until("the other says why not", READY, || async {
+        let now = elsewhere.get().await;
+        let progressing = condition(&now, "Progressing").map(|it| it.message.clone());
+        let message = progressing.unwrap_or_default();
+        if message.contains("403") || message.contains("forbidden") {
+            Ok(message)
+        } else {
+            Err(message)
+        }
+    })
+    .await;
+    let named = format!("may not use service account \"{}/{ACCOUNT}\"", other.name);
+    assert!(text.contains(&named), "{text}");
+    // It is not called a missing right of the controller: this is as it was asked for.
+    assert!(!controllers[0].log().contains("lacks rights"));
+    hand_over(
+        &other,
+        &json!({"apiGroups": [""], "verbs": ["impersonate"]}),
+    );
+    elsewhere.installed("1.0.0").await;
+    for extension in [there, elsewhere] {
+        extension.delete().await;
+        extension.gone().await;
+    }
+}
+
+// deploying.md P54
+#[tokio::test(flavor = "multi_thread")]
+async fn constrained_impersonation_is_enough_and_gives_no_token() {
+    let install = Install::with("constrained-impersonation").await;
+    install.apply();
+    let controllers = install.start();
+    ready(&controllers).await;
+    let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
+    let cluster = &install.cluster;
+    let mut scene = Scene::set(cluster.clone(), "held", &bundles, &chain(&["1.0.0"])).await;
+    let rule = json!({"apiGroups": ["authentication.k8s.io"],
+        "verbs": ["impersonate:serviceaccount"]});
+    hand_over(&scene, &rule);
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    extension.installed("1.1.0").await;
+
+    // What a thief of the controller's token tries as the account, which may do all of it itself.
+    let plane = cluster.plane;
+    let account = format!("--serviceaccount={}:{ACCOUNT}", scene.name);
+    let admin = "--clusterrole=cluster-admin";
+    plane.kubectl(&["create", "clusterrolebinding", "held", admin, &account]);
+    let config = cluster
+        .dir
+        .join(format!("{CONTROLLER_ACCOUNT}-state/kubeconfig"));
+    let config = format!("--kubeconfig={}", config.display());
+    let acting = format!("--as=system:serviceaccount:{}:{ACCOUNT}", scene.name);
+    let namespace = format!("--namespace={}", scene.name);
+    let tries = |args: &[&str]| {
+        let args = [&[config.as_str(), &acting, &namespace], args].concat();
+        plane.try_kubectl(&args, "")
+    };
+    wait::until("the account may do everything", READY, || async {
+        plane.try_kubectl(&["auth", "can-i", "*", "*", &acting], "")
+    })
+    .await;
+    tries(&["get", "configmaps"]).expect("this is what bundles take");
+    let collection = format!(
+        "--raw=/api/v1/namespaces/{}/configmaps?dryRun=All",
+        scene.name
+    );
+    let path = format!(
+        "--raw=/api/v1/namespaces/{}/pods/any/exec?command=sh",
+        scene.name
+    );
+    for args in [
+        &["create", "token", ACCOUNT][..],
+        &["create", &path, "--filename=/dev/null"],
+        &["delete", &collection],
+        &["get", "pods"],
+    ] {
+        let error = tries(args).expect_err("it is refused");
+        assert!(error.contains("impersonate"), "{args:?}: {error}");
+    }
+    extension.delete().await;
+    extension.gone().await;
 }

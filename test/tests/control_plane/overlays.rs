@@ -6,6 +6,8 @@ use std::process::Command;
 
 use clap::Parser as _;
 use olm_controller::args::{Args, Component, ServingCertificates};
+use olm_core::rbac::{Permissions, PolicyRule};
+use olm_core::rights::{Half, on_secret};
 use olm_core::settings::{NamedServiceAccount, WebhookCertificates};
 use olm_test::paths;
 use serde_json::Value;
@@ -19,6 +21,7 @@ struct Container {
     args: Args,
     /// The container as rendered, with arguments and mounts.
     spec: Value,
+    volumes: Vec<Value>,
 }
 
 pub(crate) fn render(overlay: &str) -> Vec<Value> {
@@ -61,6 +64,7 @@ fn containers(overlay: &str) -> Vec<Container> {
                     deployment: name,
                     args,
                     spec: container.clone(),
+                    volumes: pod["volumes"].as_array().cloned().unwrap_or_default(),
                 }
             })
         })
@@ -100,68 +104,87 @@ impl Container {
             let held = mounted.iter().any(|mount| path.starts_with(mount));
             assert!(held, "{place}: nothing is mounted for {}", path.display());
         }
-        // The service account exists, and its rights name the leases it uses.
-        let exists = |kind: &str, name: &str| {
-            objects.iter().any(|object| {
-                object["kind"] == kind
-                    && object["metadata"]["name"] == name
-                    && object["metadata"]["namespace"] == self.namespace.as_str()
+        // The service account exists, and has the rights in the table and no others.
+        let of = |kind: &'static str| objects.iter().filter(move |it| it["kind"] == kind);
+        let name_and_place = |object: &Value, name: &str| {
+            let metadata = &object["metadata"];
+            metadata["name"] == name && metadata["namespace"] == self.namespace.as_str()
+        };
+        let account = of("ServiceAccount").any(|it| name_and_place(it, &self.account));
+        assert!(account, "{place}: {}", self.account);
+        assert_eq!(self.granted(objects), self.needed(), "{place}");
+
+        // What is mounted is there, is made by the program, or is filled in by OpenShift.
+        let given = |volume: &Value| {
+            if let Some(secret) = volume["secret"]["secretName"].as_str() {
+                let key = "service.beta.openshift.io/serving-cert-secret-name";
+                return of("Service").any(|it| {
+                    it["metadata"]["annotations"][key] == secret
+                        && it["metadata"]["namespace"] == self.namespace.as_str()
+                });
+            }
+            let sources = volume["projected"]["sources"].as_array();
+            sources.into_iter().flatten().all(|source| {
+                let map = source["configMap"]["name"].as_str().unwrap_or_default();
+                let exists = of("ConfigMap").find(|it| name_and_place(it, map));
+                let injected = exists.map(
+                    |it| &it["metadata"]["labels"]["config.openshift.io/inject-trusted-cabundle"],
+                );
+                // OpenShift puts this one into every namespace.
+                injected.is_some_and(|it| it == "true") || map == "openshift-service-ca.crt"
             })
         };
-        assert!(
-            exists("ServiceAccount", &self.account),
-            "{place}: {}",
-            self.account
-        );
-        for component in [Component::Catalogs, Component::Extensions, Component::Gate] {
-            if self.runs(component) {
-                let lease = self.args.lease(component).name;
-                assert!(
-                    self.may_update(objects, &lease),
-                    "{place} may not take {lease}"
-                );
+        for volume in &self.volumes {
+            let known = ["emptyDir", "hostPath", "projected", "secret"];
+            let known = known.iter().any(|kind| volume[*kind].is_object());
+            assert!(known && given(volume), "{place}: {volume}");
+        }
+    }
+
+    /// Returns what the table says that the account needs.
+    fn needed(&self) -> Permissions {
+        let mut needed = Permissions::default();
+        let runs = |component| self.runs(component);
+        if runs(Component::Extensions) || runs(Component::Gate) {
+            needed.extend(&Half::Extensions.permissions(&self.namespace));
+        }
+        if runs(Component::Catalogs) {
+            needed.extend(&Half::Catalogs.permissions(&self.namespace));
+        }
+        if let Some(secret) = &self.args.global_pull_secret.0 {
+            needed.extend(&on_secret(&secret.namespace, &secret.name));
+        }
+        needed
+    }
+
+    /// Returns what the roles of an overlay that are bound to the account grant.
+    fn granted(&self, objects: &[Value]) -> Permissions {
+        let bound = objects.iter().filter(|binding| {
+            let subjects = binding["subjects"].as_array().into_iter().flatten();
+            let mut subjects = subjects;
+            subjects.any(|subject| {
+                subject["name"] == self.account.as_str()
+                    && subject["namespace"] == self.namespace.as_str()
+            })
+        });
+        let mut granted = Permissions::default();
+        for binding in bound {
+            let role = objects.iter().find(|role| {
+                role["kind"] == binding["roleRef"]["kind"]
+                    && role["metadata"]["name"] == binding["roleRef"]["name"]
+                    && role["metadata"]["namespace"] == binding["metadata"]["namespace"]
+            });
+            let role = role.unwrap_or_else(|| panic!("{} exists", binding["roleRef"]));
+            let place = binding["metadata"]["namespace"].as_str();
+            for rule in role["rules"].as_array().into_iter().flatten() {
+                granted.insert_rule(place.unwrap_or_default(), &PolicyRule::from_value(rule));
             }
         }
+        granted
     }
 
     fn runs(&self, component: Component) -> bool {
         self.args.runs(component, "olm-controller")
-    }
-
-    /// Says whether a Role in the namespace that is bound to the account allows updating a lease.
-    fn may_update(&self, objects: &[Value], lease: &str) -> bool {
-        let here = |object: &&Value| object["metadata"]["namespace"] == self.namespace.as_str();
-        let bindings = objects
-            .iter()
-            .filter(here)
-            .filter(|object| object["kind"] == "RoleBinding")
-            .filter(|binding| {
-                let subjects = binding["subjects"].as_array().into_iter().flatten();
-                let mut subjects = subjects;
-                subjects.any(|subject| {
-                    subject["name"] == self.account.as_str()
-                        && subject["namespace"] == self.namespace.as_str()
-                })
-            });
-        let holds = |list: &Value, word: &str| {
-            let list = list.as_array();
-            list.is_some_and(|list| list.iter().any(|one| one == word))
-        };
-        bindings.into_iter().any(|binding| {
-            objects
-                .iter()
-                .filter(here)
-                .filter(|object| object["kind"] == "Role")
-                .filter(|role| role["metadata"]["name"] == binding["roleRef"]["name"])
-                .flat_map(|role| role["rules"].as_array().into_iter().flatten())
-                .any(|rule| {
-                    holds(&rule["resources"], "leases")
-                        && holds(&rule["resourceNames"], lease)
-                        && ["get", "list", "watch", "update"]
-                            .iter()
-                            .all(|verb| holds(&rule["verbs"], verb))
-                })
-        })
     }
 }
 
@@ -249,9 +272,26 @@ fn services_probes_and_network_policies_name_ports_that_are_bound() {
     }
 }
 
+// deploying.md 2.6
 #[test]
-fn on_openshift_webhooks_have_certificates_of_the_service_ca() {
+fn on_openshift_each_half_has_a_namespace_and_certificates_of_the_service_ca() {
     let containers = containers("openshift");
+    let places = containers.iter().map(|it| it.namespace.as_str());
+    let mut places: Vec<_> = places.collect();
+    places.sort_unstable();
+    assert_eq!(
+        places,
+        ["openshift-catalogd", "openshift-operator-controller"]
+    );
+    let objects = render("openshift");
+    let left = objects
+        .iter()
+        .filter(|it| it.to_string().contains("olmv1-system"));
+    assert_eq!(left.count(), 0);
+    for container in &containers {
+        let mounts = container.spec["volumeMounts"].to_string();
+        assert!(mounts.contains("/etc/containers") && mounts.contains("/etc/docker"));
+    }
     for component in [Component::Catalogs, Component::Extensions, Component::Gate] {
         assert!(containers.iter().any(|container| container.runs(component)));
     }

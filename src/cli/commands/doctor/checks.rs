@@ -31,10 +31,11 @@ type Check = fn(&Facts) -> Result<Vec<Row>, Refusal>;
 
 /// Runs every check, in the order in which a fault of one explains those of the next.
 pub(super) fn all(facts: &Facts) -> Vec<Row> {
-    let checks: [(&str, Check); 9] = [
+    let checks: [(&str, Check); 10] = [
         ("api", api),
         ("kinds", kinds),
         ("controller", controller),
+        (facts::RIGHTS, controller_rights),
         ("settings", settings),
         ("leases", leases),
         ("policies", policies),
@@ -169,6 +170,22 @@ fn controller(facts: &Facts) -> Result<Vec<Row>, Refusal> {
         rows.push(Row::new(Level::Problem, SUBJECT, text).hint(hint));
     }
     Ok(rows)
+}
+
+fn controller_rights(facts: &Facts) -> Result<Vec<Row>, Refusal> {
+    let accounts = facts.items::<Value>(facts::RIGHTS)?;
+    let rows = accounts.iter().map(|asked| {
+        let account = asked["account"].as_str().unwrap_or_default();
+        let missing = asked["missing"].as_array().into_iter().flatten();
+        let missing: Vec<_> = missing.filter_map(Value::as_str).collect();
+        if missing.is_empty() {
+            let text = format!("service account {account} has every right it needs");
+            return Row::new(Level::Ok, facts::RIGHTS, text);
+        }
+        let text = format!("service account {account} lacks {}", missing.join("; "));
+        Row::new(Level::Problem, facts::RIGHTS, text).hint(INSTALL)
+    });
+    Ok(rows.collect())
 }
 
 fn settings(facts: &Facts) -> Result<Vec<Row>, Refusal> {

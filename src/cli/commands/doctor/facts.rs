@@ -5,11 +5,16 @@ use std::collections::BTreeMap;
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
+use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::Client;
+use kube::api::{Api, PostParams};
 use olm_api::keys::name;
 use olm_core::error::Chain;
+use olm_core::rbac::{Permission, Permissions, lines};
+use olm_core::revision::Account;
+use olm_core::rights::{Half, attributes};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Questions under way at the same time.
 const AT_ONCE: usize = 8;
@@ -25,6 +30,8 @@ pub(super) const PODS: &str = "pods";
 pub(super) const CONFIG: &str = "configmaps";
 pub(super) const LEASES: [&str; 2] = [name::LEASE_OPERATOR_CONTROLLER, name::LEASE_CATALOGD];
 pub(super) const POLICIES: &str = "validatingadmissionpolicies";
+/// What the accounts of the controllers may not do.
+pub(super) const RIGHTS: &str = "controller-rights";
 pub(super) const BINDINGS: &str = "validatingadmissionpolicybindings";
 
 const OLM: &str = "/apis/olm.operatorframework.io/v1";
@@ -125,6 +132,8 @@ impl Facts {
         };
         let pods = facts.pods(client).await;
         facts.answers.insert(PODS.to_owned(), pods);
+        let rights = facts.rights(client).await;
+        facts.answers.insert(RIGHTS.to_owned(), rights);
         facts
     }
 
@@ -138,7 +147,7 @@ impl Facts {
                 all.append(items);
             }
         }
-        Ok(serde_json::json!({ "items": all }))
+        Ok(json!({ "items": all }))
     }
 
     /// Namespaces with a Deployment of a controller.
@@ -151,6 +160,42 @@ impl Facts {
         namespaces.sort();
         namespaces.dedup();
         Ok(namespaces)
+    }
+
+    /// Asks what the accounts of the controllers lack of what they need.
+    async fn rights(&self, client: &Client) -> Result<Value, Refusal> {
+        let mut needed = BTreeMap::<Account, Permissions>::new();
+        for deployment in self.items::<Value>(DEPLOYMENTS)? {
+            let (account, rights) = needs(&deployment);
+            needed.entry(account).or_default().extend(&rights);
+        }
+        let mut all = Vec::new();
+        for (account, needed) in needed {
+            let questions = needed.iter().map(|(namespace, right)| {
+                let question = review(&account, namespace, right);
+                async move {
+                    let api = Api::<SubjectAccessReview>::all(client.clone());
+                    let answer = api.create(&PostParams::default(), &question).await;
+                    let status = answer.map_err(refusal)?.status;
+                    Ok((
+                        status.is_some_and(|status| status.allowed),
+                        namespace,
+                        right,
+                    ))
+                }
+            });
+            let questions: Vec<_> = questions.collect();
+            let mut answers = stream::iter(questions).buffer_unordered(AT_ONCE);
+            let mut missing = Permissions::default();
+            while let Some(answer) = answers.next().await {
+                let (allowed, namespace, right) = answer?;
+                if !allowed {
+                    missing.insert(namespace, right.clone());
+                }
+            }
+            all.push(json!({"account": account.to_string(), "missing": lines(&missing)}));
+        }
+        Ok(json!({ "items": all }))
     }
 
     /// Returns one answer.
@@ -174,15 +219,70 @@ impl Facts {
     }
 }
 
+/// Returns the account of a controller's Deployment, and what it needs.
+fn needs(deployment: &Value) -> (Account, Permissions) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let account = Account {
+        namespace: text(&deployment["metadata"]["namespace"]),
+        name: text(&pod["serviceAccountName"]),
+    };
+    let args = pod["containers"][0]["args"].as_array();
+    let args: Vec<_> = args
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let value = |flag: &str| args.iter().find_map(|arg| arg.strip_prefix(flag));
+    let components = value("--components=");
+    let runs = |part: &str| components.is_none_or(|all| all.split(',').any(|it| it == part));
+    let halves = [
+        (
+            Half::Extensions,
+            runs("extensions") || runs("gate"),
+            "--extension-lease=",
+        ),
+        (Half::Catalogs, runs("catalogs"), "--catalog-lease="),
+    ];
+    let mut needed = Permissions::default();
+    for (half, _, flag) in halves.into_iter().filter(|(_, runs, _)| *runs) {
+        let default = (account.namespace.as_str(), half.lease());
+        let lease = value(flag).map_or(Some(default), |place| place.split_once('/'));
+        needed.extend(&half.needed(&account.namespace, lease));
+    }
+    (account, needed)
+}
+
+/// Asks whether a service account has a right.
+fn review(account: &Account, namespace: &str, right: &Permission) -> SubjectAccessReview {
+    let (resource_attributes, non_resource_attributes) = attributes(namespace, right);
+    SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(account.user()),
+            groups: Some(account.groups()),
+            resource_attributes,
+            non_resource_attributes,
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    }
+}
+
 /// Asks for a path; the value as the API server has it.
 async fn get(client: &Client, path: &str) -> Result<Value, Refusal> {
     let request = http::Request::get(path).body(Vec::new());
     let request = request.map_err(|error| Refusal::Failed(error.to_string()))?;
     match client.request::<Value>(request).await {
         Ok(value) => Ok(value),
-        Err(kube::Error::Api(status)) if status.code == 404 => Err(Refusal::Absent),
-        Err(kube::Error::Api(status)) => Err(Refusal::Failed(status.message)),
-        Err(error) => Err(Refusal::Failed(Chain(&error).to_string())),
+        Err(error) => Err(refusal(error)),
+    }
+}
+
+fn refusal(error: kube::Error) -> Refusal {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => Refusal::Absent,
+        kube::Error::Api(status) => Refusal::Failed(status.message),
+        error => Refusal::Failed(Chain(&error).to_string()),
     }
 }
 
