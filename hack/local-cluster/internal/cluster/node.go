@@ -10,6 +10,8 @@ type object = map[string]any
 // select nodes by; with fewer some of them stay unavailable. version is the kubelet's.
 func nodes(version string) []object {
 	var all []object
+	// kwok's own answer leaves out local storage, which pods ask for as well.
+	room := map[string]string{"cpu": "1k", "ephemeral-storage": "1Ti", "memory": "1Ti", "pods": "1M"}
 	for i := range nodeCount {
 		name := fmt.Sprintf("node-%d", i+1)
 		all = append(all, object{
@@ -29,6 +31,8 @@ func nodes(version string) []object {
 				},
 			},
 			"status": object{
+				"allocatable": room,
+				"capacity":    room,
 				"addresses": []object{
 					{"type": "InternalIP", "address": fmt.Sprintf("10.0.0.%d", i+1)},
 					{"type": "Hostname", "address": name},
