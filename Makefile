@@ -55,11 +55,8 @@ image-root: prerequisites-image
 MANIFESTS := target/manifests
 
 .PHONY: install-yaml
-install-yaml: local-cluster ## Write install.yaml and the other overlays as files into target/manifests
-	mkdir -p "$(MANIFESTS)"
-	$(LOCAL_CLUSTER) kubectl kustomize config/default >"$(MANIFESTS)/install.yaml"
-	$(LOCAL_CLUSTER) kubectl kustomize config/openshift >"$(MANIFESTS)/openshift.yaml"
-	$(LOCAL_CLUSTER) kubectl kustomize config/upstream-compatible >"$(MANIFESTS)/upstream-compatible.yaml"
+install-yaml: local-cluster ## Write install.yaml and the other overlays as files into target/manifests (IMAGE=HOST/REPOSITORY:TAG)
+	hack/install_yaml.sh "$(MANIFESTS)" "$(IMAGE)"
 
 .PHONY: local-cluster
 local-cluster: prerequisites ## Build the local control plane (several minutes the first time)

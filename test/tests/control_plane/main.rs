@@ -27,6 +27,7 @@ mod optional;
 mod overlays;
 mod plugin;
 mod proxy;
+mod readme;
 mod registry;
 mod render;
 mod replicas;

@@ -22,13 +22,13 @@ const CRDS: [&str; 3] = [
 ];
 
 /// What one overlay makes, as one file, as it is released.
-struct Install {
-    cluster: Cluster,
+pub(crate) struct Install {
+    pub(crate) cluster: Cluster,
     file: PathBuf,
 }
 
 impl Install {
-    async fn of(overlay: &str) -> Self {
+    pub(crate) async fn of(overlay: &str) -> Self {
         Self::from(&paths::repository().join("config").join(overlay)).await
     }
 
@@ -81,7 +81,7 @@ impl Install {
     }
 
     /// Starts what the kubelet would start, one process for each Deployment.
-    fn start(&self) -> Vec<Controller> {
+    pub(crate) fn start(&self) -> Vec<Controller> {
         let plane = self.cluster.plane;
         let out = plane.kubectl(&["get", "deployments", "--all-namespaces", "--output=json"]);
         let list: Value = serde_json::from_str(&out).expect("kubectl prints JSON");
@@ -112,7 +112,8 @@ impl Install {
     }
 }
 
-async fn ready(controllers: &[Controller]) {
+/// Waits until the processes say that they are ready.
+pub(crate) async fn ready(controllers: &[Controller]) {
     for controller in controllers {
         wait::until("the process is ready", READY, || async {
             match controller.health("readyz").await {

@@ -9,9 +9,9 @@ type object = map[string]any
 // nodes returns the simulated machines. They carry every label that operators in public catalogs
 // select nodes by; with fewer some of them stay unavailable. version is the kubelet's.
 func nodes(version string) []object {
-	// More than any test asks for.
-	room := map[string]string{"cpu": "1k", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "100k"}
 	var all []object
+	// kwok's own answer leaves out local storage, which pods ask for as well.
+	room := map[string]string{"cpu": "1k", "ephemeral-storage": "1Ti", "memory": "1Ti", "pods": "1M"}
 	for i := range nodeCount {
 		name := fmt.Sprintf("node-%d", i+1)
 		all = append(all, object{

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Writes what each overlay of config makes as one file, with the image that the pods run.
+#
+# Usage: hack/install_yaml.sh FOLDER [HOST/REPOSITORY:TAG]    (make install-yaml IMAGE=)
+set -euo pipefail
+
+folder=$(mkdir -p "$1" && cd "$1" && pwd)
+image=${2:-}
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+images="[]"
+if [[ -n $image ]]; then
+  name=${image%:*}
+  tag=${image##*:}
+  if [[ $name == "$image" || $tag == */* || $name == *@* ]]; then
+    echo "IMAGE=$image: name a tag, as HOST/REPOSITORY:TAG" >&2
+    exit 2
+  fi
+  images="[{name: olm-controller, newName: \"$name\", newTag: \"$tag\"}]"
+fi
+
+# Kustomize takes paths of files relative to the kustomization only.
+work=$(mktemp -d "$folder/.overlay-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+write() { # overlay, file
+  printf 'sortOptions: {order: legacy}\nresources: ["%s"]\nimages: %s\n' \
+    "$(realpath --relative-to="$work" "config/$1")" "$images" >"$work/kustomization.yaml"
+  target/local-cluster kubectl kustomize "$work" >"$folder/$2"
+}
+write default install.yaml
+write openshift openshift.yaml
+write upstream-compatible upstream-compatible.yaml
