@@ -4,6 +4,9 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use olm_test::images;
@@ -14,7 +17,12 @@ use serde_json::json;
 use super::{Catalog, GOOD, apart, nothing_installed, says, serving};
 
 /// A small file system in memory; it is unmounted on drop.
-struct Disk(PathBuf);
+struct Disk {
+    folder: PathBuf,
+    /// Set to end what uses up inodes.
+    room: Arc<AtomicBool>,
+    filling: Mutex<Option<JoinHandle<()>>>,
+}
 
 impl Disk {
     fn mount(at: &Path) -> Self {
@@ -28,32 +36,60 @@ impl Disk {
             "cannot mount a tmpfs at {}; this test needs the right to mount (root, CAP_SYS_ADMIN)",
             at.display()
         );
-        Self(at.to_owned())
+        Self {
+            folder: at.to_owned(),
+            room: Arc::default(),
+            filling: Mutex::default(),
+        }
     }
 
     /// Uses up all free bytes.
     fn fill(&self) {
-        let mut file = fs::File::create(self.0.join("filler")).expect("a file");
+        let mut file = fs::File::create(self.folder.join("filler")).expect("a file");
         while file.write_all(&[7; 4096]).is_ok() {}
     }
 
-    /// Uses up all free inodes, so that not even a folder can be made.
+    /// Uses up all free inodes, so that not even a folder can be made, and those that become free
+    /// later: a file that was removed keeps its own for as long as somebody has it open.
     fn fill_inodes(&self) {
-        let folder = self.0.join("fillers");
+        let folder = self.folder.join("fillers");
         fs::create_dir(&folder).expect("a folder");
-        let full = (0..100_000).find(|at| fs::File::create(folder.join(at.to_string())).is_err());
-        assert!(full.is_some());
+        let room = Arc::clone(&self.room);
+        room.store(false, Ordering::Relaxed);
+        let (full, is_full) = mpsc::channel();
+        let filling = std::thread::spawn(move || {
+            let mut made = 0;
+            while !room.load(Ordering::Relaxed) {
+                if fs::File::create(folder.join(made.to_string())).is_ok() {
+                    made += 1;
+                } else {
+                    // Nobody waits for it a second time.
+                    let _ = full.send(());
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+        });
+        *self.filling.lock().expect("nobody panics") = Some(filling);
+        is_full.recv().expect("it fills up");
     }
 
     fn make_room(&self) {
-        let _ = fs::remove_file(self.0.join("filler"));
-        let _ = fs::remove_dir_all(self.0.join("fillers"));
+        self.room.store(true, Ordering::Relaxed);
+        if let Some(filling) = self.filling.lock().expect("nobody panics").take() {
+            filling.join().expect("it ends");
+        }
+        let _ = fs::remove_file(self.folder.join("filler"));
+        let _ = fs::remove_dir_all(self.folder.join("fillers"));
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+        self.room.store(true, Ordering::Relaxed);
+        let _ = Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.folder)
+            .status();
     }
 }
 
@@ -89,7 +125,7 @@ async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_r
     assert_eq!(served.served().await.status, before.status);
     disk.make_room();
     waits.served().await;
-    let left = fs::read_dir(disk.0.join("tmp")).expect("the folder is there");
+    let left = fs::read_dir(disk.folder.join("tmp")).expect("the folder is there");
     assert_eq!(left.count(), 0, "what could not be stored is left");
     apart.is_well();
     waits.delete().await;
