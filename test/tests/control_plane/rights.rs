@@ -23,9 +23,11 @@ const LOGGED: Duration = Duration::from_mins(2);
 
 const BESIDE: &str = "beside upstream's operator, which keeps the other";
 const FOLLOW_UP: &str = "a serving CA that is followed up";
+const PUT_BACK: &str =
+    "what is published of the serving CA, which is put back; looked at now and then";
 
 /// Rights that the scenario below may not use, and what uses them.
-const UNSEEN: [(&str, &str); 17] = [
+const UNSEEN: [(&str, &str); 19] = [
     (
         "update clusterextensions/finalizers.olm.operatorframework.io",
         "where the admission plugin OwnerReferencesPermissionEnforcement is on",
@@ -79,6 +81,8 @@ const UNSEEN: [(&str, &str); 17] = [
     ),
     ("patch secrets catalogd-ca here", FOLLOW_UP),
     ("patch configmaps olm-serving-ca here", FOLLOW_UP),
+    ("watch configmaps olm-serving-ca here", PUT_BACK),
+    ("watch secrets catalogd-ca here", PUT_BACK),
 ];
 
 /// A right and where it holds, cluster-wide if that is empty.
