@@ -5,9 +5,9 @@
 //! written and the watch has not brought yet is read from the API server.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::FutureExt as _;
 use futures::channel::mpsc;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
@@ -31,8 +31,6 @@ pub struct KnownRevisions {
     pub(super) system_namespace: String,
     store: Store<Guarded>,
     contents: Store<PartialObjectMeta<Secret>>,
-    /// Whether the watch has brought everything once.
-    complete: Arc<AtomicBool>,
     /// What stood on the cluster after this process had written, by UID of the extension.
     written: Mutex<HashMap<String, Versions>>,
 }
@@ -61,7 +59,6 @@ pub struct Feed {
 /// Tells extensions of changes of their revisions.
 pub struct Told {
     store: Store<Guarded>,
-    complete: Arc<AtomicBool>,
     touched: mpsc::UnboundedSender<String>,
 }
 
@@ -75,11 +72,9 @@ impl KnownRevisions {
         let (store, writer) = reflector::store();
         let (contents, of_contents) = reflector::store();
         let (touched, names) = mpsc::unbounded();
-        let complete = Arc::new(AtomicBool::new(false));
         let reader = store.clone();
         let told = Told {
             store: store.clone(),
-            complete: Arc::clone(&complete),
             touched,
         };
         let known = Self {
@@ -87,7 +82,6 @@ impl KnownRevisions {
             system_namespace,
             store,
             contents,
-            complete,
             written: Mutex::default(),
         };
         let feed = Feed {
@@ -152,9 +146,7 @@ impl KnownRevisions {
 
     /// Returns what the watch brought, if that is not older than what this process has written.
     fn fresh(&self, extension: &ClusterExtension) -> Option<Vec<ClusterObjectSet>> {
-        if !self.complete.load(Ordering::Acquire) {
-            return None;
-        }
+        self.store.wait_until_ready().now_or_never()?.ok()?;
         let name = extension.name_any();
         let labelled =
             |guarded: &&Arc<Guarded>| guarded.labels().get(label::OWNER_NAME) == Some(&name);
@@ -184,7 +176,6 @@ impl Told {
         match event {
             watcher::Event::Apply(set) | watcher::Event::Delete(set) => self.touched(set),
             watcher::Event::InitDone => {
-                self.complete.store(true, Ordering::Release);
                 for set in self.store.state() {
                     self.touched(&set);
                 }
@@ -236,8 +227,8 @@ impl Versions {
     }
 }
 
-/// Says whether a resource version is as new as another. They are numbers that grow since
-/// Kubernetes 1.35 says so, and were before; what is not a number is new only if it is the same.
+/// Says whether a resource version is as new as another. Kubernetes documents since 1.35 that they
+/// are numbers that grow, as they always were; what is not a number is new only if it is the same.
 fn is_at_least(version: &str, least: &str) -> bool {
     match (version.parse::<u64>(), least.parse::<u64>()) {
         (Ok(version), Ok(least)) => version >= least,

@@ -95,6 +95,10 @@ fn pack(path: &Path, files: &BTreeMap<String, Vec<u8>>) -> std::io::Result<()> {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o600);
+        // Fields that are left empty are no numbers, which some readers refuse.
+        header.set_mtime(0);
+        header.set_uid(0);
+        header.set_gid(0);
         archive.append_data(&mut header, name, content.as_slice())?;
     }
     archive.into_inner()?.finish()?.sync_all()
@@ -160,6 +164,23 @@ mod tests {
     #[case("", "")]
     fn users_are_left_out(#[case] text: &str, #[case] want: &str) {
         assert_eq!(without_users(text), want);
+    }
+
+    #[test]
+    fn every_field_of_the_archive_can_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dump.tar.gz");
+        let files = BTreeMap::from([("doctor.json".to_owned(), b"{}".to_vec())]);
+        pack(&path, &files).unwrap();
+        let packed = std::fs::read(&path).unwrap();
+        let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(packed.as_slice()));
+        for entry in archive.entries().unwrap() {
+            let entry = entry.unwrap();
+            let header = entry.header();
+            assert_eq!(header.mode().unwrap(), 0o600);
+            assert_eq!((header.uid().unwrap(), header.gid().unwrap()), (0, 0));
+            assert_eq!((header.mtime().unwrap(), header.size().unwrap()), (0, 2));
+        }
     }
 
     #[test]
