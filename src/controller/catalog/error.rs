@@ -5,10 +5,10 @@ use olm_api::keys;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_image::{PullError, ReferenceError};
 
+use super::download::FetchError;
 use super::store::StoreError;
 use crate::cluster::{MAX_RIGHTS_DELAY, code};
 use crate::credentials::PullSecretError;
-use crate::fetch::FetchError;
 
 /// Why a ClusterCatalog is not as its spec wants it. The texts are upstream's.
 #[derive(Debug, thiserror::Error)]

@@ -23,12 +23,12 @@ use tokio::sync::Notify;
 
 use super::CONCURRENCY;
 use super::context::Context;
+use super::download::CatalogServer;
 use super::enact::{blocking, copy, origin};
 use super::error::CatalogError;
 use super::garbage;
 use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
 use crate::cluster;
-use crate::fetch::CatalogServer;
 
 type Catalog = DeserializeGuard<ClusterCatalog>;
 

@@ -5,6 +5,7 @@
 //! or installs anything.
 
 mod context;
+mod download;
 mod enact;
 mod error;
 mod follow;
@@ -13,6 +14,7 @@ pub mod index;
 mod plan;
 mod report;
 pub mod store;
+mod trust;
 mod writer;
 
 use std::sync::Arc;
@@ -28,8 +30,10 @@ use kube::{Api, ResourceExt as _};
 use olm_api::ClusterCatalog;
 
 pub use context::Context;
+pub use download::{CatalogServer, FetchError};
 pub use error::CatalogError;
 pub use follow::follow;
+pub use trust::{Published, Trust, TrustError};
 
 use crate::backoff::{FIRST_DELAY_CATALOG, resync};
 use crate::cluster;

@@ -6,9 +6,7 @@
 //! complete copy per catalog on disk. A copy that is older than wanted is used until a newer one
 //! is complete, but only for the very same object.
 
-mod download;
 mod remote;
-mod trust;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -27,12 +25,10 @@ use olm_core::status::is_true;
 use tokio::sync::watch;
 
 use crate::catalog::store::{self, Store};
+use crate::catalog::{FetchError, Trust};
 use crate::cluster::named;
 use crate::telemetry::Metrics;
 use remote::Remote;
-
-pub use download::{CatalogServer, FetchError};
-pub use trust::{Published, Trust, TrustError};
 
 /// Most packages of one catalog whose content is kept parsed. Real clusters use a few dozen; the
 /// bound keeps a cluster that asks for every package from holding every catalog twice.

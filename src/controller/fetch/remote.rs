@@ -12,11 +12,10 @@ use olm_core::error::Chain;
 use olm_core::resolve::CatalogProblem;
 use tokio::sync::{Semaphore, watch};
 
-use super::download::{CatalogServer, FetchError};
 use super::held;
-use super::trust::Trust;
 use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
 use crate::catalog::store::{Compression, Content, Origin, Store, whole_seconds};
+use crate::catalog::{CatalogServer, FetchError, Trust};
 use crate::telemetry::Metrics;
 
 /// How long one look at a catalog waits for its download.

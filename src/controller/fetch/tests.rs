@@ -19,6 +19,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::catalog::store::{Compression, Origin};
+use crate::catalog::{CatalogServer, Published};
 use crate::server::{self, Limited, Limits, catalogs};
 
 const BLOBS: &str = r#"{"schema":"olm.package","name":"p","defaultChannel":"c"}

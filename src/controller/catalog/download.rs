@@ -11,8 +11,8 @@ use olm_core::error::quote;
 use reqwest::StatusCode;
 use reqwest::header::ETAG;
 
+use super::store::StoreError;
 use super::trust::{Trust, TrustError};
-use crate::catalog::store::StoreError;
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// A download ends when no byte comes for so long, however large it is (catalogs.md 4.3).
@@ -104,7 +104,7 @@ impl CatalogServer {
         Ok(Self { spool, trust, kind })
     }
 
-    pub(super) fn trust(&self) -> &Trust {
+    pub fn trust(&self) -> &Trust {
         &self.trust
     }
 
