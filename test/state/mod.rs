@@ -110,18 +110,34 @@ impl State {
         numbers::left_out(&self.0, extension)
     }
 
-    /// Leaves out what Kubernetes records about the roll-outs of an extension's Deployments: it
-    /// starts again for one that was deleted by hand.
+    /// Leaves out the ReplicaSets of an extension's Deployments and their number: after an outage
+    /// the Deployment controller may take a name in its old cache for taken, and roll out a second
+    /// ReplicaSet for the same template. That the template stayed is seen in `generation`.
     #[must_use]
-    pub fn without_roll_outs(mut self, extension: &str) -> Self {
+    pub fn without_replica_sets(mut self, extension: &str) -> Self {
         let replica_sets = format!("ReplicaSet.apps {extension}/");
         self.0.retain(|key, _| !key.starts_with(&replica_sets));
+        self.of_deployments(extension, |metadata| {
+            metadata["annotations"][ROLL_OUTS] = Value::Null;
+        })
+    }
+
+    /// Leaves out all that Kubernetes records about the roll-outs of an extension's Deployments: it
+    /// starts again for one that was deleted by hand.
+    #[must_use]
+    pub fn without_roll_outs(self, extension: &str) -> Self {
+        self.without_replica_sets(extension)
+            .of_deployments(extension, |metadata| {
+                metadata["generation"] = Value::Null;
+            })
+    }
+
+    /// Changes the metadata of an extension's Deployments.
+    fn of_deployments(mut self, extension: &str, change: impl Fn(&mut Value)) -> Self {
         let deployments = format!("Deployment.apps {extension}/");
         for (key, object) in &mut self.0 {
             if key.starts_with(&deployments) {
-                let metadata = &mut object["metadata"];
-                metadata["generation"] = Value::Null;
-                metadata["annotations"][ROLL_OUTS] = Value::Null;
+                change(&mut object["metadata"]);
             }
         }
         self
@@ -362,6 +378,23 @@ mod tests {
         let (once, thrice) = (once.without_roll_outs("n"), thrice.without_roll_outs("n"));
         assert_eq!(once.differences(&thrice), [""; 0]);
         assert_eq!(once.differences(&run(3, 2).without_roll_outs("n")).len(), 1);
+    }
+
+    #[test]
+    fn a_second_replica_set_for_one_template_is_left_out_but_not_a_changed_template() {
+        let run = |generation: u64, roll_outs: u64| {
+            let metadata = json!({"name": "d", "generation": generation,
+                "annotations": {ROLL_OUTS: roll_outs.to_string()}});
+            let set = |number| (format!("ReplicaSet.apps n/d-{number}"), json!({}));
+            let deployment = (
+                "Deployment.apps n/d".to_owned(),
+                json!({"metadata": metadata}),
+            );
+            State::of((0..roll_outs).map(set).chain([deployment]).collect())
+        };
+        let left = |state: State| state.without_replica_sets("n");
+        assert_eq!(left(run(1, 1)).differences(&left(run(1, 2))), [""; 0]);
+        assert_eq!(left(run(1, 1)).differences(&left(run(3, 2))).len(), 1);
     }
 
     #[test]

@@ -84,6 +84,7 @@ async fn outages_in_the_middle_of_any_stage_change_no_end_and_no_life() {
                 // It stops before the bundle is pulled.
                 registry_goes(&mut world, &outage, stage).await;
             } else {
+                world.expect_outages();
                 world.begin(stage).await;
                 tokio::time::sleep(random.up_to(BEFORE)).await;
                 outage.begin(&world).pass().await;

@@ -46,6 +46,8 @@ pub(crate) struct World {
     renumbered: BTreeSet<String>,
     /// Extensions of which a Deployment may have been recreated after a deletion by hand.
     remade: BTreeSet<String>,
+    /// Whether the API server or etcd was away, for all controllers of Kubernetes too.
+    outage: bool,
     /// UID of every object, from before an orphaning deletion.
     before: BTreeMap<String, String>,
 }
@@ -85,6 +87,7 @@ impl World {
             undisturbed: BTreeMap::new(),
             renumbered: BTreeSet::new(),
             remade: BTreeSet::new(),
+            outage: false,
             before: BTreeMap::new(),
         };
         // An uninstall must leave the cluster in this state.
@@ -258,6 +261,12 @@ impl World {
             expected = expected.without_roll_outs(extension);
             found = found.without_roll_outs(extension);
         }
+        if self.outage {
+            for extension in self.actors.iter().map(Actor::name) {
+                expected = expected.without_replica_sets(extension);
+                found = found.without_replica_sets(extension);
+            }
+        }
         expected.differences(&found)
     }
 
@@ -375,6 +384,12 @@ impl World {
         // What was recorded before is expected here.
         drop(self.life.take_wrongs());
         self.ends_as_undisturbed(Stage::Uninstall).await;
+    }
+
+    /// Expects what the controllers of Kubernetes do after an outage that they saw, from now on:
+    /// their caches may be old in a later stage too.
+    pub(crate) fn expect_outages(&mut self) {
+        self.outage = true;
     }
 
     /// Kills the controller.
