@@ -95,6 +95,9 @@ fn pack(path: &Path, files: &BTreeMap<String, Vec<u8>>) -> std::io::Result<()> {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o600);
+        header.set_mtime(0);
+        header.set_uid(0);
+        header.set_gid(0);
         archive.append_data(&mut header, name, content.as_slice())?;
     }
     archive.into_inner()?.finish()?.sync_all()
