@@ -37,6 +37,13 @@ image: prerequisites-image programs ## Build the image, without a container engi
 push: programs ## Push what `make image` has built (IMAGE=HOST/REPOSITORY:TAG, FORCE=1 moves a tag)
 	target/debug/xtask push-image "$(IMAGE)" $(if $(FORCE),--force)
 
+.PHONY: release
+release: ## Everything of a release into target/release-files (VERSION=vX.Y.Z, IMAGE=HOST/REPOSITORY:TAG, SOURCE=URL of the repository)
+	@test -n "$(VERSION)" -a -n "$(IMAGE)" || { echo "name VERSION=vX.Y.Z and IMAGE=HOST/REPOSITORY:TAG, where the image will be" >&2; exit 1; }
+	$(MAKE) image
+	$(MAKE) install-yaml IMAGE="$(IMAGE)"
+	target/debug/xtask release "$(VERSION)" $(if $(SOURCE),--source "$(SOURCE)")
+
 .PHONY: prerequisites-image
 prerequisites-image:
 	@ARCH="$(ARCH)" hack/prerequisites.sh image

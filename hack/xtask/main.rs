@@ -5,12 +5,13 @@
 //! and `xtask push-catalog` push folders as images to a registry on plain HTTP, for the demo.
 //! `xtask generate-catalog` writes the catalog that benchmarks run on, `xtask coverage` sums up
 //! which lines the tests run. `xtask image` builds the image of the
-//! controller, and `xtask push-image` pushes it.
+//! controller, `xtask push-image` pushes it, and `xtask release` gathers what is released.
 
 mod coverage;
 mod crds;
 mod image;
 mod push;
+mod release;
 mod rights;
 
 use std::fs;
@@ -54,6 +55,8 @@ enum Task {
     Image(image::ImageArgs),
     /// Push what `image` has built
     PushImage(image::PushArgs),
+    /// Gather the files of a release, of which the image and the manifests are there
+    Release(release::ReleaseArgs),
     /// Print the line coverage by folder, without the tests themselves
     Coverage {
         /// What was measured, in the format lcov
@@ -81,6 +84,10 @@ fn main() -> anyhow::Result<()> {
         }
         Task::Image(args) => {
             let said = image::run(&repository(), &args)?;
+            return Ok(std::io::stdout().write_all(said.as_bytes())?);
+        }
+        Task::Release(args) => {
+            let said = release::run(&repository(), &args)?;
             return Ok(std::io::stdout().write_all(said.as_bytes())?);
         }
         Task::PushImage(args) => {

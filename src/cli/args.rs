@@ -5,7 +5,8 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    doctor, graph, lint_bundle, range, rbac, render, resolve, show, updates, version, why,
+    completion, doctor, graph, lint_bundle, range, rbac, render, resolve, show, updates, version,
+    why,
 };
 use crate::output::UsageError;
 
@@ -44,8 +45,13 @@ pub(crate) enum Command {
     Updates(updates::UpdatesArgs),
     /// Say whether this cluster is fit for extensions, and pack what whoever helps needs
     Doctor(doctor::DoctorArgs),
+    /// Complete commands in a shell, or through kubectl
+    Completion(completion::CompletionArgs),
     /// Say which build this is
     Version(version::VersionArgs),
+    /// Say what may follow on a command line
+    #[command(name = "__complete", hide = true)]
+    Complete(completion::CompleteArgs),
 }
 
 /// The connection flags of kubectl; commands that work offline accept and ignore them.

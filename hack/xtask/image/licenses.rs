@@ -10,8 +10,8 @@ use anyhow::Context as _;
 use super::packages::Packages;
 
 /// Returns every foreign crate with its licence, then the texts of the licences, each once.
-pub(super) fn text(packages: &Packages) -> anyhow::Result<String> {
-    let mut out = String::from("Crates linked into olm-controller, and their licences.\n\n");
+pub(crate) fn text(program: &str, packages: &Packages) -> anyhow::Result<String> {
+    let mut out = format!("Crates linked into {program}, and their licences.\n\n");
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for package in packages.all.values().filter(|package| package.foreign) {
         let name = format!("{} {}", package.name, package.version);

@@ -8,11 +8,11 @@
 //! Source: deploying.md 1.
 
 mod check;
-mod licenses;
-mod packages;
-mod program;
+pub(crate) mod licenses;
+pub(crate) mod packages;
+pub(crate) mod program;
 mod rootfs;
-mod sbom;
+pub(crate) mod sbom;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -65,9 +65,10 @@ pub(crate) struct PushArgs {
 }
 
 /// The state of the source an image is made of.
-struct Commit {
-    id: String,
-    time: Timestamp,
+pub(crate) struct Commit {
+    /// Its hash; with `-dirty` after it where files differ from it.
+    pub(crate) id: String,
+    pub(crate) time: Timestamp,
 }
 
 /// Builds, checks or unpacks the image.
@@ -92,21 +93,21 @@ pub(crate) fn run(root: &Path, args: &ImageArgs) -> anyhow::Result<String> {
 fn build(root: &Path, folder: &Path, architectures: &[Architecture]) -> anyhow::Result<String> {
     let version = env!("CARGO_PKG_VERSION");
     let commit = Commit::read(root)?;
-    let mut linked = Packages::read(root, Architecture::Amd64.target())?;
-    let others = Packages::read(root, Architecture::Arm64.target())?;
+    let mut linked = Packages::read(root, TITLE, Architecture::Amd64.target())?;
+    let others = Packages::read(root, TITLE, Architecture::Arm64.target())?;
     linked.all.extend(others.all);
     let license = fs::read(root.join("LICENSE"))?;
-    let base = rootfs::base(&license, &licenses::text(&linked)?)?;
+    let base = rootfs::base(&license, &licenses::text(TITLE, &linked)?)?;
     let mut index = IndexBuilder::default();
     for (key, value) in annotations(version, &commit) {
         index = index.annotation(key, value);
     }
     let mut boms = Vec::new();
     for &architecture in architectures {
-        let program = program::build(root, architecture, &commit.id, commit.time)?;
+        let program = program::build(root, TITLE, architecture.target(), &commit)?;
         let platform = Platform::linux(architecture.name());
         let image = image(&program, &base, platform, version, &commit)?;
-        let packages = Packages::read(root, architecture.target())?;
+        let packages = Packages::read(root, TITLE, architecture.target())?;
         let bom = sbom::document(&packages, version, commit.time)?;
         boms.push((image.clone(), bom));
         index = index.image(image);
@@ -194,7 +195,7 @@ pub(crate) async fn push(root: &Path, args: &PushArgs) -> anyhow::Result<Digest>
 }
 
 impl Commit {
-    fn read(root: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn read(root: &Path) -> anyhow::Result<Self> {
         let shown =
             output(
                 Command::new("git")

@@ -9,8 +9,6 @@ use serde_json::Value;
 
 use super::output;
 
-const PROGRAM: &str = "olm-controller";
-
 /// A crate.
 #[derive(Debug, Clone)]
 pub(super) struct Package {
@@ -28,24 +26,24 @@ pub(super) struct Package {
 
 /// The program's own crate and everything linked with it, by cargo's id.
 #[derive(Debug)]
-pub(super) struct Packages {
+pub(crate) struct Packages {
     pub(super) program: String,
     pub(super) all: BTreeMap<String, Package>,
 }
 
 impl Packages {
-    /// Asks cargo what is linked for a target. Macros and build scripts are not.
-    pub(super) fn read(root: &Path, target: &str) -> anyhow::Result<Self> {
+    /// Asks cargo what is linked into a program for a target. Macros and build scripts are not.
+    pub(crate) fn read(root: &Path, program: &str, target: &str) -> anyhow::Result<Self> {
         let text = output(
             Command::new("cargo")
                 .current_dir(root)
                 .args(["metadata", "--format-version=1", "--locked"])
                 .args(["--filter-platform", target]),
         )?;
-        Self::parse(&serde_json::from_str(&text)?)
+        Self::parse(program, &serde_json::from_str(&text)?)
     }
 
-    fn parse(metadata: &Value) -> anyhow::Result<Self> {
+    fn parse(program: &str, metadata: &Value) -> anyhow::Result<Self> {
         let mut known: BTreeMap<String, Package> = list(&metadata["packages"])
             .filter(|package| !is_macro(package))
             .map(|package| (text(&package["id"]), Package::parse(package)))
@@ -60,7 +58,7 @@ impl Packages {
                 package.links = links;
             }
         }
-        let program = known.iter().find(|(_, package)| package.name == PROGRAM);
+        let program = known.iter().find(|(_, package)| package.name == program);
         let program = program
             .context("the program is not in the workspace")?
             .0

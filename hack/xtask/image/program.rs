@@ -6,9 +6,8 @@ use std::{env, fs};
 
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum;
-use jiff::Timestamp;
 
-use super::output;
+use super::{Commit, output};
 
 /// What separates flags in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\x1f";
@@ -40,14 +39,13 @@ impl Architecture {
     }
 }
 
-/// Builds the controller and returns the file's content.
-pub(super) fn build(
+/// Builds a program of this repository for a target of the compiler, and returns the file's content.
+pub(crate) fn build(
     root: &Path,
-    architecture: Architecture,
-    commit: &str,
-    time: Timestamp,
+    program: &str,
+    target: &str,
+    commit: &Commit,
 ) -> anyhow::Result<Vec<u8>> {
-    let target = architecture.target();
     let root = root.canonicalize()?;
     let renamed = renamed(&root)?;
     let flags: Vec<String> = renamed
@@ -60,24 +58,18 @@ pub(super) fn build(
         .collect();
     let status = Command::new("cargo")
         .current_dir(&root)
-        .args([
-            "zigbuild",
-            "--release",
-            "--locked",
-            "--package",
-            "olm-controller",
-        ])
-        .args(["--target", target])
+        .args(["zigbuild", "--release", "--locked"])
+        .args(["--package", program, "--target", target])
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join(SEPARATOR))
         .env("CFLAGS", c_flags.join(" "))
-        .env("SOURCE_DATE_EPOCH", time.as_second().to_string())
-        .env("OLM_COMMIT", commit)
-        .env("OLM_DATE", time.to_string())
+        .env("SOURCE_DATE_EPOCH", commit.time.as_second().to_string())
+        .env("OLM_COMMIT", &commit.id)
+        .env("OLM_DATE", commit.time.to_string())
         .status()
         .context("run cargo zigbuild")?;
-    ensure!(status.success(), "the program was not built for {target}");
+    ensure!(status.success(), "{program} was not built for {target}");
     let folder = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    let file = folder.join(target).join("release/olm-controller");
+    let file = folder.join(target).join("release").join(program);
     fs::read(&file).with_context(|| file.display().to_string())
 }
 

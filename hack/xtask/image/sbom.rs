@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::packages::{Package, Packages};
 
 /// Returns the document. It has no serial number: the same program has the same list.
-pub(super) fn document(
+pub(crate) fn document(
     packages: &Packages,
     version: &str,
     time: Timestamp,

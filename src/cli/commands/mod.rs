@@ -2,6 +2,7 @@
 //!
 //! A new command needs a variant of [`Command`] and a line in [`run`].
 
+pub(crate) mod completion;
 pub(crate) mod doctor;
 pub(crate) mod graph;
 pub(crate) mod lint_bundle;
@@ -32,6 +33,8 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Rbac(args) => rbac::run(args, &cli.global, out).await,
         Command::Updates(args) => updates::run(args, &cli.global, out).await,
         Command::Doctor(args) => doctor::run(args, &cli.global, out).await,
+        Command::Completion(args) => completion::run(&args, out),
         Command::Version(args) => version::run(&args, out),
+        Command::Complete(args) => completion::complete(&args, out),
     }
 }

@@ -95,7 +95,7 @@ fn pack(path: &Path, files: &BTreeMap<String, Vec<u8>>) -> std::io::Result<()> {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o600);
-        // Fields that are left empty are no numbers, which some readers refuse.
+        // An empty field is not a number, which some readers refuse.
         header.set_mtime(0);
         header.set_uid(0);
         header.set_gid(0);
