@@ -24,5 +24,6 @@ pub mod serving;
 pub mod settings;
 pub mod telemetry;
 pub mod version;
+pub mod watchdog;
 pub mod written;
 mod x509;
