@@ -615,7 +615,8 @@ impl Manager {
         };
         if let Listen::At(address) = metrics {
             let listener = self.bind("metrics", address)?;
-            let routes = server::health::metrics_routes(self.metrics.clone());
+            let reviewer = server::Reviewer::new(self.client.clone(), &self.metrics);
+            let routes = server::health::metrics_routes(self.metrics.clone(), reviewer);
             let listener = Limited::new(listener, Limits::METRICS, self.metrics.clone())?;
             self.serve(
                 "metrics endpoint",

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::extract::{RawQuery, State};
+use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 
+use super::auth::{self, Reviewer};
 use crate::telemetry::Metrics;
 use crate::watchdog::Watchdog;
 
@@ -52,11 +54,12 @@ pub fn routes(health: Arc<Health>) -> Router {
         .with_state(health)
 }
 
-/// Returns `/metrics`.
-pub fn metrics_routes(metrics: Metrics) -> Router {
+/// Returns `/metrics`, for those who may read it.
+pub fn metrics_routes(metrics: Metrics, reviewer: Reviewer) -> Router {
     Router::new()
         .route("/metrics", get(scrape))
         .with_state(metrics)
+        .layer(from_fn_with_state(Arc::new(reviewer), auth::guard))
 }
 
 async fn healthz(

@@ -3,6 +3,7 @@
 //! HTTP/1.1 only, as upstream. Addresses are bound before anything else starts, so that port 0
 //! can be resolved and written to the file of `--listen-info`.
 
+mod auth;
 mod body;
 pub mod catalogs;
 pub mod health;
@@ -26,6 +27,7 @@ use tls::Certificates;
 
 use crate::telemetry::Metrics;
 
+pub use auth::{Reviewer, register_metrics};
 pub use limit::{Limited, Limits};
 
 /// How long a client may take to send the head of a request.
