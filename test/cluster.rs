@@ -29,7 +29,7 @@ const LAST_LINES: usize = 20;
 
 /// Runs `$@` and kills it (SIGKILL) when our end of its standard input closes, so that no
 /// controller outlives the test that started it; its process id goes to the file `$0`.
-pub(crate) const KILL_WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; echo $child >\"$0\"; \
+pub(crate) const KILL_WITH_PARENT: &str = "ulimit -Sn 1024; exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; echo $child >\"$0\"; \
     (cat <&3 >/dev/null; kill -9 $child 2>/dev/null) & exec 3<&-; wait $child";
 /// Runs `$@` and stops it (SIGTERM) when our end of its standard input closes; then removes the
 /// folder `$0`, which nothing else would do when a test program just ends.

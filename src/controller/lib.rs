@@ -17,6 +17,7 @@ pub mod manager;
 pub mod objectset;
 pub mod parts;
 pub mod reconcile;
+pub mod resources;
 pub mod revision;
 pub mod rights;
 pub mod server;

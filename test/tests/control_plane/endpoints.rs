@@ -108,3 +108,25 @@ async fn each_controller_and_election_is_watched() {
         );
     }
 }
+
+// deploying.md P40: tests start it with 1024, as containerd does.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_soft_limit_of_open_files_is_raised() {
+    let (cluster, _turn) = cluster::alone().await;
+    clear_leases(&cluster).await;
+    let controller = start(cluster.plane, "files", &["--components=gate"]).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", controller.pid()));
+    let limits = limits.expect("Linux tells the limits");
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let mut numbers = line.unwrap_or_default().split_whitespace().skip(3);
+    let mut number = || numbers.next().and_then(|text| text.parse::<u64>().ok());
+    let (soft, hard) = (number(), number());
+    assert_eq!(
+        soft,
+        Some(hard.map_or(65536, |hard| hard.min(65536))),
+        "{limits}"
+    );
+    assert!(soft > Some(1024), "there is room: {limits}");
+}
