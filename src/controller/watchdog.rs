@@ -181,7 +181,7 @@ mod tests {
         assert!(holds(), "137 + 20 s since 1000 are not over");
         time.store(1157, Ordering::SeqCst);
         assert!(!holds());
-        term.extend(Duration::from_secs(1200));
+        term.extend(Duration::from_secs(1201));
         assert!(holds(), "renewed");
         time.store(2000, Ordering::SeqCst);
         term.end();

@@ -95,16 +95,13 @@ pub async fn serve_within(
         .max_buf_size(MAX_HEAD_BYTES)
         .header_read_timeout(idle);
     let service = routes.layer(from_fn(limit_body)).into_make_service();
-    let result = match certificates {
-        Some(certificates) => {
-            let acceptor = RustlsAcceptor::new(certificates.config()).handshake_timeout(HANDSHAKE);
-            let server = server.acceptor(Timed(acceptor));
-            server.http1_only().serve(service).await
-        }
-        None => {
-            let server = server.acceptor(Timed(DefaultAcceptor::new()));
-            server.http1_only().serve(service).await
-        }
+    let result = if let Some(certificates) = certificates {
+        let acceptor = RustlsAcceptor::new(certificates.config()).handshake_timeout(HANDSHAKE);
+        let server = server.acceptor(Timed(acceptor));
+        server.http1_only().serve(service).await
+    } else {
+        let server = server.acceptor(Timed(DefaultAcceptor::new()));
+        server.http1_only().serve(service).await
     };
     stop.abort();
     result
