@@ -391,7 +391,7 @@ mod tests {
         connections: 3,
         per_address: 2,
         head: Duration::from_millis(400),
-        idle: Duration::from_millis(1200),
+        idle: Duration::from_secs(3),
         stall: Duration::from_millis(200),
         answer: Duration::from_secs(2),
     };
@@ -536,6 +536,8 @@ mod tests {
             assert!(rest.is_err(), "it is not closed");
         }
         // Half a head has its limit on every request, and rest has its end.
+        let mut stream = TcpStream::connect(served()).await.unwrap();
+        said(&mut stream, REQUEST).await;
         let began = Instant::now();
         assert_eq!(said(&mut stream, "GET / HTTP/1.1\r\n").await, "");
         assert!(began.elapsed() >= FEW.head && began.elapsed() < FEW.idle);
