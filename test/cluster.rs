@@ -29,7 +29,7 @@ const LAST_LINES: usize = 20;
 
 /// Runs `$@` and kills it (SIGKILL) when our end of its standard input closes, so that no
 /// controller outlives the test that started it; its process id goes to the file `$0`.
-pub(crate) const KILL_WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; echo $child >\"$0\"; \
+pub(crate) const KILL_WITH_PARENT: &str = "ulimit -Sn 1024; exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; echo $child >\"$0\"; \
     (cat <&3 >/dev/null; kill -9 $child 2>/dev/null) & exec 3<&-; wait $child";
 /// Runs `$@` and stops it (SIGTERM) when our end of its standard input closes; then removes the
 /// folder `$0`, which nothing else would do when a test program just ends.
@@ -41,6 +41,9 @@ const STOP_WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; \
 pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
 /// The service account of the controller.
 pub const CONTROLLER_ACCOUNT: &str = "operator-controller-controller-manager";
+
+/// The account that may read metrics.
+const SCRAPER: &str = "default:scraper";
 
 /// The addresses and paths that `local-cluster up` writes.
 #[derive(Debug, Clone, Deserialize)]
@@ -160,6 +163,26 @@ impl ControlPlane {
             "--all",
         ]);
         self.apply_policies();
+        let place = format!("--serviceaccount={SCRAPER}");
+        let (namespace, account) = SCRAPER.split_once(':').unwrap_or_default();
+        self.kubectl(&["create", "serviceaccount", account, "-n", namespace]);
+        let role = "--clusterrole=operator-controller-metrics-reader";
+        self.kubectl(&["create", "clusterrolebinding", account, role, &place]);
+        let token = self.token(namespace, account);
+        std::fs::write(self.addresses.dir.join(account), token).expect("the token is written");
+    }
+
+    /// Returns a token of a service account.
+    pub fn token(&self, namespace: &str, account: &str) -> String {
+        let args = [
+            "create",
+            "token",
+            account,
+            "-n",
+            namespace,
+            "--duration=24h",
+        ];
+        self.kubectl(&args).trim().to_owned()
     }
 
     /// Applies the admission policies of `config/policy`: who may name a service account.
@@ -507,17 +530,27 @@ impl Controller {
 
     /// Requests the metrics, as Prometheus does.
     pub async fn metrics(&self) -> String {
+        let (_, account) = SCRAPER.split_once(':').unwrap_or_default();
+        let token = std::fs::read_to_string(self.dir.with_file_name(account));
+        let token = token.expect("the control plane has a scraper");
+        let (code, text) = self.scrape(&scraping(), Some(&token)).await;
+        assert_eq!(code, 200, "{text}");
+        text
+    }
+
+    /// Requests the metrics with a token, and returns status code and text.
+    pub async fn scrape(&self, client: &reqwest::Client, token: Option<&str>) -> (u16, String) {
         let address = self.listening()["metrics"]
             .as_str()
             .expect("the controller serves metrics")
             .to_owned();
-        let client = reqwest::Client::builder()
-            .tls_danger_accept_invalid_certs(true)
-            .build()
-            .expect("a client");
-        let answer = client.get(format!("https://{address}/metrics")).send();
-        let answer = answer.await.expect("metrics are served");
-        answer.text().await.expect("metrics are text")
+        let mut request = client.get(format!("https://{address}/metrics"));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        let answer = request.send().await.expect("metrics are served");
+        let code = answer.status().as_u16();
+        (code, answer.text().await.expect("metrics are text"))
     }
 
     /// Requests a health endpoint, `healthz` or `readyz`, and returns the status code.
@@ -543,6 +576,14 @@ impl Drop for Controller {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Returns a client that takes any certificate.
+pub fn scraping() -> reqwest::Client {
+    reqwest::Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .build()
+        .expect("a client")
 }
 
 /// Address and CA of an API server.
@@ -579,14 +620,7 @@ fn controller_kubeconfig(
     dir: &Path,
     (namespace, account): (&str, &str),
 ) -> PathBuf {
-    let token = plane.kubectl(&[
-        "create",
-        "token",
-        account,
-        "--namespace",
-        namespace,
-        "--duration=24h",
-    ]);
+    let token = plane.token(namespace, account);
     let config = serde_json::json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -596,7 +630,7 @@ fn controller_kubeconfig(
             "server": server.url,
             "certificate-authority": server.ca_file,
         }}],
-        "users": [{"name": "controller", "user": {"token": token.trim()}}],
+        "users": [{"name": "controller", "user": {"token": token}}],
     });
     let file = dir.join("kubeconfig");
     std::fs::write(&file, config.to_string()).expect("the kubeconfig is written");

@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use olm_controller::args::{Args, LogFormat};
 use olm_controller::rights::RightsArgs;
 use olm_controller::version::VersionArgs;
-use olm_controller::{manager, rights, telemetry, version};
+use olm_controller::{manager, resources, rights, telemetry, version};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// Work on files that is under way when everything else has ended may take so long; every step of
@@ -75,9 +75,10 @@ fn start(args: Args, program: &str) -> anyhow::Result<()> {
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         tracing::warn!(%error, "a core file may be written");
     }
+    resources::raise_open_files();
     // It fails only when there is one already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+    let runtime = resources::runtime().context("starting the runtime")?;
     let ended = runtime.block_on(manager::run(args, program));
     // A runtime that is dropped waits without a limit.
     runtime.shutdown_timeout(LAST_FILES);

@@ -50,6 +50,7 @@ use crate::server::tls::{CertificateFiles, Certificates};
 use crate::server::{Limited, Limits};
 use crate::serving::serving;
 use crate::telemetry::{CONTROLLER_EXTENSION, Metrics};
+use crate::watchdog::Watchdog;
 use crate::{
     catalog, excess, extension, gate, lease, objectset, revision, rights, server, settings,
     telemetry,
@@ -57,8 +58,6 @@ use crate::{
 
 /// How often Secrets of revisions that were never made are looked for.
 const ORPHAN_INTERVAL: Duration = Duration::from_hours(1);
-/// How often the process says that it still works.
-const TICK: Duration = Duration::from_secs(30);
 /// With leader election, answers are given for so long after the signal: news of the end of a pod
 /// travels.
 const LINGER: Duration = Duration::from_secs(5);
@@ -89,6 +88,8 @@ struct Manager {
     shutdown: Signal,
     /// Resolves when the rights of this process are limited.
     limited: Signal,
+    /// What the health of this process is judged by.
+    watchdog: Watchdog,
     parts: Parts,
     /// The leases that are held or waited for.
     elections: JoinSet<Result<(), (String, Loss)>>,
@@ -126,6 +127,7 @@ pub async fn run(args: Args, program: &str) -> anyhow::Result<()> {
 impl Manager {
     async fn new(args: Args) -> anyhow::Result<Self> {
         let metrics = Metrics::default();
+        let watchdog = Watchdog::default();
         let client = client(&args, metrics.clone()).await?;
         let (certificates, files) = certificates(&args)?;
         let config = PullConfig::from_env();
@@ -162,9 +164,10 @@ impl Manager {
             credentials: Arc::new(credentials),
             serving_ca: Published::default(),
             metrics,
-            health: Arc::new(Health::new(&["started"])),
+            health: Arc::new(Health::new(&["started"], watchdog.clone())),
             shutdown: termination()?.boxed().shared(),
-            parts: Parts::default(),
+            parts: Parts::new(watchdog.clone()),
+            watchdog,
             elections: JoinSet::new(),
             release: watch::Sender::new(false),
             terms: Vec::new(),
@@ -211,13 +214,6 @@ impl Manager {
         ];
         let measured = telemetry::measure_caches(self.metrics.clone(), caches);
         self.parts.keep("measuring of caches", measured);
-        let health = Arc::clone(&self.health);
-        self.parts.keep("heartbeat", async move {
-            loop {
-                health.tick();
-                tokio::time::sleep(TICK).await;
-            }
-        });
         if let Some(path) = &self.args.listen_info {
             server::write_listen_info(path, &self.listening)
                 .with_context(|| format!("writing {}", path.display()))?;
@@ -297,17 +293,20 @@ impl Manager {
         let metrics = self.metrics.clone();
         let elector = Elector::new(self.client.clone(), candidacy, term.clone(), metrics);
         let mut release = self.release.subscribe();
-        self.elections.spawn(async move {
-            // It fails when the sender is gone, and with it everything else.
-            let stop = async move { drop(release.wait_for(|stop| *stop).await) };
-            let mut stop = std::pin::pin!(stop);
-            tokio::select! {
-                () = limited => {}
-                () = &mut stop => return Ok(()),
-            }
-            let ended = elector.run(leading, stop).await;
-            ended.map_err(|loss| (name.name, loss))
-        });
+        self.watchdog.watch_lease(&name.name, term.clone());
+        let election = format!("election of {}", name.name);
+        self.elections
+            .spawn(self.watchdog.watch(&election, async move {
+                // It fails when the sender is gone, and with it everything else.
+                let stop = async move { drop(release.wait_for(|stop| *stop).await) };
+                let mut stop = std::pin::pin!(stop);
+                tokio::select! {
+                    () = limited => {}
+                    () = &mut stop => return Ok(()),
+                }
+                let ended = elector.run(leading, stop).await;
+                ended.map_err(|loss| (name.name, loss))
+            }));
         let turn = async move {
             // Without a sender there is nobody left who could lead.
             if led.wait_for(|leads| *leads).await.is_err() {
@@ -617,7 +616,8 @@ impl Manager {
         };
         if let Listen::At(address) = metrics {
             let listener = self.bind("metrics", address)?;
-            let routes = server::health::metrics_routes(self.metrics.clone());
+            let reviewer = server::Reviewer::new(self.client.clone(), &self.metrics);
+            let routes = server::health::metrics_routes(self.metrics.clone(), reviewer);
             let listener = Limited::new(listener, Limits::METRICS, self.metrics.clone())?;
             self.serve(
                 "metrics endpoint",

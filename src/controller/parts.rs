@@ -7,6 +7,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
 use crate::lease::Term;
+use crate::watchdog::Watchdog;
 
 /// The tasks of this process, by how they end.
 pub struct Parts {
@@ -17,6 +18,7 @@ pub struct Parts {
     /// Never end.
     endless: JoinSet<&'static str>,
     limits: Limits,
+    watchdog: Watchdog,
 }
 
 /// How long stopping may take (deploying.md 4.4).
@@ -36,31 +38,34 @@ const LIMITS: Limits = Limits {
     answers: Duration::from_secs(40),
 };
 
-impl Default for Parts {
-    fn default() -> Self {
+impl Parts {
+    /// Returns no parts yet; each is watched from its start on.
+    pub fn new(watchdog: Watchdog) -> Self {
         Self {
+            watchdog,
             acting: JoinSet::new(),
             serving: JoinSet::new(),
             endless: JoinSet::new(),
             limits: LIMITS,
         }
     }
-}
 
-impl Parts {
     /// Starts what writes to the cluster.
     pub fn act(&mut self, name: &'static str, part: impl Future<Output = ()> + Send + 'static) {
-        self.acting.spawn(named(name, part));
+        self.acting
+            .spawn(self.watchdog.watch(name, named(name, part)));
     }
 
     /// Starts what answers requests.
     pub fn serve(&mut self, name: &'static str, part: impl Future<Output = ()> + Send + 'static) {
-        self.serving.spawn(named(name, part));
+        self.serving
+            .spawn(self.watchdog.watch(name, named(name, part)));
     }
 
     /// Starts what goes on until the process ends.
     pub fn keep(&mut self, name: &'static str, part: impl Future<Output = ()> + Send + 'static) {
-        self.endless.spawn(named(name, part));
+        self.endless
+            .spawn(self.watchdog.watch(name, named(name, part)));
     }
 
     /// Waits until one of them ends, and says which.
@@ -132,7 +137,7 @@ mod tests {
                 writes: WRITES,
                 answers: ANSWERS,
             },
-            ..Parts::default()
+            ..Parts::new(Watchdog::default())
         }
     }
 
@@ -197,7 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_part_that_ends_is_named() {
-        let mut parts = Parts::default();
+        let mut parts = Parts::new(Watchdog::default());
         parts.keep("endless", std::future::pending());
         parts.act("short", std::future::ready(()));
         assert_eq!(parts.ended().await.unwrap(), "short");

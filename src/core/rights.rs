@@ -250,6 +250,18 @@ const WHAT_MAY_I: Right = Right::cluster(
     CREATE,
     "Whether it may do everything, which stops it, and what of this table it may not.",
 );
+const WHOSE_TOKEN: Right = Right::cluster(
+    AUTHENTICATION,
+    &["tokenreviews"],
+    CREATE,
+    "Who asks for the metrics.",
+);
+const MAY_THEY: Right = Right::cluster(
+    AUTHORIZATION,
+    &["subjectaccessreviews"],
+    CREATE,
+    "Whether they may read them.",
+);
 const TAKE_LEASE: &str = "The leader Lease. A right to create has no name.";
 const PUBLISHED_CA: Right = Right::here(
     CORE,
@@ -320,6 +332,8 @@ const EXTENSIONS: &[Right] = &[
     ),
     WHO_AM_I,
     WHAT_MAY_I,
+    WHOSE_TOKEN,
+    MAY_THEY,
     Right::cluster(
         CORE,
         &["namespaces"],
@@ -445,6 +459,8 @@ const CATALOGS: &[Right] = &[
     ),
     WHO_AM_I,
     WHAT_MAY_I,
+    WHOSE_TOKEN,
+    MAY_THEY,
     Right::cluster(
         RBAC,
         &["clusterrolebindings"],

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use olm_controller::telemetry::{Description, Metrics};
-use olm_controller::{account, rights};
+use olm_controller::{account, rights, server};
 use olm_test::paths;
 use serde_json::Value;
 
@@ -36,6 +36,7 @@ fn registered() -> Vec<Description> {
     let metrics = Metrics::default();
     drop(account::register_metrics(&metrics));
     drop(rights::register_metrics(&metrics));
+    drop(server::register_metrics(&metrics));
     let mut all = metrics.described();
     all.sort();
     all

@@ -16,6 +16,9 @@ const CLOCK: ClockId = ClockId::Monotonic;
 /// Value of [`Inner::until`] of a term without an end.
 const FOREVER: u64 = u64::MAX;
 
+/// So long after its end a term is overdue: 20 seconds after the record has ceased to count.
+const OVERDUE: Duration = Duration::from_secs(137 + 20 - 107);
+
 /// Nothing is written, because the lease is not held.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing is written: this process does not lead")]
@@ -70,6 +73,14 @@ impl Term {
     pub fn end(&self) {
         self.close();
         self.0.until.store(0, Ordering::SeqCst);
+    }
+
+    /// Says whether others must long have taken the lease, and this process still believes to hold
+    /// it: whoever renews it stands still.
+    pub fn is_overdue(&self) -> bool {
+        let until = self.0.until.load(Ordering::SeqCst);
+        let overdue = Duration::from_millis(until).saturating_add(OVERDUE);
+        until != 0 && until != FOREVER && (self.0.clock)() >= overdue
     }
 
     /// Lets no further write begin.

@@ -1,35 +1,33 @@
 //! `/healthz`, `/readyz` and `/metrics`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
+use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 
+use super::auth::{self, Reviewer};
 use crate::telemetry::Metrics;
-
-/// A process whose main loop has not ticked for so long is dead.
-const MAX_SILENCE: Duration = Duration::from_mins(5);
+use crate::watchdog::Watchdog;
 
 /// What the health endpoints say. Shared by reference.
-#[derive(Debug)]
 pub struct Health {
     ready: Mutex<BTreeMap<&'static str, bool>>,
-    ticked: Mutex<Instant>,
+    watchdog: Watchdog,
 }
 
 impl Health {
-    /// Returns a state that is alive, and ready once each of `checks` is marked.
-    pub fn new(checks: &[&'static str]) -> Self {
+    /// Returns a state that is alive while nothing that `watchdog` watches stands still, and ready
+    /// once each of `checks` is marked.
+    pub fn new(checks: &[&'static str], watchdog: Watchdog) -> Self {
         Self {
             ready: Mutex::new(checks.iter().map(|check| (*check, false)).collect()),
-            ticked: Mutex::new(Instant::now()),
+            watchdog,
         }
     }
 
@@ -39,33 +37,12 @@ impl Health {
         checks.insert(check, ready);
     }
 
-    /// Says whether every check has passed.
-    pub fn is_ready(&self) -> bool {
-        let checks = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        checks.values().all(|ready| *ready)
-    }
-
-    /// Notes that the process still works; to be called at least every minute.
-    pub fn tick(&self) {
-        *self.ticked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-
-    fn is_alive(&self) -> bool {
-        let ticked = *self.ticked.lock().unwrap_or_else(PoisonError::into_inner);
-        ticked.elapsed() < MAX_SILENCE
-    }
-
-    fn failed_checks(&self) -> String {
+    fn ready_checks(&self) -> Vec<(String, bool)> {
         let checks = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         checks
             .iter()
-            .fold(String::new(), |mut text, (check, ready)| {
-                let sign = if *ready { "[+]" } else { "[-]" };
-                let result = if *ready { "ok" } else { "failed" };
-                // Writing to a string cannot fail.
-                let _ = writeln!(text, "{sign}{check} {result}");
-                text
-            })
+            .map(|(check, ready)| ((*check).to_owned(), *ready))
+            .collect()
     }
 }
 
@@ -77,30 +54,52 @@ pub fn routes(health: Arc<Health>) -> Router {
         .with_state(health)
 }
 
-/// Returns `/metrics`.
-pub fn metrics_routes(metrics: Metrics) -> Router {
+/// Returns `/metrics`, for those who may read it.
+pub fn metrics_routes(metrics: Metrics, reviewer: Reviewer) -> Router {
     Router::new()
         .route("/metrics", get(scrape))
         .with_state(metrics)
+        .layer(from_fn_with_state(Arc::new(reviewer), auth::guard))
 }
 
-async fn healthz(State(health): State<Arc<Health>>) -> (StatusCode, &'static str) {
-    if health.is_alive() {
-        (StatusCode::OK, "ok")
-    } else {
-        (
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the main loop does not tick",
-        )
-    }
+async fn healthz(
+    State(health): State<Arc<Health>>,
+    RawQuery(query): RawQuery,
+) -> (StatusCode, String) {
+    answer(&health.watchdog.checks(), query.as_deref())
 }
 
-async fn readyz(State(health): State<Arc<Health>>) -> (StatusCode, String) {
-    if health.is_ready() {
-        (StatusCode::OK, "ok".to_owned())
+async fn readyz(
+    State(health): State<Arc<Health>>,
+    RawQuery(query): RawQuery,
+) -> (StatusCode, String) {
+    answer(&health.ready_checks(), query.as_deref())
+}
+
+/// Says whether all checks pass, and lists them if one does not or `?verbose` asks for it.
+fn answer(checks: &[(String, bool)], query: Option<&str>) -> (StatusCode, String) {
+    let passed = checks.iter().all(|(_, passed)| *passed);
+    let verbose = query.is_some_and(|query| {
+        let mut keys = query.split('&').map(|pair| pair.split('=').next());
+        keys.any(|key| key == Some("verbose"))
+    });
+    let status = if passed {
+        StatusCode::OK
     } else {
-        (StatusCode::INTERNAL_SERVER_ERROR, health.failed_checks())
+        StatusCode::INTERNAL_SERVER_ERROR
+    };
+    if passed && !verbose {
+        return (status, "ok".to_owned());
     }
+    let lines = checks.iter().map(|(check, passed)| {
+        let (sign, result) = if *passed {
+            ('+', "ok")
+        } else {
+            ('-', "failed")
+        };
+        format!("[{sign}]{check} {result}\n")
+    });
+    (status, lines.collect())
 }
 
 // stack.md case 15
@@ -115,4 +114,26 @@ async fn scrape(State(metrics): State<Metrics>, headers: HeaderMap) -> impl Into
         "text/plain; version=0.0.4"
     };
     ([(CONTENT_TYPE, type_)], metrics.encode())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // deploying.md 5.2
+    #[test]
+    fn checks_are_listed_when_one_fails_or_they_are_asked_for() {
+        let check = |name: &str, passed| (name.to_owned(), passed);
+        let good = [check("a", true)];
+        assert_eq!(answer(&good, None), (StatusCode::OK, "ok".to_owned()));
+        let listed = (StatusCode::OK, "[+]a ok\n".to_owned());
+        assert_eq!(answer(&good, Some("verbose")), listed);
+        assert_eq!(answer(&good, Some("x=1&verbose=true")), listed);
+        let bad = [check("a", true), check("b", false)];
+        let text = "[+]a ok\n[-]b failed\n".to_owned();
+        assert_eq!(
+            answer(&bad, None),
+            (StatusCode::INTERNAL_SERVER_ERROR, text)
+        );
+    }
 }

@@ -8,19 +8,28 @@ use std::collections::hash_map::Entry;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum_server::accept::Accept;
 use axum_server::{AddrListener, Address};
+use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, Sleep, sleep};
+use tower::Service;
 
 use crate::telemetry::Metrics;
 
 /// A client that takes nothing for so long has gone.
 const STALL: Duration = Duration::from_mins(1);
+
+/// How long a client may take to send the head of a request.
+const HEAD: Duration = Duration::from_secs(5);
+/// How long a connection may rest between two requests: longer than between two scrapes.
+const IDLE: Duration = Duration::from_secs(90);
 
 /// The limits of one listener.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +40,10 @@ pub struct Limits {
     pub connections: usize,
     /// Connections from one address at the same time.
     pub per_address: usize,
+    /// Longest time for the head of a request, from its first byte or the start of the connection.
+    pub head: Duration,
+    /// Longest time between two requests.
+    pub idle: Duration,
     /// Longest time in which nothing can be written.
     pub stall: Duration,
     /// Longest time one answer may take.
@@ -43,6 +56,8 @@ impl Limits {
         listener: "catalogs",
         connections: 512,
         per_address: 32,
+        head: HEAD,
+        idle: IDLE,
         stall: STALL,
         answer: Duration::from_mins(15),
     };
@@ -51,6 +66,8 @@ impl Limits {
         listener: "metrics",
         connections: 64,
         per_address: 32,
+        head: HEAD,
+        idle: IDLE,
         stall: STALL,
         answer: Duration::from_mins(5),
     };
@@ -59,6 +76,8 @@ impl Limits {
         listener: "health",
         connections: 64,
         per_address: 64,
+        head: HEAD,
+        idle: IDLE,
         stall: STALL,
         answer: Duration::from_mins(5),
     };
@@ -85,6 +104,13 @@ impl Limited {
                 taken: Mutex::default(),
             }),
         })
+    }
+}
+
+impl Limited {
+    /// Returns how long a connection may rest between two requests.
+    pub(super) fn idle(&self) -> Duration {
+        self.places.limits.idle
     }
 }
 
@@ -176,10 +202,87 @@ impl Drop for Place {
 pub struct Connection<S> {
     stream: S,
     place: Place,
+    awaited: Awaited,
+    /// Runs while the head of a request is sent.
+    head: Option<Pin<Box<Sleep>>>,
     /// Runs while nothing can be written.
     stalled: Option<Pin<Box<Sleep>>>,
     /// When the answer began; the next request ends it.
     answering: Option<Instant>,
+}
+
+/// What a connection waits for, as its bytes and its requests tell; at first, the end of the TLS
+/// handshake, which has a limit of its own.
+#[derive(Debug, Clone, Default)]
+struct Awaited(Arc<AtomicU8>);
+
+impl Awaited {
+    /// The first byte of a request.
+    const REQUEST: u8 = 1;
+    /// The rest of the head.
+    const HEAD: u8 = 2;
+    /// The first byte of an answer.
+    const ANSWER: u8 = 3;
+
+    fn is(&self, state: u8) -> bool {
+        self.0.load(Ordering::SeqCst) == state
+    }
+
+    fn set(&self, state: u8) {
+        self.0.store(state, Ordering::SeqCst);
+    }
+
+    fn turn(&self, from: u8, to: u8) {
+        let (set, fail) = (Ordering::SeqCst, Ordering::SeqCst);
+        // It fails when something else is awaited.
+        let _ = self.0.compare_exchange(from, to, set, fail);
+    }
+}
+
+/// Tells connections where in a request they are, after another acceptor.
+#[derive(Debug, Clone)]
+pub(super) struct Timed<A>(pub(super) A);
+
+/// A service that tells its connection when a head is complete.
+#[derive(Debug, Clone)]
+pub(super) struct Told<S> {
+    service: S,
+    awaited: Awaited,
+}
+
+impl<A, C, S> Accept<Connection<C>, S> for Timed<A>
+where
+    A: Accept<Connection<C>, S>,
+    A::Future: Send + 'static,
+{
+    type Stream = A::Stream;
+    type Service = Told<A::Service>;
+    type Future = BoxFuture<'static, io::Result<(Self::Stream, Self::Service)>>;
+
+    fn accept(&self, stream: Connection<C>, service: S) -> Self::Future {
+        let awaited = stream.awaited.clone();
+        let accepted = self.0.accept(stream, service);
+        Box::pin(async move {
+            let (stream, service) = accepted.await?;
+            awaited.set(Awaited::HEAD);
+            Ok((stream, Told { service, awaited }))
+        })
+    }
+}
+
+impl<S: Service<R>, R> Service<R> for Told<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        self.awaited.set(Awaited::ANSWER);
+        self.service.call(request)
+    }
 }
 
 impl<S> Connection<S> {
@@ -187,6 +290,8 @@ impl<S> Connection<S> {
         Self {
             stream,
             place,
+            awaited: Awaited::default(),
+            head: None,
             stalled: None,
             answering: None,
         }
@@ -203,6 +308,7 @@ impl<S> Connection<S> {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         if written.is_ready() {
+            self.awaited.turn(Awaited::ANSWER, Awaited::REQUEST);
             self.stalled = None;
             return written;
         }
@@ -225,6 +331,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if buffer.filled().len() > before {
             self.answering = None;
+            self.awaited.turn(Awaited::REQUEST, Awaited::HEAD);
+        }
+        if !self.awaited.is(Awaited::HEAD) {
+            self.head = None;
+        } else if read.is_pending() {
+            let limit = self.place.places.limits.head;
+            let head = self.head.get_or_insert_with(|| Box::pin(sleep(limit)));
+            if head.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
         }
         read
     }
@@ -274,8 +390,10 @@ mod tests {
         listener: "catalogs",
         connections: 3,
         per_address: 2,
-        stall: Duration::from_millis(200),
-        answer: Duration::from_secs(2),
+        head: Duration::from_millis(400),
+        idle: Duration::from_secs(3),
+        stall: Duration::from_millis(500),
+        answer: Duration::from_secs(4),
     };
 
     fn places() -> Arc<Places> {
@@ -386,5 +504,59 @@ mod tests {
         while ask().await.1.is_empty() {
             assert!(Instant::now() < deadline, "its place is free");
         }
+    }
+
+    /// Starts a server with few limits.
+    fn served() -> std::net::SocketAddr {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let listener = Limited::new(listener, FEW, Metrics::default()).unwrap();
+        let routes = Router::new();
+        tokio::spawn(serve_within(listener, None, routes, std::future::pending()));
+        address
+    }
+
+    /// Sends `text` and returns the first line of the answer, empty when there is none.
+    async fn said(stream: &mut TcpStream, text: &str) -> String {
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = [0; 1024];
+        let read = stream.read(&mut answer).await.unwrap_or_default();
+        let text = String::from_utf8_lossy(&answer[..read]);
+        text.lines().next().unwrap_or_default().to_owned()
+    }
+
+    // deploying.md P40: who asks again soon need not connect again.
+    #[tokio::test]
+    async fn a_connection_rests_longer_between_requests_than_a_head_may_take() {
+        const REQUEST: &str = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+        let mut stream = TcpStream::connect(served()).await.unwrap();
+        for _ in 0..2 {
+            assert_eq!(said(&mut stream, REQUEST).await, "HTTP/1.1 404 Not Found");
+            let rest = tokio::time::timeout(FEW.head * 2, stream.read(&mut [0; 1])).await;
+            assert!(rest.is_err(), "it is not closed");
+        }
+        // Half a head has its limit on every request, and rest has its end.
+        let mut stream = TcpStream::connect(served()).await.unwrap();
+        said(&mut stream, REQUEST).await;
+        let began = Instant::now();
+        assert_eq!(said(&mut stream, "GET / HTTP/1.1\r\n").await, "");
+        assert!(began.elapsed() >= FEW.head && began.elapsed() < FEW.idle);
+        let mut stream = TcpStream::connect(served()).await.unwrap();
+        said(&mut stream, REQUEST).await;
+        let began = Instant::now();
+        assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or_default(), 0);
+        assert!(began.elapsed() >= FEW.head);
+    }
+
+    // deploying.md 5.4
+    #[tokio::test]
+    async fn a_large_request_is_refused() {
+        let mut stream = TcpStream::connect(served()).await.unwrap();
+        let head = |bytes| format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {bytes}\r\n\r\n");
+        let refused = said(&mut stream, &head(64 * 1024 + 1)).await;
+        assert_eq!(refused, "HTTP/1.1 413 Payload Too Large");
+        let mut stream = TcpStream::connect(served()).await.unwrap();
+        let taken = said(&mut stream, &head(64 * 1024)).await;
+        assert_eq!(taken, "HTTP/1.1 404 Not Found");
     }
 }

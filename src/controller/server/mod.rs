@@ -3,6 +3,7 @@
 //! HTTP/1.1 only, as upstream. Addresses are bound before anything else starts, so that port 0
 //! can be resolved and written to the file of `--listen-info`.
 
+mod auth;
 mod body;
 pub mod catalogs;
 pub mod health;
@@ -18,20 +19,28 @@ use std::path::Path;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::HttpBody as _;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
 use axum_server::Handle;
+use axum_server::accept::DefaultAcceptor;
 use axum_server::tls_rustls::RustlsAcceptor;
+use http::StatusCode;
 use hyper_util::rt::TokioTimer;
+use limit::Timed;
 
 use tls::Certificates;
 
 use crate::telemetry::Metrics;
 
+pub use auth::{Reviewer, register_metrics};
 pub use limit::{Limited, Limits};
 
-/// How long a client may take to send the head of a request.
-const READ_HEAD: Duration = Duration::from_secs(5);
 /// Most bytes of a head (deploying.md 5.4).
 const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Most bytes of a request after its head. Nothing that is served reads any.
+const MAX_BODY_BYTES: u64 = 64 * 1024;
 /// How long a client may take for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long running answers may go on when the process stops.
@@ -77,23 +86,33 @@ pub async fn serve_within(
             handle.graceful_shutdown(Some(DRAIN));
         }
     });
+    let idle = listener.idle();
     let mut server = axum_server::Server::from_listener(listener).handle(handle);
     server
         .http_builder()
         .http1()
         .timer(TokioTimer::new())
         .max_buf_size(MAX_HEAD_BYTES)
-        .header_read_timeout(READ_HEAD);
-    let service = routes.into_make_service();
-    let result = match certificates {
-        Some(certificates) => {
-            let acceptor = RustlsAcceptor::new(certificates.config()).handshake_timeout(HANDSHAKE);
-            server.acceptor(acceptor).http1_only().serve(service).await
-        }
-        None => server.http1_only().serve(service).await,
+        .header_read_timeout(idle);
+    let service = routes.layer(from_fn(limit_body)).into_make_service();
+    let result = if let Some(certificates) = certificates {
+        let acceptor = RustlsAcceptor::new(certificates.config()).handshake_timeout(HANDSHAKE);
+        let server = server.acceptor(Timed(acceptor));
+        server.http1_only().serve(service).await
+    } else {
+        let server = server.acceptor(Timed(DefaultAcceptor::new()));
+        server.http1_only().serve(service).await
     };
     stop.abort();
     result
+}
+
+/// Refuses requests that announce too much. Of what is not announced nothing is read.
+async fn limit_body(request: Request, next: Next) -> Response {
+    if request.body().size_hint().lower() > MAX_BODY_BYTES {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    }
+    next.run(request).await
 }
 
 /// Writes the bound addresses to `path` as one JSON object, by name.

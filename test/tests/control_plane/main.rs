@@ -13,6 +13,7 @@ mod credentials;
 mod data;
 mod dead_ends;
 mod doctor;
+mod endpoints;
 mod faults;
 mod flags;
 mod gate;

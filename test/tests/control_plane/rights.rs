@@ -165,6 +165,7 @@ async fn the_controllers_rights_are_enough_and_no_more() {
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
     extension.installed("1.1.0").await;
     extension.delete().await;
+    drop(controller.metrics().await);
     plane.kubectl(&["delete", "clustercatalog", &scene.name]);
     controller.signal("TERM");
     wait::until("the controller ends", LOGGED, || {

@@ -67,7 +67,7 @@ async fn asks(cluster: &Cluster, controller: &Controller, listener: &str) -> Res
 
 /// Waits until a client is served that trusts what is published.
 async fn served(cluster: &Cluster, controller: &Controller, within: Duration) {
-    for (listener, code) in [("catalogs", 404), ("metrics", 200)] {
+    for (listener, code) in [("catalogs", 404), ("metrics", 401)] {
         let what = format!("{listener} of {} are served", controller.pid());
         wait::until(&what, within, || async {
             match asks(cluster, controller, listener).await {

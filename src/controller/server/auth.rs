@@ -1,0 +1,392 @@
+//! Who may read the metrics: the API server says whose token it is, and what its owner may do.
+//!
+//! Verdicts are kept for a while, so that a scraper costs two questions and not two a scrape. Times
+//! and texts are those of controller-runtime (`pkg/metrics/filters`). Source: deploying.md 5.1.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, StatusCode};
+use k8s_openapi::api::authentication::v1::{
+    TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
+};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use olm_core::error::Chain;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+
+use crate::cluster::code;
+use crate::telemetry::Metrics;
+
+/// How long the owner of a token is known.
+const KNOWN: Duration = Duration::from_mins(1);
+/// How long something allowed stays so.
+const ALLOWED: Duration = Duration::from_mins(5);
+/// How long something refused stays so, a token included.
+const REFUSED: Duration = Duration::from_secs(30);
+/// Verdicts of one kind that are kept.
+const ROOM: usize = 1024;
+/// Questions under way at the same time.
+const AT_ONCE: usize = 4;
+/// How long one may take.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How often one is asked that fails, and the pauses between.
+const TRIES: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+type Hashed = [u8; 32];
+
+/// How a request ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ResultLabels {
+    result: &'static str,
+}
+
+/// Registers the metric of answers.
+pub fn register_metrics(metrics: &Metrics) -> Family<ResultLabels, Counter> {
+    let counter = Family::default();
+    metrics.register(
+        "olm_metrics_auth",
+        "Requests for metrics by what became of them: ok, unauthorized, denied, error",
+        counter.clone(),
+    );
+    counter
+}
+
+/// Answers that are kept for a while, at most [`ROOM`] of them.
+struct Cache<K, V>(Mutex<HashMap<K, (Instant, V)>>);
+
+impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
+    fn get(&self, key: &K, now: Instant) -> Option<V> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (until, value) = kept.get(key)?;
+        (now < *until).then(|| value.clone())
+    }
+
+    fn keep(&self, key: K, value: V, until: Instant, now: Instant) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= ROOM && !kept.contains_key(&key) {
+            kept.retain(|_, (until, _)| now < *until);
+        }
+        if kept.len() >= ROOM && !kept.contains_key(&key) {
+            let first = kept.iter().min_by_key(|(_, (until, _))| *until);
+            if let Some(first) = first.map(|(key, _)| key.clone()) {
+                kept.remove(&first);
+            }
+        }
+        kept.insert(key, (until, value));
+    }
+}
+
+impl<K, V> Default for Cache<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+/// Asks the API server who sends a request and whether they may.
+pub struct Reviewer {
+    client: Client,
+    results: Family<ResultLabels, Counter>,
+    /// Owners of tokens.
+    owners: Cache<Hashed, UserInfo>,
+    /// Tokens of nobody: apart, so that a flood of them takes the place of no other.
+    bad: Cache<Hashed, ()>,
+    allowed: Cache<Hashed, ()>,
+    denied: Cache<Hashed, ()>,
+    /// Held while the API server is asked. A token has one of them, so that many scrapes at once
+    /// ask once.
+    asking: [tokio::sync::Mutex<()>; AT_ONCE],
+}
+
+/// Why a request is not answered.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    Unauthorized,
+    Denied { user: String },
+    NotAuthenticated,
+    NotDecided { user: String },
+}
+
+impl Refusal {
+    fn result(&self) -> &'static str {
+        match self {
+            Self::Unauthorized => "unauthorized",
+            Self::Denied { .. } => "denied",
+            Self::NotAuthenticated | Self::NotDecided { .. } => "error",
+        }
+    }
+
+    fn answer(self) -> Response {
+        let (code, text) = match self {
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()),
+            Self::Denied { user } => (
+                StatusCode::FORBIDDEN,
+                format!("Authorization denied for user {user}"),
+            ),
+            Self::NotAuthenticated => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "Authentication failed".to_owned(),
+            ),
+            Self::NotDecided { user } => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("Authorization for user {user} failed"),
+            ),
+        };
+        (code, text).into_response()
+    }
+}
+
+/// A question has no answer.
+#[derive(Debug, thiserror::Error)]
+enum ReviewError {
+    #[error("the API server does not answer")]
+    Silence,
+    #[error("the API server refuses")]
+    Api(#[source] kube::Error),
+    #[error("the API server could not check the token: {0}")]
+    Check(String),
+}
+
+impl ReviewError {
+    /// Says whether the same question would fail again.
+    fn is_final(&self) -> bool {
+        matches!(self, Self::Api(error) if matches!(code(error), 400..429))
+    }
+}
+
+impl Reviewer {
+    /// Returns who asks with the rights of `client`.
+    pub fn new(client: Client, metrics: &Metrics) -> Self {
+        Self {
+            client,
+            results: register_metrics(metrics),
+            owners: Cache::default(),
+            bad: Cache::default(),
+            allowed: Cache::default(),
+            denied: Cache::default(),
+            asking: Default::default(),
+        }
+    }
+
+    async fn check(&self, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
+        let token = bearer(headers).ok_or(Refusal::Unauthorized)?;
+        let hashed: Hashed = Sha256::digest(token).into();
+        let user = if let Some(user) = self.owners.get(&hashed, Instant::now()) {
+            user
+        } else {
+            let _turn = self.turn(hashed).await;
+            self.owner(token, hashed).await?
+        };
+        let name = user.username.clone().unwrap_or_default();
+        let question = SubjectAccessReviewSpec {
+            user: user.username,
+            uid: user.uid,
+            groups: user.groups,
+            extra: user.extra,
+            non_resource_attributes: Some(NonResourceAttributes {
+                path: Some(path.to_owned()),
+                verb: Some("get".to_owned()),
+            }),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let text = serde_json::to_vec(&question).unwrap_or_default();
+        let hashed: Hashed = Sha256::digest(text).into();
+        if self.allowed.get(&hashed, Instant::now()).is_some() {
+            return Ok(());
+        }
+        let _turn = self.turn(hashed).await;
+        match self.may(question, hashed).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Refusal::Denied { user: name }),
+            Err(error) => {
+                tracing::warn!(user = name, error = %Chain(&error), "who may read metrics is not known");
+                Err(Refusal::NotDecided { user: name })
+            }
+        }
+    }
+
+    async fn turn(&self, hashed: Hashed) -> tokio::sync::MutexGuard<'_, ()> {
+        self.asking[usize::from(hashed[0]) % AT_ONCE].lock().await
+    }
+
+    /// Returns whose token it is. Another request may have asked meanwhile.
+    async fn owner(&self, token: &str, hashed: Hashed) -> Result<UserInfo, Refusal> {
+        let now = Instant::now();
+        if self.bad.get(&hashed, now).is_some() {
+            return Err(Refusal::Unauthorized);
+        }
+        if let Some(user) = self.owners.get(&hashed, now) {
+            return Ok(user);
+        }
+        let mut pause = FIRST_PAUSE;
+        for tried in 1.. {
+            match self.whose(token).await {
+                Ok(Some(user)) => {
+                    let now = Instant::now();
+                    self.owners.keep(hashed, user.clone(), now + KNOWN, now);
+                    return Ok(user);
+                }
+                Ok(None) => break,
+                Err(error) if tried == TRIES || error.is_final() => {
+                    tracing::warn!(error = %Chain(&error), "whose token this is is not known");
+                    return Err(Refusal::NotAuthenticated);
+                }
+                Err(_) => {
+                    tokio::time::sleep(pause).await;
+                    pause = pause * 3 / 2;
+                }
+            }
+        }
+        let now = Instant::now();
+        self.bad.keep(hashed, (), now + REFUSED, now);
+        Err(Refusal::Unauthorized)
+    }
+
+    async fn whose(&self, token: &str) -> Result<Option<UserInfo>, ReviewError> {
+        let question = TokenReview {
+            spec: TokenReviewSpec {
+                token: Some(token.to_owned()),
+                ..TokenReviewSpec::default()
+            },
+            ..TokenReview::default()
+        };
+        let status = self.ask(&question).await?.status.unwrap_or_default();
+        match status {
+            TokenReviewStatus {
+                authenticated: Some(true),
+                user,
+                ..
+            } => Ok(user),
+            // A token that is none has an error, too; only without a verdict nothing is known.
+            TokenReviewStatus {
+                authenticated: None,
+                error: Some(error),
+                ..
+            } if !error.contains("invalid bearer token") => Err(ReviewError::Check(error)),
+            _ => Ok(None),
+        }
+    }
+
+    async fn may(
+        &self,
+        question: SubjectAccessReviewSpec,
+        hashed: Hashed,
+    ) -> Result<bool, ReviewError> {
+        let now = Instant::now();
+        if self.denied.get(&hashed, now).is_some() {
+            return Ok(false);
+        }
+        if self.allowed.get(&hashed, now).is_some() {
+            return Ok(true);
+        }
+        let question = SubjectAccessReview {
+            spec: question,
+            ..SubjectAccessReview::default()
+        };
+        let status = self.ask(&question).await?.status.unwrap_or_default();
+        let now = Instant::now();
+        if status.allowed {
+            self.allowed.keep(hashed, (), now + ALLOWED, now);
+        } else {
+            self.denied.keep(hashed, (), now + REFUSED, now);
+        }
+        Ok(status.allowed)
+    }
+
+    async fn ask<K>(&self, question: &K) -> Result<K, ReviewError>
+    where
+        K: kube::Resource<DynamicType = ()>
+            + Clone
+            + Serialize
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let api = Api::<K>::all(self.client.clone());
+        let asked = PostParams::default();
+        match tokio::time::timeout(LIMIT, api.create(&asked, question)).await {
+            Ok(answer) => answer.map_err(ReviewError::Api),
+            Err(_) => Err(ReviewError::Silence),
+        }
+    }
+}
+
+/// Answers only who may read what is asked for.
+pub(super) async fn guard(
+    State(reviewer): State<std::sync::Arc<Reviewer>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let checked = reviewer
+        .check(request.headers(), request.uri().path())
+        .await;
+    let result = checked.as_ref().map_or_else(Refusal::result, |()| "ok");
+    reviewer
+        .results
+        .get_or_create(&ResultLabels { result })
+        .inc();
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.answer(),
+    }
+}
+
+/// Returns the token of a request.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::token("Bearer abc", Some("abc"))]
+    #[case::other_case("bearer  abc ", Some("abc"))]
+    #[case::no_token("Bearer ", None)]
+    #[case::no_scheme("abc", None)]
+    #[case::password("Basic YTpi", None)]
+    fn a_token_is_found_in_its_header(#[case] value: &str, #[case] token: Option<&str>) {
+        let value = HeaderValue::from_str(value).unwrap();
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
+        assert_eq!(bearer(&headers), token);
+        assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+
+    // deploying.md P36
+    #[test]
+    fn verdicts_are_kept_for_a_while_and_are_not_many() {
+        let cache = Cache::default();
+        let now = Instant::now();
+        let second = Duration::from_secs(1);
+        cache.keep(usize::MAX, 'x', now + second, now);
+        assert_eq!(cache.get(&usize::MAX, now), Some('x'));
+        assert_eq!(cache.get(&usize::MAX, now + second), None);
+        for (key, later) in (0..2 * ROOM).zip(2..) {
+            cache.keep(key, 'y', now + second * later, now);
+        }
+        assert_eq!(cache.0.lock().unwrap().len(), ROOM);
+        assert_eq!(cache.get(&(ROOM - 1), now), None, "the first to end goes");
+        assert_eq!(cache.get(&ROOM, now), Some('y'));
+    }
+}

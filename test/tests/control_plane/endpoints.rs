@@ -1,0 +1,132 @@
+//! Who may read the metrics, and what the health endpoints watch.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use olm_test::cluster::{self, CONTROLLER_ACCOUNT, ControlPlane, SYSTEM_NAMESPACE, scraping};
+use olm_test::{audit, wait};
+
+use crate::flags::{clear_leases, start};
+
+const SCRAPES: usize = 100;
+/// As Prometheus never does, and within the connections from one address.
+const AT_ONCE: usize = 16;
+const LOGGED: Duration = Duration::from_secs(30);
+
+/// Returns how often the controller asked for each kind of review.
+fn reviews(plane: &ControlPlane) -> BTreeMap<String, usize> {
+    let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
+    let asked = audit::mentioning(&plane.addresses.audit_log, &user);
+    let asked = asked.into_iter().filter(|request| request.user == user);
+    let mut count = BTreeMap::new();
+    for request in
+        asked.filter(|it| ["tokenreviews", "subjectaccessreviews"].contains(&it.resource.as_str()))
+    {
+        *count.entry(request.resource).or_default() += 1;
+    }
+    count
+}
+
+// deploying.md P36
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_are_for_those_who_may_read_them() {
+    let (cluster, _turn) = cluster::alone().await;
+    let plane = cluster.plane;
+    clear_leases(&cluster).await;
+    let controller = start(plane, "metrics", &["--components=extensions"]).await;
+    let before = reviews(plane);
+    let stranger = plane.token("default", "default");
+    let client = scraping();
+    let all = async |token: Option<&str>, code: u16, text: &str| {
+        let scrapes = futures::stream::iter(0..SCRAPES).map(|_| controller.scrape(&client, token));
+        let answers: Vec<_> = scrapes.buffer_unordered(AT_ONCE).collect().await;
+        for answer in answers {
+            assert_eq!((answer.0, answer.1.as_str()), (code, text));
+        }
+    };
+    all(None, 401, "Unauthorized").await;
+    assert_eq!(reviews(plane), before, "nobody was asked");
+    all(Some("rubbish"), 401, "Unauthorized").await;
+    let denied = "Authorization denied for user system:serviceaccount:default:default";
+    all(Some(&stranger), 403, denied).await;
+    let text = controller.metrics().await;
+    for (result, count) in [
+        ("unauthorized", 2 * SCRAPES),
+        ("denied", SCRAPES),
+        ("ok", 1),
+    ] {
+        let line = format!("olm_metrics_auth_total{{result=\"{result}\"}} {count}\n");
+        assert!(text.contains(&line), "{line} is not in\n{text}");
+    }
+    for _ in 1..SCRAPES {
+        controller.metrics().await;
+    }
+    // One of the rubbish, and one of each kind for the two others.
+    let mut expected = before;
+    *expected.entry("tokenreviews".to_owned()).or_default() += 3;
+    *expected
+        .entry("subjectaccessreviews".to_owned())
+        .or_default() += 2;
+    wait::until("the reviews are logged", LOGGED, || async {
+        let reviews = reviews(plane);
+        if reviews == expected {
+            Ok(())
+        } else {
+            Err(reviews)
+        }
+    })
+    .await;
+}
+
+// deploying.md P41: what is stalled is tested on the watchdog; that everything is watched, here.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_controller_and_election_is_watched() {
+    let (cluster, _turn) = cluster::alone().await;
+    clear_leases(&cluster).await;
+    let controller = start(cluster.plane, "watched", &["--leader-elect"]).await;
+    let address = controller.listening()["health"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let url = format!("http://{address}/healthz?verbose");
+    let text = reqwest::get(url).await.expect("health is served");
+    let text = text.text().await.expect("health is text");
+    for loop_ in [
+        "ClusterCatalog controller",
+        "ClusterExtension controller",
+        "ClusterObjectSet controller",
+        "gate",
+        "election of 9c4404e7.operatorframework.io",
+        "election of catalogd-operator-lock",
+        "lease 9c4404e7.operatorframework.io",
+        "lease catalogd-operator-lock",
+    ] {
+        assert!(
+            text.contains(&format!("[+]{loop_} ok\n")),
+            "{loop_} in {text}"
+        );
+    }
+}
+
+// deploying.md P40: tests start it with 1024, as containerd does.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_soft_limit_of_open_files_is_raised() {
+    let (cluster, _turn) = cluster::alone().await;
+    clear_leases(&cluster).await;
+    let controller = start(cluster.plane, "files", &["--components=gate"]).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", controller.pid()));
+    let limits = limits.expect("Linux tells the limits");
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let mut numbers = line.unwrap_or_default().split_whitespace().skip(3);
+    let mut number = || numbers.next().and_then(|text| text.parse::<u64>().ok());
+    let (soft, hard) = (number(), number());
+    assert_eq!(
+        soft,
+        Some(hard.map_or(65536, |hard| hard.min(65536))),
+        "{limits}"
+    );
+    assert!(soft > Some(1024), "there is room: {limits}");
+}
