@@ -10,13 +10,12 @@ use olm_api::CatalogFilter;
 use olm_core::bundle::{ANNOTATIONS_FILE, Bundle, DEPENDENCIES_FILE, Files, PROPERTIES_FILE};
 use olm_core::error::Chain;
 use olm_core::resolve::{Environment, Options, Request, UpdatePolicy, resolve};
-use olm_image::auth::Credentials;
 use olm_image::bundle::pull_bundle;
-use olm_image::pull::{PullConfig, Puller};
 use olm_image::reference::ImageRef;
 
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::output::{UsageError, notice};
+use crate::puller::puller;
 
 /// A bundle by itself, or one that a catalog offers.
 #[derive(Debug, Args)]
@@ -137,13 +136,6 @@ async fn pull(source: &str) -> anyhow::Result<Files> {
         .parse()
         .with_context(|| format!("{source:?} is neither a directory nor an image reference"))?;
     Ok(pull_bundle(&puller()?, &image, None).await?.files)
-}
-
-/// Makes a puller with the configuration of other container tools.
-pub(crate) fn puller() -> anyhow::Result<Puller> {
-    let puller = Puller::new(PullConfig::from_env());
-    puller.set_credentials("the user's files", Credentials::of_user()?);
-    Ok(puller)
 }
 
 /// Reads the files of a bundle that are used.

@@ -14,7 +14,7 @@ use olm_core::resolve::{Catalog, CatalogProblem};
 use olm_image::catalog::pull_catalog;
 use olm_image::reference::ImageRef;
 
-use crate::bundle_source::puller;
+use crate::puller::puller;
 
 /// How long a catalog server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

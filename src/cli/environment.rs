@@ -10,13 +10,12 @@ use clap::Args;
 use olm_core::catalog::Property;
 use olm_core::error::Chain;
 use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Origin, Provider, ServedKinds};
+use olm_core::revision::BundleRecord;
 use olm_core::version::Version;
 use olm_core::yaml;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::commands::resolve::Installed;
 
 /// Flags that tell of a cluster.
 #[derive(Debug, Clone, Default, Args)]
@@ -50,6 +49,52 @@ enum InstalledFlag {
     Bundle(Installed),
     /// A file that lists what is installed on the cluster.
     File(PathBuf),
+}
+
+/// The installed bundle as given by a flag or in a request.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Installed {
+    pub(crate) name: String,
+    pub(crate) version: String,
+}
+
+impl FromStr for Installed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // Neither separator can be in a name or a version.
+        let split = text.rsplit_once(['@', '/']);
+        let split = split.filter(|(name, version)| !name.is_empty() && !version.is_empty());
+        let (name, version) = split.ok_or("must be NAME@VERSION")?;
+        Ok(Self {
+            name: name.to_owned(),
+            version: version.to_owned(),
+        })
+    }
+}
+
+impl Installed {
+    /// Returns the bundle of a package as a revision would record it.
+    pub(crate) fn into_record(self, package: &str) -> BundleRecord {
+        BundleRecord {
+            name: self.name,
+            package: package.to_owned(),
+            version: self.version,
+            release: None,
+            image: String::new(),
+            constraints: None,
+        }
+    }
+}
+
+impl From<Installed> for olm_core::resolve::Installed {
+    fn from(installed: Installed) -> Self {
+        Self {
+            name: installed.name,
+            version: installed.version,
+            release: None,
+        }
+    }
 }
 
 /// An installed bundle in a file.

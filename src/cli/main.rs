@@ -3,15 +3,16 @@
 //! Arguments come in, one command runs, data goes to stdout and everything else to stderr. Only the
 //! exit code is decided here.
 
-mod args;
 mod bundle_source;
 mod catalogs;
 mod cluster;
 mod commands;
+mod connection;
 mod describe;
 mod environment;
 mod graph;
 mod output;
+mod puller;
 mod requests;
 mod settings;
 
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::Cli;
+use crate::commands::Cli;
 use crate::output::{Outcome, UsageError};
 
 fn main() -> ExitCode {

@@ -35,6 +35,13 @@ impl Identity {
         (&self.group, &self.kind, &self.namespace, &self.name)
     }
 
+    /// Returns the text for the object in messages: `<Kind>.<group>/<version> <namespace>/<name>`,
+    /// with an empty namespace for cluster-scoped objects.
+    pub fn text(&self) -> String {
+        let (kind, version) = (&self.kind, self.api_version());
+        format!("{kind}.{version} {}/{}", self.namespace, self.name)
+    }
+
     /// Returns `group/version`, or `version` alone in the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {

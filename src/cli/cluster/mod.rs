@@ -27,7 +27,7 @@ use tokio::sync::OnceCell;
 pub(crate) use content::CatalogAccess;
 use content::CatalogTransport;
 
-use crate::args::Global;
+use crate::connection::Global;
 use crate::output;
 use crate::settings::{Settings, SettingsFlags};
 

@@ -12,10 +12,10 @@ use olm_core::resolve::{
     Catalog, CatalogError, Environment, Options, Request, Selector, UpdatePolicy,
 };
 
-use super::resolve::Installed;
-use crate::args::Global;
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{CatalogAccess, Cluster};
+use crate::connection::Global;
+use crate::environment::Installed;
 use crate::graph::{self, Format, Graph};
 use crate::output::{self, Outcome};
 use crate::settings::SettingsFlags;

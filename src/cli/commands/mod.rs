@@ -1,4 +1,5 @@
-//! One file per subcommand: its arguments, and a `run` that prints in one place.
+//! The command line as clap reads it, and one file per subcommand: its arguments, and a `run` that
+//! prints in one place.
 //!
 //! A new command needs a variant of [`Command`] and a line in [`run`].
 
@@ -17,8 +18,54 @@ pub(crate) mod why;
 
 use std::io::Write;
 
-use crate::args::{Cli, Command};
+use clap::{Parser, Subcommand};
+
+use crate::connection::Global;
 use crate::output::Outcome;
+
+/// Install, upgrade and examine ClusterExtensions
+#[derive(Debug, Parser)]
+#[command(name = "kubectl-olm", bin_name = "kubectl olm", version, about)]
+pub(crate) struct Cli {
+    /// Flags every command accepts.
+    #[command(flatten)]
+    pub(crate) global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// One subcommand with its own flags.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say which bundle a ClusterExtension would get
+    Resolve(resolve::ResolveArgs),
+    /// Say why a ClusterExtension gets the bundle it gets, or none
+    Why(Box<why::WhyArgs>),
+    /// Draw the update graph of a package
+    Graph(graph::GraphArgs),
+    /// Say whether versions are inside a version range
+    Range(range::RangeArgs),
+    /// Show what a bundle is and how it can be configured
+    Show(show::ShowArgs),
+    /// Say what is wrong with a bundle and what it needs of a cluster
+    LintBundle(lint_bundle::LintBundleArgs),
+    /// Print an account with exactly the rights that bundles need
+    Rbac(rbac::RbacArgs),
+    /// Print the objects a bundle becomes
+    Render(render::RenderArgs),
+    /// Say which ClusterExtensions could be newer, and why they are not
+    Updates(updates::UpdatesArgs),
+    /// Say whether this cluster is fit for extensions, and pack what whoever helps needs
+    Doctor(doctor::DoctorArgs),
+    /// Complete commands in a shell, or through kubectl
+    Completion(completion::CompletionArgs),
+    /// Say which build this is
+    Version(version::VersionArgs),
+    /// Say what may follow on a command line
+    #[command(name = "__complete", hide = true)]
+    Complete(completion::CompleteArgs),
+}
 
 /// Runs one command; data goes to `out`.
 pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {

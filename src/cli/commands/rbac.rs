@@ -14,9 +14,9 @@ use olm_core::rbac::{
     Account, BundleObjects, FinalizersRule, Options, Subject, manifests, use_manifests,
 };
 
-use crate::args::Global;
 use crate::bundle_source::load_bundle_source;
 use crate::commands::render::{Output, Rendering, print};
+use crate::connection::Global;
 use crate::output::{Outcome, UsageError, notice};
 
 /// Flags of `rbac`.

@@ -16,8 +16,8 @@ use olm_core::render::{
 use olm_core::yaml;
 use serde_json::{Value, json};
 
-use crate::args::Global;
 use crate::bundle_source::BundleArg;
+use crate::connection::Global;
 use crate::output::{Outcome, UsageError, notice, write_json};
 
 /// Flags of `render`.

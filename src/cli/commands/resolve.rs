@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
@@ -16,12 +15,11 @@ use olm_core::resolve::{
     self, Catalog, Dependencies, Environment, Options, Reason, Resolution, Selected,
     Unavailability, UpdatePolicy,
 };
-use olm_core::revision::BundleRecord;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
-use crate::environment::{EnvironmentFlags, resolving};
+use crate::environment::{EnvironmentFlags, Installed, resolving};
 use crate::output::{self, Format, Outcome, Table, UsageError};
 use crate::requests::answer_lines;
 
@@ -74,52 +72,6 @@ pub(crate) enum Policy {
     /// Any bundle may follow
     #[value(name = "SelfCertified")]
     SelfCertified,
-}
-
-/// The installed bundle as given in a request.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Installed {
-    pub(crate) name: String,
-    pub(crate) version: String,
-}
-
-impl FromStr for Installed {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        // Neither separator can be in a name or a version.
-        let split = text.rsplit_once(['@', '/']);
-        let split = split.filter(|(name, version)| !name.is_empty() && !version.is_empty());
-        let (name, version) = split.ok_or("must be NAME@VERSION")?;
-        Ok(Self {
-            name: name.to_owned(),
-            version: version.to_owned(),
-        })
-    }
-}
-
-impl Installed {
-    /// Returns the bundle of a package as a revision would record it.
-    pub(crate) fn into_record(self, package: &str) -> BundleRecord {
-        BundleRecord {
-            name: self.name,
-            package: package.to_owned(),
-            version: self.version,
-            release: None,
-            image: String::new(),
-            constraints: None,
-        }
-    }
-}
-
-impl From<Installed> for resolve::Installed {
-    fn from(installed: Installed) -> Self {
-        Self {
-            name: installed.name,
-            version: installed.version,
-            release: None,
-        }
-    }
 }
 
 /// A catalog as given in a request.

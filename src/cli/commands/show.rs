@@ -8,8 +8,8 @@ use olm_core::bundle::{Bundle, constraints};
 use olm_core::config::{Features, example, schema};
 use serde_json::{Value, json};
 
-use crate::args::Global;
 use crate::bundle_source::{CatalogArgs, load_files};
+use crate::connection::Global;
 use crate::describe::Description;
 use crate::output::{Format, KeyValues, Outcome, Table, write_json, write_yaml};
 

@@ -11,8 +11,8 @@ use olm_api::{ClusterExtension, UpdateStatus};
 use olm_core::resolve::{Catalog, CatalogError, CatalogProblem, Selector};
 use serde_json::{Value, json};
 
-use crate::args::Global;
 use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
+use crate::connection::Global;
 use crate::output::{self, Format, Outcome, Table};
 use crate::settings::SettingsFlags;
 

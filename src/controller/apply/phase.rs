@@ -8,7 +8,7 @@ use olm_api::{CollisionProtection, ProgressionProbe};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
     Claim, Decision, Readiness, RevisionOwner, Sibling, decide, evaluate, forbidden_metadata,
-    is_optional_group, object_text,
+    is_optional_group,
 };
 use olm_core::status::object_set::{self as status, Collision, probe_line};
 
@@ -182,9 +182,7 @@ impl Applier {
         if !invalid.is_empty() {
             let texts: Vec<String> = invalid
                 .iter()
-                .map(|(object, err)| {
-                    format!("{}: {}", object_text(&object.identity()), message(err))
-                })
+                .map(|(object, err)| format!("{}: {}", object.identity().text(), message(err)))
                 .collect();
             let text = texts.join("\n");
             return Err(ApplyError::InvalidPhase { phase: index, text });
@@ -256,7 +254,7 @@ pub(crate) fn check_content(phases: &[ResolvedPhase]) -> Result<(), ApplyError> 
         .flat_map(|phase| &phase.objects)
         .filter_map(|wanted| {
             let fields = forbidden_metadata(&wanted.object);
-            let object = object_text(&wanted.object.identity());
+            let object = wanted.object.identity().text();
             (!fields.is_empty())
                 .then(|| format!("{object}: metadata must not have {}", fields.join(", ")))
         })

@@ -43,8 +43,8 @@ const GATHER: Duration = Duration::from_millis(100);
 const CHANNEL: usize = 64;
 
 /// How a group of objects is watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mode {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
     /// Not known yet.
     Starting,
     /// One watch over everything with our label.
@@ -57,10 +57,10 @@ pub enum Mode {
 
 impl Mode {
     /// All of them, best first.
-    pub const ALL: [Self; 4] = [Self::Collection, Self::Named, Self::Poll, Self::Starting];
+    const ALL: [Self; 4] = [Self::Collection, Self::Named, Self::Poll, Self::Starting];
 
     /// Returns its name in metrics.
-    pub fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Starting => "starting",
             Self::Collection => "collection",
@@ -124,12 +124,12 @@ impl Wake {
 }
 
 impl Watches {
-    /// Returns how many groups of objects are watched in each mode.
-    pub fn modes(&self) -> BTreeMap<Mode, usize> {
+    /// Returns how many groups of objects are watched in each mode, by its name in metrics.
+    pub fn modes(&self) -> BTreeMap<&'static str, usize> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut modes: BTreeMap<_, _> = Mode::ALL.into_iter().map(|mode| (mode, 0)).collect();
+        let mut modes: BTreeMap<_, _> = Mode::ALL.map(|mode| (mode.name(), 0)).into();
         for entry in entries.values() {
-            *modes.entry(mode(&entry.mode)).or_default() += 1;
+            *modes.entry(mode(&entry.mode).name()).or_default() += 1;
         }
         modes
     }

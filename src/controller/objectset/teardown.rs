@@ -13,7 +13,7 @@ use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::revision::{
     Account, Outcome, archive_groups, has_finalizer, has_orphan_finalizer, has_succeeded,
-    object_text, owner_name, removal_groups, states,
+    owner_name, removal_groups, states,
 };
 use tokio::time::Instant;
 
@@ -365,7 +365,7 @@ async fn describe(remover: &Remover, remaining: &[Object]) -> String {
         texts.push(if is_crd(object) {
             remover.instances(object).await
         } else {
-            format!("waiting for {}", object_text(&object.identity()))
+            format!("waiting for {}", object.identity().text())
         });
     }
     if remaining.len() > MAX_NAMED {

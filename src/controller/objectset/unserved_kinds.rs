@@ -19,7 +19,6 @@ use kube::{Api, ResourceExt as _};
 use olm_api::ClusterObjectSet;
 use olm_api::conditions::{Reason, types};
 use olm_core::object::Identity;
-use olm_core::revision::object_text;
 use olm_core::status::find;
 
 use super::Context;
@@ -124,7 +123,7 @@ impl Context {
 
 /// Returns the objects as conditions name them.
 pub(super) fn names(objects: &[Identity]) -> Vec<String> {
-    objects.iter().map(object_text).collect()
+    objects.iter().map(Identity::text).collect()
 }
 
 /// Wakes the revisions that miss a kind whenever a CRD of its group changes. Never returns.

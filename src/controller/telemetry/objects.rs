@@ -21,7 +21,6 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::registered::Registered;
 use super::{Metrics, NameLabels, Unlabelled};
-use crate::cluster::Mode;
 
 /// Conditions of a `ClusterExtension` that are shown: those of upstream and ours, and no others.
 const EXTENSION: [&str; 9] = [
@@ -240,13 +239,13 @@ impl Metrics {
     /// Shows how managed objects are watched in every answer from now on.
     pub fn follow_watches(
         &self,
-        modes: impl Fn() -> BTreeMap<Mode, usize> + Send + Sync + 'static,
+        modes: impl Fn() -> BTreeMap<&'static str, usize> + Send + Sync + 'static,
     ) {
         let watches = self.objects.watches.clone();
         self.refresh_with(move || {
             for (mode, count) in modes() {
                 watches
-                    .get_or_create(&ModeLabels { mode: mode.name() })
+                    .get_or_create(&ModeLabels { mode })
                     .set(i64::try_from(count).unwrap_or(i64::MAX));
             }
         });

@@ -45,7 +45,7 @@ pub use pack::{
     pack, unpack,
 };
 pub use phase::{
-    MAX_OBJECTS, MAX_PHASES, Phase, archive_groups, defined_kinds, object_text, phase_of, phases,
+    MAX_OBJECTS, MAX_PHASES, Phase, archive_groups, defined_kinds, phase_of, phases,
     reject_duplicates, removal_groups, removal_kinds,
 };
 pub use plan::{

@@ -207,10 +207,7 @@ pub fn reject_duplicates(phases: &[Phase]) -> Result<(), RevisionError> {
             };
             let mut names = vec![first.to_owned(), phase.name.clone()];
             names.dedup();
-            return Err(RevisionError::Duplicate(
-                object_text(&identity),
-                names.join(", "),
-            ));
+            return Err(RevisionError::Duplicate(identity.text(), names.join(", ")));
         }
     }
     Ok(())
@@ -271,18 +268,6 @@ pub fn defined_kinds(phases: &[Phase]) -> Vec<(String, String)> {
         .filter(|object| object.kind() == "CustomResourceDefinition")
         .filter_map(|crd| Some((text(crd, "/spec/group")?, text(crd, "/spec/names/kind")?)))
         .collect()
-}
-
-/// Returns the text for an object in messages: `<Kind>.<group>/<version> <namespace>/<name>`, with
-/// an empty namespace for cluster-scoped objects.
-pub fn object_text(identity: &Identity) -> String {
-    format!(
-        "{}.{} {}/{}",
-        identity.kind,
-        identity.api_version(),
-        identity.namespace,
-        identity.name
-    )
 }
 
 fn base_name(phase: &str) -> &str {

@@ -589,13 +589,10 @@ fn probe_texts_name_what_is_wrong() {
     let want = Readiness::Unknown("missing .status.conditions".into());
     assert_eq!(evaluate(&crd, &built_in()), want);
     assert_eq!(
-        object_text(&crd.identity()),
+        crd.identity().text(),
         "CustomResourceDefinition.apiextensions.k8s.io/v1 /foos.example.com"
     );
-    assert_eq!(
-        object_text(&claim.identity()),
-        "PersistentVolumeClaim.v1 ns1/data"
-    );
+    assert_eq!(claim.identity().text(), "PersistentVolumeClaim.v1 ns1/data");
 }
 
 // applying.md e3

@@ -6,7 +6,6 @@ use olm_api::conditions::{Reason, types};
 use super::Statement;
 use crate::error::quote;
 use crate::object::Identity;
-use crate::revision::object_text;
 
 const ARCHIVED: &str = "revision is archived";
 
@@ -87,7 +86,7 @@ pub fn reconciling(error: impl Into<String>) -> Statement {
 }
 
 /// `Deferred`: objects of optional kinds wait until the cluster serves their kind; each as
-/// [`crate::revision::object_text`] writes it.
+/// [`Identity::text`] writes it.
 pub fn deferred(objects: &[String]) -> Statement {
     Statement::yes(
         types::DEFERRED,
@@ -119,7 +118,7 @@ pub fn migrated() -> Statement {
 
 /// Returns the line about the first object of a phase that fails its probes, and why.
 pub fn probe_line(object: &Identity, why: &str) -> String {
-    format!("Object {}: {why}", object_text(object))
+    format!("Object {}: {why}", object.text())
 }
 
 /// Text about referenced Secrets that can still be changed; each `<namespace>/<name>`.
@@ -186,7 +185,7 @@ pub fn collisions(phase: usize, collisions: &[Collision]) -> String {
         .map(|collision| {
             format!(
                 "Object {}\nAction: \"Collision\"\nConflicting Owner: {}",
-                object_text(&collision.object),
+                collision.object.text(),
                 owner_text(collision.owner.as_ref())
             )
         })

@@ -77,7 +77,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::args::Cli;
+    use crate::commands::Cli;
 
     fn complete(line: &[&str]) -> (Vec<String>, bool) {
         let mut command = Cli::command();

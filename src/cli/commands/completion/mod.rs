@@ -13,7 +13,7 @@ use anyhow::bail;
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
-use crate::args::Cli;
+use crate::commands::Cli;
 use crate::output::{self, Outcome, UsageError};
 
 /// Name of the program that kubectl asks.

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::args::Global;
 use crate::cluster::Cluster;
+use crate::connection::Global;
 use crate::output::{self, Format, Outcome, Table};
 use facts::Facts;
 

@@ -17,10 +17,10 @@ use olm_core::extension::{self, Question};
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::yaml;
 
-use crate::args::Global;
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::commands::resolve::Policy;
+use crate::connection::Global;
 use crate::environment::{EnvironmentFlags, resolving};
 use crate::output::{self, Format, Outcome, Styles, UsageError};
 use crate::settings::SettingsFlags;

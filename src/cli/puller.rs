@@ -1,0 +1,11 @@
+//! How the plugin pulls images: as other container tools of its user do.
+
+use olm_image::auth::Credentials;
+use olm_image::pull::{PullConfig, Puller};
+
+/// Makes a puller with the configuration of other container tools.
+pub(crate) fn puller() -> anyhow::Result<Puller> {
+    let puller = Puller::new(PullConfig::from_env());
+    puller.set_credentials("the user's files", Credentials::of_user()?);
+    Ok(puller)
+}
