@@ -41,7 +41,7 @@ use crate::certificates::Issuer;
 use crate::cluster::{bounded, counted};
 use crate::credentials::RegistryCredentials;
 use crate::fetch::Catalogs;
-use crate::lease::{Candidacy, Elector, Loss, Term};
+use crate::lease::{Candidacy, Elector, Loss};
 use crate::parts::Parts;
 use crate::reconcile::Reconciler;
 use crate::revision::KnownRevisions;
@@ -50,6 +50,7 @@ use crate::server::tls::{CertificateFiles, Certificates};
 use crate::server::{Limited, Limits};
 use crate::serving::serving;
 use crate::telemetry::{CONTROLLER_EXTENSION, Metrics};
+use crate::term::Term;
 use crate::watchdog::Watchdog;
 use crate::{
     catalog, excess, extension, gate, lease, objectset, revision, rights, server, settings,

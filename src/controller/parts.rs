@@ -6,7 +6,7 @@ use futures::future::join_all;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
-use crate::lease::Term;
+use crate::term::Term;
 use crate::watchdog::Watchdog;
 
 /// The tasks of this process, by how they end.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::lease::Term;
+use crate::term::Term;
 
 /// A loop that did not come round for so long stands still.
 const MAX_SILENCE: Duration = Duration::from_mins(5);

@@ -1,7 +1,7 @@
 //! Tests of the structure of the workspace: which crate may depend on which, and where a contract
 //! string may be written (style.md cases 1 and 2).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -281,6 +281,78 @@ fn watches_have_delays_of_their_own() {
             assert!(!text.contains(word), "{word} in {}", path.display());
         }
     }
+}
+
+/// For each top-level module of a crate, those that it uses.
+type Uses = BTreeMap<String, BTreeSet<String>>;
+
+/// Returns what the top-level modules of the crate in `folder` use of each other.
+fn uses(folder: &str) -> Uses {
+    let root = paths::repository().join(folder);
+    let mut uses = Uses::new();
+    for (file, code) in code(&[folder]) {
+        let below = file.strip_prefix(&root).expect("a file of the crate");
+        let first = below.components().next().expect("a path").as_os_str();
+        let module = first.to_string_lossy().trim_end_matches(".rs").to_owned();
+        // `main.rs` and `lib.rs` put everything together.
+        if ["main", "lib"].contains(&module.as_str()) {
+            continue;
+        }
+        let words = code.split("crate::").skip(1).map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            rest[..end.unwrap_or(rest.len())].to_owned()
+        });
+        let others = words.filter(|name| *name != module);
+        uses.entry(module.clone()).or_default().extend(others);
+    }
+    uses
+}
+
+/// Returns what a module uses, directly or not.
+fn reached<'a>(uses: &'a Uses, from: &str) -> BTreeSet<&'a str> {
+    let mut reached = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(module) = open.pop() {
+        for next in uses.get(module).into_iter().flatten() {
+            if reached.insert(next.as_str()) {
+                open.push(next);
+            }
+        }
+    }
+    reached
+}
+
+/// Returns the modules that use each other in a circle.
+fn circles(uses: &Uses) -> Vec<BTreeSet<&str>> {
+    let all: BTreeMap<&str, _> = uses
+        .keys()
+        .map(|it| (it.as_str(), reached(uses, it)))
+        .collect();
+    let mutual = all.iter().map(|(module, reached)| {
+        let back = |other: &&&str| all.get(**other).is_some_and(|it| it.contains(module));
+        reached
+            .iter()
+            .filter(back)
+            .copied()
+            .collect::<BTreeSet<_>>()
+    });
+    let found: BTreeSet<_> = mutual.filter(|circle| circle.len() > 1).collect();
+    found.into_iter().collect()
+}
+
+#[test]
+fn modules_use_each_other_in_one_direction() {
+    let example: Uses = [("a", "b"), ("b", "c"), ("c", "b")]
+        .map(|(module, used)| (module.to_owned(), [used.to_owned()].into()))
+        .into();
+    assert_eq!(circles(&example), [["b", "c"].into()]);
+    let mut modules = 0;
+    for folder in ["src/core", "src/image", "src/controller", "src/cli"] {
+        let uses = uses(folder);
+        modules += uses.len();
+        assert_eq!(circles(&uses), [], "in {folder}");
+    }
+    assert!(modules > 40, "only {modules} modules were found");
 }
 
 /// Returns the text of every source file of a crate, and not of a crate inside its folder.

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::code;
 use crate::backoff::{WatchDelays, jittered};
-use crate::lease::{NotLeading, Term};
+use crate::term::{NotLeading, Term};
 
 /// Longest a request may take, its whole answer included; the API server itself gives up after the
 /// same time. Of a watch only the beginning is limited.

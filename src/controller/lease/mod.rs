@@ -10,7 +10,6 @@
 
 mod election;
 mod record;
-mod term;
 
 #[cfg(test)]
 mod tests;
@@ -29,11 +28,11 @@ use tokio::sync::watch;
 
 use crate::cluster;
 use crate::telemetry::Metrics;
+use crate::term::{self, Term};
 use election::{Election, Step};
 use record::{Lease, Spec};
 
 pub use election::Loss;
-pub use term::{NotLeading, Term};
 
 /// Longest a request about the Lease may take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);

@@ -122,7 +122,7 @@ impl Drop for Write {
 }
 
 /// Returns the time since the machine started.
-pub(super) fn uptime() -> Duration {
+pub(crate) fn uptime() -> Duration {
     let time = clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
