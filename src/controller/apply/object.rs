@@ -1,9 +1,9 @@
 //! Applying one object.
 
-use olm_api::keys::{annotation, manager};
+use olm_api::keys::manager;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Decision, decide, desired_object, has_owner, is_unchanged, upgrade_managed_fields, with_owner,
+    Decision, desired_object, has_owner, is_unchanged, upgrade_managed_fields, with_owner,
 };
 use serde_json::Value;
 
@@ -22,6 +22,8 @@ pub(super) struct Observed<'a> {
     pub(super) wanted: &'a ResolvedObject,
     pub(super) endpoint: Endpoint,
     pub(super) live: Option<Object>,
+    /// Whether nobody looked for it.
+    pub(super) presumed: bool,
     pub(super) decision: Decision,
 }
 
@@ -52,6 +54,27 @@ impl Observed<'_> {
     /// Asks the API server whether it would take the object. When that would change nothing, the
     /// object counts as applied, so that a controller that has just started writes nothing.
     pub(super) async fn dry_run(
+        &mut self,
+        revision: &Revision,
+        applied: &AppliedCache,
+    ) -> Result<(), kube::Error> {
+        let answer = self.try_write(revision, applied).await;
+        let refused = match answer {
+            Err(err) if self.presumed => err,
+            answer => return verdict(answer),
+        };
+        // It is there, or a create is refused for another reason: then that is the verdict.
+        self.refetch(revision).await?;
+        if self.live.is_none() {
+            return verdict(Err(refused));
+        }
+        if !self.needs_write(revision, applied) {
+            return Ok(());
+        }
+        verdict(self.try_write(revision, applied).await)
+    }
+
+    async fn try_write(
         &self,
         revision: &Revision,
         applied: &AppliedCache,
@@ -62,28 +85,29 @@ impl Observed<'_> {
         // The resource version stays in: without it the question would be put to whatever is there
         // by now, and two revisions that take an object from a third would both be its controller.
         let desired = desired_object(&self.wanted.object, &revision.owner, self.live.as_ref());
-        let answer = match self.live {
-            Some(_) => self.endpoint.try_apply(&desired).await,
-            None => self.endpoint.create(&desired, true).await,
+        let Some(live) = &self.live else {
+            return self.endpoint.create(&desired, true).await.map(drop);
         };
-        match answer {
-            Err(err) if !is_no_verdict(&err) => Err(err),
-            Ok(tried) => {
-                if let Some(live) = self.live.as_ref().filter(|live| self.stays(live, &tried)) {
-                    applied.record(&revision.owner.uid, &self.wanted.object, live);
-                }
-                Ok(())
-            }
-            Err(_) => Ok(()),
+        let tried = self.endpoint.try_apply(&desired).await?;
+        if self.decision == Decision::Update && is_unchanged(live, &tried) {
+            applied.record(&revision.owner.uid, &self.wanted.object, live);
         }
+        Ok(())
     }
 
-    /// Says whether an apply that gave `tried` leaves the object as it is, which was made ours
-    /// completely.
-    fn stays(&self, live: &Object, tried: &Object) -> bool {
-        self.decision == Decision::Update
-            && upgrade_managed_fields(live, manager::OBJECTS, &[]).is_none()
-            && is_unchanged(live, tried)
+    /// Remembers an object that is ready as it is, if it was applied so.
+    pub(super) fn record_ready(&self, revision: &Revision, applied: &AppliedCache) {
+        let (uid, content) = (&revision.owner.uid, &self.wanted.object);
+        let ours = match self.decision {
+            Decision::Create | Decision::Update | Decision::Adopt => true,
+            Decision::Superseded | Decision::Collide(_) => false,
+        };
+        if let Some(live) = &self.live
+            && ours
+            && applied.is_current(uid, content, live)
+        {
+            applied.record_ready(uid, content, live);
+        }
     }
 
     /// Writes the object and keeps what the API server returned. A write that met a concurrent one
@@ -116,13 +140,8 @@ impl Observed<'_> {
 
     async fn refetch(&mut self, revision: &Revision) -> Result<(), kube::Error> {
         self.live = self.endpoint.get(self.wanted.object.name()).await?;
-        let claim = revision.claim(self.wanted.protection);
-        self.decision = decide(
-            self.live.as_ref(),
-            &claim,
-            &revision.siblings,
-            annotation::REVISION,
-        );
+        self.presumed = false;
+        self.decision = revision.decide(self.live.as_ref(), self.wanted.protection);
         Ok(())
     }
 
@@ -132,9 +151,7 @@ impl Observed<'_> {
         match (&self.decision, &self.live) {
             (Decision::Create, _) => {
                 let desired = desired_object(content, &revision.owner, None);
-                let created = self.endpoint.create(&desired, false).await?;
-                // Without this, a field that a later version drops would never be pruned.
-                self.upgrade_managed_fields(created, &[]).await.map(Some)
+                self.endpoint.create(&desired, false).await.map(Some)
             }
             (Decision::Update, Some(live)) => {
                 let live = self.upgrade_managed_fields(live.clone(), &[]).await?;
@@ -164,7 +181,8 @@ impl Observed<'_> {
         }
     }
 
-    /// Makes what we wrote by other means than apply part of our apply entry.
+    /// Makes what we wrote by other means than apply part of our apply entry: without this, a field
+    /// that a later version drops would never be pruned.
     async fn upgrade_managed_fields(
         &self,
         live: Object,
@@ -191,6 +209,14 @@ fn is_field_conflict(err: &kube::Error) -> bool {
         && causes
             .into_iter()
             .any(|cause| cause.reason == "FieldManagerConflict")
+}
+
+/// Returns what a dry run says.
+fn verdict(answer: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match answer {
+        Err(err) if !is_no_verdict(&err) => Err(err),
+        _ => Ok(()),
+    }
 }
 
 /// A dry run that met a concurrent write, an object that just left, or a webhook that cannot be

@@ -16,7 +16,7 @@ use super::applied_cache::AppliedCache;
 use super::endpoint::Endpoint;
 use super::error::ApplyError;
 use super::object::{Observed, storage_class};
-use crate::cluster::{Kinds, code, join_bounded, message};
+use crate::cluster::{Kinds, Seen, code, join_bounded, message};
 
 /// The revision whose phases are applied.
 #[derive(Debug, Clone)]
@@ -27,6 +27,9 @@ pub struct Revision {
     pub siblings: Vec<Sibling>,
     /// `spec.progressionProbes`.
     pub probes: Vec<ProgressionProbe>,
+    /// Whether it is the first of its extension, and never was complete: its objects are not
+    /// expected to be there.
+    pub first: bool,
 }
 
 impl Revision {
@@ -37,6 +40,16 @@ impl Revision {
             protection,
             owner_name: self.owner.owner_name.clone(),
         }
+    }
+
+    /// Decides what to do about an object.
+    pub(super) fn decide(
+        &self,
+        live: Option<&Object>,
+        protection: CollisionProtection,
+    ) -> Decision {
+        let claim = self.claim(protection);
+        decide(live, &claim, &self.siblings, annotation::REVISION)
     }
 }
 
@@ -81,6 +94,20 @@ pub struct Applier {
     pub applied: Arc<AppliedCache>,
     /// Whether objects of optional kinds that are not served are left out instead of failing.
     pub defer_optional: bool,
+    /// What the watches know of the objects.
+    pub seen: Seen,
+}
+
+/// An object of a phase as it was found.
+enum Found {
+    /// Its kind is not served.
+    Unserved,
+    /// It is known to be applied and ready, and not to have changed since.
+    Settled,
+    /// Not looked for: the API server will say if it is there.
+    Presumed(Endpoint),
+    /// As it was read.
+    Read(Endpoint, Option<Object>),
 }
 
 impl Applier {
@@ -98,9 +125,12 @@ impl Applier {
             .iter_mut()
             .filter(|one| one.needs_write(revision, &self.applied))
             .collect();
-        self.dry_run(revision, index, &writing).await?;
-        writing.retain(|one| one.needs_write(revision, &self.applied));
-        self.write(revision, writing).await?;
+        self.dry_run(revision, index, &mut writing).await?;
+        reject_collisions(index, &observed)?;
+        let writing = observed
+            .iter_mut()
+            .filter(|one| one.needs_write(revision, &self.applied));
+        self.write(revision, writing.collect()).await?;
         reject_collisions(index, &observed)?;
         let failing = self.probe(revision, &observed).await;
         Ok(PhaseReport {
@@ -120,13 +150,8 @@ impl Applier {
         phase: &'a ResolvedPhase,
     ) -> Result<(Vec<Observed<'a>>, Vec<Identity>), ApplyError> {
         let looking = phase.objects.iter().map(|wanted| async move {
-            let kind = self.kinds.find(&wanted.object).await?;
-            let Some(kind) = kind else {
-                return Ok((wanted, None));
-            };
-            let endpoint = Endpoint::new(self.client.clone(), &kind, wanted.object.namespace());
-            let live = endpoint.get(wanted.object.name()).await?;
-            Ok((wanted, Some((endpoint, live))))
+            let found = self.find(revision, &wanted.object).await?;
+            Ok((wanted, found))
         });
         let found: Vec<Result<_, kube::Error>> = join_bounded(looking.collect()).await;
         let (found, errors) = split(found);
@@ -136,42 +161,59 @@ impl Applier {
         let mut observed = Vec::new();
         let mut deferred = Vec::new();
         for (wanted, found) in found {
-            let Some((endpoint, live)) = found else {
-                let object = &wanted.object;
-                if !(self.defer_optional && is_optional_group(object.group())) {
-                    return Err(ApplyError::Unserved {
-                        phase: index,
-                        kind: object.kind().to_owned(),
-                        group: object.group().to_owned(),
-                    });
+            let (endpoint, live, presumed) = match found {
+                Found::Settled => continue,
+                Found::Presumed(endpoint) => (endpoint, None, true),
+                Found::Read(endpoint, live) => (endpoint, live, false),
+                Found::Unserved => {
+                    let object = &wanted.object;
+                    if !(self.defer_optional && is_optional_group(object.group())) {
+                        return Err(ApplyError::Unserved {
+                            phase: index,
+                            kind: object.kind().to_owned(),
+                            group: object.group().to_owned(),
+                        });
+                    }
+                    deferred.push(object.identity());
+                    continue;
                 }
-                deferred.push(object.identity());
-                continue;
             };
-            let claim = revision.claim(wanted.protection);
-            let decision = decide(
-                live.as_ref(),
-                &claim,
-                &revision.siblings,
-                annotation::REVISION,
-            );
+            let decision = revision.decide(live.as_ref(), wanted.protection);
             observed.push(Observed {
                 wanted,
                 endpoint,
                 live,
+                presumed,
                 decision,
             });
         }
         Ok((observed, deferred))
     }
 
+    /// Looks at one object, as far as that is needed.
+    async fn find(&self, revision: &Revision, object: &Object) -> Result<Found, kube::Error> {
+        let Some(kind) = self.kinds.find(object).await? else {
+            return Ok(Found::Unserved);
+        };
+        let (seen, uid) = (self.seen.version(&kind, object), &revision.owner.uid);
+        if seen.is_some_and(|version| self.applied.is_ready(uid, object, version)) {
+            return Ok(Found::Settled);
+        }
+        let endpoint = Endpoint::new(self.client.clone(), &kind, object.namespace());
+        if revision.first && seen.is_none() && !self.applied.knows(uid, object) {
+            return Ok(Found::Presumed(endpoint));
+        }
+        let live = endpoint.get(object.name()).await?;
+        Ok(Found::Read(endpoint, live))
+    }
+
     async fn dry_run(
         &self,
         revision: &Revision,
         index: usize,
-        writing: &[&mut Observed<'_>],
+        writing: &mut [&mut Observed<'_>],
     ) -> Result<(), ApplyError> {
-        let asking = writing.iter().map(|one| async move {
+        let asking = writing.iter_mut().map(|one| async move {
             let answer = one.dry_run(revision, &self.applied).await;
             answer.map_err(|err| (&one.wanted.object, err))
         });
@@ -215,26 +257,31 @@ impl Applier {
         Err(ApplyError::from_answers(&errors))
     }
 
-    /// Returns the first object that is not ready, and why.
+    /// Returns the first object that is not ready, and why. Those that are ready are remembered.
     async fn probe(&self, revision: &Revision, observed: &[Observed<'_>]) -> Option<String> {
+        let mut first = None;
         for one in observed {
             let Some(live) = &one.live else {
                 continue;
             };
-            let failing = |why: &str| Some(probe_line(&one.wanted.object.identity(), why));
-            if one.is_terminating() {
-                return failing("object is being deleted");
-            }
-            match evaluate(live, &revision.probes) {
-                Readiness::Ready => {}
-                Readiness::NotReady(text) | Readiness::Unknown(text) => {
-                    if !self.binds_later(live).await {
-                        return failing(&text);
+            let why = if one.is_terminating() {
+                Some("object is being deleted".to_owned())
+            } else {
+                match evaluate(live, &revision.probes) {
+                    Readiness::Ready => {
+                        one.record_ready(revision, &self.applied);
+                        None
                     }
+                    Readiness::NotReady(text) | Readiness::Unknown(text) => Some(text),
                 }
+            };
+            if let (Some(why), None) = (why, &first)
+                && (one.is_terminating() || !self.binds_later(live).await)
+            {
+                first = Some(probe_line(&one.wanted.object.identity(), &why));
             }
         }
-        None
+        first
     }
 
     /// A claim whose class waits for the first consumer never binds before the pods of a later

@@ -13,7 +13,7 @@ pub use client::{bounded, changes, named};
 pub use counted::counted;
 pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, message};
 pub use kinds::{Kind, Kinds};
-pub use watches::{Target, Watches};
+pub use watches::{Seen, Target, Watches};
 
 /// Requests that are under way at the same time for one reconcile, so that one extension cannot
 /// take all of the API server's attention.

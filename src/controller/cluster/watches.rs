@@ -2,13 +2,14 @@
 //!
 //! One task per account, kind, namespace and selector. It watches the metadata of everything with
 //! our label; where the account may not, each object by name; where it may not do that either,
-//! nothing, and the revision polls. Events only wake a revision: its pass reads the objects itself,
-//! so nothing is cached here. All wake-ups leave through one bounded channel.
+//! nothing, and the revision polls. Events only wake a revision. Of the objects nothing is kept but
+//! their resource versions, so that a pass need not read what has not changed. All wake-ups leave
+//! through one bounded channel.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::SinkExt as _;
@@ -19,6 +20,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
+use olm_core::object::Object;
 use olm_core::revision::Account;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -93,8 +95,37 @@ struct Key {
 /// Names of objects by the revision that wants to hear of them.
 type Subscribers = BTreeMap<String, BTreeSet<String>>;
 
+/// The resource versions that a watch brought, by name.
+type Versions = Arc<Mutex<HashMap<String, String>>>;
+
+/// The resource versions of the objects of a revision, as the watches know them at a moment.
+#[derive(Debug, Default)]
+pub struct Seen(HashMap<(String, String, String, String), String>);
+
+impl Seen {
+    /// Returns the version of an object, if a watch brought it.
+    pub fn version(&self, kind: &Kind, object: &Object) -> Option<&str> {
+        let namespace = if kind.namespaced {
+            object.namespace()
+        } else {
+            ""
+        };
+        let resource = &kind.resource;
+        let key = [
+            &resource.api_version,
+            &resource.kind,
+            namespace,
+            object.name(),
+        ];
+        self.0
+            .get(&key.map(str::to_owned).into())
+            .map(String::as_str)
+    }
+}
+
 struct Entry {
     subscribers: watch::Sender<Subscribers>,
+    versions: Versions,
     mode: Arc<AtomicU8>,
     task: JoinHandle<()>,
 }
@@ -205,6 +236,24 @@ impl Watches {
         });
     }
 
+    /// Returns which versions of its objects the watches of `revision` have brought.
+    pub fn seen(&self, revision: &str) -> Seen {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = Seen::default();
+        for (key, entry) in &*entries {
+            let subscribers = entry.subscribers.borrow();
+            let versions = lock(&entry.versions);
+            for name in subscribers.get(revision).into_iter().flatten() {
+                if let Some(version) = versions.get(name) {
+                    let (kind, namespace) = (key.kind.clone(), key.namespace.clone());
+                    let place = (key.api_version.clone(), kind, namespace, name.clone());
+                    seen.0.insert(place, version.clone());
+                }
+            }
+        }
+        seen
+    }
+
     /// Stops waking `revision`. Watches that nobody needs any more end.
     pub fn release(&self, revision: &str) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -274,15 +323,18 @@ fn start(client: &Client, target: &Target, selector: &str, wake: &Arc<Wake>) -> 
     };
     let (subscribers, receiver) = watch::channel(Subscribers::new());
     let mode = Arc::new(AtomicU8::new(0));
+    let versions = Versions::default();
     let watching = Watching {
         api,
         selector: selector.to_owned(),
         subscribers: receiver,
+        versions: versions.clone(),
         mode: mode.clone(),
         wake: wake.clone(),
     };
     Entry {
         subscribers,
+        versions,
         mode,
         task: tokio::spawn(watching.run()),
     }
@@ -292,18 +344,25 @@ struct Watching {
     api: Api<PartialObjectMeta<DynamicObject>>,
     selector: String,
     subscribers: watch::Receiver<Subscribers>,
+    versions: Versions,
     mode: Arc<AtomicU8>,
     wake: Arc<Wake>,
 }
 
-/// What a watch reports: a name, or that anything may have changed.
-enum Seen {
-    Object(String),
+/// What a watch reports.
+enum News {
+    /// It begins anew: nothing is known, or nothing about the one object it is for.
+    Begin(Option<String>),
+    /// An object as it was when the watch began.
+    Listed(String, String),
+    /// An object was made, changed or deleted; the version is missing when it is gone.
+    Changed(String, Option<String>),
+    /// All objects were listed: anything may have changed.
     Everything,
     Refused,
 }
 
-type Events = Pin<Box<dyn Stream<Item = Seen> + Send>>;
+type Events = Pin<Box<dyn Stream<Item = News> + Send>>;
 
 impl Watching {
     async fn run(mut self) {
@@ -311,7 +370,7 @@ impl Watching {
         loop {
             let since = Instant::now();
             let labels = watcher::Config::default().labels(&self.selector);
-            let collection = events(self.api.clone(), labels);
+            let collection = events(self.api.clone(), labels, None);
             self.follow(collection, Mode::Collection).await;
             let _ = tokio::time::timeout(CLIMB_AFTER, self.follow_names()).await;
             if mode(&self.mode) == Mode::Poll {
@@ -346,10 +405,8 @@ impl Watching {
                 .collect();
             let watches = names.iter().map(|name| {
                 let by_name = format!("metadata.name={name}");
-                events(
-                    self.api.clone(),
-                    watcher::Config::default().fields(&by_name),
-                )
+                let config = watcher::Config::default().fields(&by_name);
+                events(self.api.clone(), config, Some(name.clone()))
             });
             let all: Events = Box::pin(stream::select_all(watches));
             if self.follow(all, Mode::Named).await {
@@ -369,6 +426,7 @@ impl Watching {
     /// Wakes subscribers until the watch is refused (`true`) or, where each name has its own, the
     /// names change (`false`). What is listed first says that it is not refused.
     async fn follow(&mut self, mut events: Events, mode: Mode) -> bool {
+        lock(&self.versions).clear();
         loop {
             tokio::select! {
                 changed = self.subscribers.changed() => {
@@ -381,16 +439,25 @@ impl Watching {
                     }
                 }
                 seen = events.next() => match seen {
-                    Some(Seen::Object(name)) => {
+                    Some(News::Begin(None)) => lock(&self.versions).clear(),
+                    Some(News::Begin(Some(name))) => drop(lock(&self.versions).remove(&name)),
+                    Some(News::Listed(name, version)) => {
+                        lock(&self.versions).insert(name, version);
+                    }
+                    Some(News::Changed(name, version)) => {
+                        match version {
+                            Some(version) => lock(&self.versions).insert(name.clone(), version),
+                            None => lock(&self.versions).remove(&name),
+                        };
                         let subscribers = self.subscribers.borrow().clone();
                         let told = subscribers.into_iter().filter(|(_, names)| names.contains(&name));
                         self.wake.all(told.map(|(revision, _)| revision));
                     }
-                    Some(Seen::Everything) => {
+                    Some(News::Everything) => {
                         self.set(mode);
                         self.wake.all(self.subscribers.borrow().keys().cloned());
                     }
-                    Some(Seen::Refused) => return true,
+                    Some(News::Refused) => return true,
                     None => {
                         let _ = self.subscribers.changed().await;
                         return false;
@@ -405,24 +472,44 @@ fn is_refusal(err: &kube::Error) -> bool {
     matches!(code(err), 401 | 403 | 405)
 }
 
-fn events(api: Api<PartialObjectMeta<DynamicObject>>, config: watcher::Config) -> Events {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Watches; `of` names the object that `config` selects, if it is one.
+fn events(
+    api: Api<PartialObjectMeta<DynamicObject>>,
+    config: watcher::Config,
+    of: Option<String>,
+) -> Events {
     let stream = watcher(api, config).backoff(WatchDelays::default());
-    Box::pin(stream.filter_map(|event| async move {
-        match event {
-            Ok(watcher::Event::Apply(object) | watcher::Event::Delete(object)) => {
-                object.metadata.name.map(Seen::Object)
-            }
-            Ok(watcher::Event::InitDone) => Some(Seen::Everything),
-            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
-            Err(watcher::Error::InitialListFailed(err) | watcher::Error::WatchStartFailed(err))
-                if is_refusal(&err) =>
-            {
-                Some(Seen::Refused)
-            }
-            Err(err) => {
-                tracing::debug!(error = %err, "watch of managed objects interrupted");
-                None
-            }
+    let news = stream.map(move |event| match event {
+        Ok(watcher::Event::Init) => Some(News::Begin(of.clone())),
+        Ok(watcher::Event::InitApply(object)) => {
+            let PartialObjectMeta { metadata, .. } = object;
+            metadata
+                .name
+                .zip(metadata.resource_version)
+                .map(|(name, version)| News::Listed(name, version))
         }
-    }))
+        Ok(watcher::Event::InitDone) => Some(News::Everything),
+        Ok(watcher::Event::Apply(object)) => {
+            let PartialObjectMeta { metadata, .. } = object;
+            let changed = |name| News::Changed(name, metadata.resource_version);
+            metadata.name.map(changed)
+        }
+        Ok(watcher::Event::Delete(object)) => {
+            object.metadata.name.map(|name| News::Changed(name, None))
+        }
+        Err(watcher::Error::InitialListFailed(err) | watcher::Error::WatchStartFailed(err))
+            if is_refusal(&err) =>
+        {
+            Some(News::Refused)
+        }
+        Err(err) => {
+            tracing::debug!(error = %err, "watch of managed objects interrupted");
+            None
+        }
+    });
+    Box::pin(news.filter_map(std::future::ready))
 }

@@ -172,12 +172,14 @@ async fn apply(
         owner: owner(set, &archived),
         siblings: owners(&siblings, extension),
         probes: set.spec.progression_probes.clone(),
+        first: siblings.is_empty() && archived.is_empty() && !has_succeeded(set),
     };
     let applier = Applier {
         client,
         kinds: ctx.kinds.clone(),
         applied: ctx.applied.clone(),
         defer_optional: ctx.settings.defer_optional_kinds,
+        seen: ctx.watches.seen(&set.name_any()),
     };
     let mut deferred = Vec::new();
     let mut superseded = false;
