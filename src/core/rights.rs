@@ -384,7 +384,7 @@ const EXTENSIONS: &[Right] = &[
     Right::cluster(
         OPENSHIFT,
         &["clusterversions"],
-        READ,
+        FOLLOW,
         "The OpenShift upgrade gate. Elsewhere these kinds do not exist and the rules give nothing.",
     ),
     Right::cluster(

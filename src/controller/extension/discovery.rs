@@ -57,6 +57,12 @@ pub struct DiscoveryCache {
     wake: Mutex<mpsc::Sender<()>>,
 }
 
+/// What is the same as long as the API server is.
+struct BuiltIn {
+    kinds: ServedKinds,
+    version: Option<Version>,
+}
+
 /// What the API server says about itself.
 #[derive(Debug, Clone, PartialEq)]
 struct Served {
@@ -89,14 +95,20 @@ impl DiscoveryCache {
     /// Keeps what the API server serves up to date. Never returns.
     pub(super) async fn keep_current(&self) {
         let mut changes = Box::pin(changes(&self.client));
-        let mut step = AFTER_CHANGE.len() - 1;
+        const LAST: usize = AFTER_CHANGE.len() - 1;
+        let mut built_in = None;
+        let mut step = LAST;
         let mut due = Instant::now();
         let mut classic = tokio::time::interval(CLASSIC);
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(due) => {
-                    self.read_served().await;
-                    step += 1;
+                    if step > LAST {
+                        built_in = None;
+                    }
+                    let news = self.read_served(&mut built_in).await;
+                    // What was waited for has come, or that comes with an event of its own.
+                    step = if news { LAST.max(step + 1) } else { step + 1 };
                     due = Instant::now() + AFTER_CHANGE.get(step).copied().unwrap_or(REGULARLY);
                 }
                 // Nobody is told of changes of OLM Classic: its objects change all the time.
@@ -109,9 +121,10 @@ impl DiscoveryCache {
         }
     }
 
-    async fn read_served(&self) {
+    /// Reads what is served, of what is built in only what is not given; says whether that is new.
+    async fn read_served(&self, built_in: &mut Option<BuiltIn>) -> bool {
         let before = self.served.borrow().clone();
-        let kinds = match served_kinds(&self.client).await {
+        let kinds = match self.served_kinds(built_in).await {
             Ok(kinds) => Knowledge::Known(Arc::new(kinds)),
             Err(error) => {
                 tracing::warn!(%error, "what the API server serves cannot be read");
@@ -120,18 +133,30 @@ impl DiscoveryCache {
                     .map_or(Knowledge::Unreadable, |before| before.kinds.clone())
             }
         };
-        let version = match self.client.apiserver_version().await {
-            Ok(info) => Version::of_kubernetes(&info.git_version),
-            Err(error) => {
-                tracing::warn!(%error, "the version of the API server cannot be read");
-                before.as_ref().and_then(|before| before.version.clone())
-            }
-        };
+        let version = built_in.as_ref().and_then(|it| it.version.clone());
+        let version = version.or_else(|| before.as_ref()?.version.clone());
         let now = Some(Served { kinds, version });
-        if before != now {
+        let news = before != now;
+        if news {
             self.served.send_replace(now);
             self.changed();
         }
+        news
+    }
+
+    async fn served_kinds(
+        &self,
+        built_in: &mut Option<BuiltIn>,
+    ) -> Result<ServedKinds, kube::Error> {
+        let built_in = match built_in {
+            Some(known) => known,
+            None => built_in.insert(BuiltIn::read(&self.client).await?),
+        };
+        let others = self.client.list_api_groups_aggregated().await?;
+        let mut served = built_in.kinds.clone();
+        let others = serde_json::to_value(others).map_err(kube::Error::SerdeError)?;
+        served.add_discovery(&others);
+        Ok(served)
     }
 
     /// Wakes the extensions whose resolution depended on this.
@@ -262,14 +287,19 @@ fn changes(client: &Client) -> impl Stream<Item = ()> + use<> {
     futures::stream::select(crds, services)
 }
 
-/// Reads what the API server serves.
-async fn served_kinds(client: &Client) -> Result<ServedKinds, kube::Error> {
-    let core = client.list_core_api_versions_aggregated().await?;
-    let others = client.list_api_groups_aggregated().await?;
-    let mut served = ServedKinds::default();
-    for list in [core, others] {
-        let list = serde_json::to_value(list).map_err(kube::Error::SerdeError)?;
-        served.add_discovery(&list);
+impl BuiltIn {
+    async fn read(client: &Client) -> Result<Self, kube::Error> {
+        let core = client.list_core_api_versions_aggregated().await?;
+        let core = serde_json::to_value(core).map_err(kube::Error::SerdeError)?;
+        let mut kinds = ServedKinds::default();
+        kinds.add_discovery(&core);
+        let version = match client.apiserver_version().await {
+            Ok(info) => Version::of_kubernetes(&info.git_version),
+            Err(error) => {
+                tracing::warn!(%error, "the version of the API server cannot be read");
+                None
+            }
+        };
+        Ok(Self { kinds, version })
     }
-    Ok(served)
 }

@@ -1,33 +1,30 @@
 //! Keeps `ClusterOperator` `olm`: whether the installed bundles allow the next OpenShift update.
 //!
-//! In: the revisions of all extensions and the `ClusterVersion`. Out: four conditions of one
-//! `ClusterOperator`, written only when they differ. Where `config.openshift.io` is not served
-//! nothing is read or written; that is looked at again every ten minutes.
+//! In: the revisions of all extensions and the `ClusterVersion`, as watches bring them. Out: four
+//! conditions of one `ClusterOperator`, written only when they differ; it is read when the verdict or
+//! the `ClusterVersion` has changed, and every ten minutes. Where `config.openshift.io` is not served nothing is read or
+//! written; that is looked at again every ten minutes.
 //!
 //! Source: applying.md 9.
 
 mod operator;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use futures::stream::{self, StreamExt as _};
-use kube::api::{Api, ListParams};
-use kube::core::{
-    ApiResource, DeserializeGuard, DynamicObject, GroupVersionKind, ObjectMeta, PartialObjectMeta,
-};
-use kube::runtime::watcher;
-use kube::{Client, ResourceExt as _};
+use kube::Client;
+use kube::api::Api;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use olm_api::conditions::Reason;
 use olm_api::{ClusterObjectSet, keys};
 use olm_core::error::Chain;
 use olm_core::gate::{self, Bundle, Cluster, MinorRelease};
-use olm_core::revision::{sort, states};
+use olm_core::revision::states;
 use olm_core::status::Statement;
-use serde_json::Value;
 
-use crate::cluster;
 use crate::telemetry::Metrics;
+use watched::{Observed, Watched};
 
 pub use operator::Manage;
 
@@ -51,6 +48,9 @@ pub enum GateError {
     /// Something could not be read.
     #[error("reading {0}")]
     Read(&'static str, #[source] kube::Error),
+    /// The watches have not brought everything yet.
+    #[error("revisions or the ClusterVersion are not read yet")]
+    Unread,
     /// The `ClusterOperator` could not be written.
     #[error("writing ClusterOperator {0}")]
     Write(String, #[source] kube::Error),
@@ -68,21 +68,19 @@ pub struct Gate {
     pub metrics: Metrics,
 }
 
-/// What decides: the version of the cluster and the revisions that count.
-struct Observed {
-    cluster_version: Option<Value>,
-    revisions: Revisions,
+/// What the gate remembers from one look to the next.
+#[derive(Default)]
+struct Memory {
+    /// Since when something is wrong.
+    failing: Option<Instant>,
+    /// What was written last; nothing when it is time to look at the `ClusterOperator` again.
+    written: Option<Written>,
 }
 
-/// The revisions of all extensions.
-#[derive(Default)]
-struct Revisions {
-    /// Those that can be read, sorted by number.
-    readable: Vec<ClusterObjectSet>,
-    /// Metadata of those that do not follow their schema. Nobody can say whether they are
-    /// installed, so they count.
-    unreadable: Vec<ObjectMeta>,
-}
+/// The verdict, and why the gate itself is degraded, if it is.
+type Written = (Statement, Option<Degraded>);
+/// The reason, and its text.
+type Degraded = (Reason, &'static str);
 
 impl Gate {
     /// Runs until `shutdown` resolves; a verdict that is being written is written to its end.
@@ -92,12 +90,18 @@ impl Gate {
             () = self.detect() => {}
             () = &mut shutdown => return,
         }
-        let mut changes = self.changes();
-        let mut failing: Option<Instant> = None;
+        let mut watched = Watched::new(&self.client);
+        let mut memory = Memory::default();
+        tokio::select! {
+            () = watched.begin(RETRY) => {}
+            () = &mut shutdown => return,
+        }
         loop {
-            let pause = self.look(&mut failing).await;
+            let pause = self.look(watched.observed(), &mut memory).await;
             tokio::select! {
-                () = rest(&mut changes, pause) => {}
+                only_revisions = watched.rest(pause, DEBOUNCE) => if !only_revisions {
+                    memory.written = None;
+                },
                 () = &mut shutdown => return,
             }
         }
@@ -121,9 +125,10 @@ impl Gate {
     }
 
     /// Judges once, and says when to judge again although nothing changed.
-    async fn look(&self, failing: &mut Option<Instant>) -> Duration {
+    async fn look(&self, observed: Option<Observed>, memory: &mut Memory) -> Duration {
+        let failing = &mut memory.failing;
         let lasting = failing.is_some_and(|since| since.elapsed() >= INERTIA);
-        let pause = match self.judge(lasting).await {
+        let pause = match self.judge(observed, lasting, &mut memory.written).await {
             Ok(true) => {
                 *failing = None;
                 RESYNC
@@ -159,63 +164,26 @@ impl Gate {
         }
     }
 
-    /// Yields whenever something changed that the verdict depends on.
-    fn changes(&self) -> stream::BoxStream<'static, ()> {
-        let owned = watcher::Config::default().labels(&format!(
-            "{}={}",
-            keys::label::OWNER_KIND,
-            keys::label::OWNER_KIND_EXTENSION
-        ));
-        let revisions: Api<PartialObjectMeta<ClusterObjectSet>> = Api::all(self.client.clone());
-        let revisions = cluster::changes(revisions, owned).map(drop);
-        let versions = openshift(self.client.clone(), "ClusterVersion");
-        let versions = cluster::changes(versions, watcher::Config::default()).map(drop);
-        stream::select(revisions, versions).boxed()
-    }
-
-    /// Computes and writes the verdict; says whether all is well.
-    async fn judge(&self, lasting: bool) -> Result<bool, GateError> {
-        let observed = self.observe().await?;
+    /// Computes the verdict and writes it, if it is new; says whether all is well.
+    async fn judge(
+        &self,
+        observed: Option<Observed>,
+        lasting: bool,
+        written: &mut Option<Written>,
+    ) -> Result<bool, GateError> {
+        let observed = observed.ok_or(GateError::Unread)?;
         let (verdict, readable) = self.verdict(&observed);
         let degraded = (lasting && !readable).then_some((
             Reason::ClusterVersionUnknown,
             "the version of the cluster cannot be read",
         ));
-        operator::write(self, verdict, degraded).await?;
-        Ok(readable)
-    }
-
-    async fn observe(&self) -> Result<Observed, GateError> {
-        let owned = ListParams::default().labels(&format!(
-            "{}={}",
-            keys::label::OWNER_KIND,
-            keys::label::OWNER_KIND_EXTENSION
-        ));
-        let listed = Api::<DeserializeGuard<ClusterObjectSet>>::all(self.client.clone())
-            .list(&owned)
-            .await
-            .map_err(|error| GateError::Read("revisions", error))?;
-        let mut revisions = Revisions::default();
-        for DeserializeGuard(revision) in listed.items {
-            match revision {
-                Ok(revision) => revisions.readable.push(revision),
-                Err(invalid) => {
-                    let name = invalid.metadata.name.as_deref().unwrap_or_default();
-                    tracing::warn!(revision = name, error = %invalid.error, "unreadable, counted as installed");
-                    revisions.unreadable.push(invalid.metadata);
-                }
-            }
+        let new = (verdict, degraded);
+        if written.as_ref() != Some(&new) {
+            *written = None;
+            operator::write(self, new.0.clone(), new.1).await?;
+            *written = Some(new);
         }
-        sort(&mut revisions.readable);
-        let cluster_version = openshift(self.client.clone(), "ClusterVersion")
-            .get_opt("version")
-            .await
-            .map_err(|error| GateError::Read("the ClusterVersion", error))?
-            .map(|found| found.data);
-        Ok(Observed {
-            cluster_version,
-            revisions,
-        })
+        Ok(readable)
     }
 
     /// Returns the verdict, and whether the version of the cluster could be read.
@@ -236,36 +204,6 @@ impl Gate {
         self.metrics
             .platform_upgradeable(allows(&verdict), &extensions);
         (verdict, readable)
-    }
-}
-
-impl Revisions {
-    fn by_extension(&self) -> BTreeMap<&str, Vec<ClusterObjectSet>> {
-        let mut by_extension: BTreeMap<&str, Vec<ClusterObjectSet>> = BTreeMap::new();
-        for revision in &self.readable {
-            if let Some(extension) = revision.labels().get(keys::label::OWNER_NAME) {
-                by_extension
-                    .entry(extension)
-                    .or_default()
-                    .push(revision.clone());
-            }
-        }
-        by_extension
-    }
-
-    /// Returns what counts, given the readable revisions of each extension.
-    fn bundles<'a>(
-        &'a self,
-        by_extension: &'a BTreeMap<&'a str, Vec<ClusterObjectSet>>,
-    ) -> impl Iterator<Item = Bundle<'a>> {
-        let unreadable = self.unreadable.iter().filter_map(|metadata| {
-            let extension = metadata.labels.as_ref()?.get(keys::label::OWNER_NAME)?;
-            Some(bundle(extension, metadata))
-        });
-        by_extension
-            .iter()
-            .flat_map(|(extension, revisions)| counting(extension, revisions))
-            .chain(unreadable)
     }
 }
 
@@ -295,48 +233,7 @@ fn bundle<'a>(extension: &'a str, revision: &'a ObjectMeta) -> Bundle<'a> {
     }
 }
 
-/// Waits until something changes or the pause ends; both call for a look.
-async fn rest(changes: &mut stream::BoxStream<'static, ()>, pause: Duration) {
-    if tokio::time::timeout(pause, changes.next()).await.is_ok() {
-        tokio::time::sleep(DEBOUNCE).await;
-        while futures::poll!(changes.next()).is_ready() {}
-    }
-}
-
 fn openshift(client: Client, kind: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk(GROUP, VERSION, kind);
     Api::all_with(client, &ApiResource::from_gvk(&kind))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-
-    #[test]
-    fn an_unreadable_revision_counts_by_its_annotations() {
-        let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
-            pairs
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                .collect()
-        };
-        let properties = r#"[{"type":"olm.maxOpenShiftVersion","value":"4.18"}]"#;
-        let revisions = Revisions {
-            unreadable: vec![ObjectMeta {
-                labels: Some(pairs(&[(keys::label::OWNER_NAME, "lamp")])),
-                annotations: Some(pairs(&[
-                    (keys::annotation::BUNDLE_NAME, "lamp.v1.0.0"),
-                    (keys::annotation::PROPERTIES, properties),
-                ])),
-                ..ObjectMeta::default()
-            }],
-            ..Revisions::default()
-        };
-        let by_extension = revisions.by_extension();
-        let bundles: Vec<_> = revisions.bundles(&by_extension).collect();
-        let verdict = gate::verdict(Cluster::At(Some("4.18.3")), &bundles);
-        assert_eq!(verdict.status, "False");
-    }
 }

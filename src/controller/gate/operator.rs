@@ -5,14 +5,14 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ManagedFieldsEntry};
 use kube::api::{Api, Patch, PatchParams};
 use kube::core::DynamicObject;
-use olm_api::conditions::{Reason, clusteroperator};
+use olm_api::conditions::clusteroperator;
 use olm_api::keys;
 use olm_core::gate::{elsewhere, operator_conditions};
 use olm_core::rights::UPSTREAMS_OPERATOR;
 use olm_core::status::Statement;
 use serde_json::{Value, json};
 
-use super::{GROUP, Gate, GateError, VERSION, openshift};
+use super::{Degraded, GROUP, Gate, GateError, VERSION, openshift};
 
 /// Whether and where the verdict is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
@@ -33,7 +33,7 @@ const OTHER_NAMESPACE: &str = "openshift-cluster-olm-operator";
 pub(super) async fn write(
     gate: &Gate,
     verdict: Statement,
-    degraded: Option<(Reason, &str)>,
+    degraded: Option<Degraded>,
 ) -> Result<(), GateError> {
     let api = openshift(gate.client.clone(), "ClusterOperator");
     let name = match gate.manage {
@@ -62,7 +62,7 @@ async fn put(
     api: &Api<DynamicObject>,
     name: &str,
     verdict: Statement,
-    degraded: Option<(Reason, &str)>,
+    degraded: Option<Degraded>,
 ) -> Result<(), GateError> {
     let failed = |error| GateError::Write(name.to_owned(), error);
     let found = match api.get_opt(name).await.map_err(READ)? {

@@ -1,0 +1,206 @@
+//! What decides, as the watches bring it: the version of the cluster and the revisions that count.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+use futures::{FutureExt as _, TryStreamExt as _};
+use kube::api::Api;
+use kube::core::{DeserializeGuard, ObjectMeta};
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Client, ResourceExt as _};
+use olm_api::{ClusterObjectSet, keys};
+use olm_core::gate::Bundle;
+use olm_core::revision::sort;
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use super::{bundle, counting, openshift};
+use crate::cluster;
+
+/// What was observed at a moment.
+pub(super) struct Observed {
+    pub(super) cluster_version: Option<Value>,
+    pub(super) revisions: Revisions,
+}
+
+/// The revisions of all extensions.
+#[derive(Default)]
+pub(super) struct Revisions {
+    /// Those that can be read, sorted by number.
+    readable: Vec<ClusterObjectSet>,
+    /// Metadata of those that do not follow their schema. Nobody can say whether they are
+    /// installed, so they count.
+    unreadable: Vec<ObjectMeta>,
+}
+
+/// The watches.
+pub(super) struct Watched {
+    news: BoxStream<'static, News>,
+    revisions: Store<DeserializeGuard<ClusterObjectSet>>,
+    /// The `ClusterVersion`, once it was looked for.
+    cluster_version: Option<Option<Value>>,
+}
+
+enum News {
+    /// The store of revisions has changed.
+    Revisions,
+    ClusterVersion(Option<Value>),
+}
+
+impl Watched {
+    /// Returns the watches, which bring something while they are waited for.
+    pub(super) fn new(client: &Client) -> Self {
+        let owned = watcher::Config::default().labels(&format!(
+            "{}={}",
+            keys::label::OWNER_KIND,
+            keys::label::OWNER_KIND_EXTENSION
+        ));
+        let (store, writer) = reflector::store();
+        let revisions = Api::<DeserializeGuard<ClusterObjectSet>>::all(client.clone());
+        let revisions = cluster::changes(revisions, owned)
+            // The content decides nothing.
+            .map_ok(|event| {
+                event.modify(|revision| {
+                    revision.managed_fields_mut().clear();
+                    if let Ok(revision) = &mut revision.0 {
+                        revision.spec.phases.clear();
+                    }
+                })
+            })
+            .reflect(writer)
+            .map(|_| News::Revisions);
+        let versions = openshift(client.clone(), "ClusterVersion");
+        let versions = cluster::named(versions, "version")
+            .map(|found| News::ClusterVersion(found.map(|found| found.data)));
+        Self {
+            news: stream::select(revisions, versions).boxed(),
+            revisions: store,
+            cluster_version: None,
+        }
+    }
+
+    /// Waits until everything was read once; says so every `patience` that it was not.
+    pub(super) async fn begin(&mut self, patience: Duration) {
+        while self.observed().is_none() {
+            if timeout(patience, self.next()).await.is_err() {
+                tracing::warn!("the gate cannot read revisions or the ClusterVersion");
+            }
+        }
+    }
+
+    /// Waits until something changes, and what changes with it, or the pause ends; says whether
+    /// nothing but revisions has changed.
+    pub(super) async fn rest(&mut self, pause: Duration, debounce: Duration) -> bool {
+        let Ok(mut only_revisions) = timeout(pause, self.next()).await else {
+            return false;
+        };
+        let mut end = std::pin::pin!(sleep(debounce));
+        loop {
+            tokio::select! {
+                () = &mut end => return only_revisions,
+                of_revisions = self.next() => only_revisions &= of_revisions,
+            }
+        }
+    }
+
+    /// Takes what a watch brings; says whether it is about revisions.
+    async fn next(&mut self) -> bool {
+        match self.news.next().await {
+            Some(News::ClusterVersion(found)) => {
+                self.cluster_version = Some(found);
+                false
+            }
+            Some(News::Revisions) => true,
+            // Watches do not end.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns what is there, once everything was read.
+    pub(super) fn observed(&self) -> Option<Observed> {
+        self.revisions.wait_until_ready().now_or_never()?.ok()?;
+        let mut revisions = Revisions::default();
+        for guarded in self.revisions.state() {
+            match &guarded.0 {
+                Ok(revision) => revisions.readable.push(revision.clone()),
+                Err(invalid) => {
+                    let name = guarded.name_any();
+                    tracing::warn!(revision = name, error = %invalid.error, "unreadable, counted as installed");
+                    revisions.unreadable.push(invalid.metadata.clone());
+                }
+            }
+        }
+        sort(&mut revisions.readable);
+        Some(Observed {
+            cluster_version: self.cluster_version.clone()?,
+            revisions,
+        })
+    }
+}
+
+impl Revisions {
+    pub(super) fn by_extension(&self) -> BTreeMap<&str, Vec<ClusterObjectSet>> {
+        let mut by_extension: BTreeMap<&str, Vec<ClusterObjectSet>> = BTreeMap::new();
+        for revision in &self.readable {
+            if let Some(extension) = revision.labels().get(keys::label::OWNER_NAME) {
+                by_extension
+                    .entry(extension)
+                    .or_default()
+                    .push(revision.clone());
+            }
+        }
+        by_extension
+    }
+
+    /// Returns what counts, given the readable revisions of each extension.
+    pub(super) fn bundles<'a>(
+        &'a self,
+        by_extension: &'a BTreeMap<&'a str, Vec<ClusterObjectSet>>,
+    ) -> impl Iterator<Item = Bundle<'a>> {
+        let unreadable = self.unreadable.iter().filter_map(|metadata| {
+            let extension = metadata.labels.as_ref()?.get(keys::label::OWNER_NAME)?;
+            Some(bundle(extension, metadata))
+        });
+        by_extension
+            .iter()
+            .flat_map(|(extension, revisions)| counting(extension, revisions))
+            .chain(unreadable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use olm_core::gate::{self, Cluster};
+
+    use super::*;
+
+    #[test]
+    fn an_unreadable_revision_counts_by_its_annotations() {
+        let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect()
+        };
+        let properties = r#"[{"type":"olm.maxOpenShiftVersion","value":"4.18"}]"#;
+        let revisions = Revisions {
+            unreadable: vec![ObjectMeta {
+                labels: Some(pairs(&[(keys::label::OWNER_NAME, "lamp")])),
+                annotations: Some(pairs(&[
+                    (keys::annotation::BUNDLE_NAME, "lamp.v1.0.0"),
+                    (keys::annotation::PROPERTIES, properties),
+                ])),
+                ..ObjectMeta::default()
+            }],
+            ..Revisions::default()
+        };
+        let by_extension = revisions.by_extension();
+        let bundles: Vec<_> = revisions.bundles(&by_extension).collect();
+        let verdict = gate::verdict(Cluster::At(Some("4.18.3")), &bundles);
+        assert_eq!(verdict.status, "False");
+    }
+}
