@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::channel::mpsc;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
+use kube::runtime::reflector::Store;
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterObjectSet;
 use olm_api::conditions::Reason;
@@ -14,6 +15,7 @@ use olm_api::keys::manager;
 use olm_core::revision::{AccountRule, deadline};
 use tokio::time::Instant;
 
+use super::Guarded;
 use super::observe::ExtensionState;
 use super::unserved_kinds::UnservedKinds;
 use crate::account::{Accounts, Guard};
@@ -55,6 +57,8 @@ pub struct Context {
     pub kinds: Arc<Kinds>,
     /// Flags.
     pub settings: Settings,
+    /// The revisions as the watch brings them.
+    pub(super) revisions: Store<Guarded>,
     pub(super) reconciler: Reconciler,
     pub(super) applied: Arc<AppliedCache>,
     pub(super) watches: Watches,
@@ -68,12 +72,13 @@ pub struct Context {
 
 impl Context {
     /// Returns the shared state and the names of revisions that watched objects wake, to be given
-    /// to [`super::run`].
+    /// to [`super::run`], whose `feed` brings `revisions`.
     ///
     /// `client` must not retry by itself. Must be called within a tokio runtime.
     pub fn new(
         client: Client,
         settings: Settings,
+        revisions: Store<Guarded>,
         metrics: Metrics,
     ) -> (Self, mpsc::Receiver<String>) {
         let (watches, woken) = Watches::new();
@@ -94,6 +99,7 @@ impl Context {
             unserved: UnservedKinds::default(),
             client,
             settings,
+            revisions,
         };
         (context, woken)
     }

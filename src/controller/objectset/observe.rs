@@ -8,7 +8,7 @@ use olm_core::revision::{Account, extension_reference, is_orphaned, owner_name};
 
 use super::{Context, ObjectSetError};
 use crate::cluster::RequestError;
-use crate::revision::list_siblings;
+use crate::revision::{known_siblings, list_siblings};
 
 /// The ClusterExtension a revision belongs to, as it is now.
 #[derive(Debug, Clone)]
@@ -136,18 +136,30 @@ impl Context {
         Ok(account)
     }
 
-    /// Lists the other revisions of the same extension: those in use, and those that are archived.
-    /// One that is being deleted is among them: what it controls is there to be taken over.
+    /// Returns the other revisions of the same extension, as the watch brings them: those in use, and
+    /// those that are archived. One that is being deleted is among them: what it controls is there to
+    /// be taken over. None acts before the watch has brought it here.
     pub(super) async fn siblings(
         &self,
         set: &ClusterObjectSet,
     ) -> Result<(Vec<ClusterObjectSet>, Vec<ClusterObjectSet>), ObjectSetError> {
-        let mut others = list_siblings(&self.client, set)
-            .await
-            .map_err(RequestError::doing("listing revisions"))?;
+        let mut others = match known_siblings(&self.revisions, set) {
+            Some(known) => known,
+            None => self.list_siblings(set).await?,
+        };
         others.retain(|other| other.metadata.uid != set.metadata.uid);
         let in_use =
             |other: &ClusterObjectSet| other.spec.lifecycle_state == LifecycleState::Active;
         Ok(others.into_iter().partition(in_use))
+    }
+
+    /// Lists the revisions of the same extension, this one included, straight from the API server:
+    /// for whoever is about to remove something.
+    pub(super) async fn list_siblings(
+        &self,
+        set: &ClusterObjectSet,
+    ) -> Result<Vec<ClusterObjectSet>, ObjectSetError> {
+        let listed = list_siblings(&self.client, set).await;
+        Ok(listed.map_err(RequestError::doing("listing revisions"))?)
     }
 }

@@ -23,9 +23,7 @@ use super::{Context, ObjectSetError};
 use crate::account::{AccountError, GuardError};
 use crate::apply::{Crds, Removed, Remover};
 use crate::cluster::{RequestError, message};
-use crate::revision::{
-    RefCause, RefError, list_siblings, read_secrets, remove_unowned_content, resolve, salvage,
-};
+use crate::revision::{RefCause, RefError, read_secrets, remove_unowned_content, resolve, salvage};
 
 /// How often remaining objects are looked at when no watch reports their end.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -112,9 +110,10 @@ pub(super) async fn stays(
     if !(lives && active && held && has_succeeded(set)) {
         return Ok(false);
     }
-    let (siblings, _) = ctx.siblings(set).await?;
+    let siblings = ctx.list_siblings(set).await?;
     Ok(!siblings.iter().any(|one| {
         one.spec.revision > set.spec.revision
+            && one.spec.lifecycle_state == LifecycleState::Active
             && one.metadata.deletion_timestamp.is_none()
             && has_succeeded(one)
     }))
@@ -380,9 +379,7 @@ async fn predecessor(
     ctx: &Context,
     set: &ClusterObjectSet,
 ) -> Result<Option<String>, ObjectSetError> {
-    let all = list_siblings(&ctx.client, set)
-        .await
-        .map_err(RequestError::doing("listing revisions"))?;
+    let all = ctx.list_siblings(set).await?;
     let installed = states(&all)
         .installed
         .and_then(|found| found.metadata.uid.clone());

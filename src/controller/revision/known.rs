@@ -18,7 +18,7 @@ use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::revision::referenced_secrets;
 
-use super::list::{Listed, list_revisions, of_extension, select};
+use super::list::{Listed, labelled_in, list_revisions, of_extension, select};
 use super::write::is_owned;
 
 /// The kind as it is watched: one object that cannot be read does not stop the others.
@@ -147,12 +147,7 @@ impl KnownRevisions {
     /// Returns what the watch brought, if that is not older than what this process has written.
     fn fresh(&self, extension: &ClusterExtension) -> Option<Vec<ClusterObjectSet>> {
         self.store.wait_until_ready().now_or_never()?.ok()?;
-        let name = extension.name_any();
-        let labelled =
-            |guarded: &&Arc<Guarded>| guarded.labels().get(label::OWNER_NAME) == Some(&name);
-        let state = self.store.state();
-        let found = state.iter().filter(labelled);
-        let found = found.map(|guarded| Guarded::clone(guarded));
+        let found = labelled_in(&self.store, &extension.name_any());
         let found = select(found, of_extension(extension)).ok()?;
         let uid = extension.uid().unwrap_or_default();
         let mut written = self.written();

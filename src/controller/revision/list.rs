@@ -1,8 +1,10 @@
 //! Which revisions belong together: those of one extension, told by the UID it had when it made
 //! them. The label with its name only finds them; anybody can write it.
 
+use futures::FutureExt as _;
 use kube::api::ListParams;
 use kube::core::DeserializeGuard;
+use kube::runtime::reflector::Store;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
@@ -62,6 +64,37 @@ pub async fn list_siblings(
     let uid = extension_reference(&set.metadata).map(|reference| reference.uid.clone());
     let listed = labelled(client, owner, |reference| reference == uid.as_deref());
     Ok(listed.await?.revisions)
+}
+
+/// The same, of what a watch has brought; nothing while that is not everything, or cannot be
+/// understood.
+pub fn known_siblings(
+    store: &Store<DeserializeGuard<ClusterObjectSet>>,
+    set: &ClusterObjectSet,
+) -> Option<Vec<ClusterObjectSet>> {
+    store.wait_until_ready().now_or_never()?.ok()?;
+    let Some(owner) = owner_name(set) else {
+        return Some(Vec::new());
+    };
+    let uid = extension_reference(&set.metadata).map(|reference| reference.uid.as_str());
+    let labelled = labelled_in(store, owner);
+    select(labelled, |reference| reference == uid).ok()
+}
+
+/// Returns the revisions in a store that have the label of an extension.
+pub(super) fn labelled_in(
+    store: &Store<DeserializeGuard<ClusterObjectSet>>,
+    extension: &str,
+) -> Vec<DeserializeGuard<ClusterObjectSet>> {
+    let label = |guarded: &DeserializeGuard<ClusterObjectSet>| {
+        let owner = guarded.labels().get(label::OWNER_NAME);
+        owner.is_some_and(|owner| owner == extension)
+    };
+    let state = store.state();
+    let found = state.iter().filter(|guarded| label(guarded));
+    found
+        .map(|guarded| DeserializeGuard::clone(guarded))
+        .collect()
 }
 
 /// Lists the revisions with the label of `extension` whose reference to an extension, by UID,

@@ -16,7 +16,7 @@ pub use delete::{Teardown, teardown_extension};
 pub use error::{RefCause, RefError, WriteError};
 pub use garbage::{collect_orphaned_secrets, remove_unowned_content};
 pub use known::{Feed, KnownRevisions};
-pub use list::list_siblings;
+pub use list::{known_siblings, list_siblings};
 pub use write::{
     Written, complete_content, newest, own_params, plan_revision, without_content, write_revision,
 };
