@@ -369,9 +369,12 @@ impl Watching {
         let mut pause = ASK_AGAIN;
         loop {
             let since = Instant::now();
-            let labels = watcher::Config::default().labels(&self.selector);
-            let collection = events(self.api.clone(), labels, None);
-            self.follow(collection, Mode::Collection).await;
+            // Whoever may watch all of them may watch the one, too.
+            if self.names().len() > 1 {
+                let labels = watcher::Config::default().labels(&self.selector);
+                let collection = events(self.api.clone(), labels, None);
+                self.follow(collection, Mode::Collection).await;
+            }
             let _ = tokio::time::timeout(CLIMB_AFTER, self.follow_names()).await;
             if mode(&self.mode) == Mode::Poll {
                 if since.elapsed() > WORKED {
@@ -393,16 +396,20 @@ impl Watching {
         self.mode.store(number, Ordering::Relaxed);
     }
 
-    /// Watches each object by name until that is refused.
+    /// Returns the names of all objects that a revision wants to hear of.
+    fn names(&mut self) -> BTreeSet<String> {
+        let subscribers = self.subscribers.borrow_and_update();
+        subscribers.values().flatten().cloned().collect()
+    }
+
+    /// Watches each object by name until that is refused, or there are more than the only one.
     async fn follow_names(&mut self) {
+        let alone = self.names().len() <= 1;
         loop {
-            let names: BTreeSet<String> = self
-                .subscribers
-                .borrow_and_update()
-                .values()
-                .flatten()
-                .cloned()
-                .collect();
+            let names = self.names();
+            if alone && names.len() > 1 {
+                return;
+            }
             let watches = names.iter().map(|name| {
                 let by_name = format!("metadata.name={name}");
                 let config = watcher::Config::default().fields(&by_name);
