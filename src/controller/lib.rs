@@ -24,6 +24,7 @@ pub mod server;
 pub mod serving;
 pub mod settings;
 pub mod telemetry;
+pub mod tls;
 pub mod version;
 pub mod watchdog;
 pub mod written;

@@ -33,7 +33,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::account::Guard;
-use crate::args::{AccountAuth, Args, Component, Listen, ServingCertificates, UninstallFallback};
+use crate::args::{
+    AccountAuth, Args, Component, Listen, ServingCertificates, TlsProfile, UninstallFallback,
+};
 use crate::backoff::FIRST_DELAY_EXTENSION;
 use crate::catalog::store::{Compression, Store};
 use crate::catalog::{CatalogServer, Published, Trust};
@@ -50,10 +52,11 @@ use crate::server::tls::{CertificateFiles, Certificates};
 use crate::server::{Limited, Limits};
 use crate::serving::serving;
 use crate::telemetry::{CONTROLLER_EXTENSION, Metrics};
+use crate::tls::CurrentProfile;
 use crate::watchdog::Watchdog;
 use crate::{
     catalog, excess, extension, gate, lease, objectset, revision, rights, server, settings,
-    telemetry,
+    telemetry, tls,
 };
 
 /// How often Secrets of revisions that were never made are looked for.
@@ -78,6 +81,8 @@ struct Manager {
     client: Client,
     metrics: Metrics,
     health: Arc<Health>,
+    /// What listeners and the client of catalogs obey.
+    profile: CurrentProfile,
     /// What listeners present.
     certificates: Option<Certificates>,
     /// Where that comes from, if it is files.
@@ -129,7 +134,8 @@ impl Manager {
         let metrics = Metrics::default();
         let watchdog = Watchdog::default();
         let client = client(&args, metrics.clone()).await?;
-        let (certificates, files) = certificates(&args)?;
+        let profile = CurrentProfile::from(args.tls()?.profile);
+        let (certificates, files) = certificates(&args, &profile)?;
         let config = PullConfig::from_env();
         let policy = &config.policy;
         if !policy.required && !policy.file.exists() {
@@ -159,6 +165,7 @@ impl Manager {
         Ok(Self {
             client,
             limited,
+            profile,
             certificates,
             files,
             credentials: Arc::new(credentials),
@@ -201,6 +208,7 @@ impl Manager {
             self.parts.keep("registry credentials", run);
         }
         self.start_endpoints(runs(Component::Catalogs))?;
+        self.follow_profile();
         self.start_certificates(half);
         let needed = self.needed_rights(components);
         let watched = rights::watch(self.client.clone(), needed, self.metrics.clone());
@@ -240,6 +248,16 @@ impl Manager {
             needed.extend(&on_secret(&secret.namespace, &secret.name));
         }
         needed
+    }
+
+    /// Has listeners and the client of catalogs follow the TLS profile of the cluster, if they do.
+    fn follow_profile(&mut self) {
+        if self.args.tls_profile == TlsProfile::Cluster {
+            let certificates = self.certificates.clone();
+            let changed = move || certificates.iter().for_each(Certificates::renew);
+            let follow = tls::follow(self.client.clone(), self.profile.clone(), changed);
+            self.parts.keep("TLS profile", follow);
+        }
     }
 
     /// Starts what keeps the certificate of listeners current. `half` is whose leader keeps the CA,
@@ -397,7 +415,7 @@ impl Manager {
             Some(folder) => Trust::Folder(folder.clone()),
             None => Trust::Published(self.serving_ca.clone()),
         };
-        let replica = CatalogServer::replica(&self.args.cache_dir, trust)?;
+        let replica = CatalogServer::replica(&self.args.cache_dir, trust, self.profile.clone())?;
         let (turn, shutdown) = (half.turn.clone(), self.shutdown.clone());
         let end = async move {
             tokio::select! {
@@ -520,7 +538,12 @@ impl Manager {
             None => Trust::Published(Published::default()),
         };
         let follows = matches!(trust, Trust::Published(_));
-        let catalogs = Catalogs::remote(&self.args.cache_path, trust, self.metrics.clone())?;
+        let catalogs = Catalogs::remote(
+            &self.args.cache_path,
+            trust,
+            self.profile.clone(),
+            self.metrics.clone(),
+        )?;
         if follows {
             let map = self.args.catalogd_ca();
             let maps = Api::namespaced(self.client.clone(), &map.namespace);
@@ -703,15 +726,18 @@ impl Manager {
 }
 
 /// Returns what listeners present, and the files it is read from, if it is.
-fn certificates(args: &Args) -> anyhow::Result<(Option<Certificates>, Option<CertificateFiles>)> {
+fn certificates(
+    args: &Args,
+    profile: &CurrentProfile,
+) -> anyhow::Result<(Option<Certificates>, Option<CertificateFiles>)> {
     match args.serving_certificates() {
         ServingCertificates::None => Ok((None, None)),
-        ServingCertificates::SelfSigned => Ok((Some(Certificates::pending()?), None)),
+        ServingCertificates::SelfSigned => Ok((Some(Certificates::pending(profile.clone())), None)),
         ServingCertificates::Files => {
             let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else {
                 bail!("--serving-certificates=files needs --tls-cert and --tls-key");
             };
-            let files = CertificateFiles::load(certificate, key)?;
+            let files = CertificateFiles::load(certificate, key, profile.clone())?;
             Ok((Some(files.certificates()), Some(files)))
         }
     }

@@ -43,6 +43,21 @@ pub enum ServingCertificates {
     None,
 }
 
+/// Which versions, suites and curves of TLS are offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TlsProfile {
+    /// TLS 1.3.
+    Modern,
+    /// TLS 1.2 and 1.3.
+    Intermediate,
+    /// The same here: what else it has is not supported.
+    Old,
+    /// What other flags say.
+    Custom,
+    /// What OpenShift's `APIServer` `cluster` says.
+    Cluster,
+}
+
 /// What happens to an uninstall whose account no longer works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum UninstallFallback {

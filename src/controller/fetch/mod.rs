@@ -28,6 +28,7 @@ use crate::catalog::store::{self, Store};
 use crate::catalog::{FetchError, Trust};
 use crate::cluster::named;
 use crate::telemetry::Metrics;
+use crate::tls::CurrentProfile;
 use remote::Remote;
 
 /// Most packages of one catalog whose content is kept parsed. Real clusters use a few dozen; the
@@ -113,11 +114,11 @@ impl Catalogs {
     pub fn remote(
         folder: &std::path::Path,
         trust: Trust,
+        profile: CurrentProfile,
         metrics: Metrics,
     ) -> Result<Self, FetchError> {
-        Ok(Self::new(Source::Remote(Remote::new(
-            folder, trust, metrics,
-        )?)))
+        let remote = Remote::new(folder, trust, profile, metrics)?;
+        Ok(Self::new(Source::Remote(remote)))
     }
 
     /// Trusts the CA that the `ConfigMap` called `name` publishes, as it changes. Where it is gone,

@@ -17,6 +17,7 @@ use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
 use crate::catalog::store::{Compression, Content, Origin, Store, whole_seconds};
 use crate::catalog::{CatalogServer, FetchError, Trust};
 use crate::telemetry::Metrics;
+use crate::tls::CurrentProfile;
 
 /// How long one look at a catalog waits for its download.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -52,8 +53,13 @@ struct Download {
 }
 
 impl Remote {
-    pub(super) fn new(folder: &Path, trust: Trust, metrics: Metrics) -> Result<Self, FetchError> {
-        let server = CatalogServer::other(folder, trust)?;
+    pub(super) fn new(
+        folder: &Path,
+        trust: Trust,
+        profile: CurrentProfile,
+        metrics: Metrics,
+    ) -> Result<Self, FetchError> {
+        let server = CatalogServer::other(folder, trust, profile)?;
         let store = Store::open(&folder.join("catalogs"), Compression::None);
         Ok(Self {
             shared: Arc::new(Shared {
