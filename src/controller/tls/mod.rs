@@ -27,9 +27,6 @@ pub use names::{cipher, curve};
 
 use names::Suite;
 
-/// A profile always has both.
-const USABLE: &str = "a profile has a version with suites, and a curve";
-
 /// A version of TLS, as upstream and as OpenShift name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, EnumString)]
 pub enum Version {
@@ -88,17 +85,22 @@ impl Default for Profile {
 
 impl Profile {
     /// Begins the configuration of a listener.
+    #[expect(
+        clippy::expect_used,
+        reason = "TLS 1.3, its suites and a curve are always there"
+    )]
     pub fn server(&self) -> ConfigBuilder<ServerConfig, WantsVerifier> {
         ServerConfig::builder_with_provider(self.provider())
             .with_protocol_versions(&self.versions())
-            .expect(USABLE)
+            .expect("a profile is usable")
     }
 
     /// Begins the configuration of a client.
+    #[expect(clippy::expect_used, reason = "as above")]
     pub fn client(&self) -> ConfigBuilder<ClientConfig, WantsVerifier> {
         ClientConfig::builder_with_provider(self.provider())
             .with_protocol_versions(&self.versions())
-            .expect(USABLE)
+            .expect("a profile is usable")
     }
 
     fn versions(&self) -> Vec<&'static SupportedProtocolVersion> {
@@ -148,8 +150,8 @@ impl Offer {
         }
         for name in curves {
             match names::group(name) {
-                Some(Some(group)) => profile.groups.push(group),
-                Some(None) | None => lacking.push(name),
+                Some(group) => profile.groups.push(group),
+                None => lacking.push(name),
             }
         }
         if profile.groups.is_empty() {

@@ -119,8 +119,8 @@ pub(super) fn suite(name: &str) -> Option<Suite> {
     TLS13.contains(&name).then_some(Suite::Tls13).or(lacking)
 }
 
-pub(super) fn group(name: &str) -> Option<Option<NamedGroup>> {
+pub(super) fn group(name: &str) -> Option<NamedGroup> {
     let mut groups = GROUPS.iter();
     let found = groups.find(|(one, _)| one.eq_ignore_ascii_case(name));
-    found.map(|(_, group)| *group)
+    found.and_then(|(_, group)| *group)
 }

@@ -217,8 +217,8 @@ async fn the_client_of_catalogs_obeys_the_profile() {
     let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = listener.local_addr().unwrap().port();
     let config = axum_server::tls_rustls::RustlsConfig::from_config(Arc::new(server));
-    let served = axum_server::from_tcp_rustls(listener, config).unwrap();
-    tokio::spawn(served.serve(Router::new().into_make_service()));
+    let accepting = axum_server::from_tcp_rustls(listener, config).unwrap();
+    tokio::spawn(accepting.serve(Router::new().into_make_service()));
     let published = Published::default();
     published.take(made.cert.pem());
     let (trust, profile) = (Trust::Published(published), CurrentProfile::default());
