@@ -26,7 +26,7 @@ use olm_core::settings::{
     ControllerSettings, FeatureGate, MissingOptionalKinds, NamedServiceAccount,
 };
 use olm_image::trust::CertificateDirs;
-use olm_image::{BundleCache, PullConfig, Puller};
+use olm_image::{BundleCache, PullConfig, Puller, Room};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -90,6 +90,8 @@ struct Manager {
     /// The CA of our own listeners, where the program issues their certificates.
     serving_ca: Published,
     credentials: Arc<RegistryCredentials>,
+    /// What the caches may take on disk.
+    room: Room,
     shutdown: Signal,
     /// Resolves when the rights of this process are limited.
     limited: Signal,
@@ -169,6 +171,7 @@ impl Manager {
             certificates,
             files,
             credentials: Arc::new(credentials),
+            room: Room::default(),
             serving_ca: Published::default(),
             metrics,
             health: Arc::new(Health::new(&["started"], watchdog.clone())),
@@ -186,6 +189,14 @@ impl Manager {
 
     fn start(&mut self, components: &[Component]) -> anyhow::Result<()> {
         let runs = |component| components.contains(&component);
+        let mut folders = Vec::new();
+        if runs(Component::Catalogs) {
+            folders.push(self.args.cache_dir.clone());
+        }
+        if runs(Component::Extensions) {
+            folders.push(self.args.cache_path.clone());
+        }
+        self.room = Room::within(self.args.cache_limit, folders);
         let (store, mut half) = if runs(Component::Catalogs) {
             let (store, half) = self.start_catalogs()?;
             (Some(store), Some(half))
@@ -357,7 +368,7 @@ impl Manager {
     fn start_catalogs(&mut self) -> anyhow::Result<(Arc<Store>, Half)> {
         let store = Store::open(&self.args.cache_dir, Compression::Made)
             .with_context(|| format!("opening --cache-dir {}", self.args.cache_dir.display()))?;
-        let store = Arc::new(store);
+        let store = Arc::new(store.within(self.room.clone()));
         let Listen::At(address) = self.args.catalogs_server_addr else {
             bail!("--catalogs-server-addr must be an address: catalogs are served there");
         };
@@ -456,7 +467,8 @@ impl Manager {
 
     fn start_extensions(&mut self, half: &Half, store: Option<Arc<Store>>) -> anyhow::Result<()> {
         let bundles = BundleCache::open(self.args.cache_path.join("bundles"))
-            .with_context(|| format!("opening --cache-path {}", self.args.cache_path.display()))?;
+            .with_context(|| format!("opening --cache-path {}", self.args.cache_path.display()))?
+            .within(self.room.clone());
         let (mut notify, content_changed) = extension::content_changes();
         let catalogs = match store {
             Some(store) => Catalogs::own(store),
@@ -542,6 +554,7 @@ impl Manager {
             &self.args.cache_path,
             trust,
             self.profile.clone(),
+            self.room.clone(),
             self.metrics.clone(),
         )?;
         if follows {

@@ -21,7 +21,7 @@ use crate::credentials::GlobalPullSecret;
 use crate::gate::Manage;
 use crate::tls;
 pub use value::*;
-use value::{duration, listen_address, words};
+use value::{bytes, duration, listen_address, words};
 
 const CERT_MANAGER_GATE: &str = "WebhookProviderCertManager";
 const SERVICE_CA_GATE: &str = "WebhookProviderOpenshiftServiceCA";
@@ -116,6 +116,11 @@ pub struct Args {
     /// Folder of unpacked bundles and downloaded catalogs.
     #[arg(long, default_value = "/var/cache/operator-controller")]
     pub cache_path: PathBuf,
+
+    /// Most bytes that both folders hold together: what would take more is not stored, and tried
+    /// again until there is room.
+    #[arg(long, default_value = "8GiB", value_parser = bytes)]
+    pub cache_limit: u64,
 
     /// How often content of deleted catalogs is looked for.
     #[arg(long, default_value = "12h", value_parser = duration)]
@@ -418,6 +423,19 @@ mod tests {
     #[case("99999999999h", None)]
     fn durations_are_read_as_go_prints_them(#[case] text: &str, #[case] seconds: Option<u64>) {
         assert_eq!(duration(text).ok().map(|value| value.as_secs()), seconds);
+    }
+
+    #[rstest]
+    #[case("8GiB", Some(8 << 30))]
+    #[case("1Mi", Some(1 << 20))]
+    #[case("64KiB", Some(65536))]
+    #[case("65536", Some(65536))]
+    #[case("0", None)]
+    #[case("GiB", None)]
+    #[case("8GB", None)]
+    #[case("99999999999GiB", None)]
+    fn sizes_are_read_in_powers_of_two(#[case] text: &str, #[case] want: Option<u64>) {
+        assert_eq!(bytes(text).ok(), want);
     }
 
     #[test]

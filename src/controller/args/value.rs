@@ -216,3 +216,22 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     read.filter(|duration| !duration.is_zero() && i64::try_from(duration.as_nanos()).is_ok())
         .ok_or_else(|| format!("expected a duration such as 10m or 1h30m, found {text:?}"))
 }
+
+/// Reads a number of bytes above zero, with or without a unit: `8GiB`, `512Mi`, `65536`.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = text.split_at(
+        text.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len()),
+    );
+    let unit: Option<u64> = match unit {
+        "" => Some(1),
+        "Ki" | "KiB" => Some(1 << 10),
+        "Mi" | "MiB" => Some(1 << 20),
+        "Gi" | "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    let read = number.parse::<u64>().ok().zip(unit);
+    let read = read.and_then(|(number, unit)| number.checked_mul(unit));
+    read.filter(|bytes| *bytes > 0)
+        .ok_or_else(|| format!("expected a size such as 8GiB or 512MiB, found {text:?}"))
+}

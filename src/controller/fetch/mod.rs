@@ -22,6 +22,7 @@ use olm_api::{AvailabilityMode, ClusterCatalog};
 use olm_core::catalog::{Blob, Content, PackageIndex};
 use olm_core::resolve::{Catalog, CatalogProblem};
 use olm_core::status::is_true;
+use olm_image::Room;
 use tokio::sync::watch;
 
 use crate::catalog::store::{self, Store};
@@ -115,9 +116,10 @@ impl Catalogs {
         folder: &std::path::Path,
         trust: Trust,
         profile: CurrentProfile,
+        room: Room,
         metrics: Metrics,
     ) -> Result<Self, FetchError> {
-        let remote = Remote::new(folder, trust, profile, metrics)?;
+        let remote = Remote::new(folder, trust, profile, room, metrics)?;
         Ok(Self::new(Source::Remote(remote)))
     }
 

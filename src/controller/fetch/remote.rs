@@ -10,6 +10,7 @@ use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
 use olm_core::error::Chain;
 use olm_core::resolve::CatalogProblem;
+use olm_image::Room;
 use tokio::sync::{Semaphore, watch};
 
 use super::held;
@@ -57,13 +58,14 @@ impl Remote {
         folder: &Path,
         trust: Trust,
         profile: CurrentProfile,
+        room: Room,
         metrics: Metrics,
     ) -> Result<Self, FetchError> {
         let server = CatalogServer::other(folder, trust, profile)?;
         let store = Store::open(&folder.join("catalogs"), Compression::None);
         Ok(Self {
             shared: Arc::new(Shared {
-                store: Arc::new(store.map_err(FetchError::Cache)?),
+                store: Arc::new(store.map_err(FetchError::Cache)?.within(room)),
                 server,
                 metrics,
                 downloads: Mutex::default(),

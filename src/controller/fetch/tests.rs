@@ -14,6 +14,7 @@ use olm_api::{
 use olm_core::catalog::read;
 use olm_core::error::Chain;
 use olm_core::status::catalog as texts;
+use olm_image::Room;
 use rstest::rstest;
 use tempfile::TempDir;
 
@@ -117,6 +118,7 @@ fn remote(folder: &TempDir) -> Catalogs {
         folder.path(),
         Trust::System,
         CurrentProfile::default(),
+        Room::default(),
         Metrics::default(),
     )
     .unwrap()
@@ -411,6 +413,7 @@ async fn certificates_to_trust_are_read_for_every_download() {
         folder.path(),
         trust.clone(),
         CurrentProfile::default(),
+        Room::default(),
         Metrics::default(),
     )
     .unwrap_err();
@@ -428,6 +431,7 @@ async fn certificates_to_trust_are_read_for_every_download() {
         folder.path(),
         trust,
         CurrentProfile::default(),
+        Room::default(),
         Metrics::default(),
     )
     .unwrap();
@@ -455,6 +459,7 @@ async fn a_published_ca_is_trusted_from_then_on() {
         folder.path(),
         trust,
         CurrentProfile::default(),
+        Room::default(),
         Metrics::default(),
     )
     .unwrap();
