@@ -25,6 +25,7 @@ pub mod serving;
 pub mod settings;
 pub mod telemetry;
 pub mod term;
+pub mod tls;
 pub mod version;
 pub mod watchdog;
 pub mod written;

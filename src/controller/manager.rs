@@ -26,14 +26,16 @@ use olm_core::settings::{
     ControllerSettings, FeatureGate, MissingOptionalKinds, NamedServiceAccount,
 };
 use olm_image::trust::CertificateDirs;
-use olm_image::{BundleCache, PullConfig, Puller};
+use olm_image::{BundleCache, PullConfig, Puller, Room};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::account::Guard;
-use crate::args::{AccountAuth, Args, Component, Listen, ServingCertificates, UninstallFallback};
+use crate::args::{
+    AccountAuth, Args, Component, Listen, ServingCertificates, TlsProfile, UninstallFallback,
+};
 use crate::backoff::FIRST_DELAY_EXTENSION;
 use crate::catalog::store::{Compression, Store};
 use crate::catalog::{CatalogServer, Published, Trust};
@@ -51,10 +53,11 @@ use crate::server::{Limited, Limits};
 use crate::serving::serving;
 use crate::telemetry::{CONTROLLER_EXTENSION, Metrics};
 use crate::term::Term;
+use crate::tls::CurrentProfile;
 use crate::watchdog::Watchdog;
 use crate::{
     catalog, excess, extension, gate, lease, objectset, revision, rights, server, settings,
-    telemetry,
+    telemetry, tls,
 };
 
 /// How often Secrets of revisions that were never made are looked for.
@@ -79,6 +82,8 @@ struct Manager {
     client: Client,
     metrics: Metrics,
     health: Arc<Health>,
+    /// What listeners and the client of catalogs obey.
+    profile: CurrentProfile,
     /// What listeners present.
     certificates: Option<Certificates>,
     /// Where that comes from, if it is files.
@@ -86,6 +91,8 @@ struct Manager {
     /// The CA of our own listeners, where the program issues their certificates.
     serving_ca: Published,
     credentials: Arc<RegistryCredentials>,
+    /// What the caches may take on disk.
+    room: Room,
     shutdown: Signal,
     /// Resolves when the rights of this process are limited.
     limited: Signal,
@@ -130,7 +137,8 @@ impl Manager {
         let metrics = Metrics::default();
         let watchdog = Watchdog::default();
         let client = client(&args, metrics.clone()).await?;
-        let (certificates, files) = certificates(&args)?;
+        let profile = CurrentProfile::from(args.tls()?.profile);
+        let (certificates, files) = certificates(&args, &profile)?;
         let config = PullConfig::from_env();
         let policy = &config.policy;
         if !policy.required && !policy.file.exists() {
@@ -160,9 +168,11 @@ impl Manager {
         Ok(Self {
             client,
             limited,
+            profile,
             certificates,
             files,
             credentials: Arc::new(credentials),
+            room: Room::default(),
             serving_ca: Published::default(),
             metrics,
             health: Arc::new(Health::new(&["started"], watchdog.clone())),
@@ -180,6 +190,14 @@ impl Manager {
 
     fn start(&mut self, components: &[Component]) -> anyhow::Result<()> {
         let runs = |component| components.contains(&component);
+        let mut folders = Vec::new();
+        if runs(Component::Catalogs) {
+            folders.push(self.args.cache_dir.clone());
+        }
+        if runs(Component::Extensions) {
+            folders.push(self.args.cache_path.clone());
+        }
+        self.room = Room::within(self.args.cache_limit, folders);
         let (store, mut half) = if runs(Component::Catalogs) {
             let (store, half) = self.start_catalogs()?;
             (Some(store), Some(half))
@@ -202,6 +220,7 @@ impl Manager {
             self.parts.keep("registry credentials", run);
         }
         self.start_endpoints(runs(Component::Catalogs))?;
+        self.follow_profile();
         self.start_certificates(half);
         let needed = self.needed_rights(components);
         let watched = rights::watch(self.client.clone(), needed, self.metrics.clone());
@@ -241,6 +260,16 @@ impl Manager {
             needed.extend(&on_secret(&secret.namespace, &secret.name));
         }
         needed
+    }
+
+    /// Has listeners and the client of catalogs follow the TLS profile of the cluster, if they do.
+    fn follow_profile(&mut self) {
+        if self.args.tls_profile == TlsProfile::Cluster {
+            let certificates = self.certificates.clone();
+            let changed = move || certificates.iter().for_each(Certificates::renew);
+            let follow = tls::follow(self.client.clone(), self.profile.clone(), changed);
+            self.parts.keep("TLS profile", follow);
+        }
     }
 
     /// Starts what keeps the certificate of listeners current. `half` is whose leader keeps the CA,
@@ -340,7 +369,7 @@ impl Manager {
     fn start_catalogs(&mut self) -> anyhow::Result<(Arc<Store>, Half)> {
         let store = Store::open(&self.args.cache_dir, Compression::Made)
             .with_context(|| format!("opening --cache-dir {}", self.args.cache_dir.display()))?;
-        let store = Arc::new(store);
+        let store = Arc::new(store.within(self.room.clone()));
         let Listen::At(address) = self.args.catalogs_server_addr else {
             bail!("--catalogs-server-addr must be an address: catalogs are served there");
         };
@@ -398,7 +427,7 @@ impl Manager {
             Some(folder) => Trust::Folder(folder.clone()),
             None => Trust::Published(self.serving_ca.clone()),
         };
-        let replica = CatalogServer::replica(&self.args.cache_dir, trust)?;
+        let replica = CatalogServer::replica(&self.args.cache_dir, trust, self.profile.clone())?;
         let (turn, shutdown) = (half.turn.clone(), self.shutdown.clone());
         let end = async move {
             tokio::select! {
@@ -439,7 +468,8 @@ impl Manager {
 
     fn start_extensions(&mut self, half: &Half, store: Option<Arc<Store>>) -> anyhow::Result<()> {
         let bundles = BundleCache::open(self.args.cache_path.join("bundles"))
-            .with_context(|| format!("opening --cache-path {}", self.args.cache_path.display()))?;
+            .with_context(|| format!("opening --cache-path {}", self.args.cache_path.display()))?
+            .within(self.room.clone());
         let (mut notify, content_changed) = extension::content_changes();
         let catalogs = match store {
             Some(store) => Catalogs::own(store),
@@ -522,7 +552,13 @@ impl Manager {
             None => Trust::Published(Published::default()),
         };
         let follows = matches!(trust, Trust::Published(_));
-        let catalogs = Catalogs::remote(&self.args.cache_path, trust, self.metrics.clone())?;
+        let catalogs = Catalogs::remote(
+            &self.args.cache_path,
+            trust,
+            self.profile.clone(),
+            self.room.clone(),
+            self.metrics.clone(),
+        )?;
         if follows {
             let map = self.args.catalogd_ca();
             let maps = Api::namespaced(self.client.clone(), &map.namespace);
@@ -705,15 +741,18 @@ impl Manager {
 }
 
 /// Returns what listeners present, and the files it is read from, if it is.
-fn certificates(args: &Args) -> anyhow::Result<(Option<Certificates>, Option<CertificateFiles>)> {
+fn certificates(
+    args: &Args,
+    profile: &CurrentProfile,
+) -> anyhow::Result<(Option<Certificates>, Option<CertificateFiles>)> {
     match args.serving_certificates() {
         ServingCertificates::None => Ok((None, None)),
-        ServingCertificates::SelfSigned => Ok((Some(Certificates::pending()?), None)),
+        ServingCertificates::SelfSigned => Ok((Some(Certificates::pending(profile.clone())), None)),
         ServingCertificates::Files => {
             let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else {
                 bail!("--serving-certificates=files needs --tls-cert and --tls-key");
             };
-            let files = CertificateFiles::load(certificate, key)?;
+            let files = CertificateFiles::load(certificate, key, profile.clone())?;
             Ok((Some(files.certificates()), Some(files)))
         }
     }

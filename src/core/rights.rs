@@ -19,7 +19,8 @@ const AUTHORIZATION: &str = "authorization.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
 const EVENTS: &str = "events.k8s.io";
-const OPENSHIFT: &str = "config.openshift.io";
+/// The API group of what configures an OpenShift cluster.
+pub const OPENSHIFT: &str = "config.openshift.io";
 const LEASES: &str = "leases";
 /// Policy of upstream v1.11 that warns of `spec.serviceAccount`.
 pub const UPSTREAMS_DEPRECATION: &str = "clusterextension-serviceaccount-deprecated";
@@ -272,6 +273,14 @@ const PUBLISHED_CA: Right = Right::here(
 )
 .named(&[name::PUBLISHED_CA]);
 
+const TLS_PROFILE: Right = Right::cluster(
+    OPENSHIFT,
+    &["apiservers"],
+    FOLLOW,
+    "The TLS profile of OpenShift, with --tls-profile=cluster.",
+)
+.named(&["cluster"]);
+
 const EXTENSIONS: &[Right] = &[
     Right::cluster(
         CORE,
@@ -408,6 +417,7 @@ const EXTENSIONS: &[Right] = &[
         "Whether upstream's operator writes that verdict.",
     )
     .named(&[UPSTREAMS_OPERATOR]),
+    TLS_PROFILE,
     Right {
         paths: &["/api", "/api/*", "/apis", "/apis/*", "/version"],
         ..Right::cluster(
@@ -474,6 +484,7 @@ const CATALOGS: &[Right] = &[
         "A policy of upstream that says what is not true here is reported.",
     )
     .named(&[UPSTREAMS_DEPRECATION]),
+    TLS_PROFILE,
     Right::here(COORDINATION, &[LEASES], CREATE, TAKE_LEASE),
     Right::here(COORDINATION, &[LEASES], HOLD, "Holding it.").named(&[name::LEASE_CATALOGD]),
     Right::here(

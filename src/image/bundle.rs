@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::pull::{PullError, Puller};
 use crate::reference::ImageRef;
+use crate::room::Room;
 
 /// Directories of a bundle image that are read.
 pub const BUNDLE_DIRECTORIES: [&str; 2] = ["manifests", "metadata"];
@@ -46,9 +47,12 @@ pub async fn pull_bundle(
     cache: Option<(&BundleCache, &str)>,
 ) -> Result<BundleImage, PullError> {
     let resolved = puller.resolve(image).await?;
-    let place = cache.map(|(cache, owner)| cache.file(owner, resolved.digest()));
+    let place = cache.map(|(cache, owner)| {
+        let path = cache.file(owner, resolved.digest())?;
+        Ok((path, cache.room.clone()))
+    });
     let place = place.transpose().map_err(PullError::Store)?;
-    if let Some(path) = place.clone()
+    if let Some((path, _)) = place.clone()
         && let Some(files) = blocking(move || Ok(read(&path))).await?
     {
         return Ok(BundleImage {
@@ -62,8 +66,8 @@ pub async fn pull_bundle(
         .await?;
     let files = blocking(move || {
         let files = unpacked.files.to_map()?;
-        if let Some(path) = place {
-            write(&path, &files)?;
+        if let Some((path, room)) = place {
+            write(&path, &files, &room)?;
         }
         Ok(files)
     })
@@ -84,16 +88,20 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Cache of bundles on disk, by owner and digest. Its calls block briefly.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct BundleCache {
     base: PathBuf,
+    room: Room,
 }
 
 impl BundleCache {
     /// Uses the directory `base`, which is created if absent; unfinished files of a killed process
     /// are removed.
     pub fn open(base: impl Into<PathBuf>) -> io::Result<Self> {
-        let cache = Self { base: base.into() };
+        let cache = Self {
+            base: base.into(),
+            room: Room::default(),
+        };
         fs::create_dir_all(&cache.base)?;
         for owner in names(&cache.base)? {
             for file in names(&cache.base.join(&owner))? {
@@ -105,6 +113,12 @@ impl BundleCache {
         Ok(cache)
     }
 
+    /// Has what is stored take its room here.
+    #[must_use]
+    pub fn within(self, room: Room) -> Self {
+        Self { room, ..self }
+    }
+
     /// Returns the bundle if it is cached and complete.
     pub fn load(&self, owner: &str, digest: &Digest) -> io::Result<Option<BundleFiles>> {
         Ok(read(&self.file(owner, digest)?))
@@ -112,7 +126,7 @@ impl BundleCache {
 
     /// Stores a bundle in the cache.
     pub fn store(&self, owner: &str, digest: &Digest, files: &BundleFiles) -> io::Result<()> {
-        write(&self.file(owner, digest)?, files)
+        write(&self.file(owner, digest)?, files, &self.room)
     }
 
     /// Removes the owner's bundles except those of `keep`.
@@ -188,7 +202,7 @@ fn read(path: &Path) -> Option<BundleFiles> {
     rest.is_empty().then_some(files)
 }
 
-fn write(path: &Path, files: &BundleFiles) -> io::Result<()> {
+fn write(path: &Path, files: &BundleFiles, room: &Room) -> io::Result<()> {
     let content: Vec<u8> = files.values().flatten().copied().collect();
     let head = Head {
         sha256: Digest::sha256(&content).hex().to_owned(),
@@ -197,13 +211,16 @@ fn write(path: &Path, files: &BundleFiles) -> io::Result<()> {
             .map(|(path, content)| (path.clone(), content.len()))
             .collect(),
     };
+    let mut head = serde_json::to_vec(&head)?;
+    head.push(b'\n');
+    let writing = room.enter()?;
+    writing.take(head.len() + content.len())?;
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(directory)?;
     let mut file = tempfile::Builder::new()
         .prefix(UNFINISHED)
         .tempfile_in(directory)?;
-    serde_json::to_writer(&mut file, &head)?;
-    file.write_all(b"\n")?;
+    file.write_all(&head)?;
     file.write_all(&content)?;
     file.as_file().sync_all()?;
     file.persist(path).map(drop).map_err(|err| err.error)

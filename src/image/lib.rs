@@ -2,9 +2,10 @@
 //!
 //! [`mod@reference`] and [`digest`] identify images; [`registries`], [`auth`], [`policy`] and
 //! [`trust`] read the machine's configuration, and [`stamp`] says whether it has changed;
-//! [`keyring`] chooses a credential; [`registry`] talks to one registry; [`pull`] combines them; [`unpack`] turns layers into files inside a virtual tree, within [`limits`]. The
-//! rest of the program calls [`catalog::pull_catalog`] and [`bundle::pull_bundle`]. `push`, behind
-//! a feature, is for tests and the demo.
+//! [`keyring`] chooses a credential; [`registry`] talks to one registry; [`pull`] combines them;
+//! [`unpack`] turns layers into files inside a virtual tree, within [`limits`]; [`room`] limits what
+//! is kept on disk. The rest of the program calls [`catalog::pull_catalog`] and
+//! [`bundle::pull_bundle`]. `push`, behind a feature, is for tests and the demo.
 //!
 //! No environment variables are read here, and nothing from an image is ever created on the machine
 //! under a name the image chose. The program must install a TLS provider before the first pull.
@@ -32,6 +33,7 @@ pub mod push;
 pub mod reference;
 pub mod registries;
 pub mod registry;
+pub mod room;
 mod shown;
 pub mod stamp;
 mod tree;
@@ -48,4 +50,5 @@ pub use manifest::Platform;
 pub use pull::{PullConfig, PullError, Puller, Resolved};
 pub use reference::{ImageRef, ReferenceError};
 pub use registries::RegistriesPaths;
+pub use room::Room;
 pub use stamp::Stamp;

@@ -19,8 +19,9 @@ use olm_core::settings::{
 
 use crate::credentials::GlobalPullSecret;
 use crate::gate::Manage;
+use crate::tls;
 pub use value::*;
-use value::{duration, listen_address, words};
+use value::{bytes, duration, listen_address, words};
 
 const CERT_MANAGER_GATE: &str = "WebhookProviderCertManager";
 const SERVICE_CA_GATE: &str = "WebhookProviderOpenshiftServiceCA";
@@ -67,6 +68,26 @@ pub struct Args {
     #[arg(long, value_enum)]
     pub serving_certificates: Option<ServingCertificates>,
 
+    /// Which versions, suites and curves of TLS are offered, and taken when catalogs are fetched:
+    /// those of a profile of Mozilla, those of the --tls-custom flags, or those that OpenShift's
+    /// `APIServer` `cluster` names. There are TLS 1.2 and 1.3 with AEAD suites and nothing older,
+    /// whatever is asked for.
+    #[arg(long, value_enum, ignore_case = true, default_value_t = TlsProfile::Intermediate)]
+    pub tls_profile: TlsProfile,
+
+    /// Lowest version of profile custom; by default TLSv1.2.
+    #[arg(long, value_enum)]
+    pub tls_custom_version: Option<tls::Version>,
+
+    /// Suites of TLS 1.2 of profile custom, by Go's names, joined by commas; by default all there
+    /// are. Those of TLS 1.3 are always there.
+    #[arg(long, value_delimiter = ',', value_parser = tls::cipher)]
+    pub tls_custom_ciphers: Vec<String>,
+
+    /// Curves of profile custom, by Go's names, joined by commas; by default those of intermediate.
+    #[arg(long, value_delimiter = ',', value_parser = tls::curve)]
+    pub tls_custom_curves: Vec<String>,
+
     /// Address of the metrics endpoint; 0 switches it off.
     #[arg(long, value_parser = listen_address)]
     pub metrics_bind_address: Option<Listen>,
@@ -95,6 +116,11 @@ pub struct Args {
     /// Folder of unpacked bundles and downloaded catalogs.
     #[arg(long, default_value = "/var/cache/operator-controller")]
     pub cache_path: PathBuf,
+
+    /// Most bytes that both folders hold together: what would take more is not stored, and tried
+    /// again until there is room.
+    #[arg(long, default_value = "8GiB", value_parser = bytes)]
+    pub cache_limit: u64,
 
     /// How often content of deleted catalogs is looked for.
     #[arg(long, default_value = "12h", value_parser = duration)]
@@ -285,6 +311,24 @@ impl Args {
             })
     }
 
+    /// Returns the TLS profile as the flags say it, as far as it can be had.
+    pub fn tls(&self) -> Result<tls::Offer, tls::NoCurve> {
+        let given = |names: &[String]| -> Vec<String> {
+            let names = names.iter().filter(|name| !name.is_empty());
+            names.cloned().collect()
+        };
+        match self.tls_profile {
+            TlsProfile::Cluster | TlsProfile::Intermediate => Ok(tls::Offer::default()),
+            TlsProfile::Modern => tls::Offer::of(tls::Version::Tls13, &[], &[]),
+            TlsProfile::Old => tls::Offer::of(tls::Version::Tls10, &[], &[]),
+            TlsProfile::Custom => tls::Offer::of(
+                self.tls_custom_version.unwrap_or(tls::Version::Tls12),
+                &given(&self.tls_custom_ciphers),
+                &given(&self.tls_custom_curves),
+            ),
+        }
+    }
+
     /// Returns the `ConfigMap` with the CA of the catalog server.
     pub fn catalogd_ca(&self) -> ConfigMapName {
         self.catalogd_ca_configmap
@@ -329,6 +373,14 @@ impl Args {
                     .to_owned(),
             );
         }
+        warnings.extend(self.tls().ok().and_then(|offer| offer.note));
+        let custom = self.tls_custom_version.is_some()
+            || !self.tls_custom_ciphers.is_empty()
+            || !self.tls_custom_curves.is_empty();
+        if custom && self.tls_profile != TlsProfile::Custom {
+            warnings
+                .push("the --tls-custom flags do nothing without --tls-profile=custom".to_owned());
+        }
         let leases = [
             ("--extension-lease", &self.extension_lease),
             ("--catalog-lease", &self.catalog_lease),
@@ -371,6 +423,19 @@ mod tests {
     #[case("99999999999h", None)]
     fn durations_are_read_as_go_prints_them(#[case] text: &str, #[case] seconds: Option<u64>) {
         assert_eq!(duration(text).ok().map(|value| value.as_secs()), seconds);
+    }
+
+    #[rstest]
+    #[case("8GiB", Some(8 << 30))]
+    #[case("1Mi", Some(1 << 20))]
+    #[case("64KiB", Some(65536))]
+    #[case("65536", Some(65536))]
+    #[case("0", None)]
+    #[case("GiB", None)]
+    #[case("8GB", None)]
+    #[case("99999999999GiB", None)]
+    fn sizes_are_read_in_powers_of_two(#[case] text: &str, #[case] want: Option<u64>) {
+        assert_eq!(bytes(text).ok(), want);
     }
 
     #[test]

@@ -43,6 +43,21 @@ pub enum ServingCertificates {
     None,
 }
 
+/// Which versions, suites and curves of TLS are offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TlsProfile {
+    /// TLS 1.3.
+    Modern,
+    /// TLS 1.2 and 1.3.
+    Intermediate,
+    /// The same here: what else it has is not supported.
+    Old,
+    /// What other flags say.
+    Custom,
+    /// What OpenShift's `APIServer` `cluster` says.
+    Cluster,
+}
+
 /// What happens to an uninstall whose account no longer works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum UninstallFallback {
@@ -200,4 +215,23 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let read = read.and_then(|duration| Duration::try_from(duration).ok());
     read.filter(|duration| !duration.is_zero() && i64::try_from(duration.as_nanos()).is_ok())
         .ok_or_else(|| format!("expected a duration such as 10m or 1h30m, found {text:?}"))
+}
+
+/// Reads a number of bytes above zero, with or without a unit: `8GiB`, `512Mi`, `65536`.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = text.split_at(
+        text.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len()),
+    );
+    let unit: Option<u64> = match unit {
+        "" => Some(1),
+        "Ki" | "KiB" => Some(1 << 10),
+        "Mi" | "MiB" => Some(1 << 20),
+        "Gi" | "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    let read = number.parse::<u64>().ok().zip(unit);
+    let read = read.and_then(|(number, unit)| number.checked_mul(unit));
+    read.filter(|bytes| *bytes > 0)
+        .ok_or_else(|| format!("expected a size such as 8GiB or 512MiB, found {text:?}"))
 }

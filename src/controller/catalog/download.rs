@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -10,9 +11,12 @@ use olm_core::catalog::read::{MAX_BLOB_BYTES, Meta, Reason};
 use olm_core::error::quote;
 use reqwest::StatusCode;
 use reqwest::header::ETAG;
+use rustls::RootCertStore;
+use rustls_platform_verifier::Verifier;
 
 use super::store::StoreError;
 use super::trust::{Trust, TrustError};
+use crate::tls::CurrentProfile;
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// A download ends when no byte comes for so long, however large it is (catalogs.md 4.3).
@@ -29,6 +33,9 @@ pub enum FetchError {
     /// The certificates to trust cannot be read.
     #[error("error getting HTTP client")]
     Trust(#[from] TrustError),
+    /// A certificate to trust is not one, or there is none.
+    #[error("error getting HTTP client")]
+    Certificates(#[source] rustls::Error),
     /// No client can be made.
     #[error("error getting HTTP client")]
     Client(#[source] reqwest::Error),
@@ -68,6 +75,7 @@ pub enum FetchError {
 pub struct CatalogServer {
     spool: PathBuf,
     trust: Trust,
+    profile: CurrentProfile,
     kind: Kind,
 }
 
@@ -87,21 +95,35 @@ impl CatalogServer {
     /// Blocks.
     ///
     /// A folder to trust without any certificate is an error.
-    pub fn other(folder: &Path, trust: Trust) -> Result<Self, FetchError> {
+    pub fn other(folder: &Path, trust: Trust, profile: CurrentProfile) -> Result<Self, FetchError> {
         trust.certificates()?;
-        Self::new(folder, trust, Kind::Other)
+        Self::new(folder, trust, profile, Kind::Other)
     }
 
     /// Returns another replica of this program. Blocks.
-    pub fn replica(folder: &Path, trust: Trust) -> Result<Self, FetchError> {
-        Self::new(folder, trust, Kind::Replica)
+    pub fn replica(
+        folder: &Path,
+        trust: Trust,
+        profile: CurrentProfile,
+    ) -> Result<Self, FetchError> {
+        Self::new(folder, trust, profile, Kind::Replica)
     }
 
-    fn new(folder: &Path, trust: Trust, kind: Kind) -> Result<Self, FetchError> {
+    fn new(
+        folder: &Path,
+        trust: Trust,
+        profile: CurrentProfile,
+        kind: Kind,
+    ) -> Result<Self, FetchError> {
         let spool = folder.join("downloads");
         let prepare = StoreError::disk("error creating the catalog cache");
         std::fs::create_dir_all(&spool).map_err(|error| FetchError::Cache(prepare(error)))?;
-        Ok(Self { spool, trust, kind })
+        Ok(Self {
+            spool,
+            trust,
+            profile,
+            kind,
+        })
     }
 
     pub fn trust(&self) -> &Trust {
@@ -140,17 +162,35 @@ impl CatalogServer {
         Ok(Lines::new(body))
     }
 
-    /// Makes a client that trusts the certificates as they are now. Blocks.
+    /// Makes a client that trusts the certificates, and obeys the TLS profile, as they are now.
+    /// Blocks.
     fn client(&self) -> Result<reqwest::Client, FetchError> {
         let builder = reqwest::Client::builder()
             .connect_timeout(CONNECT)
             .read_timeout(IDLE)
             .timeout(WHOLE);
         let certificates = self.trust.certificates()?;
-        let builder = match self.kind {
-            Kind::Other => builder.tls_certs_merge(certificates),
-            Kind::Replica => builder.https_only(true).tls_certs_only(certificates),
-        };
+        let tls = self.profile.get().client();
+        let mut tls = match self.kind {
+            Kind::Other => {
+                let provider = Arc::clone(tls.crypto_provider());
+                let verifier = Verifier::new_with_extra_roots(certificates, provider);
+                let verifier = Arc::new(verifier.map_err(FetchError::Certificates)?);
+                let tls = tls.dangerous();
+                tls.with_custom_certificate_verifier(verifier)
+            }
+            Kind::Replica => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates {
+                    roots.add(certificate).map_err(FetchError::Certificates)?;
+                }
+                tls.with_root_certificates(roots)
+            }
+        }
+        .with_no_client_auth();
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let builder = builder.https_only(self.kind == Kind::Replica);
+        let builder = builder.tls_backend_preconfigured(tls);
         builder.build().map_err(FetchError::Client)
     }
 

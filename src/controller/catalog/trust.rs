@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use olm_core::error::quote;
-use reqwest::Certificate;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 
 /// Which certificates catalog servers may present, beside those the system trusts.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ impl Published {
     /// Takes over what is published now, and says whether that is new. What holds no certificate is
     /// passed over: something was trusted for a reason.
     pub fn take(&self, pem: String) -> bool {
-        let holds = Certificate::from_pem_bundle(pem.as_bytes()).is_ok_and(|all| !all.is_empty());
+        let holds = !parse(pem.as_bytes()).is_empty();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !holds || *known == pem {
             return false;
@@ -35,15 +36,19 @@ impl Published {
         true
     }
 
-    fn certificates(&self) -> Vec<Certificate> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Certificate::from_pem_bundle(known.as_bytes()).unwrap_or_default()
+    fn certificates(&self) -> Vec<CertificateDer<'static>> {
+        parse(
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .as_bytes(),
+        )
     }
 }
 
 impl Trust {
     /// Returns the certificates of CAs as they are now. Blocks.
-    pub(super) fn certificates(&self) -> Result<Vec<Certificate>, TrustError> {
+    pub(super) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, TrustError> {
         match self {
             Self::System => Ok(Vec::new()),
             Self::Folder(folder) => certificates(folder),
@@ -71,7 +76,7 @@ pub enum TrustError {
 
 /// Reads every certificate of every file in a folder; subfolders are passed over, links followed,
 /// and files that hold something else are not an error. Blocks.
-fn certificates(folder: &Path) -> Result<Vec<Certificate>, TrustError> {
+fn certificates(folder: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
     let read = |source| TrustError::Read {
         folder: folder.to_owned(),
         source,
@@ -80,12 +85,17 @@ fn certificates(folder: &Path) -> Result<Vec<Certificate>, TrustError> {
     for entry in std::fs::read_dir(folder).map_err(read)? {
         let path = entry.map_err(read)?.path();
         if path.is_file() {
-            let pem = std::fs::read(&path).map_err(read)?;
-            found.extend(Certificate::from_pem_bundle(&pem).unwrap_or_default());
+            found.extend(parse(&std::fs::read(&path).map_err(read)?));
         }
     }
     if found.is_empty() {
         return Err(TrustError::None(folder.to_owned()));
     }
     Ok(found)
+}
+
+/// Returns the certificates in a text, none if one of them cannot be read.
+fn parse(pem: &[u8]) -> Vec<CertificateDer<'static>> {
+    let all: Result<_, _> = CertificateDer::pem_slice_iter(pem).collect();
+    all.unwrap_or_default()
 }

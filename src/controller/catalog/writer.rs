@@ -1,12 +1,12 @@
 //! Writes the folder of one content: lines, their compressed forms, and the index that vouches
 //! for them.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use jiff::Timestamp;
 use olm_core::catalog::read::Meta;
+use olm_image::room::{GrowingFile, Writing};
 use sha2::{Digest as _, Sha256};
 
 use super::index::{BlobIndex, Record};
@@ -20,18 +20,23 @@ const ZSTD_LEVEL: i32 = 3;
 
 /// Writes one folder.
 pub(super) struct Writer {
-    lines: io::BufWriter<File>,
-    gzip: Option<flate2::write::GzEncoder<File>>,
-    zstd: Option<zstd::Encoder<'static, File>>,
+    lines: io::BufWriter<GrowingFile>,
+    gzip: Option<flate2::write::GzEncoder<GrowingFile>>,
+    zstd: Option<zstd::Encoder<'static, GrowingFile>>,
+    writing: Writing,
     hash: Sha256,
     index: BlobIndex,
     dropped: usize,
 }
 
 impl Writer {
-    pub(super) fn create(folder: &Path, compression: Compression) -> io::Result<Self> {
+    pub(super) fn create(
+        folder: &Path,
+        compression: Compression,
+        writing: Writing,
+    ) -> io::Result<Self> {
         let made = compression == Compression::Made;
-        let create = |name: &str| File::create(folder.join(name));
+        let create = |name: &str| writing.create(&folder.join(name));
         let gzip = |file| flate2::write::GzEncoder::new(file, flate2::Compression::new(GZIP_LEVEL));
         Ok(Self {
             lines: io::BufWriter::new(create(LINES)?),
@@ -39,6 +44,7 @@ impl Writer {
             zstd: made
                 .then(|| zstd::Encoder::new(create(ZSTD)?, ZSTD_LEVEL))
                 .transpose()?,
+            writing,
             hash: Sha256::new(),
             index: BlobIndex::default(),
             dropped: 0,
@@ -68,10 +74,10 @@ impl Writer {
             .lines
             .into_inner()
             .map_err(io::IntoInnerError::into_error)?;
-        lines.sync_all()?;
-        let synced = |file: File| {
-            file.sync_all()?;
-            Ok::<_, io::Error>(file.metadata()?.len())
+        lines.file().sync_all()?;
+        let synced = |written: GrowingFile| {
+            written.file().sync_all()?;
+            Ok::<_, io::Error>(written.file().metadata()?.len())
         };
         let gzip_bytes = self.gzip.map(|gzip| synced(gzip.finish()?)).transpose()?;
         let zstd_bytes = self.zstd.map(|zstd| synced(zstd.finish()?)).transpose()?;
@@ -84,9 +90,9 @@ impl Writer {
             dropped: self.dropped,
             index: self.index,
         };
-        let mut index = File::create(folder.join(INDEX))?;
+        let mut index = self.writing.create(&folder.join(INDEX))?;
         index.write_all(&record.to_json()?)?;
-        index.sync_all()?;
+        index.file().sync_all()?;
         sync_folder(folder)
     }
 }

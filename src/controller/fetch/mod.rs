@@ -22,12 +22,14 @@ use olm_api::{AvailabilityMode, ClusterCatalog};
 use olm_core::catalog::{Blob, Content, PackageIndex};
 use olm_core::resolve::{Catalog, CatalogProblem};
 use olm_core::status::is_true;
+use olm_image::Room;
 use tokio::sync::watch;
 
 use crate::catalog::store::{self, Store};
 use crate::catalog::{FetchError, Trust};
 use crate::cluster::named;
 use crate::telemetry::Metrics;
+use crate::tls::CurrentProfile;
 use remote::Remote;
 
 /// Most packages of one catalog whose content is kept parsed. Real clusters use a few dozen; the
@@ -113,11 +115,12 @@ impl Catalogs {
     pub fn remote(
         folder: &std::path::Path,
         trust: Trust,
+        profile: CurrentProfile,
+        room: Room,
         metrics: Metrics,
     ) -> Result<Self, FetchError> {
-        Ok(Self::new(Source::Remote(Remote::new(
-            folder, trust, metrics,
-        )?)))
+        let remote = Remote::new(folder, trust, profile, room, metrics)?;
+        Ok(Self::new(Source::Remote(remote)))
     }
 
     /// Trusts the CA that the `ConfigMap` called `name` publishes, as it changes. Where it is gone,

@@ -10,6 +10,7 @@ use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
 use olm_core::error::Chain;
 use olm_core::resolve::CatalogProblem;
+use olm_image::Room;
 use tokio::sync::{Semaphore, watch};
 
 use super::held;
@@ -17,6 +18,7 @@ use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
 use crate::catalog::store::{Compression, Content, Origin, Store, whole_seconds};
 use crate::catalog::{CatalogServer, FetchError, Trust};
 use crate::telemetry::Metrics;
+use crate::tls::CurrentProfile;
 
 /// How long one look at a catalog waits for its download.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -52,12 +54,18 @@ struct Download {
 }
 
 impl Remote {
-    pub(super) fn new(folder: &Path, trust: Trust, metrics: Metrics) -> Result<Self, FetchError> {
-        let server = CatalogServer::other(folder, trust)?;
+    pub(super) fn new(
+        folder: &Path,
+        trust: Trust,
+        profile: CurrentProfile,
+        room: Room,
+        metrics: Metrics,
+    ) -> Result<Self, FetchError> {
+        let server = CatalogServer::other(folder, trust, profile)?;
         let store = Store::open(&folder.join("catalogs"), Compression::None);
         Ok(Self {
             shared: Arc::new(Shared {
-                store: Arc::new(store.map_err(FetchError::Cache)?),
+                store: Arc::new(store.map_err(FetchError::Cache)?.within(room)),
                 server,
                 metrics,
                 downloads: Mutex::default(),

@@ -14,6 +14,7 @@ use olm_api::{
 use olm_core::catalog::read;
 use olm_core::error::Chain;
 use olm_core::status::catalog as texts;
+use olm_image::Room;
 use rstest::rstest;
 use tempfile::TempDir;
 
@@ -21,6 +22,7 @@ use super::*;
 use crate::catalog::store::{Compression, Origin};
 use crate::catalog::{CatalogServer, Published};
 use crate::server::{self, Limited, Limits, catalogs};
+use crate::tls::CurrentProfile;
 
 const BLOBS: &str = r#"{"schema":"olm.package","name":"p","defaultChannel":"c"}
 {"schema":"olm.channel","package":"p","name":"c","entries":[{"name":"p.v1"}]}
@@ -88,7 +90,8 @@ fn listen_with_tls(folder: &Path, routes: Router) -> (String, String) {
     let (certificate, key) = (folder.join("c"), folder.join("k"));
     std::fs::write(&certificate, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let serving = server::tls::CertificateFiles::load(&certificate, &key).unwrap();
+    let serving =
+        server::tls::CertificateFiles::load(&certificate, &key, CurrentProfile::default()).unwrap();
     let serving = serving.certificates();
     let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -111,7 +114,14 @@ fn other_half(folder: &Path) -> (Arc<Store>, String) {
 
 fn remote(folder: &TempDir) -> Catalogs {
     provider();
-    Catalogs::remote(folder.path(), Trust::System, Metrics::default()).unwrap()
+    Catalogs::remote(
+        folder.path(),
+        Trust::System,
+        CurrentProfile::default(),
+        Room::default(),
+        Metrics::default(),
+    )
+    .unwrap()
 }
 
 fn bundles(known: &Known) -> Option<usize> {
@@ -399,7 +409,14 @@ async fn certificates_to_trust_are_read_for_every_download() {
     let cas = folder.path().join("cas");
     std::fs::create_dir(&cas).unwrap();
     let trust = Trust::Folder(cas.clone());
-    let error = Catalogs::remote(folder.path(), trust.clone(), Metrics::default()).unwrap_err();
+    let error = Catalogs::remote(
+        folder.path(),
+        trust.clone(),
+        CurrentProfile::default(),
+        Room::default(),
+        Metrics::default(),
+    )
+    .unwrap_err();
     let want = format!(
         "error getting HTTP client: no certificates found in \"{}\"",
         cas.display()
@@ -410,7 +427,14 @@ async fn certificates_to_trust_are_read_for_every_download() {
     let (base, ca) = listen_with_tls(folder.path(), answer(200, 0, PACKAGE));
     std::fs::write(cas.join("ca.crt"), other.cert.pem()).unwrap();
     std::fs::write(cas.join("README"), "no certificate").unwrap();
-    let catalogs = Catalogs::remote(folder.path(), trust, Metrics::default()).unwrap();
+    let catalogs = Catalogs::remote(
+        folder.path(),
+        trust,
+        CurrentProfile::default(),
+        Room::default(),
+        Metrics::default(),
+    )
+    .unwrap();
     let object = object("a", &base, "1");
     assert!(look(&catalogs, &object).await.problem().is_some());
     std::fs::write(cas.join("ca.crt"), ca.clone()).unwrap();
@@ -431,7 +455,14 @@ async fn a_published_ca_is_trusted_from_then_on() {
     let folder = tempfile::tempdir().unwrap();
     let (base, ca) = listen_with_tls(folder.path(), answer(200, 0, PACKAGE));
     let trust = Trust::Published(Published::default());
-    let catalogs = Catalogs::remote(folder.path(), trust, Metrics::default()).unwrap();
+    let catalogs = Catalogs::remote(
+        folder.path(),
+        trust,
+        CurrentProfile::default(),
+        Room::default(),
+        Metrics::default(),
+    )
+    .unwrap();
     let Source::Remote(remote) = &catalogs.inner.source else {
         panic!("it downloads");
     };
@@ -467,7 +498,7 @@ async fn a_replica_is_believed_by_its_ca_and_its_tag() {
     let base = format!("{base}/catalogs/a");
     let published = Published::default();
     let trust = Trust::Published(published.clone());
-    let replica = CatalogServer::replica(folder.path(), trust).unwrap();
+    let replica = CatalogServer::replica(folder.path(), trust, CurrentProfile::default()).unwrap();
     let get = async |base: &str, digest: &str| {
         let lines = replica.get(base, &reference(digest)).await;
         lines

@@ -39,7 +39,7 @@ const RETRY: Duration = Duration::from_secs(10);
 /// What is wrong for this long makes the operator degraded.
 const INERTIA: Duration = Duration::from_mins(2);
 
-const GROUP: &str = "config.openshift.io";
+const GROUP: &str = olm_core::rights::OPENSHIFT;
 const VERSION: &str = "v1";
 
 /// Why the verdict could not be computed or written.

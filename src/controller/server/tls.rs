@@ -1,22 +1,25 @@
-//! The certificate of listeners: from files, reloaded when they change, or given by who issues it.
+//! The certificate of listeners: from files, reloaded when they change, or given by who issues it;
+//! offered as the TLS profile says.
 //!
 //! Both files are read every ten seconds and compared; a mounted Secret changes by renaming a
 //! symlink, which file notifications miss. A pair that does not parse or match is not taken.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum_server::tls_rustls::RustlsConfig;
 use olm_core::error::Chain;
+use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ResolvesServerCertUsingSni, WantsServerCert};
-use rustls::{ConfigBuilder, ServerConfig};
+use rustls::server::{ResolvesServerCert, ResolvesServerCertUsingSni};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use crate::telemetry::{CertificateKind, Metrics};
+use crate::tls::CurrentProfile;
 use crate::x509::{Validity, certificate, validity};
 
 /// How often the files are read.
@@ -50,7 +53,11 @@ pub enum TlsError {
 
 /// What listeners present; clones share it.
 #[derive(Debug, Clone)]
-pub struct Certificates(RustlsConfig);
+pub struct Certificates {
+    served: RustlsConfig,
+    presented: Arc<Mutex<Option<Arc<CertifiedKey>>>>,
+    profile: CurrentProfile,
+}
 
 /// A certificate and its key, as files and as they are served.
 #[derive(Debug)]
@@ -77,15 +84,17 @@ impl std::fmt::Debug for Pair {
 impl Certificates {
     /// Returns listeners' configuration without a certificate: every handshake fails until there is
     /// one.
-    pub fn pending() -> Result<Self, TlsError> {
-        let none = Arc::new(ResolvesServerCertUsingSni::new());
-        let config = builder()?.with_cert_resolver(none);
-        Ok(Self(RustlsConfig::from_config(finished(config))))
+    pub fn pending(profile: CurrentProfile) -> Self {
+        Self {
+            served: RustlsConfig::from_config(config(None, &profile)),
+            presented: Arc::default(),
+            profile,
+        }
     }
 
     /// Returns what servers take; it follows every change.
     pub fn config(&self) -> RustlsConfig {
-        self.0.clone()
+        self.served.clone()
     }
 
     /// Presents another certificate: new connections see it, old ones go on.
@@ -94,21 +103,39 @@ impl Certificates {
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Result<(), TlsError> {
-        self.0.reload_from_config(config(chain, key)?);
+        let pair = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider());
+        let pair = pair.map_err(TlsError::Pair)?;
+        self.serve(|presented| *presented = Some(Arc::new(pair)));
         Ok(())
+    }
+
+    /// Offers what the TLS profile says now to new connections; old ones go on.
+    pub fn renew(&self) {
+        self.serve(|_| {});
+    }
+
+    /// Under one lock, so that whoever comes last sees what the others changed.
+    fn serve(&self, change: impl FnOnce(&mut Option<Arc<CertifiedKey>>)) {
+        let presented = self.presented.lock();
+        let mut presented = presented.unwrap_or_else(PoisonError::into_inner);
+        change(&mut presented);
+        let config = config(presented.clone(), &self.profile);
+        self.served.reload_from_config(config);
     }
 }
 
 impl CertificateFiles {
     /// Reads both files. Blocks for a moment.
-    pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+    pub fn load(certificate: &Path, key: &Path, profile: CurrentProfile) -> Result<Self, TlsError> {
         let served = Pair::read(certificate, key)?;
-        let config = served.config(certificate, key)?;
+        let certificates = Certificates::pending(profile);
+        let (chain, private) = served.parse(certificate, key)?;
+        certificates.present(chain, private)?;
         Ok(Self {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
             served,
-            certificates: Certificates(RustlsConfig::from_config(config)),
+            certificates,
         })
     }
 
@@ -144,8 +171,8 @@ impl CertificateFiles {
         if read == self.served {
             return Ok(false);
         }
-        let config = read.config(&self.certificate, &self.key)?;
-        self.certificates.0.reload_from_config(config);
+        let (chain, private) = read.parse(&self.certificate, &self.key)?;
+        self.certificates.present(chain, private)?;
         self.served = read;
         Ok(true)
     }
@@ -169,7 +196,11 @@ impl Pair {
         })
     }
 
-    fn config(&self, certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    fn parse(
+        &self,
+        certificate: &Path,
+        key: &Path,
+    ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
         let parse = |path: &Path| {
             let path = path.to_owned();
             move |source| TlsError::Parse { path, source }
@@ -178,26 +209,17 @@ impl Pair {
             .collect::<Result<Vec<_>, _>>()
             .map_err(parse(certificate))?;
         let private = PrivateKeyDer::from_pem_slice(&self.key).map_err(parse(key))?;
-        config(chain, private)
+        Ok((chain, private))
     }
 }
 
-fn config(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-) -> Result<Arc<ServerConfig>, TlsError> {
-    let config = builder()?.with_single_cert(chain, key);
-    Ok(finished(config.map_err(TlsError::Pair)?))
-}
-
-fn builder() -> Result<ConfigBuilder<ServerConfig, WantsServerCert>, TlsError> {
-    let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(TlsError::Pair)?;
-    Ok(builder.with_no_client_auth())
-}
-
-fn finished(mut config: ServerConfig) -> Arc<ServerConfig> {
+fn config(pair: Option<Arc<CertifiedKey>>, profile: &CurrentProfile) -> Arc<ServerConfig> {
+    let certificate: Arc<dyn ResolvesServerCert> = match pair {
+        Some(pair) => Arc::new(SingleCertAndKey::from(pair)),
+        None => Arc::new(ResolvesServerCertUsingSni::new()),
+    };
+    let builder = profile.get().server().with_no_client_auth();
+    let mut config = builder.with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Arc::new(config)
 }

@@ -9,6 +9,7 @@ use rustls::pki_types::pem::PemObject as _;
 use super::plan::{Authority, Change, Data, LOCALHOST, Leaf, PROFILE, Plan, plan};
 use crate::server::tls::Certificates;
 use crate::server::{bind, serve};
+use crate::tls::CurrentProfile;
 use crate::x509::{Ca, certificate, is_accepted};
 
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
@@ -282,7 +283,7 @@ fn clients_accept_every_replica_at_any_time() {
 #[tokio::test]
 async fn without_a_certificate_nobody_is_answered() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let certificates = Certificates::pending().unwrap();
+    let certificates = Certificates::pending(CurrentProfile::default());
     let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let served = certificates.clone();

@@ -35,6 +35,7 @@ mod replicas;
 mod rights;
 mod serving;
 mod silence;
+mod tls;
 mod unavailable;
 mod updates;
 mod webhooks;

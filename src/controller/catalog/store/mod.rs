@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use jiff::Timestamp;
 use olm_core::catalog::read::{Meta, ReadError, Reason};
 use olm_core::error::without_path;
+use olm_image::Room;
 use sha2::{Digest as _, Sha256};
 
 use super::index::{BlobIndex, Record};
@@ -100,6 +101,7 @@ pub enum Compression {
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
+    room: Room,
     compression: Compression,
     contents: RwLock<BTreeMap<String, Arc<Content>>>,
     /// Held while folders are moved, never while content is written.
@@ -242,6 +244,7 @@ impl Store {
             .map_err(StoreError::disk("error creating the catalog cache"))?;
         let store = Self {
             root: root.to_owned(),
+            room: Room::default(),
             compression,
             contents: RwLock::default(),
             moving: Mutex::default(),
@@ -262,6 +265,12 @@ impl Store {
             }
         }
         Ok(store)
+    }
+
+    /// Has what is written take its room here.
+    #[must_use]
+    pub fn within(self, room: Room) -> Self {
+        Self { room, ..self }
     }
 
     /// Returns the content of a catalog, or nothing if it has none.
@@ -296,8 +305,9 @@ impl Store {
         let folder = tempfile::Builder::new()
             .tempdir_in(self.root.join(TEMPORARY))
             .map_err(StoreError::disk(action))?;
-        let mut writer =
-            Writer::create(folder.path(), self.compression).map_err(StoreError::disk(action))?;
+        let writing = self.room.enter().map_err(StoreError::disk(action))?;
+        let mut writer = Writer::create(folder.path(), self.compression, writing)
+            .map_err(StoreError::disk(action))?;
         for meta in metas {
             writer
                 .push(&meta.map_err(Into::into)?)

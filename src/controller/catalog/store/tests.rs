@@ -174,6 +174,32 @@ fn broken_content_leaves_the_old_one_and_no_trace() {
     assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
 }
 
+// deploying.md P42
+#[test]
+fn without_room_the_old_content_stays_and_later_the_new_one_fits() {
+    let root = tempfile::tempdir().unwrap();
+    let folders = vec![root.path().to_owned()];
+    let room = olm_image::Room::within(16 << 10, folders);
+    let store = Store::open(root.path(), Compression::Made).unwrap();
+    let store = store.within(room);
+    write(&store, origin("a", "1"), BLOBS).unwrap();
+    let filler = root.path().join("filler");
+    fs::write(&filler, [0; 12 << 10]).unwrap();
+    // Random enough that no compression makes it small.
+    let digits = |n: u32| hex(&Sha256::digest(n.to_be_bytes()));
+    let name: String = (0..64).map(digits).collect();
+    let large = format!(r#"{{"schema":"olm.package","name":"{name}"}}"#);
+    let error = write(&store, origin("a", "2"), &large).unwrap_err();
+    let text = olm_core::error::Chain(&error).to_string();
+    let want = "error writing catalog content: cache limit of 16384 bytes reached";
+    assert_eq!(text, want);
+    assert_eq!(store.content("a").unwrap().digest(), "sha256:1");
+    assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
+    fs::remove_file(filler).unwrap();
+    write(&store, origin("a", "2"), &large).unwrap();
+    assert_eq!(store.content("a").unwrap().digest(), "sha256:2");
+}
+
 // catalogs.md R15, R8
 #[test]
 fn removing_one_catalog_never_touches_another() {

@@ -10,6 +10,7 @@ use super::super::tls::CertificateFiles;
 use super::super::{bind, serve};
 use super::*;
 use crate::catalog::store::{Compression, Origin};
+use crate::tls::CurrentProfile;
 
 /// A running server on a store of its own.
 struct Server {
@@ -430,7 +431,8 @@ fn certificate(folder: &std::path::Path) -> (std::path::PathBuf, std::path::Path
 async fn a_replaced_certificate_serves_new_connections() {
     let folder = tempfile::tempdir().unwrap();
     let (certificate_file, key_file, first) = certificate(folder.path());
-    let mut certificates = CertificateFiles::load(&certificate_file, &key_file).unwrap();
+    let mut certificates =
+        CertificateFiles::load(&certificate_file, &key_file, CurrentProfile::default()).unwrap();
     let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!(
         "https://localhost:{}/",

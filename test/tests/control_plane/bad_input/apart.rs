@@ -46,9 +46,15 @@ pub(super) async fn turn(name: &str) -> Apart {
 impl Apart {
     /// Starts the controller of this test.
     pub(super) async fn start(&self) -> Controller {
+        self.start_with(&[]).await
+    }
+
+    /// The same, with these flags.
+    pub(super) async fn start_with(&self, args: &[&str]) -> Controller {
         let (plane, name) = (self.cluster.plane, self.name.clone());
         let options = ControllerOptions {
             name,
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
             ..ControllerOptions::default()
         };
         tokio::task::spawn_blocking(move || Controller::start(plane, options))

@@ -160,3 +160,47 @@ async fn full_bundle_disk_holds_an_install_until_it_has_room() {
     }
     apart.is_well();
 }
+
+// deploying.md P42
+#[tokio::test(flavor = "multi_thread")]
+async fn at_the_limit_of_the_caches_what_is_served_stays_and_the_rest_waits_for_room() {
+    let apart = apart::turn("cache-limit").await;
+    let _controller = apart.start_with(&["--cache-limit=1MiB"]).await;
+    let reached = "cache limit of 1048576 bytes reached";
+    let image = format!("{}/bad/limit:v1", apart.cluster.registry);
+    let files = [("configs/c.json".to_owned(), GOOD.as_bytes().to_vec())];
+    images::push_catalog(&image, files.into_iter().collect()).await;
+    let served = Catalog::create(&apart.cluster, "bad-limit-served", &image).await;
+    let before = served.served().await;
+    let bundles = [Bundle::new("1.0.0")];
+    let scene = Scene::set(apart.handle(), "limit", &bundles, &chain(&["1.0.0"])).await;
+
+    let filler = apart.state.join("catalogs/filler");
+    fs::write(&filler, vec![0; 1 << 20]).expect("a file");
+    let waits = Catalog::create(&apart.cluster, "bad-limit", &image).await;
+    let message = format!("error storing fbc: error writing catalog content: {reached}");
+    let found = waits.says("True", "Retrying", &message).await;
+    assert_eq!(serving(&found).0, "Unavailable");
+    // Both caches share the limit.
+    let extension = scene.install(json!({})).await;
+    let message = format!(
+        "error for resolved bundle \"buoy-limit.v1.0.0\" with version \"1.0.0\": error storing \
+         image: {reached}"
+    );
+    let found = says(&extension, "True", "Retrying", &message).await;
+    nothing_installed(&extension, &found).await;
+    let failing = [
+        ("clustercatalogs", "bad-limit"),
+        ("clusterextensions", extension.name.as_str()),
+    ];
+    apart.is_calm(&failing, Duration::from_secs(5)).await;
+    assert_eq!(served.served().await.status, before.status);
+
+    fs::remove_file(filler).expect("room");
+    waits.served().await;
+    extension.installed("1.0.0").await;
+    extension.delete().await;
+    waits.delete().await;
+    served.delete().await;
+    apart.is_well();
+}

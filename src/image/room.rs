@@ -1,0 +1,194 @@
+//! Room on disk: the caches together stop below a limit, before somebody evicts the pod for them.
+//!
+//! What is there is measured when somebody begins to write and nobody else does; from then on every
+//! byte that is written counts. So a limit is never passed, and what is removed in the meantime
+//! counts as room for whoever begins next.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Room for what is cached, by default without an end; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Room(Option<Arc<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    limit: u64,
+    folders: Vec<PathBuf>,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    bytes: u64,
+    writers: usize,
+}
+
+/// Somebody who writes into a room, until it is dropped; clones are the same one.
+#[derive(Debug, Clone)]
+pub struct Writing(Option<Arc<Turn>>);
+
+#[derive(Debug)]
+struct Turn(Arc<Shared>);
+
+/// A file that takes room as it grows.
+#[derive(Debug)]
+pub struct GrowingFile {
+    file: File,
+    writing: Writing,
+}
+
+impl Room {
+    /// Returns room for at most `limit` bytes in all files below `folders` together.
+    pub fn within(limit: u64, folders: Vec<PathBuf>) -> Self {
+        Self(Some(Arc::new(Shared {
+            limit,
+            folders,
+            taken: Mutex::default(),
+        })))
+    }
+
+    /// Begins to write. Blocks.
+    pub fn enter(&self) -> io::Result<Writing> {
+        let Some(shared) = &self.0 else {
+            return Ok(Writing(None));
+        };
+        let mut taken = shared.taken();
+        if taken.writers == 0 {
+            let sizes = shared.folders.iter().map(|folder| bytes_below(folder));
+            taken.bytes = sizes.sum::<io::Result<_>>()?;
+        }
+        taken.writers += 1;
+        Ok(Writing(Some(Arc::new(Turn(Arc::clone(shared))))))
+    }
+}
+
+impl Shared {
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.taken().writers -= 1;
+    }
+}
+
+impl Writing {
+    /// Takes room for so many bytes, or fails.
+    pub fn take(&self, bytes: usize) -> io::Result<()> {
+        let Some(Turn(shared)) = self.0.as_deref() else {
+            return Ok(());
+        };
+        let mut taken = shared.taken();
+        let all = taken.bytes.saturating_add(bytes as u64);
+        if all > shared.limit {
+            let text = format!("cache limit of {} bytes reached", shared.limit);
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, text));
+        }
+        taken.bytes = all;
+        Ok(())
+    }
+
+    /// Creates a file in this room.
+    pub fn create(&self, path: &Path) -> io::Result<GrowingFile> {
+        Ok(GrowingFile {
+            file: File::create(path)?,
+            writing: self.clone(),
+        })
+    }
+}
+
+impl GrowingFile {
+    /// Returns the file itself.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Write for GrowingFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writing.take(bytes.len())?;
+        self.file.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Returns the size of all files below a folder. Links are not followed.
+pub fn bytes_below(folder: &Path) -> io::Result<u64> {
+    let mut sum = 0;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            match entry.metadata() {
+                Ok(found) if found.is_dir() => folders.push(entry.path()),
+                Ok(found) => sum += found.len(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_count_in_folders_too() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("a")).unwrap();
+        fs::write(folder.path().join("a/b"), [0; 10]).unwrap();
+        fs::write(folder.path().join("c"), [0; 5]).unwrap();
+        assert_eq!(bytes_below(folder.path()).unwrap(), 15);
+        assert_eq!(bytes_below(&folder.path().join("none")).unwrap(), 0);
+    }
+
+    fn write(room: &Room, path: &Path, bytes: usize) -> io::Result<()> {
+        room.enter()?.create(path)?.write_all(&vec![0; bytes])
+    }
+
+    // deploying.md P42
+    #[test]
+    fn all_folders_together_stay_within_the_limit() {
+        let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folders = [&one, &two].map(|folder| folder.path().to_owned());
+        let room = Room::within(100, folders.to_vec());
+        let file = |folder: &tempfile::TempDir, name| folder.path().join(name);
+        write(&room, &file(&one, "a"), 60).unwrap();
+        let error = write(&room, &file(&two, "b"), 41).unwrap_err();
+        assert_eq!(error.to_string(), "cache limit of 100 bytes reached");
+        write(&room, &file(&two, "b"), 40).unwrap();
+        fs::remove_file(file(&one, "a")).unwrap();
+        write(&room, &file(&one, "c"), 60).unwrap();
+        write(&Room::default(), &file(&one, "d"), 1000).unwrap();
+    }
+
+    #[test]
+    fn who_writes_at_the_same_time_shares_the_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let room = Room::within(100, vec![folder.path().to_owned()]);
+        let (first, second) = (room.enter().unwrap(), room.enter().unwrap());
+        first.take(60).unwrap();
+        second.take(41).unwrap_err();
+        // What the first gave up counts until nobody writes.
+        drop(first);
+        second.take(41).unwrap_err();
+        drop(second);
+        room.enter().unwrap().take(100).unwrap();
+    }
+}

@@ -1,0 +1,105 @@
+//! The TLS profile that OpenShift's administrators choose, with a minimal `APIServer` CRD.
+
+use std::time::Duration;
+
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use olm_test::{cluster, wait};
+use serde_json::{Value, json};
+
+use crate::flags::start;
+
+/// Until another profile holds (deploying.md P38).
+const SOON: Duration = Duration::from_secs(10);
+
+/// Chooses a profile, as an administrator does.
+async fn choose(client: &kube::Client, profile: Value) {
+    let kind = GroupVersionKind::gvk("config.openshift.io", "v1", "APIServer");
+    let servers = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    let server = json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "APIServer",
+        "metadata": {"name": "cluster"}, "spec": {"tlsSecurityProfile": profile},
+    });
+    let params = PatchParams::apply("administrator").force();
+    let patched = servers
+        .patch("cluster", &params, &Patch::Apply(server))
+        .await;
+    patched.expect("the APIServer is written");
+}
+
+/// Returns a client that knows no more than TLS 1.2, and has no connection yet.
+fn old_client() -> reqwest::Client {
+    reqwest::Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .tls_version_max(reqwest::tls::Version::TLS_1_2)
+        .build()
+        .expect("a client")
+}
+
+// deploying.md P38
+#[tokio::test(flavor = "multi_thread")]
+async fn another_profile_of_the_cluster_holds_for_new_connections_at_once() {
+    let (cluster, _turn) = cluster::alone().await;
+    let client = cluster.client.clone();
+    choose(&client, json!({"type": "Intermediate"})).await;
+    let args = ["--components=catalogs", "--tls-profile=cluster"];
+    let mut controller = start(cluster.plane, "tls", &args).await;
+    let listening = controller.listening();
+    let urls = ["catalogs", "metrics"].map(|name| {
+        let address = listening[name].as_str().unwrap_or_default();
+        format!("https://{address}/metrics")
+    });
+    let old = old_client();
+    let mut before = Vec::new();
+    for url in &urls {
+        let answer = old.get(url).send().await.expect("TLS 1.2 is offered");
+        before.push(answer.status());
+        answer.bytes().await.expect("the answer ends");
+    }
+
+    choose(&client, json!({"type": "Modern"})).await;
+    for url in &urls {
+        wait::until(&format!("{url} refuses TLS 1.2"), SOON, || async {
+            match old_client().get(url).send().await {
+                Ok(answer) => Err(answer.status().to_string()),
+                Err(error) => {
+                    let error = format!("{error:?}");
+                    assert!(error.contains("ProtocolVersion"), "{error}");
+                    Ok(())
+                }
+            }
+        })
+        .await;
+    }
+    // New connections are refused, so that these are the old ones.
+    for (url, status) in urls.iter().zip(before) {
+        let answer = old.get(url).send().await.expect("old connections live");
+        assert_eq!(answer.status(), status);
+    }
+    let new = reqwest::Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .build()
+        .expect("a client");
+    new.get(&urls[0]).send().await.expect("TLS 1.3 is offered");
+
+    // What is not supported is left out; none of TLS 1.2 is left, and one warning says so.
+    let custom = json!({"minTLSVersion": "VersionTLS11", "ciphers": ["DES-CBC3-SHA"]});
+    choose(&client, json!({"type": "Custom", "custom": custom})).await;
+    let note = "not supported are TLSv1.1, DES-CBC3-SHA; TLS 1.3 alone is offered";
+    wait::until("the log says what is left out", SOON, || async {
+        let log = controller.log();
+        log.contains(note).then_some(()).ok_or(log)
+    })
+    .await;
+    assert_eq!(controller.log().matches(note).count(), 1);
+
+    cluster
+        .plane
+        .kubectl(&["delete", "apiservers.config.openshift.io", "cluster"]);
+    wait::until("TLS 1.2 is offered again", SOON, || async {
+        let answer = old_client().get(&urls[0]).send().await;
+        answer.map(drop).map_err(|error| format!("{error:?}"))
+    })
+    .await;
+    assert_eq!(controller.exit_code(), None, "it was never restarted");
+}
