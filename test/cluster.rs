@@ -435,6 +435,8 @@ impl Controller {
                 "CONTAINERS_REGISTRIES_CONF",
                 &plane.addresses.registries_conf,
             )
+            // Credentials of whoever runs the test are never used.
+            .env("REGISTRY_AUTH_FILE", dir.join("auth.json"))
             .stdin(Stdio::piped())
             .stdout(log)
             .stderr(errors)

@@ -46,6 +46,16 @@ fn images_that_need_a_signature_are_refused_before_any_request() {
     }
 }
 
+// deploying.md 3.1
+#[test]
+fn a_file_with_credentials_that_a_flag_names_has_to_be_there() {
+    let image = "127.0.0.1:1/team/pot:v1";
+    let (code, _, text) = olm(&["show", image, "--auth-file", "/nowhere/auth.json"]);
+    assert_eq!(code, 1);
+    let missing = "error: reading /nowhere/auth.json: No such file or directory";
+    assert!(text.starts_with(missing), "{text}");
+}
+
 /// Writes a bundle with this spec and these other manifests.
 fn bundle(spec: &Value, others: &[Value]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
