@@ -210,6 +210,8 @@ pub mod name {
     pub const CSV_SUCCEEDED: &str = "Succeeded";
     /// Default namespace of the controller.
     pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
+    /// Name of the controller's service account in the manifests.
+    pub const CONTROLLER_ACCOUNT: &str = "operator-controller-controller-manager";
     /// Type of the Secrets that hold the objects of a revision.
     pub const OBJECT_DATA_SECRET_TYPE: &str = "olm.operatorframework.io/object-data";
     /// Type of the Secrets that hold the CA of an extension's webhooks.

@@ -37,10 +37,7 @@ const STOP_WITH_PARENT: &str = "exec 3<&0; \"$@\" </dev/null 3<&- & child=$!; \
     (cat <&3 >/dev/null; kill $child 2>/dev/null) & exec 3<&-; wait $child; status=$?; \
     test -n \"$OLM_TEST_KEEP\" || rm -rf \"$0\"; exit $status";
 
-/// The namespace of the controller.
-pub const SYSTEM_NAMESPACE: &str = "olmv1-system";
-/// The service account of the controller.
-pub const CONTROLLER_ACCOUNT: &str = "operator-controller-controller-manager";
+pub use olm_api::keys::name::{CONTROLLER_ACCOUNT, SYSTEM_NAMESPACE};
 
 /// The account that may read metrics.
 const SCRAPER: &str = "default:scraper";
@@ -438,6 +435,8 @@ impl Controller {
                 "CONTAINERS_REGISTRIES_CONF",
                 &plane.addresses.registries_conf,
             )
+            // Credentials of whoever runs the test are never used.
+            .env("REGISTRY_AUTH_FILE", dir.join("auth.json"))
             .stdin(Stdio::piped())
             .stdout(log)
             .stderr(errors)

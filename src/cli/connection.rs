@@ -1,4 +1,7 @@
-//! The flags of every command: which cluster is meant, and as whom.
+//! The flags of every command: which cluster is meant, as whom, and with which credentials images
+//! are pulled.
+
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -23,6 +26,9 @@ pub(crate) struct Global {
     /// Group to impersonate; may be repeated
     #[arg(long = "as-group", global = true, value_name = "GROUP")]
     pub(crate) impersonate_groups: Vec<String>,
+    /// File with credentials for registries; by default $REGISTRY_AUTH_FILE, else those of other tools
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Images")]
+    pub(crate) auth_file: Option<PathBuf>,
 }
 
 impl Global {

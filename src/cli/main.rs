@@ -41,6 +41,9 @@ fn main() -> ExitCode {
             return outcome.into();
         }
     };
+    if let Some(file) = &cli.global.auth_file {
+        olm_image::auth_file::name(file.clone());
+    }
     finish(execute(cli)).into()
 }
 

@@ -150,6 +150,7 @@ impl Manager {
                 only: args.pull_cas_dir.clone(),
                 ..CertificateDirs::default()
             },
+            auth: args.auth_files(),
             ..config
         });
         let limited = if args.allow_excessive_rights {

@@ -1,9 +1,16 @@
 //! The credentials container tools keep for the user who runs them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::{env, fs, io};
 
+use olm_core::error::Chain;
+
 use crate::auth::{AuthError, Credentials};
+use crate::keyring::Source;
+
+/// Name of the file of containers' tools, below the folders they look in.
+const CONTAINERS: &str = "containers/auth.json";
 
 /// Why the user's credentials cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -28,37 +35,97 @@ pub enum AuthFileError {
     },
 }
 
-impl Credentials {
-    /// Reads the credentials of container tools; an absent file has none.
-    ///
-    /// If `REGISTRY_AUTH_FILE` is set, only that file is read, else Docker's file and over it the
-    /// one of the login session.
-    pub fn of_user() -> Result<Self, AuthFileError> {
+/// The file that a flag of this process names; see [`name`].
+static NAMED: OnceLock<PathBuf> = OnceLock::new();
+
+/// Lets [`Credentials::of_user`] read this file and no other. Counts once, as the environment does:
+/// for the whole process.
+pub fn name(file: PathBuf) {
+    let _ = NAMED.set(file);
+}
+
+/// Files with credentials, which are read again by each pull.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuthFiles {
+    /// The files; of equal keys that of the last one counts.
+    pub paths: Vec<PathBuf>,
+    /// Whether a missing file is an error; it is when a flag names it.
+    pub required: bool,
+}
+
+impl AuthFiles {
+    /// Returns the file that a flag names, else that of `REGISTRY_AUTH_FILE`, else Docker's file
+    /// and over it those of containers' tools, that of the login session last.
+    pub fn of_user(named: Option<PathBuf>) -> Self {
         let set = |name| {
             env::var_os(name)
                 .filter(|value| !value.is_empty())
                 .map(PathBuf::from)
         };
-        let files = match set("REGISTRY_AUTH_FILE") {
+        let home = |below: &str| set("HOME").map(|home| home.join(below));
+        let required = named.is_some();
+        let paths = match named.or_else(|| set("REGISTRY_AUTH_FILE")) {
             Some(file) => vec![file],
             None => [
-                set("HOME").map(|home| home.join(".docker/config.json")),
-                set("XDG_RUNTIME_DIR").map(|session| session.join("containers/auth.json")),
+                (
+                    set("DOCKER_CONFIG").or_else(|| home(".docker")),
+                    "config.json",
+                ),
+                (
+                    set("XDG_CONFIG_HOME").or_else(|| home(".config")),
+                    CONTAINERS,
+                ),
+                (set("XDG_RUNTIME_DIR"), CONTAINERS),
             ]
             .into_iter()
-            .flatten()
+            .filter_map(|(folder, file)| Some(folder?.join(file)))
             .collect(),
         };
-        let mut all = Self::default();
-        for path in files {
-            match fs::read(&path) {
-                Ok(content) => {
-                    let parsed = Self::parse(&content);
-                    all.merge(parsed.map_err(|source| AuthFileError::Parse { path, source })?);
+        Self { paths, required }
+    }
+
+    /// Reads the files that are there, each with its path.
+    fn read(&self) -> impl Iterator<Item = Result<(&Path, Credentials), AuthFileError>> {
+        self.paths.iter().filter_map(|path| {
+            let content = match fs::read(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !self.required => {
+                    return None;
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(source) => return Err(AuthFileError::Read { path, source }),
+                read => read.map_err(|source| AuthFileError::Read {
+                    path: path.clone(),
+                    source,
+                }),
+            };
+            let parsed = content.and_then(|content| {
+                Credentials::parse(&content).map_err(|source| AuthFileError::Parse {
+                    path: path.clone(),
+                    source,
+                })
+            });
+            Some(parsed.map(|credentials| (path.as_path(), credentials)))
+        })
+    }
+
+    /// Returns what the files hold now; one that cannot be used is said where a credential is
+    /// missed.
+    pub(crate) fn source(&self) -> Source {
+        let mut source = Source::default();
+        for file in self.read() {
+            match file {
+                Ok((path, credentials)) => source.add(path.display().to_string(), credentials),
+                Err(error) => source.add_fault(Chain(&error).to_string()),
             }
+        }
+        source
+    }
+}
+
+impl Credentials {
+    /// Reads the credentials of [`AuthFiles::of_user`].
+    pub fn of_user() -> Result<Self, AuthFileError> {
+        let mut all = Self::default();
+        for file in AuthFiles::of_user(NAMED.get().cloned()).read() {
+            all.merge(file?.1);
         }
         Ok(all)
     }

@@ -88,6 +88,12 @@ impl Keyring {
         Self::new([first].into_iter().chain(self.sources.iter().cloned()))
     }
 
+    /// Returns the same with another source behind them.
+    #[must_use]
+    pub(crate) fn before(&self, last: Source) -> Self {
+        Self::new(self.sources.iter().cloned().chain([last]))
+    }
+
     /// Chooses the credential for an endpoint.
     pub(crate) fn choose(&self, registry: &str, repository: &str) -> Choice {
         let mut sources = self.sources.iter();

@@ -65,7 +65,9 @@ pub enum PolicyError {
     Rejected(String),
     /// The policy requires a signature of a kind that is not verified here.
     #[error(
-        "Source image rejected: the policy for docker://{image} requires {}, which is not supported",
+        "Source image rejected: the policy for docker://{image} requires {}, and signatures are not \
+         verified here: set \"insecureAcceptAnything\" for its repository in policy.json, or name \
+         another image",
         quote(requirement)
     )]
     Unsupported {
@@ -215,8 +217,8 @@ mod tests {
             "Source image rejected: Running image docker://quay.io/other:1 is rejected by policy."
         )
     )]
-    #[case("signed.io/a:1", Some(r#"Source image rejected: the policy for docker://signed.io/a:1 requires "sigstoreSigned", which is not supported"#))]
-    #[case("gpg.io/a:1", Some(r#"Source image rejected: the policy for docker://gpg.io/a:1 requires "signedBy", which is not supported"#))]
+    #[case("signed.io/a:1", Some(r#"Source image rejected: the policy for docker://signed.io/a:1 requires "sigstoreSigned", and signatures are not verified here: set "insecureAcceptAnything" for its repository in policy.json, or name another image"#))]
+    #[case("gpg.io/a:1", Some(r#"Source image rejected: the policy for docker://gpg.io/a:1 requires "signedBy", and signatures are not verified here: set "insecureAcceptAnything" for its repository in policy.json, or name another image"#))]
     fn decides(#[case] image: &str, #[case] want: Option<&str>) {
         let policy = Policy::parse(Path::new("policy.json"), POLICY.as_bytes()).unwrap();
         let got = policy.check(&image.parse().unwrap());

@@ -33,6 +33,9 @@ impl Stamp {
             stamp.look(drop_ins, 1);
         }
         stamp.look(&config.policy.file, 0);
+        for file in &config.auth.paths {
+            stamp.look(file, 0);
+        }
         match &config.certificates.only {
             Some(only) => stamp.look(only, 1),
             // One directory a host.
@@ -84,6 +87,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::auth_file::AuthFiles;
     use crate::policy::PolicyPath;
     use crate::registries::RegistriesPaths;
     use crate::trust::CertificateDirs;
@@ -104,11 +108,12 @@ mod tests {
                 only: None,
                 by_host: vec![at("certs.d")],
             },
+            auth: AuthFiles::of_user(Some(at("auth.json"))),
             ..PullConfig::default()
         };
         write(at("policy-1"), "1").unwrap();
         write(at("policy-2"), "2").unwrap();
-        let changes: [(&str, &dyn Fn()); 6] = [
+        let changes: [(&str, &dyn Fn()); 7] = [
             ("a first file", &|| {
                 write(at("registries.conf"), "1").unwrap();
             }),
@@ -130,6 +135,9 @@ mod tests {
             ("a CA of a host", &|| {
                 create_dir_all(at("certs.d/h.io:5000")).unwrap();
                 write(at("certs.d/h.io:5000/ca.crt"), "").unwrap();
+            }),
+            ("credentials of the user", &|| {
+                write(at("auth.json"), "{}").unwrap()
             }),
         ];
         let mut before = Stamp::of(&config);

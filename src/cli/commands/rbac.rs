@@ -8,11 +8,14 @@ use std::io::Write;
 
 use anyhow::Context as _;
 use clap::Args;
+use olm_api::keys::name;
 use olm_core::error::quote;
 use olm_core::object::Object;
 use olm_core::rbac::{
-    Account, BundleObjects, FinalizersRule, Options, Subject, manifests, use_manifests,
+    Account, BundleObjects, FinalizersRule, Options, Subject, impersonate_manifests, manifests,
+    use_manifests,
 };
+use olm_core::revision::NotNamespaced;
 
 use crate::bundle_source::load_bundle_source;
 use crate::commands::render::{Output, Rendering, print};
@@ -35,6 +38,17 @@ pub(crate) struct RbacArgs {
     /// Also let the users of this group name the account in a ClusterExtension; repeatable
     #[arg(long, value_name = "NAME")]
     for_group: Vec<String>,
+    /// Also let the controller act as the account, where it may not act as any (component
+    /// narrow-impersonation); another controller account than that of the manifests may be named
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = controller
+    )]
+    controller_role: Option<Account>,
     /// Add `list` and `watch` on whole resources: one watch a kind instead of one an object
     #[arg(long)]
     with_watch: bool,
@@ -99,6 +113,9 @@ pub(crate) async fn run(
         .collect();
     let (mut objects, warnings) = manifests(&bundles, &account, &options(&args))?;
     objects.extend(use_manifests(&account, &people));
+    if let Some(controller) = &args.controller_role {
+        objects.extend(impersonate_manifests(&account, controller));
+    }
     for warning in warnings {
         notice(&format!("warning: {warning}"));
     }
@@ -115,6 +132,17 @@ async fn load(source: &str, args: &RbacArgs, namespace: &str) -> anyhow::Result<
         source: source.to_owned(),
         objects: args.rendering.installed(&bundle, namespace)?,
         name: bundle.csv.name,
+    })
+}
+
+/// Returns the controller's service account: that of `config/default` unless another is named.
+fn controller(text: &str) -> Result<Account, NotNamespaced> {
+    if !text.is_empty() {
+        return text.parse();
+    }
+    Ok(Account {
+        namespace: name::SYSTEM_NAMESPACE.to_owned(),
+        name: name::CONTROLLER_ACCOUNT.to_owned(),
     })
 }
 

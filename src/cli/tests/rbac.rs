@@ -54,6 +54,29 @@ fn people_who_may_use_the_account_come_last() {
     assert_eq!(text, "error: --for-user and --for-group take a name\n");
 }
 
+// deploying.md 6.4
+#[test]
+fn the_controller_gets_a_role_on_the_account_where_it_is_asked_for() {
+    let account = ["-n", "lamps", "--service-account", "installer", ONE];
+    let alone = stdout(&account);
+    let added = |flag| {
+        let both = stdout(&[&account[..], &[flag]].concat());
+        both.strip_prefix(&alone).unwrap().to_owned()
+    };
+    let own = added("--controller-role");
+    assert!(own.contains("- impersonate\n"), "{own}");
+    let subject = |controller: &str, namespace: &str| {
+        format!("- kind: ServiceAccount\n  name: {controller}\n  namespace: {namespace}\n")
+    };
+    let name = "operator-controller-controller-manager";
+    assert!(own.ends_with(&subject(name, "olmv1-system")), "{own}");
+    let other = added("--controller-role=elsewhere/olm");
+    assert!(other.ends_with(&subject("olm", "elsewhere")), "{other}");
+    let (code, text) = failure(&[&account[..], &["--controller-role=olm"]].concat());
+    assert_eq!(code, Some(2));
+    assert!(text.contains("expected <namespace>/<name>"), "{text}");
+}
+
 #[test]
 fn order_of_bundles_does_not_matter() {
     let account = ["-n", "lamps", "--service-account", "installer"];

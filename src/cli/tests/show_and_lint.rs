@@ -23,6 +23,39 @@ fn olm(arguments: &[&str]) -> (i32, String, String) {
     (code, text(output.stdout), text(output.stderr))
 }
 
+// catalogs.md 5.5
+#[test]
+fn images_that_need_a_signature_are_refused_before_any_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("policy.json");
+    fs::write(&policy, r#"{"default": [{"type": "sigstoreSigned"}]}"#).unwrap();
+    let image = "127.0.0.1:1/team/pot:v1";
+    for arguments in [
+        &["show", image][..],
+        &["resolve", "--package=pot", "--catalog", image],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+            .args(arguments)
+            .env("CONTAINERS_POLICY_JSON", &policy)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{text}");
+        let refused = format!("the policy for docker://{image} requires \"sigstoreSigned\"");
+        assert!(text.contains(&refused), "{text}");
+    }
+}
+
+// deploying.md 3.1
+#[test]
+fn a_file_with_credentials_that_a_flag_names_has_to_be_there() {
+    let image = "127.0.0.1:1/team/pot:v1";
+    let (code, _, text) = olm(&["show", image, "--auth-file", "/nowhere/auth.json"]);
+    assert_eq!(code, 1);
+    let missing = "error: reading /nowhere/auth.json: No such file or directory";
+    assert!(text.starts_with(missing), "{text}");
+}
+
 /// Writes a bundle with this spec and these other manifests.
 fn bundle(spec: &Value, others: &[Value]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();

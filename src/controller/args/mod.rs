@@ -5,7 +5,7 @@
 
 mod value;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Parser;
@@ -16,6 +16,7 @@ use olm_core::revision::Account;
 use olm_core::settings::{
     ConstraintProvider, FeatureGate, MissingOptionalKinds, NamedServiceAccount, WebhookCertificates,
 };
+use olm_image::auth_file::AuthFiles;
 
 use crate::credentials::GlobalPullSecret;
 use crate::gate::Manage;
@@ -145,6 +146,11 @@ pub struct Args {
     #[arg(long, default_value = "")]
     pub global_pull_secret: GlobalPullSecret,
 
+    /// File with credentials for registries, outside of a pod; by default that of
+    /// $REGISTRY_AUTH_FILE, else those of the tools of containers and Docker. Asked last.
+    #[arg(long)]
+    pub auth_file: Option<PathBuf>,
+
     /// How the rights of a service account are taken on.
     #[arg(long, value_enum, default_value_t = AccountAuth::Impersonate)]
     pub service_account_auth: AccountAuth,
@@ -272,6 +278,14 @@ impl Args {
         })
     }
 
+    /// Returns the files with credentials for registries; a pod has none.
+    pub fn auth_files(&self) -> AuthFiles {
+        if in_pod() {
+            return AuthFiles::default();
+        }
+        AuthFiles::of_user(self.auth_file.clone())
+    }
+
     /// Says whether a feature gate is on: as the flag last said, else as by default.
     pub fn is_on(&self, gate: FeatureGate) -> bool {
         self.gate(gate.name()).unwrap_or(gate.is_on_by_default())
@@ -391,6 +405,9 @@ impl Args {
         {
             warnings.push(format!("{flag} does nothing without --leader-elect"));
         }
+        if self.auth_file.is_some() && in_pod() {
+            warnings.push("--auth-file does nothing in a pod: use --global-pull-secret".to_owned());
+        }
         warnings
     }
 
@@ -405,6 +422,10 @@ impl Args {
             _ => true,
         }
     }
+}
+
+fn in_pod() -> bool {
+    Path::new(POD_NAMESPACE_FILE).exists()
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ mod rule;
 #[cfg(test)]
 mod fixture;
 
-pub use manifest::{Account, Subject, manifests, rbac_name, use_manifests};
+pub use crate::revision::Account;
+pub use manifest::{Subject, impersonate_manifests, manifests, rbac_name, use_manifests};
 pub use permission::{Permission, Permissions};
 pub use report::{REPORT_HEAD, lines, report};
 pub use required::{

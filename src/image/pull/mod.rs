@@ -20,6 +20,7 @@ use olm_core::error::{Chain, without_path};
 use tokio::sync::mpsc;
 
 use crate::auth::Credentials;
+use crate::auth_file::AuthFiles;
 use crate::digest::{Digest, Hasher};
 use crate::keyring::{Keyring, Source};
 use crate::layer::StopFlag;
@@ -48,6 +49,8 @@ pub struct PullConfig {
     pub policy: PolicyPath,
     /// Certificates of registries, and client certificates.
     pub certificates: CertificateDirs,
+    /// Files with credentials, which are asked after all other sources.
+    pub auth: AuthFiles,
     /// Which image of an index to pull.
     pub platform: Platform,
     /// Limits for catalog images.
@@ -62,6 +65,7 @@ impl Default for PullConfig {
             registries: RegistriesPaths::default(),
             policy: PolicyPath::new(None),
             certificates: CertificateDirs::default(),
+            auth: AuthFiles::default(),
             platform: Platform::host(),
             catalog: Limits::catalog(),
             bundle: Limits::bundle(),
@@ -265,8 +269,9 @@ impl Puller {
             image.registry(),
             endpoint.insecure,
         )?;
+        let keyring = self.keyring().before(self.config.auth.source());
         let access = Access {
-            choice: self.keyring().choose(image.registry(), image.repository()),
+            choice: keyring.choose(image.registry(), image.repository()),
             certificates: trust::places(&self.config.certificates, image.registry()),
         };
         let session = Session::open(http, endpoint, access).await;

@@ -381,14 +381,14 @@ async fn on_openshift_two_processes_install_from_their_two_namespaces() {
     drop(scene);
 }
 
-/// Makes the Role in the namespace of `scene` with which the controller may act as its account.
-fn hand_over(scene: &Scene, rule: &Value) {
+/// Makes the Role in the namespace of `scene` with which the controller may act as its account
+/// under `constrained-impersonation`.
+fn hand_over(scene: &Scene) {
     let metadata = json!({"name": "olm-impersonate", "namespace": scene.name});
     let api = "rbac.authorization.k8s.io";
     let version = format!("{api}/v1");
-    let mut rule = rule.clone();
-    rule["resources"] = json!(["serviceaccounts"]);
-    rule["resourceNames"] = json!([ACCOUNT]);
+    let rule = json!({"apiGroups": ["authentication.k8s.io"], "resources": ["serviceaccounts"],
+        "resourceNames": [ACCOUNT], "verbs": ["impersonate:serviceaccount"]});
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": [rule]},
         {"apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
@@ -410,10 +410,7 @@ async fn narrow_impersonation_installs_where_a_role_says_so_and_nowhere_else() {
     let (bundles, chain) = ([Bundle::new("1.0.0")], chain(&["1.0.0"]));
     let cluster = &install.cluster;
     let listed = Scene::set(cluster.clone(), "listed", &bundles, &chain).await;
-    hand_over(
-        &listed,
-        &json!({"apiGroups": [""], "verbs": ["impersonate"]}),
-    );
+    listed.grant_with(&bundles, &["--controller-role"]);
     let other = Scene::set(cluster.clone(), "unlisted", &bundles, &chain).await;
     let there = listed.install(json!({})).await;
     let elsewhere = other.install(json!({})).await;
@@ -433,10 +430,7 @@ async fn narrow_impersonation_installs_where_a_role_says_so_and_nowhere_else() {
     assert!(text.contains(&named), "{text}");
     // It is not called a missing right of the controller: this is as it was asked for.
     assert!(!controllers[0].log().contains("lacks rights"));
-    hand_over(
-        &other,
-        &json!({"apiGroups": [""], "verbs": ["impersonate"]}),
-    );
+    other.grant_with(&bundles, &["--controller-role"]);
     elsewhere.installed("1.0.0").await;
     for extension in [there, elsewhere] {
         extension.delete().await;
@@ -454,9 +448,7 @@ async fn constrained_impersonation_is_enough_and_gives_no_token() {
     let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
     let cluster = &install.cluster;
     let mut scene = Scene::set(cluster.clone(), "held", &bundles, &chain(&["1.0.0"])).await;
-    let rule = json!({"apiGroups": ["authentication.k8s.io"],
-        "verbs": ["impersonate:serviceaccount"]});
-    hand_over(&scene, &rule);
+    hand_over(&scene);
     let extension = scene.install(json!({})).await;
     extension.installed("1.0.0").await;
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;

@@ -341,6 +341,18 @@ async fn edited_policy_decides_the_next_pull() {
             "error copying image: Source image rejected: Running image docker://{tag} is rejected by policy."
         )
     );
+    let signed = r#"{"type": "sigstoreSigned", "keyPath": "/k"}"#;
+    std::fs::write(&policy, format!("{{\"default\": [{signed}]}}")).unwrap();
+    let digest = tag.with_digest(catalog("x").build().unwrap().digest());
+    for image in [&tag, &digest] {
+        let bundle = pull_bundle(&scene.puller, image, None).await.map(|_| ());
+        for pulled in [scene.catalog(image).await.map(|_| ()), bundle] {
+            let err = pulled.unwrap_err();
+            assert!(err.is_terminal());
+            let text = Chain(&err).to_string();
+            assert!(text.contains("\"sigstoreSigned\", and"), "{text}");
+        }
+    }
     std::fs::write(&policy, "{").unwrap();
     let err = scene.catalog(&tag).await.unwrap_err();
     assert!(!err.is_terminal() && Chain(&err).to_string().contains("policy.json"));

@@ -4,23 +4,16 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::object::Object;
+use crate::revision::Account;
+use crate::rights::IMPERSONATE;
 
 use super::required::{BundleObjects, Options, PermissionError, Warning, required};
 use super::rule::PolicyRule;
 
 const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
 
-/// A service account.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Account {
-    /// Namespace of the service account, which is also the one the bundles are installed to.
-    pub namespace: String,
-    /// Name of the service account.
-    pub name: String,
-}
-
 /// Returns the `ServiceAccount`, roles and bindings for installing `bundles` as `account`, and
-/// warnings for the administrator.
+/// warnings for the administrator. The namespace of the account is the one they are installed to.
 ///
 /// Order: the service account, the `ClusterRole` with its binding, then per namespace, sorted, the
 /// Role with its binding. A role without rules is left out with its binding. The bundles must have
@@ -104,12 +97,7 @@ pub fn use_manifests(account: &Account, people: &[Subject]) -> Vec<Object> {
             account.namespace, account.name
         ),
     };
-    let rules = [json!({
-        "apiGroups": [""],
-        "resources": ["serviceaccounts"],
-        "resourceNames": [account.name],
-        "verbs": ["use"],
-    })];
+    let rules = [named(account, "use")];
     let mut objects = vec![head(&role, "people").role(&account.namespace, &rules)];
     for person in people {
         let (kind, name) = (person.kind(), person.name());
@@ -129,6 +117,31 @@ pub fn use_manifests(account: &Account, people: &[Subject]) -> Vec<Object> {
         }));
     }
     objects.into_iter().filter_map(Object::from_value).collect()
+}
+
+/// Returns the Role and binding that let the `controller` act as `account`, for a controller that
+/// may not act as any (component `narrow-impersonation`).
+///
+/// Source: deploying.md 6.4.
+pub fn impersonate_manifests(account: &Account, controller: &Account) -> Vec<Object> {
+    let head = Head {
+        name: format!("olm-impersonate:{}:{}", account.namespace, account.name),
+        description: format!("Lets controller {controller} act as service account {account}"),
+    };
+    let rules = [named(account, IMPERSONATE)];
+    let role = head.role(&account.namespace, &rules);
+    let objects = [role, head.binding(&account.namespace, controller)];
+    objects.into_iter().filter_map(Object::from_value).collect()
+}
+
+/// Returns the rule that allows `verb` on one service account.
+fn named(account: &Account, verb: &str) -> Value {
+    json!({
+        "apiGroups": [""],
+        "resources": ["serviceaccounts"],
+        "resourceNames": [account.name],
+        "verbs": [verb],
+    })
 }
 
 /// Returns `name` as a part of the name of a binding, in which only `/` and `%` are not allowed.

@@ -155,6 +155,15 @@ fn people_may_use_the_account_and_no_other() {
     assert!(use_manifests(&account(), &[]).is_empty());
 }
 
+// deploying.md 6.4
+#[test]
+fn the_controller_may_act_as_the_account_and_no_other() {
+    let controller = "olmv1-system/olm".parse().unwrap();
+    let printed = impersonate_manifests(&account(), &controller);
+    let values: Vec<Value> = printed.into_iter().map(Object::into_value).collect();
+    insta::assert_yaml_snapshot!(values);
+}
+
 #[test]
 fn each_person_has_a_binding_of_their_own() {
     let names = |people: &[Subject]| -> Vec<String> {

@@ -132,7 +132,7 @@ fn honest(image: &BuiltImage, request: &Request) -> Answer {
 struct Scene {
     puller: Puller,
     image: ImageRef,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 fn scene(registry: &str) -> Scene {
@@ -155,7 +155,7 @@ fn scene(registry: &str) -> Scene {
     Scene {
         puller,
         image: format!("{registry}/r:t").parse().unwrap(),
-        _dir: dir,
+        dir,
     }
 }
 
@@ -318,6 +318,42 @@ async fn credentials_reach_the_token_service() {
     assert!(text.ends_with(&wrong), "{text}");
     scene.credential(basic("p"));
     assert_eq!(scene.pull().await.unwrap(), b"content");
+}
+
+// deploying.md 3.1
+#[tokio::test]
+async fn files_of_the_user_are_read_by_each_pull_and_asked_last() {
+    let built = image();
+    let registry = serve(move |request| match request.header("authorization") {
+        Some("Basic dTpw") => honest(&built, request),
+        _ => answer(401, "").with("WWW-Authenticate", "Basic realm=\"x\""),
+    });
+    let mut scene = scene(&registry);
+    let file = scene.dir.path().join("auth.json");
+    scene.puller = Puller::new(PullConfig {
+        auth: AuthFiles::of_user(Some(file.clone())),
+        ..scene.puller.config().clone()
+    });
+    let at = file.display();
+    let missing = format!("no key for {registry}/r; reading {at}: No such file or directory");
+    let text = scene.text().await;
+    assert!(text.contains(&missing), "{text}");
+    let write = |auth: &str| {
+        let document = format!(r#"{{"auths":{{"{registry}":{{"auth":"{auth}"}}}}}}"#);
+        std::fs::write(&file, document).unwrap();
+    };
+    write("dTp3cm9uZw==");
+    let text = scene.text().await;
+    let used = format!("(credential: key \"{registry}\" of {at})");
+    assert!(text.ends_with(&used), "{text}");
+    write("dTpw");
+    assert_eq!(scene.pull().await.unwrap(), b"content");
+    scene.credential(Credential::Basic {
+        username: "u".into(),
+        password: SecretString::new("other"),
+    });
+    let text = scene.text().await;
+    assert!(text.ends_with("of Secret ns/name)"), "{text}");
 }
 
 // deploying.md 3.3: why a registry refuses can be told from the text, and what to do about it.
