@@ -89,7 +89,11 @@ impl Observed<'_> {
             return self.endpoint.create(&desired, true).await.map(drop);
         };
         let tried = self.endpoint.try_apply(&desired).await?;
-        if self.decision == Decision::Update && is_unchanged(live, &tried) {
+        // A write of ours that was late may have brought it back; only what folds our managed fields
+        // takes it off, which a dry run does not do.
+        let archived = &revision.owner.archived;
+        let stale = archived.iter().any(|uid| has_owner(live, uid));
+        if self.decision == Decision::Update && !stale && is_unchanged(live, &tried) {
             applied.record(&revision.owner.uid, &self.wanted.object, live);
         }
         Ok(())
