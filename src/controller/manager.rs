@@ -134,10 +134,10 @@ pub async fn run(args: Args, program: &str) -> anyhow::Result<()> {
 
 impl Manager {
     async fn new(args: Args) -> anyhow::Result<Self> {
+        let profile = CurrentProfile::from(args.tls().context("--tls-custom-curves")?.profile);
         let metrics = Metrics::default();
         let watchdog = Watchdog::default();
         let client = client(&args, metrics.clone()).await?;
-        let profile = CurrentProfile::from(args.tls()?.profile);
         let (certificates, files) = certificates(&args, &profile)?;
         let config = PullConfig::from_env();
         let policy = &config.policy;

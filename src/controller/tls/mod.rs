@@ -67,7 +67,7 @@ pub struct Offer {
 
 /// Nothing that a profile names as a curve is supported.
 #[derive(Debug, thiserror::Error)]
-#[error("TLS profile: none of the curves {} is supported; name X25519 or secp256r1", .0.join(", "))]
+#[error("none of the curves {} is supported; name X25519 or secp256r1", .0.join(", "))]
 pub struct NoCurve(Vec<String>);
 
 /// The profile that holds now; clones share it.

@@ -179,9 +179,9 @@ fn broken_content_leaves_the_old_one_and_no_trace() {
 fn without_room_the_old_content_stays_and_later_the_new_one_fits() {
     let root = tempfile::tempdir().unwrap();
     let folders = vec![root.path().to_owned()];
-    let room = olm_image::Room::within(16 << 10, folders);
+    let limit = olm_image::Room::within(16 << 10, folders);
     let store = Store::open(root.path(), Compression::Made).unwrap();
-    let store = store.within(room);
+    let store = store.within(limit);
     write(&store, origin("a", "1"), BLOBS).unwrap();
     let filler = root.path().join("filler");
     fs::write(&filler, [0; 12 << 10]).unwrap();
