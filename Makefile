@@ -33,6 +33,10 @@ image: prerequisites-image programs ## Build the image, without a container engi
 	target/debug/xtask image --arch "$(ARCH)"
 	target/debug/xtask image --check
 
+.PHONY: image-compare
+image-compare: prerequisites-image programs ## Build the image here and in another folder, and compare every byte (about 10 minutes)
+	@hack/image_compare.sh "$(ARCH)"
+
 .PHONY: push
 push: programs ## Push what `make image` has built (IMAGE=HOST/REPOSITORY:TAG, FORCE=1 moves a tag)
 	target/debug/xtask push-image "$(IMAGE)" $(if $(FORCE),--force)

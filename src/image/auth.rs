@@ -52,6 +52,16 @@ pub enum Credential {
     RegistryToken(SecretString),
 }
 
+impl Credential {
+    /// Returns what must not be shown.
+    pub(crate) fn secret(&self) -> &SecretString {
+        match self {
+            Self::Basic { password, .. } => password,
+            Self::IdentityToken(token) | Self::RegistryToken(token) => token,
+        }
+    }
+}
+
 /// Why credentials cannot be read. The text never contains what was read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {

@@ -15,7 +15,7 @@ use reqwest::{Client, Response, StatusCode};
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
-use crate::auth::Credential;
+use crate::auth::{Credential, SecretString};
 use crate::challenge::Challenge;
 use crate::digest::Digest;
 use crate::limits::MAX_MANIFEST_BYTES;
@@ -244,8 +244,16 @@ impl Session {
                 scope = Some(wanted.unwrap_or_else(|| self.scope()));
                 continue;
             }
-            return Err(answer(response).await);
+            return Err(self.refusal(response, token.as_ref()).await);
         }
+    }
+
+    /// Turns a response to a request with this `Authorization` header into an error.
+    async fn refusal(&self, response: Response, header: Option<&SecretString>) -> RequestError {
+        let token = header.and_then(|it| it.expose().split(' ').nth(1));
+        let own = self.credential().map(|it| it.secret().expose());
+        let secrets: Vec<_> = token.into_iter().chain(own).collect();
+        answer(response, &secrets).await
     }
 
     fn scope(&self) -> String {
@@ -276,7 +284,7 @@ async fn ping(http: &Client, base: &str) -> Result<Challenge, RequestError> {
     let response = send(http, &url, &[], None, Redirects::SameHost).await?;
     match response.status() {
         StatusCode::OK | StatusCode::UNAUTHORIZED => Ok(Challenge::read(response.headers())),
-        _ => Err(answer(response).await),
+        _ => Err(answer(response, &[]).await),
     }
 }
 

@@ -178,7 +178,14 @@ async fn persist(
         let Some(wait) = wait(&result, tries) else {
             return result.map_err(|err| transport("Get", url, &err));
         };
-        tracing::debug!(%url, tries, ?wait, "registry is busy or failing, asking again");
+        // Without the query: where blobs are stored it may hold a signature.
+        let host = host(url.as_str());
+        tracing::debug!(
+            host,
+            tries,
+            ?wait,
+            "registry is busy or failing, asking again"
+        );
         tokio::time::sleep(wait).await;
     }
 }
@@ -244,8 +251,9 @@ struct ErrorEntry {
     message: String,
 }
 
-/// Turns an error response into an error with the registry's message.
-pub(super) async fn answer(response: Response) -> RequestError {
+/// Turns an error response into an error with the registry's message, unless that repeats one of
+/// the secrets that were sent.
+pub(super) async fn answer(response: Response, secrets: &[&str]) -> RequestError {
     let status = response.status();
     let from = host(response.url().as_str());
     let retry_after = retry_after(response.headers());
@@ -255,7 +263,7 @@ pub(super) async fn answer(response: Response) -> RequestError {
     RequestError::Answer {
         status: status.as_u16(),
         from,
-        text: error_text(status, &bytes),
+        text: error_text(status, &bytes, secrets),
         retry_after,
     }
 }
@@ -277,7 +285,7 @@ fn answered(status: u16, from: &str, text: &str) -> String {
 
 /// `MANIFEST_UNKNOWN: manifest unknown` becomes `manifest unknown`, other messages follow their
 /// code: `unauthorized: authentication required`.
-fn error_text(status: StatusCode, body: &[u8]) -> String {
+fn error_text(status: StatusCode, body: &[u8], secrets: &[&str]) -> String {
     let known: Option<Errors> = serde_json::from_slice(body).ok();
     let mut texts = Vec::new();
     for entry in known.into_iter().flat_map(|it| it.errors) {
@@ -294,7 +302,12 @@ fn error_text(status: StatusCode, body: &[u8]) -> String {
             _ => format!("registry answered {status}"),
         };
     }
-    said(&texts.join(", "))
+    let text = texts.join(", ");
+    let mut secrets = secrets.iter().filter(|secret| !secret.is_empty());
+    if secrets.any(|secret| text.contains(secret)) {
+        return "its text is not shown, as it repeats the credential".to_owned();
+    }
+    said(&text)
 }
 
 pub(super) fn url(text: &str) -> Result<Url, RequestError> {
@@ -359,8 +372,15 @@ mod tests {
     )]
     #[case("<html>", "registry answered 404 Not Found")]
     #[case(r#"{"errors":[]}"#, "registry answered 404 Not Found")]
+    // deploying.md P22
+    #[case(
+        r#"{"errors":[{"message":"you sent Basic hunter2"}]}"#,
+        "its text is not shown, as it repeats the credential"
+    )]
     fn registries_are_quoted(#[case] body: &str, #[case] want: &str) {
-        assert_eq!(error_text(StatusCode::NOT_FOUND, body.as_bytes()), want);
+        let secrets = ["", "hunter2"];
+        let text = error_text(StatusCode::NOT_FOUND, body.as_bytes(), &secrets);
+        assert_eq!(text, want);
     }
 
     #[test]
@@ -369,7 +389,7 @@ mod tests {
             r#"{{"errors":[{{"code":"X","message":"{}"}}]}}"#,
             "é".repeat(1000)
         );
-        assert!(error_text(StatusCode::NOT_FOUND, body.as_bytes()).len() <= 512);
+        assert!(error_text(StatusCode::NOT_FOUND, body.as_bytes(), &[]).len() <= 512);
     }
 
     #[test]

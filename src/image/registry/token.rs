@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::Session;
 use super::redirect::{self, Redirects, is_local};
-use super::request::{RequestError, answer, body, send, transport, url};
+use super::request::{RequestError, body, send, transport, url};
 use crate::auth::{Credential, SecretString};
 use crate::challenge::Challenge;
 use crate::limits::MAX_TOKEN_BYTES;
@@ -82,6 +82,10 @@ impl Session {
         if is_local(&realm) && !is_local(&url(&self.base)?) {
             return Err(RequestError::LocalRealm(said(realm.as_str())));
         }
+        let secret = match self.credential() {
+            Some(Credential::Basic { username, password }) => Some(basic(username, password)),
+            _ => None,
+        };
         let response = match self.credential() {
             Some(Credential::IdentityToken(token)) => {
                 self.refresh(&realm, service, scope, token).await?
@@ -99,12 +103,6 @@ impl Session {
                     }
                     query.append_pair("scope", scope);
                 }
-                let secret = match credential {
-                    Some(Credential::Basic { username, password }) => {
-                        Some(basic(username, password))
-                    }
-                    _ => None,
-                };
                 send(
                     &self.http,
                     &realm,
@@ -116,7 +114,7 @@ impl Session {
             }
         };
         if !response.status().is_success() {
-            return Err(answer(response).await);
+            return Err(self.refusal(response, secret.as_ref()).await);
         }
         let bytes = body(response, MAX_TOKEN_BYTES).await?;
         let grant: Grant = serde_json::from_slice(&bytes).map_err(|_| RequestError::NoToken)?;

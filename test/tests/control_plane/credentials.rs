@@ -24,20 +24,20 @@ const FAILURES: usize = 5;
 const WRONG: &str = "wrong-8d23e7";
 
 /// The registries.conf of the control plane with more entries; as it was when this is dropped.
-struct Registries {
-    file: PathBuf,
+pub(crate) struct Registries {
+    pub(crate) file: PathBuf,
     before: String,
 }
 
 impl Registries {
-    fn of(plane: &ControlPlane) -> Self {
+    pub(crate) fn of(plane: &ControlPlane) -> Self {
         let file = plane.addresses.registries_conf.clone();
         let before = std::fs::read_to_string(&file).expect("registries.conf");
         Self { file, before }
     }
 
     /// Puts another file in its place, by renaming.
-    fn set(&self, entries: &str) {
+    pub(crate) fn set(&self, entries: &str) {
         let new = self.file.with_extension("new");
         std::fs::write(&new, format!("{}\n{entries}", self.before)).expect("it is written");
         std::fs::rename(&new, &self.file).expect("it is renamed");
@@ -59,7 +59,7 @@ fn shop() -> BuiltImage {
     catalog_image("---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n")
 }
 
-fn create_catalog(plane: &ControlPlane, name: &str, image: &str) {
+pub(crate) fn create_catalog(plane: &ControlPlane, name: &str, image: &str) {
     let catalog = json!({
         "apiVersion": "olm.operatorframework.io/v1",
         "kind": "ClusterCatalog",
@@ -69,7 +69,7 @@ fn create_catalog(plane: &ControlPlane, name: &str, image: &str) {
     plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
 }
 
-fn apply_secret(plane: &ControlPlane, namespace: &str, name: &str, document: &Value) {
+pub(crate) fn apply_secret(plane: &ControlPlane, namespace: &str, name: &str, document: &Value) {
     let secret = json!({
         "apiVersion": "v1",
         "kind": "Secret",
@@ -78,6 +78,20 @@ fn apply_secret(plane: &ControlPlane, namespace: &str, name: &str, document: &Va
         "stringData": {".dockerconfigjson": document.to_string()},
     });
     plane.kubectl_with_input(&["apply", "-f", "-"], &secret.to_string());
+}
+
+/// Makes these the `imagePullSecrets` of the controller's account.
+pub(crate) fn link(plane: &ControlPlane, names: &Value) {
+    let patch = json!({"imagePullSecrets": names}).to_string();
+    let account = ["patch", "serviceaccount", CONTROLLER_ACCOUNT];
+    let scope = [
+        "--namespace",
+        SYSTEM_NAMESPACE,
+        "--type=merge",
+        "-p",
+        &patch,
+    ];
+    plane.kubectl(&[account.as_slice(), &scope].concat());
 }
 
 /// Lets the controller read one Secret of a namespace by its name, as an administrator would.
@@ -107,7 +121,7 @@ fn condition(plane: &ControlPlane, catalog: &str, type_: &str) -> Value {
 }
 
 /// Waits until the catalog says that its image cannot be pulled, with these texts.
-async fn fails(plane: &ControlPlane, catalog: &str, within: Duration, texts: &[&str]) {
+pub(crate) async fn fails(plane: &ControlPlane, catalog: &str, within: Duration, texts: &[&str]) {
     let what = format!("catalog {catalog} says {texts:?}");
     wait::until(&what, within, || async {
         let progressing = condition(plane, catalog, types::PROGRESSING);
@@ -218,22 +232,10 @@ async fn the_pull_secrets_of_the_own_account_are_used_when_it_is_edited() {
     fails(plane, "own", SOON, &[&from, none]).await;
 
     has_failed_often(&controller).await;
-    let link = |names: Value| {
-        let patch = json!({"imagePullSecrets": names}).to_string();
-        let account = ["patch", "serviceaccount", CONTROLLER_ACCOUNT];
-        let scope = [
-            "--namespace",
-            SYSTEM_NAMESPACE,
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        plane.kubectl(&[account.as_slice(), &scope].concat());
-    };
-    link(json!([{"name": "own"}]));
+    link(plane, &json!([{"name": "own"}]));
     served(plane, "own", AT_ONCE).await;
     assert_secret(plane, &controller, "own");
-    link(json!([]));
+    link(plane, &json!([]));
     plane.kubectl(&["delete", "clustercatalog", "own"]);
     plane.kubectl(&["delete", "secret", "own", "--namespace", SYSTEM_NAMESPACE]);
 }

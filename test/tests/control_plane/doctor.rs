@@ -38,7 +38,7 @@ fn all(found: &BTreeMap<String, Vec<(String, String)>>, level: &str, subjects: &
 }
 
 /// Returns the files of the archive as texts.
-fn unpacked(path: &Path) -> BTreeMap<String, String> {
+pub(crate) fn unpacked(path: &Path) -> BTreeMap<String, String> {
     let file = std::fs::File::open(path).expect("the archive is written");
     let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
     let entries = archive.entries().expect("a tar");

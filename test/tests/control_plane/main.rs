@@ -33,6 +33,7 @@ mod registry;
 mod render;
 mod replicas;
 mod rights;
+mod secrecy;
 mod serving;
 mod silence;
 mod tls;

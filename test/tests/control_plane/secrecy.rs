@@ -1,0 +1,326 @@
+//! Credentials reach the host they are for, and nobody else.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use olm_api::keys::{label, policy};
+use olm_test::cluster::{self, SYSTEM_NAMESPACE};
+use olm_test::extension::condition;
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use olm_test::{paths, plugin, wait};
+use serde_json::{Value, json};
+
+use crate::credentials::{Registries, apply_secret, create_catalog, fails, link};
+use crate::doctor::unpacked;
+use crate::flags::{clear_leases, start};
+
+const SOON: Duration = Duration::from_secs(30);
+const USER: &str = "robot";
+/// What a token service grants.
+const GRANTED: &str = "granted-91b2d7";
+
+/// How a registry refuses.
+#[derive(Debug, Clone)]
+enum Refusal {
+    /// It asks for name and password, answers them with a status, and repeats what it was sent.
+    Status(StatusCode),
+    /// Its token service is good, and the token is refused and repeated.
+    Token,
+    /// Its token service is at this place.
+    Realm(String),
+    /// Its token service sends everybody to this host.
+    TokenElsewhere(String),
+    /// Its manifests are at this host.
+    ManifestElsewhere(String),
+}
+
+impl Refusal {
+    fn answer(&self, path: &str, headers: &HeaderMap) -> Response {
+        let text = |name| headers.get(name).and_then(|it| it.to_str().ok());
+        let host = text(header::HOST).unwrap_or_default();
+        let asks = |challenge: String| {
+            let challenge = [(header::WWW_AUTHENTICATE, challenge)];
+            (StatusCode::UNAUTHORIZED, challenge).into_response()
+        };
+        let bearer = |realm: &str| asks(format!("Bearer realm=\"{realm}\",service=\"s\""));
+        let moved = |to: &str| {
+            let location = [(header::LOCATION, format!("http://{to}{path}"))];
+            (StatusCode::TEMPORARY_REDIRECT, location).into_response()
+        };
+        let refuses = |status: StatusCode, sent: &str| {
+            let message = format!("you sent {sent}");
+            let errors = json!({"errors": [{"code": "UNAUTHORIZED", "message": message}]});
+            (status, errors.to_string()).into_response()
+        };
+        let own = format!("http://{host}/token");
+        match (self, path, text(header::AUTHORIZATION)) {
+            (Self::Token, "/token", _) => json!({"token": GRANTED}).to_string().into_response(),
+            (Self::TokenElsewhere(to), "/token", _) => moved(to),
+            (Self::ManifestElsewhere(to), _, Some(_)) => moved(to),
+            (Self::Status(status), _, Some(sent)) => refuses(*status, sent),
+            (Self::Token, _, Some(sent)) => refuses(StatusCode::UNAUTHORIZED, sent),
+            (Self::Realm(realm), ..) => bearer(realm),
+            (Self::Token | Self::TokenElsewhere(_), ..) => bearer(&own),
+            (Self::Status(_) | Self::ManifestElsewhere(_), ..) => asks("Basic realm=\"r\"".into()),
+        }
+    }
+}
+
+/// A registry that refuses everything, and remembers what it was sent.
+struct Registry {
+    address: String,
+    sent: Arc<Mutex<String>>,
+}
+
+impl Registry {
+    async fn start(refusal: Refusal) -> Self {
+        let sent = Arc::new(Mutex::new(String::new()));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let seen = Arc::clone(&sent);
+        let routes = Router::new().fallback(move |request: Request| async move {
+            let (head, body) = request.into_parts();
+            let body = axum::body::to_bytes(body, 1 << 20).await.expect("a body");
+            let body = String::from_utf8_lossy(&body);
+            let line = format!("{} {:?} {body}\n", head.uri, head.headers);
+            seen.lock().expect("nobody panics").push_str(&line);
+            refusal.answer(head.uri.path(), &head.headers)
+        });
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        Self { address, sent }
+    }
+
+    fn was_sent(&self, text: &str) -> bool {
+        self.sent.lock().expect("nobody panics").contains(text)
+    }
+}
+
+/// One registry, with what is known of it.
+struct Case {
+    /// Where its credential is configured.
+    source: &'static str,
+    registry: Registry,
+    /// What its entry in a document holds.
+    entry: Value,
+    /// What is sent to it, and must not be anywhere else.
+    secret: String,
+    /// What is said about the failure.
+    said: &'static str,
+}
+
+async fn case(source: &'static str, kind: &str, refusal: Refusal, said: &'static str) -> Case {
+    let number = said.len();
+    let raw = format!("{source}-{kind}-{number}-5e0d41");
+    let (entry, secret) = match kind {
+        "auth" => {
+            let pair = STANDARD.encode(format!("{USER}:{raw}"));
+            (json!({"auth": pair}), pair)
+        }
+        kind => (json!({kind: raw}), raw),
+    };
+    Case {
+        source,
+        registry: Registry::start(refusal).await,
+        entry,
+        secret,
+        said,
+    }
+}
+
+/// The document of the cases of a source, or of all.
+fn document(cases: &[Case], source: Option<&str>) -> Value {
+    let cases = cases.iter();
+    let cases = cases.filter(|case| source.is_none_or(|source| case.source == source));
+    let entries = cases.map(|case| (case.registry.address.clone(), case.entry.clone()));
+    json!({"auths": entries.collect::<serde_json::Map<_, _>>()})
+}
+
+// deploying.md P22
+#[tokio::test(flavor = "multi_thread")]
+async fn no_credential_is_anywhere_but_in_requests_to_its_host() {
+    let (cluster, _turn) = cluster::alone().await;
+    let plane = cluster.plane;
+    clear_leases(&cluster).await;
+    let stranger = Registry::start(Refusal::Token).await;
+    let elsewhere = || stranger.address.clone();
+    let status = Refusal::Status;
+    let cases = [
+        case(
+            "named",
+            "auth",
+            status(StatusCode::UNAUTHORIZED),
+            "401 from",
+        )
+        .await,
+        case("own", "auth", status(StatusCode::FORBIDDEN), "403 from").await,
+        case("global", "auth", Refusal::Token, "401 from").await,
+        case(
+            "global",
+            "identitytoken",
+            Refusal::TokenElsewhere(elsewhere()),
+            "only blobs may be on another host",
+        )
+        .await,
+        case(
+            "file",
+            "auth",
+            Refusal::Realm("ftp://h.io/token".into()),
+            "is not https",
+        )
+        .await,
+        case(
+            "file",
+            "registrytoken",
+            Refusal::ManifestElsewhere(elsewhere()),
+            "only blobs may be on another host",
+        )
+        .await,
+    ];
+    let registries = Registries::of(plane);
+    let insecure = |case: &Case| {
+        let location = &case.registry.address;
+        format!("[[registry]]\nlocation = \"{location}\"\ninsecure = true\n")
+    };
+    registries.set(&cases.iter().map(insecure).collect::<String>());
+    for source in ["named", "own", "global"] {
+        apply_secret(
+            plane,
+            SYSTEM_NAMESPACE,
+            source,
+            &document(&cases, Some(source)),
+        );
+    }
+    let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
+    let offered = format!("{}=true", label::CATALOG_PULL_SECRET);
+    plane.kubectl(&["label", "secret", "named", &namespace, &offered]);
+    link(plane, &json!([{"name": "own"}]));
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let file = at("auth.json");
+    std::fs::write(&file, document(&cases, Some("file")).to_string()).expect("it is written");
+
+    let flags = [
+        format!("--global-pull-secret={SYSTEM_NAMESPACE}/global"),
+        format!("--auth-file={file}"),
+    ];
+    let args = [
+        "--components=catalogs,extensions",
+        "--v=4",
+        &flags[0],
+        &flags[1],
+    ];
+    let controller = start(plane, "secrecy", &args).await;
+    let mut told = BTreeMap::new();
+    for (number, case) in cases.iter().enumerate() {
+        let name = format!("secrecy-{number}");
+        create_catalog(plane, &name, &format!("{}/shelf:v1", case.registry.address));
+        let annotation = format!("{}={}", policy::PULL_SECRET, case.source);
+        if case.source == "named" {
+            plane.kubectl(&["annotate", "clustercatalog", &name, &annotation]);
+        }
+        fails(plane, &name, SOON, &[case.said]).await;
+    }
+    let mut scene = Scene::empty(cluster.clone(), "secrecy");
+    scene.create_namespace();
+    scene.grant(&[Bundle::new("1.0.0")]);
+    let bundle = format!("{}/bundle:v1", cases[1].registry.address);
+    let images = [("1.0.0".to_owned(), bundle)].into();
+    let content = scene.package.catalog_files(&chain(&["1.0.0"]), &images);
+    scene.publish_catalog(content).await;
+    let extension = scene.install(json!({})).await;
+    let refused = |now: &_| {
+        let progressing = condition(now, "Progressing");
+        progressing.is_some_and(|it| it.message.contains(cases[1].said))
+    };
+    wait::until("the bundle is refused", SOON, || async {
+        let now = extension.get().await;
+        refused(&now).then_some(()).ok_or(now.status)
+    })
+    .await;
+
+    let dump = at("dump.tar.gz");
+    let doctor = plugin::run(plane, &["doctor", "--output=json", "--dump", &dump]);
+    told.extend(unpacked(dump.as_ref()));
+    told.insert("doctor".to_owned(), format!("{doctor:?}"));
+    let kinds = "clustercatalogs,clusterextensions,clusterobjectsets,events,configmaps,leases";
+    told.insert(
+        "objects".to_owned(),
+        plane.kubectl(&["get", kinds, "-A", "-o", "yaml"]),
+    );
+    told.insert("metrics".to_owned(), controller.metrics().await);
+    told.insert("log".to_owned(), controller.log());
+    let all = at("all.json");
+    std::fs::write(&all, document(&cases, None).to_string()).expect("it is written");
+    for case in &cases {
+        let image = format!("{}/bundle:v1", case.registry.address);
+        let out = Command::new(paths::built("kubectl-olm"))
+            .args(["show", &image, "--auth-file", &all])
+            .env("CONTAINERS_REGISTRIES_CONF", &registries.file)
+            .output()
+            .expect("kubectl-olm runs");
+        let text = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(text.contains(case.said), "{text}");
+        told.insert(format!("plugin, {}", case.registry.address), text);
+    }
+
+    assert!(
+        told["log"].contains(" DEBUG hyper"),
+        "libraries log as well"
+    );
+    for case in &cases {
+        // Before it gets that far a bad realm is refused.
+        let sent = case.registry.was_sent(&case.secret);
+        assert_eq!(sent, case.said != "is not https", "{}", case.said);
+        let others = cases
+            .iter()
+            .filter(|it| it.registry.address != case.registry.address);
+        for other in others.map(|it| &it.registry).chain([&stranger]) {
+            assert!(
+                !other.was_sent(&case.secret),
+                "{} was sent to another",
+                case.said
+            );
+        }
+    }
+    let config = plane.addresses.dir.join("secrecy-state/kubeconfig");
+    let config = std::fs::read_to_string(config).expect("the controller has a kubeconfig");
+    let config: Value = serde_json::from_str(&config).expect("JSON");
+    let own = config["users"][0]["user"]["token"]
+        .as_str()
+        .expect("a token");
+    let secrets = cases.iter().flat_map(|case| {
+        let decoded = STANDARD.decode(&case.secret).ok();
+        let decoded = decoded.and_then(|it| String::from_utf8(it).ok());
+        let password = decoded.and_then(|it| Some(it.split_once(':')?.1.to_owned()));
+        [Some(case.secret.clone()), password]
+    });
+    let secrets = secrets
+        .flatten()
+        .chain([GRANTED.to_owned(), own.to_owned()]);
+    for secret in secrets {
+        for (place, text) in &told {
+            assert!(
+                !text.contains(&secret),
+                "{secret} stands in {place}:\n{text}"
+            );
+        }
+    }
+
+    extension.delete().await;
+    link(plane, &json!([]));
+    plane.kubectl(&["delete", "secret", "named", "own", "global", &namespace]);
+    plane.kubectl(&["delete", "clustercatalog", &scene.name]);
+    for number in 0..cases.len() {
+        plane.kubectl(&["delete", "clustercatalog", &format!("secrecy-{number}")]);
+    }
+}
