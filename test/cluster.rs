@@ -160,6 +160,11 @@ impl ControlPlane {
             "--all",
         ]);
         self.apply_policies();
+        self.let_scrape();
+    }
+
+    /// Makes the account that reads metrics, and keeps its token.
+    pub fn let_scrape(&self) {
         let place = format!("--serviceaccount={SCRAPER}");
         let (namespace, account) = SCRAPER.split_once(':').unwrap_or_default();
         self.kubectl(&["create", "serviceaccount", account, "-n", namespace]);

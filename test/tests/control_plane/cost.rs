@@ -14,7 +14,7 @@ use olm_test::scene::Scene;
 use crate::silence::{install, setting, settles};
 
 /// Most requests that one install takes today.
-const LIMIT: usize = 140;
+const LIMIT: usize = 80;
 
 /// Returns the requests of the controller, with its own rights or as an account, without those that
 /// keep its leases.

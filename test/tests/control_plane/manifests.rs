@@ -49,6 +49,7 @@ impl Install {
             .kubectl(&["kustomize", &folder.to_string_lossy()]);
         let file = cluster.dir.join("install.yaml");
         std::fs::write(&file, text).expect("it is written");
+        cluster.plane.let_scrape();
         Self { cluster, file }
     }
 
