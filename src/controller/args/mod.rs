@@ -147,7 +147,7 @@ pub struct Args {
     pub global_pull_secret: GlobalPullSecret,
 
     /// File with credentials for registries, outside of a pod; by default that of
-    /// $REGISTRY_AUTH_FILE, else those of the tools of containers and Docker. Asked last.
+    /// `REGISTRY_AUTH_FILE`, else those of the tools of containers and Docker. Asked last.
     #[arg(long)]
     pub auth_file: Option<PathBuf>,
 

@@ -94,8 +94,8 @@ impl DiscoveryCache {
 
     /// Keeps what the API server serves up to date. Never returns.
     pub(super) async fn keep_current(&self) {
-        let mut changes = Box::pin(changes(&self.client));
         const LAST: usize = AFTER_CHANGE.len() - 1;
+        let mut changes = Box::pin(changes(&self.client));
         let mut built_in = None;
         let mut step = LAST;
         let mut due = Instant::now();

@@ -39,8 +39,10 @@ pub(super) struct Revisions {
 pub(super) struct Watched {
     news: BoxStream<'static, News>,
     revisions: Store<DeserializeGuard<ClusterObjectSet>>,
-    /// The `ClusterVersion`, once it was looked for.
-    cluster_version: Option<Option<Value>>,
+    /// The `ClusterVersion`, if there is one.
+    cluster_version: Option<Value>,
+    /// Whether it was looked for.
+    looked: bool,
 }
 
 enum News {
@@ -78,6 +80,7 @@ impl Watched {
             news: stream::select(revisions, versions).boxed(),
             revisions: store,
             cluster_version: None,
+            looked: false,
         }
     }
 
@@ -109,7 +112,8 @@ impl Watched {
     async fn next(&mut self) -> bool {
         match self.news.next().await {
             Some(News::ClusterVersion(found)) => {
-                self.cluster_version = Some(found);
+                self.cluster_version = found;
+                self.looked = true;
                 false
             }
             Some(News::Revisions) => true,
@@ -121,6 +125,9 @@ impl Watched {
     /// Returns what is there, once everything was read.
     pub(super) fn observed(&self) -> Option<Observed> {
         self.revisions.wait_until_ready().now_or_never()?.ok()?;
+        if !self.looked {
+            return None;
+        }
         let mut revisions = Revisions::default();
         for guarded in self.revisions.state() {
             match &guarded.0 {
@@ -134,7 +141,7 @@ impl Watched {
         }
         sort(&mut revisions.readable);
         Some(Observed {
-            cluster_version: self.cluster_version.clone()?,
+            cluster_version: self.cluster_version.clone(),
             revisions,
         })
     }

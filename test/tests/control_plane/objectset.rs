@@ -193,7 +193,8 @@ fn our_operations(object: &Value) -> Vec<&str> {
     let managers = object["metadata"]["managedFields"].as_array();
     let ours = managers.into_iter().flatten();
     let ours = ours.filter(|entry| entry["manager"] == "olm.operatorframework.io");
-    ours.filter_map(|entry| entry["operation"].as_str()).collect()
+    ours.filter_map(|entry| entry["operation"].as_str())
+        .collect()
 }
 
 // applying.md 3.6, d6, d8 on rung 2

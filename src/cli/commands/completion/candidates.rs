@@ -1,5 +1,6 @@
 //! What may follow on a command line.
 
+use clap::builder::PossibleValue;
 use clap::{Arg, Command};
 
 /// Returns what may stand in the place of the last word, and whether a file may.
@@ -61,7 +62,7 @@ fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
 fn values(flag: &Arg, prefix: &str, begin: &str) -> (Vec<String>, bool) {
     let possible = flag.get_possible_values();
     let files = possible.is_empty();
-    let values = possible.iter().map(|value| value.get_name());
+    let values = possible.iter().map(PossibleValue::get_name);
     let values = values.filter(|value| value.starts_with(begin));
     let values = values.map(|value| format!("{prefix}{value}"));
     (values.collect(), files)
