@@ -459,24 +459,56 @@ mod tests {
         assert_eq!(bytes(text).ok(), want);
     }
 
-    #[test]
-    fn upstream_arguments_are_accepted() {
-        let args = Args::try_parse_from([
-            "operator-controller",
-            "--health-probe-bind-address=:8081",
-            "--metrics-bind-address=:8443",
-            "--leader-elect",
-            "--feature-gates=BoxcutterRuntime=true",
-            "--feature-gates=WebhookProviderCertManager=true",
-            "--tls-cert=/var/certs/tls.crt",
-            "--tls-key=/var/certs/tls.key",
-            "--catalogd-cas-dir=/var/ca-certs",
-            "--pprof-bind-address=0",
-        ])
-        .unwrap();
+    const UPSTREAMS_CATALOGD: &str = "--leader-elect --metrics-bind-address=:7443 \
+        --external-address=catalogd-service.olmv1-system.svc --tls-cert=/var/certs/tls.crt \
+        --tls-key=/var/certs/tls.key --pull-cas-dir=/var/ca-certs";
+    const UPSTREAMS_CONTROLLER: &str = "--health-probe-bind-address=:8081 \
+        --metrics-bind-address=:8443 --leader-elect --tls-cert=/var/certs/tls.crt \
+        --tls-key=/var/certs/tls.key --catalogd-cas-dir=/var/ca-certs \
+        --pull-cas-dir=/var/ca-certs --pprof-bind-address=0";
+
+    // deploying.md P4: the Deployments of v1.11 with another image; the gates of standard.yaml, then
+    // those of experimental.yaml. The former switches BoxcutterRuntime off, which is refused: what
+    // Helm has installed is not taken over yet.
+    #[rstest]
+    #[case("./catalogd", UPSTREAMS_CATALOGD, "APIV1MetasHandler=false")]
+    #[case(
+        "./catalogd",
+        UPSTREAMS_CATALOGD,
+        "APIV1MetasHandler=true GraphQLCatalogQueries=true"
+    )]
+    #[case(
+        "/operator-controller",
+        UPSTREAMS_CONTROLLER,
+        "WebhookProviderCertManager=true BundleReleaseSupport=false \
+         DeploymentConfig=false SingleOwnNamespaceInstallSupport=false \
+         WebhookProviderOpenshiftServiceCA=false"
+    )]
+    #[case(
+        "/operator-controller",
+        UPSTREAMS_CONTROLLER,
+        "BoxcutterRuntime=true BundleReleaseSupport=true DeploymentConfig=true \
+         SingleOwnNamespaceInstallSupport=true WebhookProviderCertManager=true \
+         WebhookProviderOpenshiftServiceCA=false"
+    )]
+    fn upstreams_deployments_start(
+        #[case] command: &str,
+        #[case] flags: &str,
+        #[case] gates: &str,
+    ) {
+        let gates = gates.split_whitespace();
+        let gates = gates.map(|gate| format!("--feature-gates={gate}"));
+        let flags = flags.split_whitespace().map(str::to_owned);
+        let line = std::iter::once(command.to_owned())
+            .chain(flags)
+            .chain(gates);
+        let args = Args::try_parse_from(line).unwrap();
         assert!(args.leader_elect);
-        assert!(!args.runs(Component::Catalogs, "operator-controller"));
-        assert!(args.runs(Component::Gate, "operator-controller"));
+        let program = Path::new(command).file_name().unwrap().to_str().unwrap();
+        let catalogs = program == "catalogd";
+        assert_eq!(args.runs(Component::Catalogs, program), catalogs);
+        assert_eq!(args.runs(Component::Extensions, program), !catalogs);
+        assert_eq!(args.runs(Component::Gate, program), !catalogs);
     }
 
     // rendering.md 2 and 4.11
