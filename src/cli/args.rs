@@ -73,7 +73,7 @@ pub(crate) struct Global {
     /// Group to impersonate; may be repeated
     #[arg(long = "as-group", global = true, value_name = "GROUP")]
     pub(crate) impersonate_groups: Vec<String>,
-    /// File with credentials for registries; by default $REGISTRY_AUTH_FILE, else those of other tools
+    /// File with credentials for registries; by default those of other container tools
     #[arg(long, global = true, value_name = "FILE", help_heading = "Images")]
     pub(crate) auth_file: Option<std::path::PathBuf>,
 }

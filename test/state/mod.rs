@@ -110,9 +110,9 @@ impl State {
         numbers::left_out(&self.0, extension)
     }
 
-    /// Leaves out the ReplicaSets of an extension's Deployments and their number: after an outage
+    /// Leaves out the `ReplicaSets` of an extension's Deployments and their number: after an outage
     /// the Deployment controller may take a name in its old cache for taken, and roll out a second
-    /// ReplicaSet for the same template. That the template stayed is seen in `generation`.
+    /// `ReplicaSet` for the same template. That the template stayed is seen in `generation`.
     #[must_use]
     pub fn without_replica_sets(mut self, extension: &str) -> Self {
         let replica_sets = format!("ReplicaSet.apps {extension}/");

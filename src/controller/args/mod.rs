@@ -120,8 +120,8 @@ pub struct Args {
     #[arg(long, default_value = "")]
     pub global_pull_secret: GlobalPullSecret,
 
-    /// File with credentials for registries, outside of a pod; by default that of
-    /// $REGISTRY_AUTH_FILE, else those of the tools of containers and Docker. Asked last.
+    /// File with credentials for registries, outside of a pod; by default those of other container
+    /// tools. Asked last.
     #[arg(long)]
     pub auth_file: Option<PathBuf>,
 

@@ -61,7 +61,7 @@ fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
 fn values(flag: &Arg, prefix: &str, begin: &str) -> (Vec<String>, bool) {
     let possible = flag.get_possible_values();
     let files = possible.is_empty();
-    let values = possible.iter().map(|value| value.get_name());
+    let values = possible.iter().map(clap::builder::PossibleValue::get_name);
     let values = values.filter(|value| value.starts_with(begin));
     let values = values.map(|value| format!("{prefix}{value}"));
     (values.collect(), files)
