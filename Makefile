@@ -48,6 +48,10 @@ release: ## Everything of a release into target/release-files (VERSION=vX.Y.Z, I
 	$(MAKE) install-yaml IMAGE="$(IMAGE)"
 	target/debug/xtask release "$(VERSION)" $(if $(SOURCE),--source "$(SOURCE)")
 
+.PHONY: release-check
+release-check: prerequisites ## Check what `make release` has written with SOURCE=: sums, krew's own validation, an install by krew (VERSION=vX.Y.Z)
+	@hack/release_check.sh "$(VERSION)"
+
 .PHONY: prerequisites-image
 prerequisites-image:
 	@ARCH="$(ARCH)" hack/prerequisites.sh image

@@ -137,7 +137,7 @@ mod tests {
                 write(at("certs.d/h.io:5000/ca.crt"), "").unwrap();
             }),
             ("credentials of the user", &|| {
-                write(at("auth.json"), "{}").unwrap()
+                write(at("auth.json"), "{}").unwrap();
             }),
         ];
         let mut before = Stamp::of(&config);

@@ -1,6 +1,7 @@
 //! Credentials reach the host they are for, and nobody else.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,8 +13,8 @@ use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use olm_api::keys::{label, policy};
-use olm_test::cluster::{self, SYSTEM_NAMESPACE};
-use olm_test::extension::condition;
+use olm_test::cluster::{self, ControlPlane, Controller, SYSTEM_NAMESPACE};
+use olm_test::extension::{Extension, condition};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
 use olm_test::{paths, plugin, wait};
@@ -25,8 +26,11 @@ use crate::flags::{clear_leases, start};
 
 const SOON: Duration = Duration::from_secs(30);
 const USER: &str = "robot";
+const NOT_HTTPS: &str = "is not https";
 /// What a token service grants.
 const GRANTED: &str = "granted-91b2d7";
+
+type Texts = BTreeMap<String, String>;
 
 /// How a registry refuses.
 #[derive(Debug, Clone)]
@@ -64,8 +68,9 @@ impl Refusal {
         let own = format!("http://{host}/token");
         match (self, path, text(header::AUTHORIZATION)) {
             (Self::Token, "/token", _) => json!({"token": GRANTED}).to_string().into_response(),
-            (Self::TokenElsewhere(to), "/token", _) => moved(to),
-            (Self::ManifestElsewhere(to), _, Some(_)) => moved(to),
+            (Self::TokenElsewhere(to), "/token", _) | (Self::ManifestElsewhere(to), _, Some(_)) => {
+                moved(to)
+            }
             (Self::Status(status), _, Some(sent)) => refuses(*status, sent),
             (Self::Token, _, Some(sent)) => refuses(StatusCode::UNAUTHORIZED, sent),
             (Self::Realm(realm), ..) => bearer(realm),
@@ -118,6 +123,14 @@ struct Case {
     said: &'static str,
 }
 
+impl Case {
+    /// The entry of a registries.conf that allows plain HTTP.
+    fn insecure(&self) -> String {
+        let location = &self.registry.address;
+        format!("[[registry]]\nlocation = \"{location}\"\ninsecure = true\n")
+    }
+}
+
 async fn case(source: &'static str, kind: &str, refusal: Refusal, said: &'static str) -> Case {
     let number = said.len();
     let raw = format!("{source}-{kind}-{number}-5e0d41");
@@ -145,82 +158,49 @@ fn document(cases: &[Case], source: Option<&str>) -> Value {
     json!({"auths": entries.collect::<serde_json::Map<_, _>>()})
 }
 
-// deploying.md P22
-#[tokio::test(flavor = "multi_thread")]
-async fn no_credential_is_anywhere_but_in_requests_to_its_host() {
-    let (cluster, _turn) = cluster::alone().await;
-    let plane = cluster.plane;
-    clear_leases(&cluster).await;
-    let stranger = Registry::start(Refusal::Token).await;
+/// A registry of each kind; those that send others elsewhere send them to a stranger.
+async fn cases(stranger: &Registry) -> Vec<Case> {
     let elsewhere = || stranger.address.clone();
-    let status = Refusal::Status;
-    let cases = [
+    let refused = Refusal::Status;
+    let bad = Refusal::Realm("ftp://h.io/token".into());
+    let moved = "only blobs may be on another host";
+    let token = Refusal::TokenElsewhere(elsewhere());
+    let manifest = Refusal::ManifestElsewhere(elsewhere());
+    vec![
         case(
             "named",
             "auth",
-            status(StatusCode::UNAUTHORIZED),
+            refused(StatusCode::UNAUTHORIZED),
             "401 from",
         )
         .await,
-        case("own", "auth", status(StatusCode::FORBIDDEN), "403 from").await,
+        case("own", "auth", refused(StatusCode::FORBIDDEN), "403 from").await,
         case("global", "auth", Refusal::Token, "401 from").await,
-        case(
-            "global",
-            "identitytoken",
-            Refusal::TokenElsewhere(elsewhere()),
-            "only blobs may be on another host",
-        )
-        .await,
-        case(
-            "file",
-            "auth",
-            Refusal::Realm("ftp://h.io/token".into()),
-            "is not https",
-        )
-        .await,
-        case(
-            "file",
-            "registrytoken",
-            Refusal::ManifestElsewhere(elsewhere()),
-            "only blobs may be on another host",
-        )
-        .await,
-    ];
-    let registries = Registries::of(plane);
-    let insecure = |case: &Case| {
-        let location = &case.registry.address;
-        format!("[[registry]]\nlocation = \"{location}\"\ninsecure = true\n")
-    };
-    registries.set(&cases.iter().map(insecure).collect::<String>());
+        case("global", "identitytoken", token, moved).await,
+        case("file", "auth", bad, NOT_HTTPS).await,
+        case("file", "registrytoken", manifest, moved).await,
+    ]
+}
+
+/// Puts the credentials where the controller finds them; those of its files go to `file`.
+fn configure(plane: &ControlPlane, cases: &[Case], file: &Path) {
     for source in ["named", "own", "global"] {
-        apply_secret(
-            plane,
-            SYSTEM_NAMESPACE,
-            source,
-            &document(&cases, Some(source)),
-        );
+        let document = document(cases, Some(source));
+        apply_secret(plane, SYSTEM_NAMESPACE, source, &document);
     }
     let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
     let offered = format!("{}=true", label::CATALOG_PULL_SECRET);
     plane.kubectl(&["label", "secret", "named", &namespace, &offered]);
     link(plane, &json!([{"name": "own"}]));
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    let file = at("auth.json");
-    std::fs::write(&file, document(&cases, Some("file")).to_string()).expect("it is written");
+    write(file, &document(cases, Some("file")));
+}
 
-    let flags = [
-        format!("--global-pull-secret={SYSTEM_NAMESPACE}/global"),
-        format!("--auth-file={file}"),
-    ];
-    let args = [
-        "--components=catalogs,extensions",
-        "--v=4",
-        &flags[0],
-        &flags[1],
-    ];
-    let controller = start(plane, "secrecy", &args).await;
-    let mut told = BTreeMap::new();
+fn write(file: &Path, document: &Value) {
+    std::fs::write(file, document.to_string()).expect("it is written");
+}
+
+/// Waits until no catalog can be pulled.
+async fn catalogs_fail(plane: &ControlPlane, cases: &[Case]) {
     for (number, case) in cases.iter().enumerate() {
         let name = format!("secrecy-{number}");
         create_catalog(plane, &name, &format!("{}/shelf:v1", case.registry.address));
@@ -230,94 +210,135 @@ async fn no_credential_is_anywhere_but_in_requests_to_its_host() {
         }
         fails(plane, &name, SOON, &[case.said]).await;
     }
-    let mut scene = Scene::empty(cluster.clone(), "secrecy");
+}
+
+/// Waits until the bundle of a catalog that anybody may read cannot be pulled.
+async fn bundle_fails(scene: &mut Scene, case: &Case) -> Extension {
     scene.create_namespace();
     scene.grant(&[Bundle::new("1.0.0")]);
-    let bundle = format!("{}/bundle:v1", cases[1].registry.address);
+    let bundle = format!("{}/bundle:v1", case.registry.address);
     let images = [("1.0.0".to_owned(), bundle)].into();
     let content = scene.package.catalog_files(&chain(&["1.0.0"]), &images);
     scene.publish_catalog(content).await;
     let extension = scene.install(json!({})).await;
-    let refused = |now: &_| {
-        let progressing = condition(now, "Progressing");
-        progressing.is_some_and(|it| it.message.contains(cases[1].said))
-    };
     wait::until("the bundle is refused", SOON, || async {
         let now = extension.get().await;
-        refused(&now).then_some(()).ok_or(now.status)
+        let message = condition(&now, "Progressing").map(|it| it.message.clone());
+        let message = message.unwrap_or_default();
+        let refused = message.contains(case.said);
+        refused.then_some(()).ok_or(message)
     })
     .await;
+    extension
+}
 
-    let dump = at("dump.tar.gz");
-    let doctor = plugin::run(plane, &["doctor", "--output=json", "--dump", &dump]);
-    told.extend(unpacked(dump.as_ref()));
+/// Returns what anybody but the registries is told, by place.
+async fn told(plane: &ControlPlane, controller: &Controller, dump: &Path) -> Texts {
+    let path = dump.to_string_lossy();
+    let doctor = plugin::run(plane, &["doctor", "--output=json", "--dump", &path]);
+    let mut told = unpacked(dump);
     told.insert("doctor".to_owned(), format!("{doctor:?}"));
     let kinds = "clustercatalogs,clusterextensions,clusterobjectsets,events,configmaps,leases";
-    told.insert(
-        "objects".to_owned(),
-        plane.kubectl(&["get", kinds, "-A", "-o", "yaml"]),
-    );
+    let objects = plane.kubectl(&["get", kinds, "-A", "-o", "yaml"]);
+    told.insert("objects".to_owned(), objects);
     told.insert("metrics".to_owned(), controller.metrics().await);
     told.insert("log".to_owned(), controller.log());
-    let all = at("all.json");
-    std::fs::write(&all, document(&cases, None).to_string()).expect("it is written");
-    for case in &cases {
+    told
+}
+
+/// Returns what the plugin says when it has all credentials in a file, by registry.
+fn plugin_says(cases: &[Case], file: &Path, registries: &Registries) -> Texts {
+    write(file, &document(cases, None));
+    let says = cases.iter().map(|case| {
         let image = format!("{}/bundle:v1", case.registry.address);
         let out = Command::new(paths::built("kubectl-olm"))
-            .args(["show", &image, "--auth-file", &all])
+            .args(["show", &image, "--auth-file"])
+            .arg(file)
             .env("CONTAINERS_REGISTRIES_CONF", &registries.file)
             .output()
             .expect("kubectl-olm runs");
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(text.contains(case.said), "{text}");
-        told.insert(format!("plugin, {}", case.registry.address), text);
-    }
+        (image, text)
+    });
+    says.collect()
+}
 
+/// Each registry was sent what is meant for it, and nobody else was.
+fn assert_delivered(cases: &[Case], stranger: &Registry) {
+    for case in cases {
+        // A bad realm is refused before anything is sent.
+        let sent = case.registry.was_sent(&case.secret);
+        assert_eq!(sent, case.said != NOT_HTTPS, "{}", case.said);
+        let own = &case.registry.address;
+        let others = cases.iter().map(|it| &it.registry).chain([stranger]);
+        for other in others.filter(|it| it.address != *own) {
+            assert!(!other.was_sent(&case.secret), "{} knows", other.address);
+        }
+    }
+}
+
+/// Returns the secrets as they are configured, and as they are meant.
+fn secrets(cases: &[Case]) -> impl Iterator<Item = String> {
+    cases.iter().flat_map(|case| {
+        let decoded = STANDARD.decode(&case.secret).ok();
+        let decoded = decoded.and_then(|it| String::from_utf8(it).ok());
+        let password = decoded.and_then(|it| Some(it.split_once(':')?.1.to_owned()));
+        [case.secret.clone()].into_iter().chain(password)
+    })
+}
+
+/// Returns the token with which the controller asks the API server.
+fn own_token(plane: &ControlPlane, name: &str) -> String {
+    let file = plane.addresses.dir.join(format!("{name}-state/kubeconfig"));
+    let text = std::fs::read_to_string(file).expect("the controller has a kubeconfig");
+    let config: Value = serde_json::from_str(&text).expect("JSON");
+    let token = config["users"][0]["user"]["token"].as_str();
+    token.expect("a token").to_owned()
+}
+
+// deploying.md P22
+#[tokio::test(flavor = "multi_thread")]
+async fn no_credential_is_anywhere_but_in_requests_to_its_host() {
+    let (cluster, _turn) = cluster::alone().await;
+    let plane = cluster.plane;
+    clear_leases(&cluster).await;
+    let stranger = Registry::start(Refusal::Token).await;
+    let cases = cases(&stranger).await;
+    let registries = Registries::of(plane);
+    registries.set(&cases.iter().map(Case::insecure).collect::<String>());
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let file = at("auth.json");
+    configure(plane, &cases, &file);
+    let flags = [
+        format!("--global-pull-secret={SYSTEM_NAMESPACE}/global"),
+        format!("--auth-file={}", file.display()),
+    ];
+    let args = ["--components=catalogs,extensions", "--v=4"];
+    let args = [&args[..], &[&flags[0], &flags[1]]].concat();
+    let controller = start(plane, "secrecy", &args).await;
+    catalogs_fail(plane, &cases).await;
+    let mut scene = Scene::empty(cluster.clone(), "secrecy");
+    let extension = bundle_fails(&mut scene, &cases[1]).await;
+
+    let mut told = told(plane, &controller, &at("dump.tar.gz")).await;
+    told.extend(plugin_says(&cases, &at("all.json"), &registries));
     assert!(
         told["log"].contains(" DEBUG hyper"),
         "libraries log as well"
     );
-    for case in &cases {
-        // Before it gets that far a bad realm is refused.
-        let sent = case.registry.was_sent(&case.secret);
-        assert_eq!(sent, case.said != "is not https", "{}", case.said);
-        let others = cases
-            .iter()
-            .filter(|it| it.registry.address != case.registry.address);
-        for other in others.map(|it| &it.registry).chain([&stranger]) {
-            assert!(
-                !other.was_sent(&case.secret),
-                "{} was sent to another",
-                case.said
-            );
-        }
-    }
-    let config = plane.addresses.dir.join("secrecy-state/kubeconfig");
-    let config = std::fs::read_to_string(config).expect("the controller has a kubeconfig");
-    let config: Value = serde_json::from_str(&config).expect("JSON");
-    let own = config["users"][0]["user"]["token"]
-        .as_str()
-        .expect("a token");
-    let secrets = cases.iter().flat_map(|case| {
-        let decoded = STANDARD.decode(&case.secret).ok();
-        let decoded = decoded.and_then(|it| String::from_utf8(it).ok());
-        let password = decoded.and_then(|it| Some(it.split_once(':')?.1.to_owned()));
-        [Some(case.secret.clone()), password]
-    });
-    let secrets = secrets
-        .flatten()
-        .chain([GRANTED.to_owned(), own.to_owned()]);
-    for secret in secrets {
+    assert_delivered(&cases, &stranger);
+    let granted = [GRANTED.to_owned(), own_token(plane, "secrecy")];
+    for secret in secrets(&cases).chain(granted) {
         for (place, text) in &told {
-            assert!(
-                !text.contains(&secret),
-                "{secret} stands in {place}:\n{text}"
-            );
+            assert!(!text.contains(&secret), "{secret} is in {place}:\n{text}");
         }
     }
 
     extension.delete().await;
     link(plane, &json!([]));
+    let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
     plane.kubectl(&["delete", "secret", "named", "own", "global", &namespace]);
     plane.kubectl(&["delete", "clustercatalog", &scene.name]);
     for number in 0..cases.len() {
