@@ -33,7 +33,7 @@ pub(crate) struct ReleaseArgs {
     /// Platforms of the plugin, joined by commas
     #[arg(long, value_delimiter = ',', default_values = ["linux/amd64", "linux/arm64"])]
     platform: Vec<PluginPlatform>,
-    /// Address of the repository, below which the files will be at /releases/download/<version>;
+    /// Address of the repository, below which the files will be at /releases/download/VERSION;
     /// without it krew's manifest is left out
     #[arg(long)]
     source: Option<String>,
