@@ -9,7 +9,7 @@
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttributes};
 use olm_api::keys::name;
 
-use crate::rbac::{Permission, Permissions, PolicyRule};
+use crate::rbac::{IMPERSONATE, Permission, Permissions, PolicyRule};
 
 const OLM: &str = olm_api::GROUP;
 const CORE: &str = "";
@@ -26,8 +26,6 @@ const LEASES: &str = "leases";
 pub const UPSTREAMS_DEPRECATION: &str = "clusterextension-serviceaccount-deprecated";
 /// The Deployment of OpenShift's operator for OLM, which may write the verdict of the gate.
 pub const UPSTREAMS_OPERATOR: &str = "cluster-olm-operator";
-/// Acting as an account.
-pub const IMPERSONATE: &str = "impersonate";
 
 /// A part of the controller that may run as an account of its own, with two roles of one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

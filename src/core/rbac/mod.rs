@@ -20,7 +20,7 @@ mod fixture;
 
 pub use crate::revision::Account;
 pub use manifest::{Subject, impersonate_manifests, manifests, rbac_name, use_manifests};
-pub use permission::{Permission, Permissions};
+pub use permission::{IMPERSONATE, Permission, Permissions};
 pub use report::{REPORT_HEAD, lines, report};
 pub use required::{
     BundleObjects, FinalizersRule, Options, PermissionError, Required, Warning, required,

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use olm_core::rbac::IMPERSONATE;
 use olm_core::rbac::{Permission, Permissions};
 use olm_core::revision::Account;
-use olm_core::rights::{Half, IMPERSONATE};
+use olm_core::rights::Half;
 use olm_test::audit::{self, Request};
 use olm_test::cluster::{self, CONTROLLER_ACCOUNT, ControlPlane, SYSTEM_NAMESPACE};
 use olm_test::package::{Bundle, Package, chain};

@@ -5,8 +5,8 @@ use sha2::{Digest, Sha256};
 
 use crate::object::Object;
 use crate::revision::Account;
-use crate::rights::IMPERSONATE;
 
+use super::permission::IMPERSONATE;
 use super::required::{BundleObjects, Options, PermissionError, Warning, required};
 use super::rule::PolicyRule;
 

@@ -10,6 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::rule::PolicyRule;
 
+/// The verb of acting as somebody else.
+pub const IMPERSONATE: &str = "impersonate";
+
 /// The wildcard of verbs, groups and resources.
 const ALL: &str = "*";
 
