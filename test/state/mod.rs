@@ -257,17 +257,15 @@ fn owners(metadata: &Value, living: &BTreeSet<String>) -> Value {
     owners
 }
 
-/// Returns the operations with which we own fields, so that a creation that never became an apply
-/// is found. The fields themselves depend on others too: a create owns what the API server
-/// defaulted, until the next apply.
-/// next apply.
+/// Returns as whom we own fields. By which operation, and which fields, depends on others too: a
+/// create owns what the API server defaulted, until something calls for the first apply.
 fn writers(metadata: &Value) -> Value {
     let entries = metadata["managedFields"].as_array().into_iter().flatten();
     let ours = entries.filter_map(|entry| {
         let part = |field: &str| entry[field].as_str().unwrap_or_default();
         let manager = part("manager");
         let ours = OUR_MANAGERS.iter().any(|ours| manager.contains(ours));
-        ours.then(|| format!("{manager} {} {}", part("operation"), part("subresource")))
+        ours.then(|| format!("{manager} {}", part("subresource")))
     });
     json!(ours.collect::<BTreeSet<_>>())
 }

@@ -60,10 +60,11 @@ impl Observed<'_> {
     ) -> Result<(), kube::Error> {
         let answer = self.try_write(revision, applied).await;
         let refused = match answer {
-            Err(err) if self.presumed => err,
+            Err(err) if self.presumed || code(&err) == 409 => err,
             answer => return verdict(answer),
         };
-        // It is there, or a create is refused for another reason: then that is the verdict.
+        // Somebody wrote meanwhile; or it is there already, or its create is refused for another
+        // reason: then that is the verdict.
         self.refetch(revision).await?;
         if self.live.is_none() {
             return verdict(Err(refused));
