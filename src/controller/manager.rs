@@ -160,12 +160,15 @@ impl Manager {
                 .boxed()
                 .shared()
         };
-        let credentials = RegistryCredentials::new(
+        let mut credentials = RegistryCredentials::new(
             client.clone(),
             args.namespace(),
             args.global_pull_secret.clone(),
             Arc::new(puller),
         );
+        if args.cluster_proxy {
+            credentials.follow_proxies();
+        }
         Ok(Self {
             client,
             limited,

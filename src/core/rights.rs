@@ -278,6 +278,13 @@ const TLS_PROFILE: Right = Right::cluster(
     "The TLS profile of OpenShift, with --tls-profile=cluster.",
 )
 .named(&["cluster"]);
+const CLUSTER_PROXY: Right = Right::cluster(
+    OPENSHIFT,
+    &["proxies"],
+    FOLLOW,
+    "The proxies of OpenShift, with --cluster-proxy.",
+)
+.named(&["cluster"]);
 
 const EXTENSIONS: &[Right] = &[
     Right::cluster(
@@ -416,6 +423,7 @@ const EXTENSIONS: &[Right] = &[
     )
     .named(&[UPSTREAMS_OPERATOR]),
     TLS_PROFILE,
+    CLUSTER_PROXY,
     Right {
         paths: &["/api", "/api/*", "/apis", "/apis/*", "/version"],
         ..Right::cluster(
@@ -483,6 +491,7 @@ const CATALOGS: &[Right] = &[
     )
     .named(&[UPSTREAMS_DEPRECATION]),
     TLS_PROFILE,
+    CLUSTER_PROXY,
     Right::here(COORDINATION, &[LEASES], CREATE, TAKE_LEASE),
     Right::here(COORDINATION, &[LEASES], HOLD, "Holding it.").named(&[name::LEASE_CATALOGD]),
     Right::here(

@@ -27,6 +27,7 @@ pub mod layout;
 pub mod limits;
 pub mod manifest;
 pub mod policy;
+pub mod proxies;
 pub mod pull;
 #[cfg(any(test, feature = "push"))]
 pub mod push;
@@ -47,6 +48,7 @@ pub use digest::Digest;
 pub use files::Files;
 pub use keyring::{Keyring, Source};
 pub use manifest::Platform;
+pub use proxies::Proxies;
 pub use pull::{PullConfig, PullError, Puller, Resolved};
 pub use reference::{ImageRef, ReferenceError};
 pub use registries::RegistriesPaths;

@@ -10,6 +10,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Identity};
 
 use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
+use crate::proxies::Proxies;
 
 /// Directories with certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +73,7 @@ pub(crate) fn client(
     dirs: &CertificateDirs,
     host: &str,
     insecure: bool,
+    proxies: &Proxies,
 ) -> Result<Client, TrustError> {
     let mut builder = Client::builder()
         .user_agent(concat!("olm-controller/", env!("CARGO_PKG_VERSION")))
@@ -87,6 +89,7 @@ pub(crate) fn client(
             builder = builder.identity(identity);
         }
     }
+    let builder = proxies.on(builder).map_err(TrustError::Client)?;
     builder.build().map_err(TrustError::Client)
 }
 

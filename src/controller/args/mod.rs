@@ -151,6 +151,11 @@ pub struct Args {
     #[arg(long)]
     pub auth_file: Option<PathBuf>,
 
+    /// Ask registries through the proxies of OpenShift's Proxy cluster, unless the environment
+    /// names some.
+    #[arg(long)]
+    pub cluster_proxy: bool,
+
     /// How the rights of a service account are taken on.
     #[arg(long, value_enum, default_value_t = AccountAuth::Impersonate)]
     pub service_account_auth: AccountAuth,

@@ -1,7 +1,7 @@
 //! Credentials for registries: where they come from, and what follows when they change.
 //!
 //! In: the Secret that a flag names, those of the controller's own service account, those that
-//! ClusterCatalogs may name, and the files that pulls are configured by. Out: the keyring of the
+//! ClusterCatalogs may name, the files that pulls are configured by, and the proxies of the cluster. Out: the keyring of the
 //! puller, pullers for catalogs with a pull secret of their own, and a signal that says when what
 //! failed before may succeed. Nothing of a Secret but its credentials is kept, and nothing of those
 //! is ever shown.
@@ -10,6 +10,7 @@
 
 mod follow;
 mod known;
+mod proxies;
 mod secret;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +25,7 @@ use kube::{Api, Client};
 use olm_api::keys::{label, policy};
 use olm_core::error::Chain;
 use olm_core::revision::Account;
-use olm_image::{Puller, Source, Stamp};
+use olm_image::{Proxies, Puller, Source, Stamp};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -81,6 +82,7 @@ enum Change {
     Named(SecretName, Held),
     Offered(BTreeMap<SecretName, Held>),
     Files,
+    Proxies(Proxies),
 }
 
 /// The credentials of the controller; [`RegistryCredentials::run`] keeps them current.
@@ -90,6 +92,8 @@ pub struct RegistryCredentials {
     namespace: String,
     global: Option<SecretName>,
     puller: Arc<Puller>,
+    /// Whether the proxies of the cluster are followed.
+    proxies: bool,
     known: watch::Sender<Arc<Known>>,
     version: watch::Sender<u64>,
     started: Instant,
@@ -108,10 +112,16 @@ impl RegistryCredentials {
             namespace,
             global: global.0,
             puller,
+            proxies: false,
             known: watch::Sender::default(),
             version: watch::Sender::new(0),
             started: Instant::now(),
         }
+    }
+
+    /// Has pulls take the proxies of the cluster, unless the environment names some.
+    pub fn follow_proxies(&mut self) {
+        self.proxies = !Proxies::in_environment();
     }
 
     /// Returns a number that grows whenever a pull that failed may succeed.
@@ -190,6 +200,9 @@ impl RegistryCredentials {
         tasks.spawn(follow_account(self.client.clone(), changes.clone()));
         tasks.spawn(self.follow_offered(changes.clone()));
         tasks.spawn(self.follow_files(changes.clone()));
+        if self.proxies {
+            tasks.spawn(proxies::follow(self.client.clone(), changes.clone()));
+        }
         let mut known = Known {
             global: self.global.clone(),
             ..Known::default()
@@ -210,8 +223,7 @@ impl RegistryCredentials {
             let Some(change) = incoming.next().await else {
                 return;
             };
-            let files = matches!(change, Change::Files);
-            take(&mut known, change);
+            let beside = self.take(&mut known, change);
             let wanted: BTreeSet<_> = known.wanted().into_iter().cloned().collect();
             watched.retain(|name, task| {
                 let stays = wanted.contains(name);
@@ -226,22 +238,36 @@ impl RegistryCredentials {
                 tracing::warn!(fault, "pull secret is skipped");
             }
             told = faults;
-            self.publish(&known, files);
+            self.publish(&known, beside);
         }
     }
 
+    /// Takes in a change; returns what beside credentials it changes for pulls.
+    fn take(&self, known: &mut Known, change: Change) -> Option<&'static str> {
+        match change {
+            Change::Linked(names) => known.linked = Some(names),
+            Change::Named(name, held) => drop(known.named.insert(name, held)),
+            Change::Offered(offered) => known.offered = Some(offered),
+            Change::Files => return Some("files"),
+            Change::Proxies(proxies) => {
+                return self.puller.set_proxies(proxies).then_some("proxies");
+            }
+        }
+        None
+    }
+
     /// Lets the next pulls use what is known, and tells those that wait for it.
-    fn publish(&self, known: &Known, files: bool) {
+    fn publish(&self, known: &Known, beside: Option<&'static str>) {
         let was = Arc::clone(&self.known.borrow());
-        if *was == *known && !files {
+        if *was == *known && beside.is_none() {
             return;
         }
         self.puller.set_keyring(known.keyring());
         let gained = was.keyring() != known.keyring() || was.offered != known.offered;
         self.known.send_replace(Arc::new(known.clone()));
-        if gained || files {
+        if gained || beside.is_some() {
             if was.is_complete() {
-                let what = if files { "files" } else { "credentials" };
+                let what = beside.unwrap_or("credentials");
                 tracing::info!(what, "what pulls are configured by has changed");
             }
             self.version.send_modify(|version| *version += 1);
@@ -297,15 +323,6 @@ impl RegistryCredentials {
                 tokio::time::sleep(FILES_INTERVAL).await;
             }
         }
-    }
-}
-
-fn take(known: &mut Known, change: Change) {
-    match change {
-        Change::Linked(names) => known.linked = Some(names),
-        Change::Named(name, held) => drop(known.named.insert(name, held)),
-        Change::Offered(offered) => known.offered = Some(offered),
-        Change::Files => {}
     }
 }
 

@@ -27,6 +27,7 @@ use crate::layer::StopFlag;
 use crate::limits::{Limits, PARALLEL_DOWNLOADS};
 use crate::manifest::{self, Descriptor, ImageConfig, Manifest, ManifestError, Platform};
 use crate::policy::{Policy, PolicyPath};
+use crate::proxies::Proxies;
 use crate::reference::{ImageRef, ReferenceError};
 use crate::registries::{Endpoint, Registries, RegistriesPaths};
 use crate::registry::{self, Access, RawManifest, RequestError, Session};
@@ -94,6 +95,7 @@ impl PullConfig {
 pub struct Puller {
     config: PullConfig,
     keyring: RwLock<Arc<Keyring>>,
+    proxies: RwLock<Proxies>,
 }
 
 /// A reference whose digest is known.
@@ -141,6 +143,7 @@ impl Puller {
         Self {
             config,
             keyring: RwLock::default(),
+            proxies: RwLock::default(),
         }
     }
 
@@ -164,7 +167,21 @@ impl Puller {
         Self {
             config: self.config.clone(),
             keyring: RwLock::new(Arc::new(self.keyring().after(first))),
+            proxies: RwLock::new(self.proxies()),
         }
+    }
+
+    /// Has all pulls that start from now on take these proxies, and says whether they are others.
+    pub fn set_proxies(&self, proxies: Proxies) -> bool {
+        let mut held = self.proxies.write().unwrap_or_else(PoisonError::into_inner);
+        let others = *held != proxies;
+        *held = proxies;
+        others
+    }
+
+    fn proxies(&self) -> Proxies {
+        let held = self.proxies.read().unwrap_or_else(PoisonError::into_inner);
+        held.clone()
     }
 
     fn keyring(&self) -> Arc<Keyring> {
@@ -268,6 +285,7 @@ impl Puller {
             &self.config.certificates,
             image.registry(),
             endpoint.insecure,
+            &self.proxies(),
         )?;
         let keyring = self.keyring().before(self.config.auth.source());
         let access = Access {

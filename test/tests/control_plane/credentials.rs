@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
 use olm_api::conditions::types;
 use olm_api::keys::{label, name, policy};
 use olm_image::built::BuiltImage;
@@ -13,6 +15,9 @@ use olm_test::private::{PASSWORD, PrivateRegistry, USER};
 use olm_test::scene::Scene;
 use olm_test::{images, wait};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use crate::flags::{clear_leases, start};
 
@@ -359,4 +364,49 @@ async fn files_that_pulls_are_configured_by_are_taken_up_without_a_restart() {
 /// Puts a CA into a folder as the kubelet does: a link to a file that is somewhere else.
 fn copy_as_link(ca: &Path, folder: &Path) {
     std::os::unix::fs::symlink(ca, folder.join("ca.crt")).expect("a link");
+}
+
+/// Sets what OpenShift's network operator gives out.
+async fn give_out(client: &kube::Client, proxy: &str) {
+    let kind = GroupVersionKind::gvk("config.openshift.io", "v1", "Proxy");
+    let proxies = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    let params = PatchParams::apply("network-operator").force();
+    let object = |part: &str, value: Value| {
+        let object = json!({"apiVersion": "config.openshift.io/v1", "kind": "Proxy",
+            "metadata": {"name": "cluster"}, part: value});
+        Patch::Apply(object)
+    };
+    let spec = proxies
+        .patch("cluster", &params, &object("spec", json!({})))
+        .await;
+    spec.expect("the Proxy is written");
+    let status = object("status", json!({"httpProxy": proxy, "httpsProxy": proxy}));
+    let status = proxies.patch_status("cluster", &params, &status).await;
+    status.expect("its status is written");
+}
+
+// deploying.md 2.6
+#[tokio::test(flavor = "multi_thread")]
+async fn the_proxies_of_the_cluster_are_taken_up_without_a_restart() {
+    let (cluster, _turn) = cluster::alone().await;
+    let (plane, client) = (cluster.plane, cluster.client.clone());
+    clear_leases(&cluster).await;
+    let proxy = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", proxy.local_addr().expect("an address"));
+    let args = ["--components=catalogs", "--cluster-proxy"];
+    let _controller = start(plane, "proxies", &args).await;
+    create_catalog(plane, "proxied", "registry.invalid/shelf:v1");
+    fails(plane, "proxied", SOON, &["registry.invalid"]).await;
+
+    give_out(&client, &url).await;
+    let (stream, _) = timeout(SOON, proxy.accept())
+        .await
+        .expect("the proxy is asked")
+        .expect("a connection");
+    let mut line = String::new();
+    let read = BufReader::new(stream).read_line(&mut line).await;
+    read.expect("a request");
+    assert_eq!(line, "CONNECT registry.invalid:443 HTTP/1.1\r\n");
+    plane.kubectl(&["delete", "clustercatalog", "proxied"]);
+    plane.kubectl(&["delete", "proxies.config.openshift.io", "cluster"]);
 }

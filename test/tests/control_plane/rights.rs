@@ -149,6 +149,7 @@ async fn the_controllers_rights_are_enough_and_no_more() {
         "--webhook-certificates=self-signed",
         "--serving-certificates=self-signed",
         "--tls-profile=cluster",
+        "--cluster-proxy",
     ];
     let started = Timestamp::now();
     let mut controller = start(plane, "rights", &args).await;

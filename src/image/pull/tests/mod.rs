@@ -591,3 +591,27 @@ async fn a_broken_configuration_stops_a_pull_before_any_request(#[case] by_diges
     );
     assert_eq!(*asked.lock().unwrap(), 0);
 }
+
+// deploying.md 2.6
+#[tokio::test]
+async fn registries_are_asked_through_proxies_but_for_the_excepted() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let proxy = serve(move |request| {
+        seen.lock().unwrap().push(request.path.clone());
+        answer(403, "")
+    });
+    let url = format!("http://{proxy}");
+    let scene = scene("registry.invalid");
+    let through = |except| Proxies::new(&url, &url, except).unwrap();
+    assert!(scene.puller.set_proxies(through("")));
+    assert!(!scene.puller.set_proxies(through("")), "the same");
+    scene.text().await;
+    let first = asked.lock().unwrap().first().cloned();
+    assert_eq!(first.as_deref(), Some("registry.invalid:443"));
+
+    assert!(scene.puller.set_proxies(through("localhost,.invalid")));
+    asked.lock().unwrap().clear();
+    scene.text().await;
+    assert_eq!(*asked.lock().unwrap(), [""; 0]);
+}
