@@ -532,7 +532,7 @@ impl Manager {
         let (ctx, woken) = objectset::Context::new(
             client.clone(),
             self.object_set_settings(guard),
-            feed.reader.clone(),
+            &feed,
             self.metrics.clone(),
         );
         let run = objectset::run(Arc::new(ctx), feed, woken, self.shutdown.clone());

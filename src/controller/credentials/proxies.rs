@@ -17,11 +17,14 @@ use crate::cluster::named;
 
 /// What the network operator has checked and gives out.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default)]
 struct Status {
-    http_proxy: String,
-    https_proxy: String,
-    no_proxy: String,
+    #[serde(rename = "httpProxy")]
+    http: String,
+    #[serde(rename = "httpsProxy")]
+    https: String,
+    #[serde(rename = "noProxy")]
+    except: String,
 }
 
 /// Reports the proxies of the cluster. Where there is no such kind, it reports none.
@@ -31,7 +34,7 @@ pub(super) async fn follow(client: Client, mut changes: mpsc::Sender<Change>) {
     let mut found = pin!(named(proxies, "cluster"));
     while let Some(found) = found.next().await {
         let status = found.and_then(|found| found.status).unwrap_or_default();
-        match Proxies::new(&status.http_proxy, &status.https_proxy, &status.no_proxy) {
+        match Proxies::new(&status.http, &status.https, &status.except) {
             Ok(proxies) => {
                 if changes.send(Change::Proxies(proxies)).await.is_err() {
                     return;

@@ -23,6 +23,7 @@ use crate::apply::AppliedCache;
 use crate::backoff::{FIRST_DELAY_EXTENSION, jittered};
 use crate::cluster::{Kinds, Watches};
 use crate::reconcile::Reconciler;
+use crate::revision::{Feed, KeptContents};
 use crate::telemetry::{CONTROLLER_OBJECT_SET, Metrics};
 
 /// What flags decide about ClusterObjectSets.
@@ -59,6 +60,8 @@ pub struct Context {
     pub settings: Settings,
     /// The revisions as the watch brings them.
     pub(super) revisions: Store<Guarded>,
+    /// Their contents, as long as they roll out.
+    pub(super) contents: KeptContents,
     pub(super) reconciler: Reconciler,
     pub(super) applied: Arc<AppliedCache>,
     pub(super) watches: Watches,
@@ -72,13 +75,13 @@ pub struct Context {
 
 impl Context {
     /// Returns the shared state and the names of revisions that watched objects wake, to be given
-    /// to [`super::run`], whose `feed` brings `revisions`.
+    /// to [`super::run`] with the same `feed`.
     ///
     /// `client` must not retry by itself. Must be called within a tokio runtime.
     pub fn new(
         client: Client,
         settings: Settings,
-        revisions: Store<Guarded>,
+        feed: &Feed,
         metrics: Metrics,
     ) -> (Self, mpsc::Receiver<String>) {
         let (watches, woken) = Watches::new();
@@ -98,8 +101,12 @@ impl Context {
             failing: Mutex::default(),
             unserved: UnservedKinds::default(),
             client,
+            revisions: feed.reader.clone(),
+            contents: KeptContents::new(
+                settings.system_namespace.clone(),
+                feed.contents_reader.clone(),
+            ),
             settings,
-            revisions,
         };
         (context, woken)
     }
@@ -144,6 +151,7 @@ impl Context {
         self.watches.release(&set.name_any());
         self.track_unserved(&set.name_any(), &[]);
         self.applied.forget(&set.uid().unwrap_or_default());
+        self.contents.forget(set);
         self.reconciler.forget(set);
         self.forgive(set);
     }

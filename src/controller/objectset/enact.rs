@@ -1,5 +1,6 @@
 //! Doing what was planned for a ClusterObjectSet.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::Patch;
@@ -123,9 +124,12 @@ async fn roll_out(
         }
         Err(error) => (set.clone(), Err(error)),
     };
+    if result.as_ref().is_ok_and(Settled::is_complete) {
+        ctx.contents.forget(&set);
+    }
     Ended {
         set,
-        observed: content.observed,
+        observed: content.observed.clone(),
         result,
     }
 }
@@ -135,18 +139,15 @@ async fn read(
     ctx: &Context,
     set: &ClusterObjectSet,
     account: &Account,
-) -> Result<(Client, Content), ObjectSetError> {
+) -> Result<(Client, Arc<Content>), ObjectSetError> {
     let guard = &ctx.settings.guard;
     guard.admit(Policy::ObjectSet, was_read(set)).await?;
     ctx.accounts.require(account).await?;
     let client = ctx.accounts.client(account)?;
-    let namespace = &ctx.settings.system_namespace;
-    let secrets = read_secrets(&ctx.client, &client, set, namespace).await;
-    let mutable = mutable(&secrets);
-    if !mutable.is_empty() {
-        return Err(ObjectSetError::Blocked(mutable_secrets(&mutable)));
-    }
-    let content = resolve(set, &secrets, namespace)?;
+    let content = match ctx.contents.get(set) {
+        Some(kept) => kept,
+        None => read_content(ctx, set, &client).await?,
+    };
     let status = set.status.as_ref();
     let known = status.map_or(&[][..], |status| &status.observed_phases);
     // An empty list means that this is the first look, unless the revision was rolled out before.
@@ -156,6 +157,22 @@ async fn read(
         return Err(ObjectSetError::Blocked(text));
     }
     Ok((client, content))
+}
+
+async fn read_content(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    account: &Client,
+) -> Result<Arc<Content>, ObjectSetError> {
+    let namespace = &ctx.settings.system_namespace;
+    let secrets = read_secrets(&ctx.client, account, set, namespace).await;
+    let mutable = mutable(&secrets);
+    if !mutable.is_empty() {
+        return Err(ObjectSetError::Blocked(mutable_secrets(&mutable)));
+    }
+    let content = Arc::new(resolve(set, &secrets, namespace)?);
+    ctx.contents.keep(set, &secrets, &content);
+    Ok(content)
 }
 
 /// Applies the phases, one after the other, each when the one before is complete.

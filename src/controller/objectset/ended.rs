@@ -42,6 +42,11 @@ impl Settled {
         }
     }
 
+    /// Says whether everything is rolled out.
+    pub(super) fn is_complete(&self) -> bool {
+        matches!(self.outcome, Some(Outcome::Complete))
+    }
+
     /// Our finalizer comes off.
     pub(super) fn finished(self) -> Self {
         Self {

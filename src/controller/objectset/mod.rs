@@ -65,6 +65,7 @@ pub async fn run(
         revisions,
         contents,
         told,
+        ..
     } = feed;
     ctx.metrics.follow_revisions(reader.clone());
     let watching = Arc::downgrade(&ctx);

@@ -50,7 +50,9 @@ pub struct Feed {
     pub reader: Store<Guarded>,
     /// The revisions, as they are written.
     pub revisions: Writer<Guarded>,
-    /// The Secrets with their content.
+    /// The Secrets with their content, as they are read.
+    pub contents_reader: Store<PartialObjectMeta<Secret>>,
+    /// The Secrets with their content, as they are written.
     pub contents: Writer<PartialObjectMeta<Secret>>,
     /// Told of every change of a revision once it is written.
     pub told: Told,
@@ -81,12 +83,13 @@ impl KnownRevisions {
             client,
             system_namespace,
             store,
-            contents,
+            contents: contents.clone(),
             written: Mutex::default(),
         };
         let feed = Feed {
             reader,
             revisions: writer,
+            contents_reader: contents,
             contents: of_contents,
             told,
         };

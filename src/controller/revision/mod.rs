@@ -7,6 +7,7 @@ mod content;
 mod delete;
 mod error;
 mod garbage;
+mod kept;
 mod known;
 mod list;
 mod write;
@@ -15,6 +16,7 @@ pub use content::{Content, defined_kinds, mutable, read_secrets, resolve, salvag
 pub use delete::{Teardown, teardown_extension};
 pub use error::{RefCause, RefError, WriteError};
 pub use garbage::{collect_orphaned_secrets, remove_unowned_content};
+pub use kept::KeptContents;
 pub use known::{Feed, KnownRevisions};
 pub use list::{known_siblings, list_siblings};
 pub use write::{

@@ -1,0 +1,186 @@
+//! The content of revisions that roll out, kept from one pass to the next.
+//!
+//! Every change of an object calls for a pass, and content is in Secrets that nobody can change: it
+//! is the same as long as they are, which the watch of their metadata tells. What has rolled out is
+//! not kept.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::core::PartialObjectMeta;
+use kube::runtime::reflector::{ObjectRef, Store};
+use olm_api::ClusterObjectSet;
+use olm_core::revision::referenced_secrets;
+use serde_json::Value;
+
+use super::content::{Content, Secrets};
+
+/// Most memory that all of it may take; what has no room is read in each pass.
+const MAX_BYTES: usize = 32 << 20;
+/// About what a value takes beside its text.
+const NODE: usize = 64;
+
+/// The contents; see above.
+pub struct KeptContents {
+    system_namespace: String,
+    /// Metadata of the Secrets with content, as the watch brings it.
+    secrets: Store<PartialObjectMeta<Secret>>,
+    kept: Mutex<HashMap<String, Kept>>,
+}
+
+struct Kept {
+    origin: Origin,
+    content: Arc<Content>,
+    bytes: usize,
+}
+
+/// What content was read from: generation of the revision, and UID and version of each Secret.
+type Origin = (Option<i64>, Vec<(Option<String>, Option<String>)>);
+
+impl KeptContents {
+    /// Returns an empty cache of contents in Secrets of the controller's namespace.
+    pub fn new(system_namespace: String, secrets: Store<PartialObjectMeta<Secret>>) -> Self {
+        Self {
+            system_namespace,
+            secrets,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// Returns the content of a revision, if it is kept and its Secrets are the same.
+    pub fn get(&self, set: &ClusterObjectSet) -> Option<Arc<Content>> {
+        let found = |name: &str| {
+            let place = ObjectRef::new(name).within(&self.system_namespace);
+            Some(version(&*self.secrets.get(&place)?))
+        };
+        let origin = self.origin(set, found)?;
+        let kept = self.lock();
+        let kept = kept.get(&set.uid()?)?;
+        (kept.origin == origin).then(|| Arc::clone(&kept.content))
+    }
+
+    /// Keeps the content of a revision that was read from these Secrets.
+    pub fn keep(&self, set: &ClusterObjectSet, secrets: &Secrets, content: &Arc<Content>) {
+        let read = |name: &str| {
+            let place = (self.system_namespace.clone(), name.to_owned());
+            Some(version(secrets.get(&place)?.as_ref().ok()?))
+        };
+        let (Some(uid), Some(origin)) = (set.uid(), self.origin(set, read)) else {
+            return;
+        };
+        let objects = content.phases.iter().flat_map(|phase| &phase.objects);
+        let values = objects.flat_map(|one| one.object.0.values());
+        let bytes = values.map(size).sum();
+        let mut kept = self.lock();
+        kept.remove(&uid);
+        let others: usize = kept.values().map(|one| one.bytes).sum();
+        if others + bytes <= MAX_BYTES {
+            let content = Arc::clone(content);
+            kept.insert(
+                uid,
+                Kept {
+                    origin,
+                    content,
+                    bytes,
+                },
+            );
+        }
+    }
+
+    /// Forgets the content of a revision.
+    pub fn forget(&self, set: &ClusterObjectSet) {
+        self.lock().remove(&set.uid().unwrap_or_default());
+    }
+
+    /// Returns what the content of a revision is read from; nothing if there is no Secret, if one is
+    /// not known, or if one is elsewhere: those are read as the account each time.
+    fn origin(
+        &self,
+        set: &ClusterObjectSet,
+        known: impl Fn(&str) -> Option<(Option<String>, Option<String>)>,
+    ) -> Option<Origin> {
+        let secrets = referenced_secrets(&set.spec, &self.system_namespace);
+        let ours = secrets.iter().map(|(namespace, name)| {
+            let here = *namespace == self.system_namespace;
+            here.then(|| known(name)).flatten()
+        });
+        let ours: Vec<_> = ours.collect::<Option<_>>()?;
+        (!ours.is_empty()).then_some((set.metadata.generation, ours))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn version(object: &impl ResourceExt) -> (Option<String>, Option<String>) {
+    (object.uid(), object.resource_version())
+}
+
+/// Returns about how much memory a value takes.
+fn size(value: &Value) -> usize {
+    let inside = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(fields) => fields.iter().map(|(key, it)| key.len() + size(it)).sum(),
+    };
+    NODE + inside
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::reflector;
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    use super::*;
+
+    fn revision(namespace: &str) -> ClusterObjectSet {
+        let reference = json!({"ref": {"name": "s", "namespace": namespace, "key": "k"}});
+        serde_json::from_value(json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+            "metadata": {"name": "a-1", "uid": "1", "generation": 1},
+            "spec": {"revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent",
+                "phases": [{"name": "one", "objects": [reference]}]},
+        }))
+        .unwrap()
+    }
+
+    fn secret(version: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata":
+            {"name": "s", "namespace": "olm", "uid": "u", "resourceVersion": version}})
+    }
+
+    // ours: content is read once for a roll-out, and anew as soon as a Secret is another
+    #[test]
+    fn content_is_kept_while_its_secrets_are_the_same() {
+        let (store, mut writer) = reflector::store();
+        let mut watched = |version: &str| {
+            let metadata = serde_json::from_value(secret(version)).unwrap();
+            writer.apply_watcher_event(&Event::Apply(metadata));
+        };
+        let kept = KeptContents::new("olm".to_owned(), store);
+        let content = Arc::new(Content {
+            phases: Vec::new(),
+            observed: Vec::new(),
+        });
+        let read: Secret = serde_json::from_value(secret("5")).unwrap();
+        let secrets: Secrets = [(("olm".to_owned(), "s".to_owned()), Ok(read))].into();
+        let set = revision("olm");
+        kept.keep(&set, &secrets, &content);
+        assert!(kept.get(&set).is_none(), "the watch does not know it yet");
+        watched("5");
+        assert!(kept.get(&set).is_some());
+        watched("6");
+        assert!(kept.get(&set).is_none(), "another version");
+        watched("5");
+        kept.forget(&set);
+        assert!(kept.get(&set).is_none());
+        let elsewhere = revision("theirs");
+        kept.keep(&elsewhere, &secrets, &content);
+        assert!(kept.get(&elsewhere).is_none(), "read as the account");
+    }
+}
