@@ -20,8 +20,9 @@ pub struct AppliedCache {
 struct Entry {
     live: String,
     content: [u8; 32],
-    /// The resource version in which the object was ready.
-    ready: Option<String>,
+    /// The resource version in which the object was ready, for a generation of its revision: the
+    /// probes can be changed.
+    ready: Option<(String, i64)>,
 }
 
 impl AppliedCache {
@@ -36,25 +37,38 @@ impl AppliedCache {
         })
     }
 
-    /// Says whether `content` was applied and the object is ready in this resource version.
-    pub fn is_ready(&self, revision: &str, content: &Object, version: &str) -> bool {
+    /// Says whether `content` was applied and the object was ready in this resource version, by the
+    /// probes of this generation of the revision.
+    pub fn is_ready(
+        &self,
+        (revision, generation): (&str, i64),
+        content: &Object,
+        version: &str,
+    ) -> bool {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let known = entries
             .get(revision)
             .and_then(|known| known.get(&content.identity()));
+        let ready = (version.to_owned(), generation);
         known.is_some_and(|known| {
-            known.ready.as_deref() == Some(version) && known.content == digest(content)
+            known.ready.as_ref() == Some(&ready) && known.content == digest(content)
         })
     }
 
     /// Remembers that an object that was applied is ready as it is in `live`.
-    pub fn record_ready(&self, revision: &str, content: &Object, live: &Object) {
+    pub fn record_ready(
+        &self,
+        (revision, generation): (&str, i64),
+        content: &Object,
+        live: &Object,
+    ) {
         let version = live.pointer("/metadata/resourceVersion");
-        let version = version.and_then(Value::as_str).map(str::to_owned);
+        let version = version.and_then(Value::as_str);
+        let ready = version.map(|version| (version.to_owned(), generation));
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let known = entries.get_mut(revision);
         if let Some(known) = known.and_then(|known| known.get_mut(&content.identity())) {
-            known.ready = version;
+            known.ready = ready;
         }
     }
 
@@ -86,4 +100,35 @@ impl AppliedCache {
 
 fn digest(content: &Object) -> [u8; 32] {
     Sha256::digest(go_json::to_string(&Value::Object(content.0.clone()))).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(version: &str, value: &str) -> Object {
+        let metadata = json!({"name": "a", "namespace": "n", "resourceVersion": version});
+        let content = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata,
+            "data": {"k": value}});
+        Object::from_value(content).unwrap()
+    }
+
+    // ours: what is not read again was applied as it is wanted, and ready by the same probes.
+    #[test]
+    fn an_object_is_ready_in_one_version_for_one_generation_and_content() {
+        let (cache, content) = (AppliedCache::default(), object("", "v"));
+        cache.record_ready(("uid", 1), &content, &object("5", "v"));
+        assert!(!cache.is_ready(("uid", 1), &content, "5"), "never applied");
+        cache.record("uid", &content, &object("5", "v"));
+        assert!(!cache.is_ready(("uid", 1), &content, "5"), "not ready yet");
+        cache.record_ready(("uid", 1), &content, &object("5", "v"));
+        assert!(cache.is_ready(("uid", 1), &content, "5"));
+        assert!(!cache.is_ready(("uid", 1), &content, "6"));
+        assert!(!cache.is_ready(("uid", 2), &content, "5"));
+        assert!(!cache.is_ready(("uid", 1), &object("", "w"), "5"));
+        cache.forget("uid");
+        assert!(!cache.is_ready(("uid", 1), &content, "5"));
+    }
 }

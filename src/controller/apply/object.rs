@@ -111,7 +111,7 @@ impl Observed<'_> {
             && ours
             && applied.is_current(uid, content, live)
         {
-            applied.record_ready(uid, content, live);
+            applied.record_ready((uid, revision.generation), content, live);
         }
     }
 

@@ -23,6 +23,8 @@ use crate::cluster::{Kinds, Seen, code, join_bounded, message};
 pub struct Revision {
     /// What its objects are marked with.
     pub owner: RevisionOwner,
+    /// `metadata.generation`.
+    pub generation: i64,
     /// Other owners of the same extension.
     pub siblings: Vec<Sibling>,
     /// `spec.progressionProbes`.
@@ -196,7 +198,8 @@ impl Applier {
             return Ok(Found::Unserved);
         };
         let (seen, uid) = (self.seen.version(&kind, object), &revision.owner.uid);
-        if seen.is_some_and(|version| self.applied.is_ready(uid, object, version)) {
+        let known = (uid.as_str(), revision.generation);
+        if seen.is_some_and(|version| self.applied.is_ready(known, object, version)) {
             return Ok(Found::Settled);
         }
         let endpoint = Endpoint::new(self.client.clone(), &kind, object.namespace());

@@ -187,6 +187,7 @@ async fn apply(
     let (siblings, archived) = ctx.siblings(set).await?;
     let revision = Revision {
         owner: owner(set, &archived),
+        generation: set.metadata.generation.unwrap_or_default(),
         siblings: owners(&siblings, extension),
         probes: set.spec.progression_probes.clone(),
         first: siblings.is_empty() && archived.is_empty() && !has_succeeded(set),
