@@ -306,7 +306,7 @@ func (c *cluster) act(ctx context.Context, action, name string) error {
 		return fmt.Errorf("no component is called %q", name)
 	}
 	if action == "start" {
-		return c.startAndAwait(ctx, name)
+		return c.startAgain(ctx, name)
 	}
 	p, err := c.running(name)
 	if err != nil {
@@ -315,7 +315,7 @@ func (c *cluster) act(ctx context.Context, action, name string) error {
 	switch action {
 	case "restart":
 		p.stop()
-		return c.startAndAwait(ctx, name)
+		return c.startAgain(ctx, name)
 	case "stop":
 		p.stop()
 	case "kill":
@@ -323,11 +323,47 @@ func (c *cluster) act(ctx context.Context, action, name string) error {
 	case "pause":
 		return p.cmd.Process.Signal(syscall.SIGSTOP)
 	case "resume":
-		return p.cmd.Process.Signal(syscall.SIGCONT)
+		if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			return err
+		}
+		return c.remindNodes(ctx, name)
 	default:
 		return fmt.Errorf("no action is called %q", action)
 	}
 	return c.describe()
+}
+
+// startAgain starts a component that ended, and returns once it serves again.
+func (c *cluster) startAgain(ctx context.Context, name string) error {
+	if err := c.startAndAwait(ctx, name); err != nil {
+		return err
+	}
+	return c.remindNodes(ctx, name)
+}
+
+// remindNodes makes the simulated nodes look at all their pods after the API server or its store
+// was away: kwok repeats a status that met a refused connection or a time-out, and forgets one
+// that met a connection cut in the middle or an internal error. A kubelet repeats all of them.
+func (c *cluster) remindNodes(ctx context.Context, name string) error {
+	if name != apiServer && name != etcd {
+		return nil
+	}
+	for _, needed := range []string{etcd, apiServer, kwok} {
+		if _, err := c.running(needed); err != nil {
+			return nil // it will be started, or the nodes are meant to be away
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	if err := c.serves(ctx, apiServer); err != nil {
+		return err
+	}
+	p, err := c.running(kwok)
+	if err != nil {
+		return nil
+	}
+	p.stop()
+	return c.startAndAwait(ctx, kwok)
 }
 
 // startAndAwait starts a component and returns once it serves again.
@@ -344,6 +380,11 @@ func (c *cluster) startAndAwait(ctx context.Context, name string) error {
 	if err := c.describe(); err != nil {
 		return err
 	}
+	return c.serves(ctx, name)
+}
+
+// serves returns once a component that runs serves.
+func (c *cluster) serves(ctx context.Context, name string) error {
 	for {
 		err := c.api.ready(ctx, name)
 		if err == nil {
