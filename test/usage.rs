@@ -6,7 +6,7 @@ use std::fs;
 /// Clock ticks per second: what Linux reports to user space on every architecture.
 const TICKS: f64 = 100.0;
 
-/// Memory and processor time of a process.
+/// Memory, processor time and open files of a process.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
     /// Resident memory in KiB.
@@ -15,10 +15,12 @@ pub struct Usage {
     pub peak: u64,
     /// Processor time so far, in seconds.
     pub cpu: f64,
+    /// Open descriptors, connections among them.
+    pub descriptors: usize,
 }
 
 impl Usage {
-    /// Reads the memory and processor time of the process `pid`.
+    /// Reads what the process `pid` uses.
     pub fn of(pid: u32) -> Self {
         let read = |file: &str| {
             fs::read_to_string(format!("/proc/{pid}/{file}")).expect("the process runs")
@@ -44,6 +46,9 @@ impl Usage {
             resident: kibibytes("VmRSS:"),
             peak: kibibytes("VmHWM:"),
             cpu: ticks / TICKS,
+            descriptors: fs::read_dir(format!("/proc/{pid}/fd"))
+                .expect("the process is ours")
+                .count(),
         }
     }
 }
@@ -53,8 +58,8 @@ impl fmt::Display for Usage {
         let (resident, peak) = (self.resident / 1024, self.peak / 1024);
         write!(
             out,
-            "{resident} MiB resident (peak {peak} MiB), {:.2} CPU s",
-            self.cpu
+            "{resident} MiB resident (peak {peak} MiB), {:.2} CPU s, {} descriptors",
+            self.cpu, self.descriptors
         )
     }
 }

@@ -40,7 +40,7 @@ use crate::backoff::FIRST_DELAY_EXTENSION;
 use crate::catalog::store::{Compression, Store};
 use crate::catalog::{CatalogServer, Published, Trust};
 use crate::certificates::Issuer;
-use crate::cluster::{bounded, counted};
+use crate::cluster::{bounded, connect, counted};
 use crate::credentials::RegistryCredentials;
 use crate::fetch::Catalogs;
 use crate::lease::{Candidacy, Elector, Loss};
@@ -783,10 +783,9 @@ fn termination() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Returns a client with the controller's own rights. It does not retry by itself: failures belong
-/// into a status.
+/// Returns a client with the controller's own rights.
 async fn client(args: &Args, metrics: Metrics) -> anyhow::Result<Client> {
-    let mut config = match &args.kubeconfig {
+    let config = match &args.kubeconfig {
         Some(path) => {
             let kubeconfig = Kubeconfig::read_from(path)
                 .with_context(|| format!("reading --kubeconfig {}", path.display()))?;
@@ -798,8 +797,7 @@ async fn client(args: &Args, metrics: Metrics) -> anyhow::Result<Client> {
             .await
             .context("no cluster: set KUBECONFIG, pass --kubeconfig, or run in a pod")?,
     };
-    config.default_retry = false;
-    let client = Client::try_from(config).context("making a client")?;
+    let client = connect(config)?;
     Ok(bounded(counted(client, metrics), Term::unlimited()))
 }
 

@@ -2,6 +2,7 @@
 //! what its refusals mean.
 
 mod client;
+mod connections;
 mod counted;
 mod error;
 mod kinds;
@@ -10,6 +11,7 @@ mod watches;
 use futures::stream::{self, StreamExt as _};
 
 pub use client::{bounded, changes, named};
+pub use connections::connect;
 pub use counted::counted;
 pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, message};
 pub use kinds::{Kind, Kinds};

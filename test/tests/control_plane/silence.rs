@@ -29,6 +29,8 @@ const READS_OF_A_PASS: u64 = 10;
 const READS_AT_REST: u64 = 60;
 /// Most CPU use of a settled controller, as a share of one processor. The tests are not optimized.
 const CPU_AT_REST: f64 = 0.25;
+/// Most open descriptors of a settled controller, whatever it watches for however many.
+const DESCRIPTORS: usize = 64;
 
 pub(crate) fn setting(name: &str, default: u64) -> u64 {
     let text = std::env::var(name).unwrap_or_default();
@@ -183,6 +185,8 @@ async fn a_settled_cluster_is_silent() {
     let read_before = reads(&log);
     let start = Usage::of(controller.pid());
     println!("{count} extensions settled: {start}");
+    // Each extension has half a dozen watches, and all share a few connections.
+    assert!(start.descriptors <= DESCRIPTORS, "{start}");
     tokio::time::sleep(window).await;
     let end = Usage::of(controller.pid());
     let read = reads(&log) - read_before;

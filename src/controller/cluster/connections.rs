@@ -1,0 +1,140 @@
+//! The connections to the API server: few, each with many requests at once.
+//!
+//! Every watch is a request that stays. kube's own client speaks HTTP/1.1, where each of them takes a
+//! connection, its descriptor and its buffers; over HTTP/2 they share one, as those of client-go do.
+//! Who connects through a proxy keeps kube's client, which knows how.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::body::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ConfigExt as _};
+use kube::{Client, Config};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tower::{BoxError, ServiceBuilder};
+use tower_http::decompression::DecompressionLayer;
+use tower_http::timeout::ResponseBodyTimeoutLayer;
+
+/// Requests that a connection carries at once. kube-apiserver admits 100, and what is above its
+/// limit would wait until another ends, which a watch does not.
+const STREAMS: usize = 90;
+/// When a connection on which nothing comes is asked for a sign of life, and how long it has to
+/// give one; client-go waits as long.
+const PING_AFTER: Duration = Duration::from_secs(30);
+const PING_LIMIT: Duration = Duration::from_secs(15);
+/// Longest silence in the middle of an answer. The API server ends watches before that.
+const SILENCE_LIMIT: Duration = Duration::from_secs(295);
+
+/// Returns a client for a cluster. It does not retry by itself: failures belong into a status.
+pub fn connect(mut config: Config) -> anyhow::Result<Client> {
+    config.default_retry = false;
+    if config.proxy_url.is_some() {
+        return Client::try_from(config).context("making a client");
+    }
+    let connections = Arc::new(Connections::new(connector(&config)?));
+    let requests = tower::service_fn(move |request| {
+        let connections = Arc::clone(&connections);
+        async move { connections.send(request).await }
+    });
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().context("making a client")?)
+        .layer(config.extra_headers_layer().context("making a client")?)
+        .layer(DecompressionLayer::new().gzip(!config.disable_compression))
+        .layer(ResponseBodyTimeoutLayer::new(SILENCE_LIMIT))
+        .service(requests);
+    Ok(Client::new(service, config.default_namespace))
+}
+
+fn connector(config: &Config) -> anyhow::Result<HttpsConnector<HttpConnector>> {
+    let mut plain = HttpConnector::new();
+    plain.enforce_http(false);
+    plain.set_connect_timeout(config.connect_timeout);
+    plain.set_keepalive(Some(PING_AFTER));
+    let tls = config.rustls_client_config().context("using TLS")?;
+    let mut builder = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = name.clone().try_into();
+        let name = name.context("using the TLS server name of the kubeconfig")?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    Ok(builder.enable_http1().enable_http2().wrap_connector(plain))
+}
+
+/// What comes back, in parts.
+type Answer = UnsyncBoxBody<Bytes, BoxError>;
+
+/// As many connections as the requests that are under way need.
+struct Connections {
+    connector: HttpsConnector<HttpConnector>,
+    open: Mutex<Vec<Connection>>,
+}
+
+/// One connection over HTTP/2; over HTTP/1.1, which few servers insist on, one for each request.
+#[derive(Clone)]
+struct Connection {
+    client: legacy::Client<HttpsConnector<HttpConnector>, Body>,
+    room: Arc<Semaphore>,
+}
+
+impl Connections {
+    fn new(connector: HttpsConnector<HttpConnector>) -> Self {
+        Self {
+            connector,
+            open: Mutex::default(),
+        }
+    }
+
+    /// Sends a request. It takes its room on the connection until its whole answer is read.
+    async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+        let (connection, room) = self.with_room();
+        let answer = connection.client.request(request).await?;
+        Ok(answer.map(|body| {
+            let counted = body.map_frame(move |frame| {
+                let _taken = &room;
+                frame
+            });
+            counted.map_err(BoxError::from).boxed_unsync()
+        }))
+    }
+
+    /// Returns the first connection that can carry another request, so that those which were
+    /// opened for a rush fall idle and close.
+    fn with_room(&self) -> (Connection, OwnedSemaphorePermit) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        for connection in open.iter() {
+            if let Ok(room) = Arc::clone(&connection.room).try_acquire_owned() {
+                return (connection.clone(), room);
+            }
+        }
+        let connection = Connection::new(&self.connector);
+        let room = Arc::clone(&connection.room).try_acquire_owned();
+        open.push(connection.clone());
+        (connection, room.expect("nobody else knows it yet"))
+    }
+}
+
+impl Connection {
+    fn new(connector: &HttpsConnector<HttpConnector>) -> Self {
+        let client = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .http2_keep_alive_interval(PING_AFTER)
+            .http2_keep_alive_timeout(PING_LIMIT)
+            .build(connector.clone());
+        Self {
+            client,
+            room: Arc::new(Semaphore::new(STREAMS)),
+        }
+    }
+}
