@@ -18,7 +18,6 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::{BoxError, ServiceBuilder};
 use tower_http::decompression::DecompressionLayer;
 use tower_http::timeout::ResponseBodyTimeoutLayer;
@@ -81,11 +80,13 @@ struct Connections {
 }
 
 /// One connection over HTTP/2; over HTTP/1.1, which few servers insist on, one for each request.
-#[derive(Clone)]
 struct Connection {
-    client: legacy::Client<HttpsConnector<HttpConnector>, Body>,
-    room: Arc<Semaphore>,
+    client: Sender,
+    /// Every request on it holds a copy.
+    taken: Arc<()>,
 }
+
+type Sender = legacy::Client<HttpsConnector<HttpConnector>, Body>;
 
 impl Connections {
     fn new(connector: HttpsConnector<HttpConnector>) -> Self {
@@ -97,11 +98,11 @@ impl Connections {
 
     /// Sends a request. It takes its room on the connection until its whole answer is read.
     async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
-        let (connection, room) = self.with_room();
-        let answer = connection.client.request(request).await?;
+        let (client, taken) = self.with_room();
+        let answer = client.request(request).await?;
         Ok(answer.map(|body| {
             let counted = body.map_frame(move |frame| {
-                let _taken = &room;
+                let _ = &taken;
                 frame
             });
             counted.map_err(BoxError::from).boxed_unsync()
@@ -110,31 +111,51 @@ impl Connections {
 
     /// Returns the first connection that can carry another request, so that those which were
     /// opened for a rush fall idle and close.
-    fn with_room(&self) -> (Connection, OwnedSemaphorePermit) {
+    fn with_room(&self) -> (Sender, Arc<()>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        for connection in open.iter() {
-            if let Ok(room) = Arc::clone(&connection.room).try_acquire_owned() {
-                return (connection.clone(), room);
-            }
+        let found = open.iter().find(|connection| connection.has_room());
+        if let Some(Connection { client, taken }) = found {
+            return (client.clone(), Arc::clone(taken));
         }
-        let connection = Connection::new(&self.connector);
-        let room = Arc::clone(&connection.room).try_acquire_owned();
-        open.push(connection.clone());
-        (connection, room.expect("nobody else knows it yet"))
-    }
-}
-
-impl Connection {
-    fn new(connector: &HttpsConnector<HttpConnector>) -> Self {
         let client = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .http2_keep_alive_interval(PING_AFTER)
             .http2_keep_alive_timeout(PING_LIMIT)
-            .build(connector.clone());
-        Self {
-            client,
-            room: Arc::new(Semaphore::new(STREAMS)),
-        }
+            .build(self.connector.clone());
+        let taken = Arc::new(());
+        open.push(Connection {
+            client: client.clone(),
+            taken: Arc::clone(&taken),
+        });
+        (client, taken)
+    }
+}
+
+impl Connection {
+    fn has_room(&self) -> bool {
+        Arc::strong_count(&self.taken) <= STREAMS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // ours: no request waits for the end of a watch, and a connection is used before another is made
+    #[tokio::test]
+    async fn a_full_connection_is_followed_by_another() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let config = Config::new(http::Uri::from_static("https://127.0.0.1:1"));
+        let connections = Connections::new(connector(&config).unwrap());
+        let count = || connections.open.lock().unwrap().len();
+        let mut taken: Vec<_> = (0..STREAMS).map(|_| connections.with_room().1).collect();
+        assert_eq!(count(), 1);
+        let more = connections.with_room().1;
+        assert_eq!(count(), 2);
+        taken.pop();
+        let again = connections.with_room().1;
+        assert_eq!(count(), 2);
+        assert!(Arc::ptr_eq(&again, &taken[0]) && !Arc::ptr_eq(&again, &more));
     }
 }
