@@ -165,6 +165,11 @@ silence: local-cluster programs ## Prove that 50 settled extensions cost no writ
 	EXTENSIONS=$(or $(EXTENSIONS),50) SILENCE_SECONDS=$(or $(SILENCE_SECONDS),300) $(CARGO) test --locked \
 	  --workspace --features olm-test/control-plane --test control_plane -- --nocapture silence
 
+.PHONY: scale
+scale: local-cluster programs ## Measure many extensions: installed, at rest, and when the controller is killed (EXTENSIONS=200, CATALOGS=10, REST_SECONDS=60)
+	EXTENSIONS=$(or $(EXTENSIONS),200) CATALOGS=$(or $(CATALOGS),10) REST_SECONDS=$(or $(REST_SECONDS),60) $(CARGO) test --locked \
+	  --workspace --features olm-test/control-plane --test control_plane -- --nocapture scale
+
 .PHONY: silence-corpus
 silence-corpus: local-cluster programs ## Measure the controller with the real catalog beside the checkout
 	$(CARGO) test --locked --workspace --features olm-test/corpus,olm-test/control-plane --test silence_corpus -- --nocapture

@@ -32,6 +32,8 @@ use crate::telemetry::Metrics;
 const RESYNC: Duration = Duration::from_mins(10);
 /// Delay after a failure.
 const RETRY: Duration = Duration::from_secs(10);
+/// How long others are waited for when something changed.
+const TOGETHER: Duration = Duration::from_millis(200);
 /// How often something that waits for a policy looks again.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
@@ -177,6 +179,8 @@ impl Guard {
             };
             // Either something changes or the pause ends; both call for a look.
             if tokio::time::timeout(pause, changes.next()).await.is_ok() {
+                // Policies and bindings are made together, and a watch begins with all of them.
+                tokio::time::sleep(TOGETHER).await;
                 while futures::poll!(changes.next()).is_ready() {}
             }
         }

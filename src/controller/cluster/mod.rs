@@ -8,7 +8,11 @@ mod error;
 mod kinds;
 mod watches;
 
+use std::hash::Hash;
+use std::time::Duration;
+
 use futures::stream::{self, StreamExt as _};
+use kube::runtime::reflector::{Lookup, Store};
 
 pub use client::{bounded, changes, named};
 pub use connections::connect;
@@ -16,6 +20,20 @@ pub use counted::counted;
 pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, message};
 pub use kinds::{Kind, Kinds};
 pub use watches::{Seen, Target, Watches};
+
+/// How long the first list of a watch is waited for before somebody asks the API server for himself.
+const FIRST_LIST: Duration = Duration::from_secs(5);
+
+/// Says whether a store holds everything that there is. At the start of the process, where every
+/// object is reconciled, this waits for that a while: one list serves all of them.
+pub async fn is_complete<K>(store: &Store<K>) -> bool
+where
+    K: Lookup + Clone + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    let ready = tokio::time::timeout(FIRST_LIST, store.wait_until_ready()).await;
+    ready.is_ok_and(|ready| ready.is_ok())
+}
 
 /// Requests that are under way at the same time for one reconcile, so that one extension cannot
 /// take all of the API server's attention.

@@ -40,7 +40,7 @@ fn validated<'a>(
 
 /// Returns all catalogs.
 pub(super) async fn catalogs(ctx: &Context) -> Result<Vec<ClusterCatalog>, ExtensionError> {
-    if let Some(seen) = ctx.seen.catalogs() {
+    if let Some(seen) = ctx.seen.catalogs().await {
         return Ok(seen);
     }
     let list = Api::<DeserializeGuard<ClusterCatalog>>::all(ctx.client.clone())
@@ -77,7 +77,7 @@ async fn account(
     ctx.guard
         .admit(policy, before.as_ref() == Some(&account))
         .await?;
-    if ctx.seen.has_account(&account) {
+    if ctx.seen.has_account(&account).await {
         return Ok(account);
     }
     let found = Api::<ServiceAccount>::namespaced(client.clone(), &account.namespace)

@@ -1,12 +1,13 @@
 //! Catalogs and service accounts as the watches that wake extensions bring them, so that passes need
 //! not ask for them again.
 
-use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::reflector::{self, ObjectRef, Store, store::Writer};
 use olm_api::ClusterCatalog;
 use olm_core::revision::Account;
+
+use crate::cluster::is_complete;
 
 /// What the watches have brought.
 pub struct Seen {
@@ -33,8 +34,10 @@ impl Seen {
     }
 
     /// Returns the catalogs that can be read, once all are there.
-    pub(super) fn catalogs(&self) -> Option<Vec<ClusterCatalog>> {
-        self.catalogs.wait_until_ready().now_or_never()?.ok()?;
+    pub(super) async fn catalogs(&self) -> Option<Vec<ClusterCatalog>> {
+        if !is_complete(&self.catalogs).await {
+            return None;
+        }
         let state = self.catalogs.state();
         // A catalog that does not follow its schema must not stop the others.
         let readable = state.iter().filter_map(|guarded| guarded.0.as_ref().ok());
@@ -42,7 +45,8 @@ impl Seen {
     }
 
     /// Says whether an account is known to exist. One that is not may have been made just now.
-    pub(super) fn has_account(&self, account: &Account) -> bool {
+    pub(super) async fn has_account(&self, account: &Account) -> bool {
+        is_complete(&self.accounts).await;
         let reference = ObjectRef::new(&account.name).within(&account.namespace);
         self.accounts.get(&reference).is_some()
     }

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::FutureExt as _;
 use futures::channel::mpsc;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
@@ -20,6 +19,7 @@ use olm_core::revision::referenced_secrets;
 
 use super::list::{Listed, labelled_in, list_revisions, of_extension, select};
 use super::write::is_owned;
+use crate::cluster::is_complete;
 
 /// The kind as it is watched: one object that cannot be read does not stop the others.
 type Guarded = DeserializeGuard<ClusterObjectSet>;
@@ -105,7 +105,7 @@ impl KnownRevisions {
         &self,
         extension: &ClusterExtension,
     ) -> Result<Vec<ClusterObjectSet>, kube::Error> {
-        if let Some(known) = self.fresh(extension) {
+        if let Some(known) = self.fresh(extension).await {
             return Ok(known);
         }
         let uid = extension.uid().unwrap_or_default();
@@ -132,7 +132,10 @@ impl KnownRevisions {
     }
 
     /// Says whether all content of a revision is known to be there, and to be its own.
-    pub(super) fn has_content(&self, set: &ClusterObjectSet) -> bool {
+    pub(super) async fn has_content(&self, set: &ClusterObjectSet) -> bool {
+        if !is_complete(&self.contents).await {
+            return false;
+        }
         let namespace = &self.system_namespace;
         let referenced = referenced_secrets(&set.spec, namespace);
         let mut ours = referenced.iter().filter(|(place, _)| place == namespace);
@@ -148,8 +151,10 @@ impl KnownRevisions {
     }
 
     /// Returns what the watch brought, if that is not older than what this process has written.
-    fn fresh(&self, extension: &ClusterExtension) -> Option<Vec<ClusterObjectSet>> {
-        self.store.wait_until_ready().now_or_never()?.ok()?;
+    async fn fresh(&self, extension: &ClusterExtension) -> Option<Vec<ClusterObjectSet>> {
+        if !is_complete(&self.store).await {
+            return None;
+        }
         let found = labelled_in(&self.store, &extension.name_any());
         let found = select(found, of_extension(extension)).ok()?;
         let uid = extension.uid().unwrap_or_default();

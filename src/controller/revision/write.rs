@@ -175,7 +175,7 @@ pub async fn without_content<'a>(
     let newest = newest(revisions).map(ResourceExt::uid);
     let mut found = Vec::new();
     for set in revisions {
-        if !has_finalizer(set) || newest == Some(set.uid()) || known.has_content(set) {
+        if !has_finalizer(set) || newest == Some(set.uid()) || known.has_content(set).await {
             continue;
         }
         let (client, system_namespace) = (&known.client, &known.system_namespace);
@@ -196,7 +196,7 @@ pub async fn complete_content(
     desired: &Desired,
     set: &ClusterObjectSet,
 ) -> Result<(), WriteError> {
-    if known.has_content(set) {
+    if known.has_content(set).await {
         return Ok(());
     }
     let (client, system_namespace) = (&known.client, &known.system_namespace);

@@ -18,7 +18,7 @@ const LIMIT: usize = 80;
 
 /// Returns the requests of the controller, with its own rights or as an account, without those that
 /// keep its leases.
-fn requests(log: &Path) -> Vec<Request> {
+pub(crate) fn requests(log: &Path) -> Vec<Request> {
     let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
     let mut requests = audit::mentioning(log, &controller);
     requests.retain(|request| request.user == controller && request.resource != "leases");
@@ -26,7 +26,7 @@ fn requests(log: &Path) -> Vec<Request> {
 }
 
 /// Prints how many requests there are of each sort.
-fn table(requests: &[Request]) {
+pub(crate) fn table(requests: &[Request]) {
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     for it in requests {
         let who = it.acted_as.as_ref().map_or("self", |_| "account");

@@ -33,6 +33,7 @@ mod registry;
 mod render;
 mod replicas;
 mod rights;
+mod scale;
 mod secrecy;
 mod serving;
 mod silence;

@@ -1,0 +1,83 @@
+//! Many extensions from several catalogs: what they cost while they are installed, at rest, and when
+//! the controller is killed and comes back.
+//!
+//! `make scale` measures many (`EXTENSIONS`, `CATALOGS`, `REST_SECONDS`).
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use olm_test::audit::Request;
+use olm_test::cluster::{self, Controller, ControllerOptions};
+use olm_test::scene::Scene;
+use olm_test::usage::Usage;
+
+use crate::cost::{requests, table};
+use crate::silence::{install, setting, settles};
+
+/// Most lists of a kind then, as the controller itself, however many extensions there are.
+const LISTS: u64 = 5;
+/// Most reads of an extension when the controller comes back, its watches and their lists among
+/// them: a bundle of the test has six kinds.
+const READS_OF_RETURN: usize = 24;
+
+// ours: descriptors do not grow with extensions, and a controller that comes back does not list
+// for each of them
+#[tokio::test(flavor = "multi_thread")]
+async fn many_extensions_share_what_they_can() {
+    let cluster = cluster::own().await;
+    let (extensions, catalogs) = (setting("EXTENSIONS", 6), setting("CATALOGS", 2));
+    let rest = Duration::from_secs(setting("REST_SECONDS", 5));
+    let plane = cluster.plane;
+    let log = &plane.addresses.audit_log;
+    let mut controller = Controller::start(plane, ControllerOptions::default());
+    let (idle, before, started) = (
+        Usage::of(controller.pid()),
+        requests(log).len(),
+        Instant::now(),
+    );
+    println!("idle: {idle}");
+    for catalog in 0..catalogs {
+        let mut scene = Scene::empty(cluster.clone(), &format!("scale{catalog}"));
+        let count = extensions / catalogs;
+        install(&mut scene, &format!("scale{catalog}x"), count).await;
+    }
+    let took = started.elapsed();
+    settles(log).await;
+    let settled = Usage::of(controller.pid());
+    let installing = requests(log).len() - before;
+    println!("{extensions} extensions of {catalogs} catalogs installed in {took:.1?}: {settled}");
+    println!("{installing} requests for them");
+
+    let before = requests(log).len();
+    tokio::time::sleep(rest).await;
+    let rested = Usage::of(controller.pid());
+    let asked = requests(log).len() - before;
+    let busy = rested.cpu - settled.cpu;
+    println!("{rest:?} at rest: {rested}, {busy:.2} CPU s and {asked} requests meanwhile");
+    assert!(
+        rested.descriptors <= idle.descriptors + 16,
+        "{idle}; {rested}"
+    );
+
+    let (before, started) = (requests(log).len(), Instant::now());
+    controller.kill();
+    controller.restart(plane);
+    let ready = started.elapsed();
+    settles(log).await;
+    let asked = requests(log).split_off(before);
+    println!(
+        "back and ready in {ready:.1?}: {}",
+        Usage::of(controller.pid())
+    );
+    table(&asked);
+    let own = |request: &&Request| request.acted_as.is_none() && request.verb == "list";
+    let mut lists: BTreeMap<&str, u64> = BTreeMap::new();
+    for request in asked.iter().filter(own) {
+        *lists.entry(&request.resource).or_default() += 1;
+    }
+    lists.retain(|_, count| *count > LISTS);
+    assert!(lists.is_empty(), "listed again and again: {lists:?}");
+    let count = usize::try_from(extensions).expect("a small number");
+    let reads = asked.iter().filter(|one| !one.is_write()).count();
+    assert!(reads <= READS_OF_RETURN * count + 100, "{reads} reads");
+}
