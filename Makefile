@@ -165,6 +165,10 @@ silence: local-cluster programs ## Prove that 50 settled extensions cost no writ
 	EXTENSIONS=$(or $(EXTENSIONS),50) SILENCE_SECONDS=$(or $(SILENCE_SECONDS),300) $(CARGO) test --locked \
 	  --workspace --features olm-test/control-plane --test control_plane -- --nocapture silence
 
+.PHONY: bench-cluster
+bench-cluster: local-cluster programs ## Measure installs of the bundles beside the checkout next to a bare client that applies the same objects
+	$(CARGO) test --locked --workspace --features olm-test/corpus --test bundles_corpus -- --ignored --nocapture bare
+
 .PHONY: scale
 scale: local-cluster programs ## Measure many extensions: installed, at rest, and when the controller is killed (EXTENSIONS=200, CATALOGS=10, REST_SECONDS=60)
 	EXTENSIONS=$(or $(EXTENSIONS),200) CATALOGS=$(or $(CATALOGS),10) REST_SECONDS=$(or $(REST_SECONDS),60) $(CARGO) test --locked \

@@ -724,7 +724,6 @@ impl Cluster {
 /// Returns the control plane all tests of this program share, with one controller of all
 /// components on it.
 pub async fn with_controller() -> Cluster {
-    static CONTROLLER: OnceLock<ChildGuard> = OnceLock::new();
     let cluster = shared().await;
     let plane = cluster.plane;
     tokio::task::spawn_blocking(move || {
@@ -736,7 +735,7 @@ pub async fn with_controller() -> Cluster {
                 args,
                 ..ControllerOptions::default()
             };
-            ChildGuard(Controller::start(plane, options))
+            Controller::start(plane, options)
         });
     })
     .await
@@ -744,5 +743,10 @@ pub async fn with_controller() -> Cluster {
     cluster
 }
 
-/// Keeps the shared controller alive as long as the test program.
-struct ChildGuard(#[expect(dead_code, reason = "held, never read")] Controller);
+/// The shared controller, as long as the test program runs.
+static CONTROLLER: OnceLock<Controller> = OnceLock::new();
+
+/// Returns the process id of the shared controller, once there is one.
+pub fn shared_controller() -> Option<u32> {
+    CONTROLLER.get().map(Controller::pid)
+}

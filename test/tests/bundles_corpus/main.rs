@@ -4,6 +4,7 @@
 //! Each test prints a row of a table: what was installed, how long it took and how many requests it
 //! sent to the API server. `--nocapture` shows it.
 
+mod bare;
 mod drift;
 mod figures;
 mod installs;

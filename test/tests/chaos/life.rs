@@ -128,8 +128,23 @@ impl Life {
     }
 
     /// Records that something happened to `name` that must never happen.
-    pub(crate) fn wrong(&self, name: &str, what: &str) {
+    fn wrong(&self, name: &str, what: &str) {
+        self.note(&mut self.lock(), name, what);
+    }
+
+    /// Records that the object of `name` was lost at this stage of its life, unless that has ended
+    /// meanwhile. Once: everything after it is a consequence.
+    pub(crate) fn lost(&self, name: &str, age: Age, what: &str) {
         let mut records = self.lock();
+        let record = records.all.get_mut(name).filter(|record| record.age == age);
+        if let Some(record) = record {
+            record.instance = None;
+            record.unordered = true;
+            self.note(&mut records, name, what);
+        }
+    }
+
+    fn note(&self, records: &mut Records, name: &str, what: &str) {
         let line = format!("{name} ({:.1?}): {what}", self.since.elapsed());
         println!("LIFE: {line}");
         records.wrong.push(line);

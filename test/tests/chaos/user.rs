@@ -68,22 +68,23 @@ impl User {
             (record.age, record.instance.clone(), record.unordered)
         };
         let keeps = matches!(age, Age::Installed | Age::Released);
+        let lost = |what: &str| self.life.lost(&self.name, age, what);
         match (found, known) {
             (None, None) if age == Age::Installed => self.create().await,
             (None, Some(_)) if keeps => {
-                self.lost("its instance is gone");
+                lost("its instance is gone");
                 Ok(())
             }
             (Some(found), Some(uid)) if keeps && found.metadata.uid.as_ref() != Some(&uid) => {
-                self.lost("its instance is another one");
+                lost("its instance is another one");
                 Ok(())
             }
             (Some(found), Some(_)) if found.metadata.deletion_timestamp.is_some() => {
                 if keeps {
-                    self.lost("its instance is being deleted");
+                    lost("its instance is being deleted");
                 }
                 if operator.is_none() && age == Age::Leaving && !unordered {
-                    self.lost("the operator went before its instance");
+                    lost("the operator went before its instance");
                 }
                 if operator.is_some() || unordered {
                     finish(&self.instances).await?;
@@ -91,19 +92,10 @@ impl User {
                 Ok(())
             }
             (Some(_), Some(_)) if operator.is_none() && age == Age::Leaving && !unordered => {
-                self.lost("the operator goes before its instance");
+                lost("the operator goes before its instance");
                 Ok(())
             }
             _ => Ok(()),
-        }
-    }
-
-    /// Reported once: everything after it is a consequence.
-    fn lost(&self, what: &str) {
-        self.life.wrong(&self.name, what);
-        if let Some(record) = self.life.lock().all.get_mut(&self.name) {
-            record.instance = None;
-            record.unordered = true;
         }
     }
 

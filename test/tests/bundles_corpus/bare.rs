@@ -1,0 +1,100 @@
+//! What an install takes beside a bare client that server-side applies the same objects in the same
+//! order, one after the other as kubectl does, and waits for the same readiness.
+
+use std::time::{Duration, Instant};
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use olm_core::object::Object;
+use olm_core::revision::{Readiness, built_in, evaluate, phases};
+use olm_test::cluster;
+use olm_test::usage::Usage;
+use olm_test::wait;
+use serde_json::json;
+
+use crate::stage::{SETTLE, Stage};
+
+/// Bundles that need neither configuration nor anything else on the cluster.
+const BUNDLES: [(&str, &str); 16] = [
+    ("deployment-validation-operator", "0.7.12"),
+    ("victoriametrics-operator", "0.22.0"),
+    ("annotationlab", "5.7.0"),
+    ("universal-crossplane", "1.5.1-up.1"),
+    ("project-quay", "3.9.9"),
+    ("ncn-operator", "0.3.18"),
+    ("nfs-provisioner-operator", "0.0.5"),
+    ("argocd-operator", "0.18.0"),
+    ("kubernetes-imagepuller-operator", "1.1.2"),
+    ("cert-manager", "1.16.5"),
+    ("opentelemetry-operator", "0.158.0"),
+    ("flink-kubernetes-operator", "1.2.0"),
+    ("edp-keycloak-operator", "1.35.0"),
+    ("sn-operator", "0.19.7"),
+    ("tagger", "2.1.17"),
+    ("gitlab-runner-operator", "1.49.0"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures, with nothing beside it: make bench-cluster"]
+async fn next_to_a_bare_client() {
+    let mut installed = Vec::new();
+    for (package, version) in BUNDLES {
+        let stage = Stage::set(package, &[version]).await;
+        let started = Instant::now();
+        let extension = stage.install(version, json!({})).await;
+        extension.installed(version).await;
+        installed.push((stage, extension, started.elapsed()));
+    }
+    let controller = cluster::shared_controller().expect("a stage has one");
+    println!("all installed: {}", Usage::of(controller));
+    let mut ratios = Vec::new();
+    for ((package, version), (stage, extension, ours)) in BUNDLES.into_iter().zip(installed) {
+        let objects = stage.rendered(version);
+        stage.removed(&extension, &objects).await;
+        let count = objects.len();
+        let bare = apply(&stage, objects).await;
+        let ratio = ours.as_secs_f64() / bare.as_secs_f64();
+        println!(
+            "| {package} {version} | {count} objects | {ours:.2?} | {bare:.2?} | {ratio:.2} |"
+        );
+        ratios.push(ratio);
+    }
+    ratios.sort_by(f64::total_cmp);
+    println!("p50 {:.2}", ratios[ratios.len() / 2]);
+}
+
+/// Applies everything, takes it away again, and returns how long it took until it was ready.
+async fn apply(stage: &Stage, objects: Vec<Object>) -> Duration {
+    let started = Instant::now();
+    let params = PatchParams::apply("bare").force();
+    let phases = phases(objects).expect("the objects of a revision");
+    let mut live = stage.objects.lock().await;
+    for phase in &phases {
+        for object in &phase.objects {
+            let api = live.existing(&object.identity()).await;
+            let patch = Patch::Apply(&object.0);
+            api.patch(object.name(), &params, &patch)
+                .await
+                .unwrap_or_else(|error| panic!("{}: {error}", object.identity()));
+        }
+        let what = format!("{} is ready", phase.name);
+        for object in &phase.objects {
+            let api = live.existing(&object.identity()).await;
+            wait::until(&what, SETTLE, || async {
+                let found = api.get(object.name()).await.map_err(|it| it.to_string())?;
+                let found = serde_json::to_value(found).map_err(|it| it.to_string())?;
+                let found = Object::from_value(found).ok_or("not an object")?;
+                match evaluate(&found, &built_in()) {
+                    Readiness::Ready => Ok(()),
+                    not_yet => Err(format!("{not_yet:?}")),
+                }
+            })
+            .await;
+        }
+    }
+    let took = started.elapsed();
+    for object in phases.iter().rev().flat_map(|phase| &phase.objects) {
+        let api = live.existing(&object.identity()).await;
+        drop(api.delete(object.name(), &DeleteParams::background()).await);
+    }
+    took
+}
