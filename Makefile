@@ -58,7 +58,7 @@ prerequisites-image:
 
 # The file system of the image for this machine: what demo and tests start is what is shipped.
 IMAGE_ROOT := target/image-root
-demo test-image image-root: ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
+demo test-image test-image-user measure-pod image-root: ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 
 .PHONY: image-root
 image-root: prerequisites-image
@@ -141,6 +141,10 @@ test-image: image-root local-cluster programs ## The manifests, and an install t
 	OLM_IMAGE_ROOT="$(IMAGE_ROOT)" $(CARGO) test --locked --workspace --features olm-test/control-plane \
 	  --test control_plane manifests
 
+.PHONY: test-image-user
+test-image-user: image-root local-cluster ## The program out of the image as user 65532 on a read-only root; needs root
+	hack/image_run.sh "$(IMAGE_ROOT)"
+
 .PHONY: test-corpus
 test-corpus: local-cluster programs ## Vectors, tables of other projects and real bundles beside the checkout (OLM_SHARED, default ../shared)
 	$(CARGO) test --locked --workspace --features olm-test/corpus \
@@ -164,6 +168,11 @@ chaos: local-cluster programs ## Kill the controller, fail its requests, delete 
 silence: local-cluster programs ## Prove that 50 settled extensions cost no write in five minutes, and measure them
 	EXTENSIONS=$(or $(EXTENSIONS),50) SILENCE_SECONDS=$(or $(SILENCE_SECONDS),300) $(CARGO) test --locked \
 	  --workspace --features olm-test/control-plane --test control_plane -- --nocapture silence
+
+.PHONY: measure-pod
+# The requests of config/manager are to hold what this prints.
+measure-pod: image-root ## Measure the program out of the image: with nothing, installing EXTENSIONS=20, at rest for SILENCE_SECONDS=300
+	OLM_IMAGE_ROOT="$(IMAGE_ROOT)" EXTENSIONS=$(or $(EXTENSIONS),20) $(MAKE) silence
 
 .PHONY: silence-corpus
 silence-corpus: local-cluster programs ## Measure the controller with the real catalog beside the checkout
