@@ -131,6 +131,19 @@ test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, et
 	cd hack/local-cluster && CGO_ENABLED=0 go test -trimpath ./...
 	$(CARGO) test --locked --workspace --features olm-test/control-plane --test control_plane -- --test-threads=$(THREADS)
 
+# Other releases of Kubernetes, and what is tested on them: install, upgrade, uninstall, policies.
+KUBERNETES ?= 1.35.4
+MATRIX := install:: manifests::one_apply manifests::a_process accounts:: objectset:: webhooks:: updates::
+
+.PHONY: test-matrix
+test-matrix: programs ## A selection of the control-plane tests on other releases of Kubernetes (KUBERNETES="1.35.4"; minutes each the first time)
+	for version in $(KUBERNETES); do \
+	  folder="$(CURDIR)/target/matrix/$$version"; \
+	  hack/local-cluster/other.sh "$$version" "$$folder"; \
+	  LOCAL_CLUSTER="$$folder/local-cluster" $(CARGO) test --locked --workspace --features olm-test/control-plane \
+	    --test control_plane -- --test-threads=$(THREADS) $(MATRIX); \
+	done
+
 .PHONY: availability
 availability: local-cluster programs ## Requests a second while replicas are replaced and killed (ROUNDS=10, KILLS=10: 25 minutes)
 	ROUNDS="$(or $(ROUNDS),10)" KILLS="$(or $(KILLS),10)" $(CARGO) test --locked --workspace --features olm-test/control-plane \
