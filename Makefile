@@ -58,7 +58,7 @@ prerequisites-image:
 
 # The file system of the image for this machine: what demo and tests start is what is shipped.
 IMAGE_ROOT := target/image-root
-demo test-image image-root: ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
+demo test-image test-image-user measure-pod image-root: ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 
 .PHONY: image-root
 image-root: prerequisites-image
@@ -131,6 +131,19 @@ test-control-plane: local-cluster programs ## Tests on a real kube-apiserver, et
 	cd hack/local-cluster && CGO_ENABLED=0 go test -trimpath ./...
 	$(CARGO) test --locked --workspace --features olm-test/control-plane --test control_plane -- --test-threads=$(THREADS)
 
+# Other releases of Kubernetes, and what is tested on them: install, upgrade, uninstall, policies.
+KUBERNETES ?= 1.35.4
+MATRIX := install:: manifests::one_apply manifests::a_process accounts:: objectset:: webhooks:: updates::
+
+.PHONY: test-matrix
+test-matrix: programs ## A selection of the control-plane tests on other releases of Kubernetes (KUBERNETES="1.35.4"; minutes each the first time)
+	for version in $(KUBERNETES); do \
+	  folder="$(CURDIR)/target/matrix/$$version"; \
+	  hack/local-cluster/other.sh "$$version" "$$folder"; \
+	  LOCAL_CLUSTER="$$folder/local-cluster" $(CARGO) test --locked --workspace --features olm-test/control-plane \
+	    --test control_plane -- --test-threads=$(THREADS) $(MATRIX); \
+	done
+
 .PHONY: availability
 availability: local-cluster programs ## Requests a second while replicas are replaced and killed (ROUNDS=10, KILLS=10: 25 minutes)
 	ROUNDS="$(or $(ROUNDS),10)" KILLS="$(or $(KILLS),10)" $(CARGO) test --locked --workspace --features olm-test/control-plane \
@@ -140,6 +153,10 @@ availability: local-cluster programs ## Requests a second while replicas are rep
 test-image: image-root local-cluster programs ## The manifests, and an install through them, with the program out of the image
 	OLM_IMAGE_ROOT="$(IMAGE_ROOT)" $(CARGO) test --locked --workspace --features olm-test/control-plane \
 	  --test control_plane manifests
+
+.PHONY: test-image-user
+test-image-user: image-root local-cluster ## The program out of the image as user 65532 on a read-only root; needs root
+	hack/image_run.sh "$(IMAGE_ROOT)"
 
 .PHONY: test-corpus
 test-corpus: local-cluster programs ## Vectors, tables of other projects and real bundles beside the checkout (OLM_SHARED, default ../shared)
@@ -173,6 +190,11 @@ bench-cluster: local-cluster programs ## Measure installs of the bundles beside 
 scale: local-cluster programs ## Measure many extensions: installed, at rest, and when the controller is killed (EXTENSIONS=200, CATALOGS=10, REST_SECONDS=60)
 	EXTENSIONS=$(or $(EXTENSIONS),200) CATALOGS=$(or $(CATALOGS),10) REST_SECONDS=$(or $(REST_SECONDS),60) $(CARGO) test --locked \
 	  --workspace --features olm-test/control-plane --test control_plane -- --nocapture scale
+
+.PHONY: measure-pod
+# The requests of config/manager are to hold what this prints.
+measure-pod: image-root ## Measure the program out of the image: with nothing, installing EXTENSIONS=20, at rest for SILENCE_SECONDS=300
+	OLM_IMAGE_ROOT="$(IMAGE_ROOT)" EXTENSIONS=$(or $(EXTENSIONS),20) $(MAKE) silence
 
 .PHONY: silence-corpus
 silence-corpus: local-cluster programs ## Measure the controller with the real catalog beside the checkout

@@ -151,7 +151,6 @@ for argument in "${arguments[@]}"; do
     *) kept+=("$argument") ;;
   esac
 done
-run sha256sum target/image-root/olm-controller
 KUBECONFIG="$controller_config" target/image-root/olm-controller "${kept[@]}" \
   --catalogs-server-addr 127.0.0.1:0 --metrics-bind-address 127.0.0.1:0 \
   --health-probe-bind-address 127.0.0.1:0 --listen-info "$state/listen.json" \
@@ -159,6 +158,9 @@ KUBECONFIG="$controller_config" target/image-root/olm-controller "${kept[@]}" \
   --system-namespace olmv1-system </dev/null >"$state/controller.log" 2>&1 &
 controller_pid=$!
 until_true "the controller is ready" 30 test -s "$state/listen.json"
+# deploying.md P6
+run sha256sum target/image-root/olm-controller
+[[ $(sha256sum <"/proc/$controller_pid/exe") == $(sha256sum <target/image-root/olm-controller) ]]
 published() {
   kubectl get secret catalogd-ca --namespace olmv1-system --output 'jsonpath={.data.ca\.crt}' |
     base64 -d >"$state/catalog-ca.crt" && test -s "$state/catalog-ca.crt"

@@ -83,11 +83,16 @@ impl Install {
 
     /// Starts what the kubelet would start, one process for each Deployment.
     pub(crate) fn start(&self) -> Vec<Controller> {
+        self.start_those(&["get", "deployments", "--all-namespaces", "--output=json"])
+    }
+
+    /// Starts a process for each Deployment that this kubectl prints.
+    fn start_those(&self, args: &[&str]) -> Vec<Controller> {
         let plane = self.cluster.plane;
-        let out = plane.kubectl(&["get", "deployments", "--all-namespaces", "--output=json"]);
-        let list: Value = serde_json::from_str(&out).expect("kubectl prints JSON");
-        let items = list["items"].as_array().expect("a list");
-        let controllers = items.iter().map(|deployment| {
+        let list: Value = serde_json::from_str(&plane.kubectl(args)).expect("kubectl prints JSON");
+        let items = list["items"].as_array().expect("a list").iter();
+        let deployments = items.filter(|object| object["kind"] == "Deployment");
+        let controllers = deployments.map(|deployment| {
             let options = ControllerOptions {
                 name: deployment["metadata"]["name"]
                     .as_str()
@@ -178,6 +183,42 @@ async fn one_apply_on_an_empty_cluster_is_all_it_takes() {
             &format!("--timeout={}s", UNINSTALL.as_secs()),
         ]);
     }
+}
+
+// deploying.md P8
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_starts_before_the_manifests_waits_and_then_works() {
+    let install = Install::of("default").await;
+    let plane = install.cluster.plane;
+    // What a pod cannot be without.
+    plane.kubectl(&["create", "namespace", SYSTEM_NAMESPACE]);
+    let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
+    plane.kubectl(&["create", "serviceaccount", CONTROLLER_ACCOUNT, &namespace]);
+    let file = install.file.to_string_lossy();
+    let shown = ["apply", "--dry-run=client", "--output=json", "-f", &file];
+    let controllers = install.start_those(&shown);
+    let [controller] = controllers.as_slice() else {
+        panic!("{} processes", controllers.len());
+    };
+    wait::until("it says what to do", READY, || async {
+        let said = controller
+            .log()
+            .contains("apply the manifests of this version");
+        if said {
+            Ok(())
+        } else {
+            Err(controller.last_words())
+        }
+    })
+    .await;
+    assert_eq!(controller.health("healthz").await, 200);
+    assert_eq!(controller.health("readyz").await, 500);
+
+    install.apply();
+    ready(&controllers).await;
+    // Nothing starts it again: it is the same process.
+    installs(&install, "early").await;
+    assert_eq!(controller.health("healthz").await, 200);
 }
 
 // deploying.md P11

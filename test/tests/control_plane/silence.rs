@@ -179,7 +179,15 @@ async fn a_settled_cluster_is_silent() {
     let count = setting("EXTENSIONS", 8);
     let window = Duration::from_secs(setting("SILENCE_SECONDS", 20));
     let mut scene = Scene::empty(cluster.clone(), "silence");
+    let empty = Usage::of(controller.pid());
+    println!("nothing installed: {empty}");
+    let began = tokio::time::Instant::now();
     let extensions = install(&mut scene, "silent", count).await;
+    let (took, installed) = (began.elapsed(), Usage::of(controller.pid()));
+    println!(
+        "{count} extensions installed in {took:.0?}: {installed}, {:.3} of a processor meanwhile",
+        (installed.cpu - empty.cpu) / took.as_secs_f64()
+    );
 
     let before = settles(&log).await;
     let read_before = reads(&log);
@@ -191,8 +199,9 @@ async fn a_settled_cluster_is_silent() {
     let end = Usage::of(controller.pid());
     let read = reads(&log) - read_before;
     println!(
-        "{window:?} later: {end}, {:.2} CPU s and {read} reads meanwhile",
-        end.cpu - start.cpu
+        "{window:?} later: {end}, {:.2} CPU s ({:.3} of a processor) and {read} reads meanwhile",
+        end.cpu - start.cpu,
+        (end.cpu - start.cpu) / window.as_secs_f64()
     );
     let allowed = allowed_reads(count, window);
     assert!(
