@@ -4,7 +4,7 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -12,8 +12,9 @@ use std::time::Instant;
 use flate2::{Compression, bufread::MultiGzDecoder, write::GzEncoder};
 use jiff::Timestamp;
 use olm_bench::catalog::{BUNDLE_BYTES, BUNDLES, packages};
-use olm_controller::catalog::store::{self, Origin, Store};
+use olm_controller::catalog::store::{Origin, Store};
 use olm_core::catalog::read;
+use olm_image::Room;
 use olm_image::layer::StopFlag;
 use olm_image::limits::Limits;
 use olm_image::unpack::{Layer, unpack};
@@ -39,6 +40,7 @@ fn compare() {
         for work in ["floor", "ingest"] {
             let program = env::current_exe().expect("this program");
             print!("{shape}: ");
+            io::stdout().flush().expect("somebody reads");
             let status = Command::new(program).arg(work).arg(&layer).status();
             assert!(status.expect("this program runs").success(), "{work}");
         }
@@ -84,7 +86,7 @@ fn floor(layer: &Path) {
 
 fn ingest(layer: &Path) {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = Store::open(folder.path(), olm_image::Room::default()).expect("a store");
+    let store = Store::open(folder.path(), Room::default()).expect("a store");
     let memory = [status("VmHWM"), status("VmRSS")];
     let start = Instant::now();
     let layers = [Layer {
@@ -105,7 +107,8 @@ fn ingest(layer: &Path) {
         reference: "example.com/generated@sha256:1".to_owned(),
         unpacked: Timestamp::now(),
     };
-    let content = write(&store, origin, &files).expect("the catalog is good");
+    let metas = read::metas(files.readers()).expect("no pattern is wrong");
+    let content = store.write(origin, metas).expect("the catalog is good");
     drop(files);
     let served = start.elapsed();
     let (bytes, blobs) = (content.index().bytes(), content.index().len());
@@ -119,26 +122,6 @@ fn ingest(layer: &Path) {
         status("VmHWM"),
         status("VmRSS"),
     );
-}
-
-fn write(
-    store: &Store,
-    origin: Origin,
-    files: &olm_image::Files,
-) -> Result<std::sync::Arc<store::Content>, store::StoreError> {
-    if env::var_os("OLM_WHOLE").is_some() {
-        let files = files.to_map().expect("files");
-        let content = store.write(
-            origin,
-            read::metas(
-                files
-                    .iter()
-                    .map(|(path, bytes)| (path.as_str(), bytes.as_slice())),
-            )?,
-        );
-        return content;
-    }
-    store.write(origin, read::metas(files.readers())?)
 }
 
 /// Returns a number of `/proc/self/status` in megabytes.

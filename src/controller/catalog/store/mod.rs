@@ -222,10 +222,10 @@ impl Content {
 
 impl Store {
     /// Opens the store below `root`, restores every complete content and removes what is left of
-    /// an interrupted process. What is written takes its room in `room`. Blocks.
+    /// an interrupted process. What is written takes its room in `limit`. Blocks.
     ///
     /// Content that cannot be verified is removed as if it had never been there.
-    pub fn open(root: &Path, room: Room) -> Result<Self, StoreError> {
+    pub fn open(root: &Path, limit: Room) -> Result<Self, StoreError> {
         let temporary = root.join(TEMPORARY);
         fs::create_dir_all(root).map_err(StoreError::disk("error creating the catalog cache"))?;
         remove(&temporary).map_err(StoreError::disk("error emptying the catalog cache"))?;
@@ -235,7 +235,7 @@ impl Store {
             root: root.to_owned(),
             place: Arc::new(Place {
                 folder: temporary,
-                room,
+                room: limit,
             }),
             contents: RwLock::default(),
             moving: Mutex::default(),

@@ -155,8 +155,8 @@ fn character_cut_by_the_end_is_replaced() {
 
 // Files are read in steps; what comes out may not depend on where these end.
 #[rstest]
-#[case::json("{\"schema\":\"é\",\"t\":\"€€€€\",\"n\":", "}\n", "]")]
-#[case::yaml("---\nschema: é\nt: €€€€\nn: ", "\n", "--- x")]
+#[case::json("{\"schema\":\"é\",\"t\":\"€€€€\",\"at\":", "}\n", "]")]
+#[case::yaml("---\nschema: é\nt: €€€€\nat: ", "\n", "--- x")]
 fn documents_lie_across_steps(#[case] before: &str, #[case] after: &str, #[case] broken: &str) {
     let count = window::STEP_BYTES * 3 / (before.len() + 5);
     for shift in 0..4 {
@@ -165,7 +165,7 @@ fn documents_lie_across_steps(#[case] before: &str, #[case] after: &str, #[case]
         let contents = read(&[("c", &text)]).unwrap();
         assert_eq!(contents.metas.len(), count);
         for (number, meta) in contents.metas.iter().enumerate() {
-            let want = format!(r#"{{"n":{number},"schema":"é","t":"€€€€"}}"#);
+            let want = format!(r#"{{"at":{number},"schema":"é","t":"€€€€"}}"#);
             assert_eq!(meta.json, want);
         }
         let line = text.lines().count() + 1;
