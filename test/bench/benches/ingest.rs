@@ -76,7 +76,10 @@ fn floor(layer: &Path) {
         let mut entry = entry.expect("an entry");
         entry.read_to_string(&mut text).expect("a file");
         let documents = serde_json::Deserializer::from_str(&text).into_iter::<IgnoredAny>();
-        blobs += documents.map(|it| it.expect("a document")).count();
+        for document in documents {
+            document.expect("a document");
+            blobs += 1;
+        }
     }
     println!(
         "{:.2} s to decompress and walk over {blobs} blobs",
