@@ -207,7 +207,7 @@ coverage: prerequisites ## Measure which lines the unit, data, property, snapsho
 	$(CARGO) run --locked --quiet --package xtask -- coverage target/lcov
 
 .PHONY: bench
-bench: prerequisites ## Measure resolution and rendering; real data beside the checkout if it is there (OLM_SHARED)
+bench: prerequisites ## Measure resolution, rendering and ingest; real data beside the checkout if it is there (OLM_SHARED)
 	$(CARGO) bench --locked --package olm-bench
 
 .PHONY: fuzz

@@ -37,7 +37,7 @@ use crate::args::{
     AccountAuth, Args, Component, Listen, ServingCertificates, TlsProfile, UninstallFallback,
 };
 use crate::backoff::FIRST_DELAY_EXTENSION;
-use crate::catalog::store::{Compression, Store};
+use crate::catalog::store::Store;
 use crate::catalog::{CatalogServer, Published, Trust};
 use crate::certificates::Issuer;
 use crate::cluster::{bounded, connect, counted};
@@ -371,9 +371,9 @@ impl Manager {
     }
 
     fn start_catalogs(&mut self) -> anyhow::Result<(Arc<Store>, Half)> {
-        let store = Store::open(&self.args.cache_dir, Compression::Made)
+        let store = Store::open(&self.args.cache_dir, self.room.clone())
             .with_context(|| format!("opening --cache-dir {}", self.args.cache_dir.display()))?;
-        let store = Arc::new(store.within(self.room.clone()));
+        let store = Arc::new(store);
         let Listen::At(address) = self.args.catalogs_server_addr else {
             bail!("--catalogs-server-addr must be an address: catalogs are served there");
         };

@@ -131,23 +131,50 @@ impl Files {
             .collect()
     }
 
+    /// Opens the files one after the other, in byte order of their paths.
+    pub fn readers(&self) -> impl Iterator<Item = (&str, FileReader<'_>)> {
+        let data = &self.data;
+        let open = move |span| FileReader { data, span };
+        self.spans
+            .iter()
+            .map(move |(path, span)| (path.as_str(), open(*span)))
+    }
+
     fn bytes(&self, span: Span) -> io::Result<Vec<u8>> {
         let too_large = |_| io::Error::from(io::ErrorKind::FileTooLarge);
-        let len = usize::try_from(span.len).map_err(too_large)?;
-        match &self.data {
+        let mut bytes = vec![0; usize::try_from(span.len).map_err(too_large)?];
+        let data = &self.data;
+        FileReader { data, span }.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// Reads one file of an image.
+pub struct FileReader<'a> {
+    data: &'a Data,
+    /// What is still to be read.
+    span: Span,
+}
+
+impl Read for FileReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let wanted = buffer
+            .len()
+            .min(usize::try_from(self.span.len).unwrap_or(usize::MAX));
+        let buffer = &mut buffer[..wanted];
+        let read = match &self.data {
             Data::Memory(bytes) => {
-                let start = usize::try_from(span.start).map_err(too_large)?;
-                let end = start.checked_add(len);
-                end.and_then(|end| bytes.get(start..end))
-                    .map(<[u8]>::to_vec)
-                    .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+                let start = usize::try_from(self.span.start).unwrap_or(usize::MAX);
+                bytes.get(start..).unwrap_or_default().read(buffer)?
             }
-            Data::File(file) => {
-                let mut bytes = vec![0; len];
-                file.read_exact_at(&mut bytes, span.start)?;
-                Ok(bytes)
-            }
+            Data::File(file) => file.read_at(buffer, self.span.start)?,
+        };
+        if read == 0 && wanted > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        self.span.start += read as u64;
+        self.span.len -= read as u64;
+        Ok(read)
     }
 }
 

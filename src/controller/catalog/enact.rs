@@ -106,14 +106,7 @@ pub(super) fn origin(catalog: &ClusterCatalog, reference: &str, unpacked: Timest
 
 /// Reads the files of an image and stores their blobs. Blocks, and holds no lock meanwhile.
 fn write(store: &Store, origin: Origin, image: &CatalogImage) -> Result<Arc<Content>, StoreError> {
-    let files = image
-        .files
-        .to_map()
-        .map_err(StoreError::disk("error reading unpacked files"))?;
-    let files = files
-        .iter()
-        .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
-    store.write(origin, read::metas(files)?)
+    store.write(origin, read::metas(image.files.readers())?)
 }
 
 /// Removes the content; the outer error is that the process stops.

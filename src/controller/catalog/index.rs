@@ -145,8 +145,6 @@ pub(super) struct Record {
     pub(super) stored: Timestamp,
     /// Of the uncompressed lines, in hexadecimal.
     pub(super) sha256: String,
-    pub(super) gzip_bytes: Option<u64>,
-    pub(super) zstd_bytes: Option<u64>,
     pub(super) dropped: usize,
     pub(super) index: BlobIndex,
 }
@@ -161,8 +159,6 @@ struct RecordFile {
     unpacked: i64,
     stored: i64,
     sha256: String,
-    gzip_bytes: Option<u64>,
-    zstd_bytes: Option<u64>,
     dropped: usize,
     names: Vec<String>,
     /// Per blob: bytes, schema, package, name; the last three are places in `names`.
@@ -179,8 +175,6 @@ impl Record {
             unpacked: self.origin.unpacked.as_second(),
             stored: self.stored.as_second(),
             sha256: self.sha256.clone(),
-            gzip_bytes: self.gzip_bytes,
-            zstd_bytes: self.zstd_bytes,
             dropped: self.dropped,
             names: self.index.names.clone(),
             blobs: self
@@ -229,8 +223,6 @@ impl Record {
             },
             stored: time(file.stored)?,
             sha256: file.sha256,
-            gzip_bytes: file.gzip_bytes,
-            zstd_bytes: file.zstd_bytes,
             dropped: file.dropped,
             index,
         })

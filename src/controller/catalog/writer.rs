@@ -1,5 +1,4 @@
-//! Writes the folder of one content: lines, their compressed forms, and the index that vouches
-//! for them.
+//! Writes the folder of one content: lines, and the index that vouches for them.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -10,19 +9,11 @@ use olm_image::room::{GrowingFile, Writing};
 use sha2::{Digest as _, Sha256};
 
 use super::index::{BlobIndex, Record};
-use super::store::{
-    Compression, GZIP, INDEX, LINES, Origin, ZSTD, hex, sync_folder, whole_seconds,
-};
-
-/// Compression levels: the best that costs less than a second for a large catalog.
-const GZIP_LEVEL: u32 = 6;
-const ZSTD_LEVEL: i32 = 3;
+use super::store::{INDEX, LINES, Origin, hex, sync_folder, whole_seconds};
 
 /// Writes one folder.
 pub(super) struct Writer {
     lines: io::BufWriter<GrowingFile>,
-    gzip: Option<flate2::write::GzEncoder<GrowingFile>>,
-    zstd: Option<zstd::Encoder<'static, GrowingFile>>,
     writing: Writing,
     hash: Sha256,
     index: BlobIndex,
@@ -30,20 +21,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn create(
-        folder: &Path,
-        compression: Compression,
-        writing: Writing,
-    ) -> io::Result<Self> {
-        let made = compression == Compression::Made;
-        let create = |name: &str| writing.create(&folder.join(name));
-        let gzip = |file| flate2::write::GzEncoder::new(file, flate2::Compression::new(GZIP_LEVEL));
+    pub(super) fn create(folder: &Path, writing: Writing) -> io::Result<Self> {
         Ok(Self {
-            lines: io::BufWriter::new(create(LINES)?),
-            gzip: made.then(|| create(GZIP)).transpose()?.map(gzip),
-            zstd: made
-                .then(|| zstd::Encoder::new(create(ZSTD)?, ZSTD_LEVEL))
-                .transpose()?,
+            lines: io::BufWriter::new(writing.create(&folder.join(LINES))?),
             writing,
             hash: Sha256::new(),
             index: BlobIndex::default(),
@@ -59,12 +39,6 @@ impl Writer {
         for bytes in [meta.json.as_bytes(), b"\n"] {
             self.lines.write_all(bytes)?;
             self.hash.update(bytes);
-            if let Some(gzip) = &mut self.gzip {
-                gzip.write_all(bytes)?;
-            }
-            if let Some(zstd) = &mut self.zstd {
-                zstd.write_all(bytes)?;
-            }
         }
         self.index.push(meta)
     }
@@ -75,18 +49,10 @@ impl Writer {
             .into_inner()
             .map_err(io::IntoInnerError::into_error)?;
         lines.file().sync_all()?;
-        let synced = |written: GrowingFile| {
-            written.file().sync_all()?;
-            Ok::<_, io::Error>(written.file().metadata()?.len())
-        };
-        let gzip_bytes = self.gzip.map(|gzip| synced(gzip.finish()?)).transpose()?;
-        let zstd_bytes = self.zstd.map(|zstd| synced(zstd.finish()?)).transpose()?;
         let record = Record {
             origin,
             stored: whole_seconds(Timestamp::now()),
             sha256: hex(&self.hash.finalize()),
-            gzip_bytes,
-            zstd_bytes,
             dropped: self.dropped,
             index: self.index,
         };

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::held;
 use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
-use crate::catalog::store::{Compression, Content, Origin, Store, whole_seconds};
+use crate::catalog::store::{Content, Origin, Store, whole_seconds};
 use crate::catalog::{CatalogServer, FetchError, Trust};
 use crate::telemetry::Metrics;
 use crate::tls::CurrentProfile;
@@ -62,10 +62,10 @@ impl Remote {
         metrics: Metrics,
     ) -> Result<Self, FetchError> {
         let server = CatalogServer::other(folder, trust, profile)?;
-        let store = Store::open(&folder.join("catalogs"), Compression::None);
+        let store = Store::open(&folder.join("catalogs"), room);
         Ok(Self {
             shared: Arc::new(Shared {
-                store: Arc::new(store.map_err(FetchError::Cache)?.within(room)),
+                store: Arc::new(store.map_err(FetchError::Cache)?),
                 server,
                 metrics,
                 downloads: Mutex::default(),

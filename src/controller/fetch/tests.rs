@@ -19,7 +19,7 @@ use rstest::rstest;
 use tempfile::TempDir;
 
 use super::*;
-use crate::catalog::store::{Compression, Origin};
+use crate::catalog::store::Origin;
 use crate::catalog::{CatalogServer, Published};
 use crate::server::{self, Limited, Limits, catalogs};
 use crate::tls::CurrentProfile;
@@ -103,7 +103,7 @@ fn listen_with_tls(folder: &Path, routes: Router) -> (String, String) {
 
 /// A catalog server of the other half.
 fn other_half(folder: &Path) -> (Arc<Store>, String) {
-    let store = Arc::new(Store::open(folder, Compression::Made).unwrap());
+    let store = Arc::new(Store::open(folder, Room::default()).unwrap());
     let routes = catalogs::routes(catalogs::Catalogs {
         store: Arc::clone(&store),
         metrics: Metrics::default(),
@@ -136,7 +136,7 @@ async fn look(catalogs: &Catalogs, object: &ClusterCatalog) -> Known {
 #[tokio::test]
 async fn own_store_is_read_directly() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(folder.path(), Compression::None).unwrap());
+    let store = Arc::new(Store::open(folder.path(), Room::default()).unwrap());
     let catalogs = Catalogs::own(Arc::clone(&store));
     let known = look(&catalogs, &object("a", "http://unused", "1")).await;
     assert_eq!(known.problem(), Some(&CatalogProblem::NotCached));
@@ -154,7 +154,7 @@ async fn own_store_is_read_directly() {
 #[tokio::test]
 async fn a_missing_package_is_no_problem_and_a_broken_one_is_its_own() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(folder.path(), Compression::None).unwrap());
+    let store = Arc::new(Store::open(folder.path(), Room::default()).unwrap());
     put(&store, "a", "1", BLOBS);
     let catalogs = Catalogs::own(store);
     let objects = [object("a", "http://unused", "1")];
@@ -203,7 +203,7 @@ async fn downloads_once_and_keeps_the_copy() {
 #[tokio::test]
 async fn more_catalogs_than_connections_are_all_fetched() {
     let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let store = Arc::new(Store::open(served.path(), Compression::Made).unwrap());
+    let store = Arc::new(Store::open(served.path(), Room::default()).unwrap());
     let routes = catalogs::routes(catalogs::Catalogs {
         store: Arc::clone(&store),
         metrics: Metrics::default(),
@@ -485,7 +485,7 @@ async fn a_published_ca_is_trusted_from_then_on() {
 async fn a_replica_is_believed_by_its_ca_and_its_tag() {
     provider();
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(&folder.path().join("store"), Compression::Made).unwrap());
+    let store = Arc::new(Store::open(&folder.path().join("store"), Room::default()).unwrap());
     put(&store, "a", "1", BLOBS);
     let routes = || {
         catalogs::routes(catalogs::Catalogs {
@@ -533,7 +533,7 @@ async fn a_replica_is_believed_by_its_ca_and_its_tag() {
 fn looks_can_move_between_threads() {
     fn is_send<T: Send>(_: &T) {}
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(folder.path(), Compression::None).unwrap());
+    let store = Arc::new(Store::open(folder.path(), Room::default()).unwrap());
     let catalogs = Catalogs::own(store);
     is_send(&catalogs.known(&[], "p"));
 }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use futures::future::join_all;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, IF_MODIFIED_SINCE, LAST_MODIFIED};
 use http::{HeaderMap, HeaderName};
-use olm_controller::catalog::store::{Compression, Origin, Store};
+use olm_controller::catalog::store::{Origin, Store};
 use olm_controller::server::catalogs::{Catalogs, routes};
 use olm_controller::server::{bind, serve};
 use olm_controller::telemetry::Metrics;
 use olm_core::catalog::read;
+use olm_image::Room;
 use reqwest::redirect::Policy;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -92,7 +93,7 @@ struct Served {
 impl Served {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let store = Store::open(folder.path(), Compression::Made).expect("an empty store");
+        let store = Store::open(folder.path(), Room::default()).expect("an empty store");
         let store = Arc::new(store);
         Self {
             with_metas: start(&store, true),

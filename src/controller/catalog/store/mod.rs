@@ -3,7 +3,7 @@
 //! ```text
 //! <root>/tmp/                                    what is being written or removed; emptied at start
 //! <root>/<sha256 of the catalog's name>/current  name of the folder that counts
-//!                                      /<sha256 of the reference>/catalog.jsonl{,.gz,.zst} index.json
+//!                                      /<sha256 of the reference>/catalog.jsonl index.json
 //! ```
 //!
 //! No name from an image or a cluster becomes a path. A folder is written in `tmp`, synced, moved
@@ -27,11 +27,12 @@ use sha2::{Digest as _, Sha256};
 use super::index::{BlobIndex, Record};
 use super::writer::Writer;
 
+mod forms;
+
+use forms::{Form, Place};
+
 /// Name of the file of JSON lines.
 pub(super) const LINES: &str = "catalog.jsonl";
-/// Names of its compressed forms.
-pub(super) const GZIP: &str = "catalog.jsonl.gz";
-pub(super) const ZSTD: &str = "catalog.jsonl.zst";
 /// Name of the index, which is written last and vouches for the rest.
 pub(super) const INDEX: &str = "index.json";
 /// Name of the file that points at the folder that counts.
@@ -88,21 +89,11 @@ pub struct Origin {
     pub unpacked: Timestamp,
 }
 
-/// Whether compressed forms of the content are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// For content that is served.
-    Made,
-    /// For content that is only read here.
-    None,
-}
-
 /// The contents of all catalogs. Shared by reference; cheap to ask from any thread.
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
-    room: Room,
-    compression: Compression,
+    place: Arc<Place>,
     contents: RwLock<BTreeMap<String, Arc<Content>>>,
     /// Held while folders are moved, never while content is written.
     moving: Mutex<()>,
@@ -113,8 +104,9 @@ pub struct Store {
 pub struct Content {
     record: Record,
     lines: File,
-    gzip: Option<File>,
-    zstd: Option<File>,
+    place: Arc<Place>,
+    gzip: Form,
+    zstd: Form,
 }
 
 /// A form in which content can be had.
@@ -157,23 +149,28 @@ impl Content {
         &self.record.index
     }
 
-    /// Returns the number of bytes in the given form, or nothing if that form was not made.
+    /// Returns the number of bytes in the given form, or nothing if that form was not made yet.
     pub fn len(&self, encoding: Encoding) -> Option<u64> {
+        match self.form(encoding) {
+            None => Some(self.record.index.bytes()),
+            Some(form) => form.made().map(|(_, len)| *len),
+        }
+    }
+
+    fn form(&self, encoding: Encoding) -> Option<&Form> {
         match encoding {
-            Encoding::Identity => Some(self.record.index.bytes()),
-            Encoding::Gzip => self.record.gzip_bytes,
-            Encoding::Zstd => self.record.zstd_bytes,
+            Encoding::Identity => None,
+            Encoding::Gzip => Some(&self.gzip),
+            Encoding::Zstd => Some(&self.zstd),
         }
     }
 
     /// Reads `len` bytes from `offset` on. Blocks.
     pub fn read(&self, encoding: Encoding, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        let file = match encoding {
-            Encoding::Identity => Some(&self.lines),
-            Encoding::Gzip => self.gzip.as_ref(),
-            Encoding::Zstd => self.zstd.as_ref(),
+        let file = match self.form(encoding) {
+            None => &self.lines,
+            Some(form) => form.made().ok_or(io::ErrorKind::NotFound)?.0.as_file(),
         };
-        let file = file.ok_or(io::ErrorKind::NotFound)?;
         let mut bytes = vec![0; len];
         file.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
@@ -193,26 +190,18 @@ impl Content {
             .collect()
     }
 
-    fn open(folder: &Path) -> io::Result<Self> {
+    fn open(folder: &Path, place: &Arc<Place>) -> io::Result<Self> {
         let record = Record::parse(&fs::read(folder.join(INDEX))?)?;
-        let open = |name: &str, bytes: u64| {
-            let file = File::open(folder.join(name))?;
-            let complete = file.metadata()?.len() == bytes;
-            complete
-                .then_some(file)
-                .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
-        };
+        let lines = File::open(folder.join(LINES))?;
+        if lines.metadata()?.len() != record.index.bytes() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         Ok(Self {
-            lines: open(LINES, record.index.bytes())?,
-            gzip: record
-                .gzip_bytes
-                .map(|bytes| open(GZIP, bytes))
-                .transpose()?,
-            zstd: record
-                .zstd_bytes
-                .map(|bytes| open(ZSTD, bytes))
-                .transpose()?,
             record,
+            lines,
+            place: Arc::clone(place),
+            gzip: Form::default(),
+            zstd: Form::default(),
         })
     }
 
@@ -233,10 +222,10 @@ impl Content {
 
 impl Store {
     /// Opens the store below `root`, restores every complete content and removes what is left of
-    /// an interrupted process. Blocks.
+    /// an interrupted process. What is written takes its room in `limit`. Blocks.
     ///
     /// Content that cannot be verified is removed as if it had never been there.
-    pub fn open(root: &Path, compression: Compression) -> Result<Self, StoreError> {
+    pub fn open(root: &Path, limit: Room) -> Result<Self, StoreError> {
         let temporary = root.join(TEMPORARY);
         fs::create_dir_all(root).map_err(StoreError::disk("error creating the catalog cache"))?;
         remove(&temporary).map_err(StoreError::disk("error emptying the catalog cache"))?;
@@ -244,8 +233,10 @@ impl Store {
             .map_err(StoreError::disk("error creating the catalog cache"))?;
         let store = Self {
             root: root.to_owned(),
-            room: Room::default(),
-            compression,
+            place: Arc::new(Place {
+                folder: temporary,
+                room: limit,
+            }),
             contents: RwLock::default(),
             moving: Mutex::default(),
         };
@@ -256,7 +247,7 @@ impl Store {
             let Some(name) = name.to_str().filter(|name| is_key(name)) else {
                 continue;
             };
-            match restore(&entry.path(), name) {
+            match restore(&entry.path(), name, &store.place) {
                 Ok(content) => store.swap(Arc::new(content)),
                 Err(error) => {
                     tracing::warn!(folder = name, %error, "removing unusable catalog content");
@@ -265,12 +256,6 @@ impl Store {
             }
         }
         Ok(store)
-    }
-
-    /// Has what is written take its room here.
-    #[must_use]
-    pub fn within(self, room: Room) -> Self {
-        Self { room, ..self }
     }
 
     /// Returns the content of a catalog, or nothing if it has none.
@@ -305,9 +290,9 @@ impl Store {
         let folder = tempfile::Builder::new()
             .tempdir_in(self.root.join(TEMPORARY))
             .map_err(StoreError::disk(action))?;
-        let writing = self.room.enter().map_err(StoreError::disk(action))?;
-        let mut writer = Writer::create(folder.path(), self.compression, writing)
-            .map_err(StoreError::disk(action))?;
+        let writing = self.place.room.enter().map_err(StoreError::disk(action))?;
+        let mut writer =
+            Writer::create(folder.path(), writing).map_err(StoreError::disk(action))?;
         for meta in metas {
             writer
                 .push(&meta.map_err(Into::into)?)
@@ -316,7 +301,8 @@ impl Store {
         writer
             .finish(folder.path(), origin)
             .map_err(StoreError::disk(action))?;
-        let content = Content::open(folder.path()).map_err(StoreError::disk(action))?;
+        let content = Content::open(folder.path(), &self.place);
+        let content = content.map_err(StoreError::disk(action))?;
         let content = Arc::new(content);
         {
             let _moving = self.moving();
@@ -420,13 +406,13 @@ pub fn whole_seconds(time: Timestamp) -> Timestamp {
 }
 
 /// Opens and verifies what `current` points at below the folder of one catalog.
-fn restore(home: &Path, name: &str) -> io::Result<Content> {
+fn restore(home: &Path, name: &str, place: &Arc<Place>) -> io::Result<Content> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let current = fs::read_to_string(home.join(CURRENT))?;
     if !is_key(&current) {
         return Err(invalid());
     }
-    let content = Content::open(&home.join(&current))?;
+    let content = Content::open(&home.join(&current), place)?;
     let origin = content.origin();
     if key(&origin.catalog) != name || key(&origin.reference) != current || !content.verify()? {
         return Err(invalid());

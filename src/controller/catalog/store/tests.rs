@@ -31,36 +31,68 @@ fn entries(root: &Path) -> usize {
 }
 
 #[test]
-fn stores_lines_index_and_compressed_forms() {
+fn stores_lines_and_index() {
     let root = tempfile::tempdir().unwrap();
-    let store = Store::open(root.path(), Compression::Made).unwrap();
+    let store = Store::open(root.path(), Room::default()).unwrap();
     let content = write(&store, origin("a", "1"), BLOBS).unwrap();
     assert_eq!(content.digest(), "sha256:1");
     assert_eq!((content.index().len(), content.dropped()), (4, 1));
     let lines = text(&content);
     assert_eq!(lines.lines().count(), 4);
     assert!(lines.starts_with("{\"name\":\"p\",\"schema\":\"olm.package\"}\n"));
-    let unzipped = |encoding| {
-        let len = usize::try_from(content.len(encoding).unwrap()).unwrap();
-        content.read(encoding, 0, len).unwrap()
-    };
-    let gzip = unzipped(Encoding::Gzip);
+}
+
+fn form(content: &Content, encoding: Encoding) -> Vec<u8> {
+    let len = usize::try_from(content.len(encoding).unwrap()).unwrap();
+    content.read(encoding, 0, len).unwrap()
+}
+
+#[test]
+fn compressed_forms_are_made_when_asked_for_and_gone_with_the_content() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::open(root.path(), Room::default()).unwrap();
+    let content = write(&store, origin("a", "1"), BLOBS).unwrap();
+    assert_eq!(content.len(Encoding::Gzip), None);
+    content.read(Encoding::Gzip, 0, 1).unwrap_err();
+    for encoding in [
+        Encoding::Identity,
+        Encoding::Gzip,
+        Encoding::Zstd,
+        Encoding::Zstd,
+    ] {
+        content.compress(encoding);
+    }
+    assert_eq!(entries(&root.path().join(TEMPORARY)), 2);
     let mut plain = String::new();
-    flate2::read::GzDecoder::new(&*gzip)
+    flate2::read::GzDecoder::new(&*form(&content, Encoding::Gzip))
         .read_to_string(&mut plain)
         .unwrap();
-    assert_eq!(plain, lines);
-    assert_eq!(
-        zstd::decode_all(&*unzipped(Encoding::Zstd)).unwrap(),
-        lines.as_bytes()
-    );
+    assert_eq!(plain, text(&content));
+    let plain = zstd::decode_all(&*form(&content, Encoding::Zstd)).unwrap();
+    assert_eq!(plain, text(&content).as_bytes());
+    store.remove("a").unwrap();
+    drop(content);
+    assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
+}
+
+// deploying.md P42
+#[test]
+fn a_form_without_room_is_left_out() {
+    let root = tempfile::tempdir().unwrap();
+    let limit = Room::within(2 << 10, vec![root.path().to_owned()]);
+    let store = Store::open(root.path(), limit).unwrap();
+    let content = write(&store, origin("a", "1"), BLOBS).unwrap();
+    fs::write(root.path().join("filler"), [0; 2 << 10]).unwrap();
+    content.compress(Encoding::Zstd);
+    assert_eq!(content.len(Encoding::Zstd), None);
+    assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
 }
 
 // catalogs.md H9
 #[test]
 fn finds_blobs_by_field_and_by_package() {
     let root = tempfile::tempdir().unwrap();
-    let store = Store::open(root.path(), Compression::None).unwrap();
+    let store = Store::open(root.path(), Room::default()).unwrap();
     let content = write(&store, origin("a", "1"), BLOBS).unwrap();
     let count = |schema: &str, package: &str, name: &str| {
         let query = Query {
@@ -91,10 +123,10 @@ fn finds_blobs_by_field_and_by_package() {
 fn survives_a_restart() {
     let root = tempfile::tempdir().unwrap();
     let before = {
-        let store = Store::open(root.path(), Compression::Made).unwrap();
+        let store = Store::open(root.path(), Room::default()).unwrap();
         write(&store, origin("a", "1"), BLOBS).unwrap()
     };
-    let store = Store::open(root.path(), Compression::Made).unwrap();
+    let store = Store::open(root.path(), Room::default()).unwrap();
     let after = store.content("a").unwrap();
     assert_eq!(after.origin(), before.origin());
     assert_eq!(after.stored(), before.stored());
@@ -107,13 +139,13 @@ fn survives_a_restart() {
 fn leftovers_of_an_interrupted_process_are_removed() {
     let root = tempfile::tempdir().unwrap();
     {
-        let store = Store::open(root.path(), Compression::None).unwrap();
+        let store = Store::open(root.path(), Room::default()).unwrap();
         write(&store, origin("a", "1"), BLOBS).unwrap();
     }
     let home = root.path().join(key("a"));
     fs::create_dir(root.path().join(TEMPORARY).join("x")).unwrap();
     fs::create_dir(home.join("stray")).unwrap();
-    let store = Store::open(root.path(), Compression::None).unwrap();
+    let store = Store::open(root.path(), Room::default()).unwrap();
     assert!(store.content("a").is_some());
     assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
     assert_eq!(entries(&home), 2);
@@ -123,7 +155,7 @@ fn leftovers_of_an_interrupted_process_are_removed() {
 fn damaged_content_is_removed_at_start() {
     let root = tempfile::tempdir().unwrap();
     {
-        let store = Store::open(root.path(), Compression::None).unwrap();
+        let store = Store::open(root.path(), Room::default()).unwrap();
         write(&store, origin("a", "1"), BLOBS).unwrap();
         write(&store, origin("b", "1"), BLOBS).unwrap();
     }
@@ -135,7 +167,7 @@ fn damaged_content_is_removed_at_start() {
     let mut bytes = fs::read(&file).unwrap();
     bytes[3] ^= 1;
     fs::write(&file, bytes).unwrap();
-    let store = Store::open(root.path(), Compression::None).unwrap();
+    let store = Store::open(root.path(), Room::default()).unwrap();
     assert_eq!(store.catalogs(), ["b"]);
     assert!(!root.path().join(key("a")).exists());
 }
@@ -143,7 +175,7 @@ fn damaged_content_is_removed_at_start() {
 #[test]
 fn new_content_replaces_old_and_open_readers_go_on() {
     let root = tempfile::tempdir().unwrap();
-    let store = Store::open(root.path(), Compression::None).unwrap();
+    let store = Store::open(root.path(), Room::default()).unwrap();
     let old = write(&store, origin("a", "1"), BLOBS).unwrap();
     let new = write(&store, origin("a", "2"), r#"{"schema":"x"}"#).unwrap();
     assert_eq!(store.content("a").unwrap().digest(), new.digest());
@@ -155,7 +187,7 @@ fn new_content_replaces_old_and_open_readers_go_on() {
 #[test]
 fn the_same_reference_can_be_written_again() {
     let root = tempfile::tempdir().unwrap();
-    let store = Store::open(root.path(), Compression::None).unwrap();
+    let store = Store::open(root.path(), Room::default()).unwrap();
     write(&store, origin("a", "1"), BLOBS).unwrap();
     write(&store, origin("a", "1"), BLOBS).unwrap();
     assert_eq!(entries(&root.path().join(key("a"))), 2);
@@ -166,7 +198,7 @@ fn the_same_reference_can_be_written_again() {
 #[test]
 fn broken_content_leaves_the_old_one_and_no_trace() {
     let root = tempfile::tempdir().unwrap();
-    let store = Store::open(root.path(), Compression::Made).unwrap();
+    let store = Store::open(root.path(), Room::default()).unwrap();
     write(&store, origin("a", "1"), BLOBS).unwrap();
     let error = write(&store, origin("a", "2"), "[]").unwrap_err();
     assert!(matches!(error, StoreError::Content(_)));
@@ -179,9 +211,8 @@ fn broken_content_leaves_the_old_one_and_no_trace() {
 fn without_room_the_old_content_stays_and_later_the_new_one_fits() {
     let root = tempfile::tempdir().unwrap();
     let folders = vec![root.path().to_owned()];
-    let limit = olm_image::Room::within(16 << 10, folders);
-    let store = Store::open(root.path(), Compression::Made).unwrap();
-    let store = store.within(limit);
+    let limit = Room::within(16 << 10, folders);
+    let store = Store::open(root.path(), limit).unwrap();
     write(&store, origin("a", "1"), BLOBS).unwrap();
     let filler = root.path().join("filler");
     fs::write(&filler, [0; 12 << 10]).unwrap();
@@ -204,7 +235,7 @@ fn without_room_the_old_content_stays_and_later_the_new_one_fits() {
 #[test]
 fn removing_one_catalog_never_touches_another() {
     let root = tempfile::tempdir().unwrap();
-    let store = Store::open(root.path(), Compression::None).unwrap();
+    let store = Store::open(root.path(), Room::default()).unwrap();
     for name in ["a", "a-b", "../evil"] {
         write(&store, origin(name, "1"), BLOBS).unwrap();
     }

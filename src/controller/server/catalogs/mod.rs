@@ -163,7 +163,7 @@ impl Answer {
             Self::All(content) => all(&content, request, validators, head),
             Self::Unfiltered(content) => {
                 let encoding = chosen(request, head, content.index().bytes());
-                stored(&content, encoding, head)
+                whole(&content, encoding, content.len(encoding), head)
             }
             Self::Filtered(blobs, content) => filtered(&content, &blobs, request, head),
         }
@@ -194,9 +194,10 @@ fn all(
         Ranges::Parts(ranges) => partial(content, &ranges, len, head),
         Ranges::Whole => {
             let encoding = chosen(request, head, len);
-            let mut response = stored(content, encoding, head);
+            let stored = content.len(encoding);
+            let mut response = whole(content, encoding, stored, head);
             let headers = response.headers_mut();
-            if let Some(len) = content.len(encoding) {
+            if let Some(len) = stored {
                 headers.insert(CONTENT_LENGTH, len.into());
             }
             if encoding == Encoding::Identity {
@@ -262,16 +263,22 @@ fn partial(content: &Arc<Content>, ranges: &[Range<u64>], len: u64, head: bool) 
     response
 }
 
-/// Answers with everything, in one of the stored forms.
-fn stored(content: &Arc<Content>, encoding: Encoding, head: bool) -> Response {
-    let len = content.len(encoding).unwrap_or_default();
+/// Answers with everything: as it is stored in this form, or compressed on the way while that form
+/// is being made.
+fn whole(content: &Arc<Content>, encoding: Encoding, stored: Option<u64>, head: bool) -> Response {
     let part = Part::Span {
-        encoding,
+        encoding: stored.map_or(Encoding::Identity, |_| encoding),
         offset: 0,
-        len,
+        len: stored.unwrap_or_else(|| content.index().bytes()),
     };
     lines(encoding, head, || {
-        body::stream(Arc::clone(content), vec![part])
+        let answered = Arc::clone(content);
+        if stored.is_some() {
+            return body::stream(answered, vec![part]);
+        }
+        let compressed = Arc::clone(content);
+        tokio::task::spawn_blocking(move || compressed.compress(encoding));
+        body::compressed(answered, vec![part], encoding)
     })
 }
 

@@ -2,6 +2,7 @@ use std::io::Read as _;
 use std::net::SocketAddr;
 
 use olm_core::catalog::read;
+use olm_image::Room;
 use reqwest::{RequestBuilder, Response};
 use rstest::rstest;
 use tempfile::TempDir;
@@ -9,7 +10,7 @@ use tempfile::TempDir;
 use super::super::tls::CertificateFiles;
 use super::super::{bind, serve};
 use super::*;
-use crate::catalog::store::{Compression, Origin};
+use crate::catalog::store::Origin;
 use crate::tls::CurrentProfile;
 
 /// A running server on a store of its own.
@@ -32,7 +33,7 @@ fn client() -> reqwest::ClientBuilder {
 impl Server {
     fn start(metas: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(Store::open(folder.path(), Compression::Made).unwrap());
+        let store = Arc::new(Store::open(folder.path(), Room::default()).unwrap());
         let metrics = Metrics::default();
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();

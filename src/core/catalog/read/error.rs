@@ -44,6 +44,9 @@ impl std::fmt::Display for Position {
 /// What is wrong with a catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum Reason {
+    /// The file cannot be read where it is kept.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
     /// A file is larger than [`MAX_FILE_BYTES`].
     #[error("file is larger than {MAX_FILE_BYTES} bytes")]
     FileTooLarge,

@@ -8,9 +8,11 @@
 //! Source: catalogs.md section 1.
 
 mod error;
+mod window;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
+use std::io::Read;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -19,6 +21,7 @@ use super::canonical::{self, TooDeep};
 use super::ignore::{IGNORE_FILE, IgnoreList, MAX_PATTERNS};
 use crate::yaml;
 use error::clip;
+use window::Window;
 
 pub use error::{Position, ReadError, Reason};
 
@@ -66,8 +69,8 @@ pub struct Contents {
 /// `files` are paths and contents in any order; the paths use `/` and are relative to the root
 /// that `.indexignore` patterns refer to. Every file counts whatever its extension, except ignore
 /// files and what they exclude. The first fault of any file fails the whole catalog.
-pub fn read_catalog<'a>(
-    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+pub fn read_catalog<'a, R: Read>(
+    files: impl IntoIterator<Item = (&'a str, R)>,
 ) -> Result<Contents, ReadError> {
     let mut contents = Contents::default();
     for meta in metas(files)? {
@@ -83,16 +86,16 @@ pub fn read_catalog<'a>(
 
 /// Returns the blobs of a catalog one by one, in catalog order, those without schema included.
 ///
-/// Holds one file and one document at a time. After an error nothing more comes.
+/// Holds about one document at a time. After an error nothing more comes.
 /// See [`read_catalog`] for what `files` is.
-pub fn metas<'a>(
-    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-) -> Result<Metas<'a>, ReadError> {
-    let files: BTreeMap<Vec<&str>, (&str, &[u8])> = files
+pub fn metas<'a, R: Read>(
+    files: impl IntoIterator<Item = (&'a str, R)>,
+) -> Result<Metas<'a, R>, ReadError> {
+    let mut files: BTreeMap<Vec<&str>, (&str, R)> = files
         .into_iter()
-        .map(|(path, bytes)| (path.split('/').collect(), (path, bytes)))
+        .map(|(path, file)| (path.split('/').collect(), (path, file)))
         .collect();
-    let ignored = ignore_list(&files)?;
+    let ignored = ignore_list(&mut files)?;
     let files = files
         .into_iter()
         .filter(|(parts, (path, _))| parts.last() != Some(&IGNORE_FILE) && !ignored.excludes(path))
@@ -106,20 +109,26 @@ pub fn metas<'a>(
 }
 
 /// Collects the patterns of all ignore files, parents before children.
-fn ignore_list(files: &BTreeMap<Vec<&str>, (&str, &[u8])>) -> Result<IgnoreList, ReadError> {
+fn ignore_list<R: Read>(
+    files: &mut BTreeMap<Vec<&str>, (&str, R)>,
+) -> Result<IgnoreList, ReadError> {
     let mut ignored = IgnoreList::default();
-    for (parts, (path, bytes)) in files {
+    for (parts, (path, file)) in files {
         if parts.last() != Some(&IGNORE_FILE) {
             continue;
         }
+        let fault = |reason| ReadError {
+            path: (*path).to_owned(),
+            position: Position::default(),
+            reason,
+        };
         let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
-        ignored.add(directory, &String::from_utf8_lossy(bytes));
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)
+            .map_err(|error| fault(error.into()))?;
+        ignored.add(directory, &String::from_utf8_lossy(&bytes));
         if ignored.len() > MAX_PATTERNS {
-            return Err(ReadError {
-                path: (*path).to_owned(),
-                position: Position::default(),
-                reason: Reason::TooManyPatterns,
-            });
+            return Err(fault(Reason::TooManyPatterns));
         }
     }
     Ok(ignored)
@@ -127,13 +136,13 @@ fn ignore_list(files: &BTreeMap<Vec<&str>, (&str, &[u8])>) -> Result<IgnoreList,
 
 /// The blobs of a catalog; see [`metas`].
 #[derive(Debug)]
-pub struct Metas<'a> {
-    files: VecDeque<(&'a str, &'a [u8])>,
-    current: Option<(&'a str, Documents<'a>)>,
+pub struct Metas<'a, R> {
+    files: VecDeque<(&'a str, R)>,
+    current: Option<(&'a str, Documents<R>)>,
     failed: bool,
 }
 
-impl Iterator for Metas<'_> {
+impl<R: Read> Iterator for Metas<'_, R> {
     type Item = Result<Meta, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -144,8 +153,8 @@ impl Iterator for Metas<'_> {
             let (path, result) = if let Some((path, documents)) = &mut self.current {
                 (*path, documents.next_meta())
             } else {
-                let (path, bytes) = self.files.pop_front()?;
-                let documents = Documents::new(bytes);
+                let (path, file) = self.files.pop_front()?;
+                let documents = Documents::new(file);
                 let opened = documents.map(|documents| {
                     self.current = Some((path, documents));
                     None
@@ -163,7 +172,7 @@ impl Iterator for Metas<'_> {
                     self.current = None;
                 }
                 Ok(None) => {}
-                Err((position, reason)) => {
+                Err(Fault(position, reason)) => {
                     self.failed = true;
                     return Some(Err(ReadError {
                         path: path.to_owned(),
@@ -176,15 +185,22 @@ impl Iterator for Metas<'_> {
     }
 }
 
-type Fault = (Position, Reason);
+/// What is wrong in a file, and where.
+struct Fault(Position, Reason);
+
+impl From<Reason> for Fault {
+    /// A fault of the file, not of a document in it.
+    fn from(reason: Reason) -> Self {
+        Self(Position::default(), reason)
+    }
+}
 
 /// The documents of one file.
 #[derive(Debug)]
-struct Documents<'a> {
-    text: Cow<'a, str>,
-    /// Bytes of the text read so far.
-    offset: usize,
-    /// Line of `offset`, from 1.
+struct Documents<R> {
+    /// The text from the next document on.
+    window: Window<R>,
+    /// Line where the window begins, from 1.
     line: usize,
     /// Documents handed out so far.
     count: usize,
@@ -195,19 +211,16 @@ struct Documents<'a> {
     at_end: bool,
 }
 
-impl<'a> Documents<'a> {
-    fn new(bytes: &'a [u8]) -> Result<Self, Fault> {
-        if bytes.len() > MAX_FILE_BYTES {
-            return Err((Position::default(), Reason::FileTooLarge));
-        }
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let beginning = &bytes[..bytes.len().min(DETECTION_BYTES)];
+impl<R: Read> Documents<R> {
+    fn new(file: R) -> Result<Self, Fault> {
+        let window = Window::open(file)?;
+        let beginning = window.text().as_bytes();
+        let beginning = &beginning[..beginning.len().min(DETECTION_BYTES)];
         Ok(Self {
-            text: String::from_utf8_lossy(bytes),
-            offset: 0,
+            json: beginning.trim_ascii_start().starts_with(b"{"),
+            window,
             line: 1,
             count: 0,
-            json: beginning.trim_ascii_start().starts_with(b"{"),
             chunk: VecDeque::new(),
             chunk_line: 1,
             at_end: false,
@@ -226,7 +239,7 @@ impl<'a> Documents<'a> {
             let position = self.at(self.chunk_line);
             return meta_of_value(&value)
                 .map(Some)
-                .map_err(|reason| (position, reason));
+                .map_err(|reason| Fault(position, reason));
         }
         if self.json {
             self.next_json()
@@ -244,59 +257,54 @@ impl<'a> Documents<'a> {
     }
 
     fn next_json(&mut self) -> Result<Option<Meta>, Fault> {
-        let rest = &self.text[self.offset..];
-        let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
-        let found = stream.next();
-        let read = stream.byte_offset();
-        match found {
-            None => {
-                self.at_end = true;
-                Ok(None)
+        loop {
+            let rest = self.window.text();
+            let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+            let found = stream.next();
+            let read = stream.byte_offset();
+            let goes_on = match &found {
+                None => true,
+                Some(Ok(_)) => read == rest.len(),
+                Some(Err(error)) => error.is_eof(),
+            };
+            if goes_on && !self.window.is_last() {
+                self.window.grow()?;
+                continue;
             }
-            Some(Ok(raw)) => {
-                let line = self.line + newlines(&rest[..read - raw.get().len()]);
-                let meta = meta_of_raw(raw);
-                self.line += newlines(&rest[..read]);
-                self.offset += read;
-                self.count += 1;
-                meta.map(Some).map_err(|reason| (self.at(line), reason))
-            }
-            // Flow mappings and trailing commas are not JSON but valid YAML, and so may be what
-            // follows a first object. After two objects it is a broken JSON file.
-            Some(Err(_)) if self.count < 2 => {
-                self.json = false;
-                Ok(None)
-            }
-            Some(Err(error)) => {
-                self.count += 1;
-                let position = self.at(self.line + error.line().saturating_sub(1));
-                Err((position, Reason::Json(json_fault(&error))))
-            }
+            return match found {
+                None => {
+                    self.at_end = true;
+                    Ok(None)
+                }
+                Some(Ok(raw)) => {
+                    let line = self.line + newlines(&rest[..read - raw.get().len()]);
+                    let meta = meta_of_raw(raw);
+                    self.line += newlines(&rest[..read]);
+                    self.window.pass(read);
+                    self.count += 1;
+                    meta.map(Some)
+                        .map_err(|reason| Fault(self.at(line), reason))
+                }
+                // Flow mappings and trailing commas are not JSON but valid YAML, and so may be what
+                // follows a first object. After two objects it is a broken JSON file.
+                Some(Err(_)) if self.count < 2 => {
+                    self.json = false;
+                    Ok(None)
+                }
+                Some(Err(error)) => {
+                    self.count += 1;
+                    let position = self.at(self.line + error.line().saturating_sub(1));
+                    Err(Fault(position, Reason::Json(json_fault(&error))))
+                }
+            };
         }
     }
 
     /// Reads the YAML text up to the next separator into `chunk`.
     fn next_chunk(&mut self) -> Result<(), Fault> {
-        let start = self.offset;
         self.chunk_line = self.line;
-        let mut end = start;
-        let mut separator = false;
-        for line in self.text[start..].split_inclusive('\n') {
-            self.offset += line.len();
-            self.line += 1;
-            if let Some(rest) = line.strip_prefix("---") {
-                let rest = rest.trim();
-                if !rest.is_empty() && !rest.starts_with('#') {
-                    self.count += 1;
-                    return Err((self.at(self.line - 1), Reason::Separator));
-                }
-                separator = true;
-                break;
-            }
-            end = self.offset;
-        }
-        self.at_end = !separator;
-        let chunk = &self.text[start..end];
+        let (end, read) = self.find_separator()?;
+        let chunk = &self.window.text()[..end];
         let first = chunk.lines().take_while(|line| is_blank(line)).count();
         let values = yaml::to_json(chunk).map_err(|error| {
             let line = error.line.and_then(|line| usize::try_from(line).ok());
@@ -304,11 +312,39 @@ impl<'a> Documents<'a> {
                 document: self.count + 1,
                 line: self.chunk_line + line.map_or(first, |line| line.saturating_sub(1)),
             };
-            (position, Reason::Yaml(clip(&error.message)))
+            Fault(position, Reason::Yaml(clip(&error.message)))
         })?;
+        self.window.pass(read);
         self.chunk_line += first;
         self.chunk = values.into();
         Ok(())
+    }
+
+    /// Returns where the text before the next separator ends, and where the one behind it begins.
+    fn find_separator(&mut self) -> Result<(usize, usize), Fault> {
+        let (mut end, mut read) = (0, 0);
+        loop {
+            let last = self.window.is_last();
+            let lines = self.window.text()[read..].split_inclusive('\n');
+            for line in lines.take_while(|line| last || line.ends_with('\n')) {
+                read += line.len();
+                self.line += 1;
+                if let Some(rest) = line.strip_prefix("---") {
+                    let rest = rest.trim();
+                    if !rest.is_empty() && !rest.starts_with('#') {
+                        self.count += 1;
+                        return Err(Fault(self.at(self.line - 1), Reason::Separator));
+                    }
+                    return Ok((end, read));
+                }
+                end = read;
+            }
+            if last {
+                self.at_end = true;
+                return Ok((end, read));
+            }
+            self.window.grow()?;
+        }
     }
 }
 

@@ -147,6 +147,57 @@ fn invalid_utf8_is_replaced() {
     assert_eq!(contents.metas[0].schema, "a\u{fffd}");
 }
 
+#[test]
+fn character_cut_by_the_end_is_replaced() {
+    let contents = read_catalog([("c", b"schema: a\xe2\x82".as_slice())]).unwrap();
+    assert_eq!(contents.metas[0].schema, "a\u{fffd}");
+}
+
+// Files are read in steps; what comes out may not depend on where these end.
+#[rstest]
+#[case::json("{\"schema\":\"é\",\"t\":\"€€€€\",\"at\":", "}\n", "]")]
+#[case::yaml("---\nschema: é\nt: €€€€\nat: ", "\n", "--- x")]
+fn documents_lie_across_steps(#[case] before: &str, #[case] after: &str, #[case] broken: &str) {
+    let count = window::STEP_BYTES * 3 / (before.len() + 5);
+    for shift in 0..4 {
+        let documents = (0..count).map(|number| format!("{before}{number}{after}"));
+        let text = "\n".repeat(shift) + &documents.collect::<String>();
+        let contents = read(&[("c", &text)]).unwrap();
+        assert_eq!(contents.metas.len(), count);
+        for (number, meta) in contents.metas.iter().enumerate() {
+            let want = format!(r#"{{"at":{number},"schema":"é","t":"€€€€"}}"#);
+            assert_eq!(meta.json, want);
+        }
+        let line = text.lines().count() + 1;
+        let message = failure(&format!("{text}{broken}"));
+        assert!(message.contains(&format!(", line {line}: ")), "{message}");
+    }
+}
+
+#[test]
+fn a_document_may_be_larger_than_many_steps() {
+    let large = "x".repeat(window::STEP_BYTES * 9);
+    let text = format!(r#"{{"schema":"a"}} {{"schema":"b","t":"{large}"}} {{"schema":"c"}}"#);
+    assert_eq!(lines(&[("c", &text)]).len(), 3);
+    let text = format!("schema: a\n---\nschema: b\nt: {large}\n---\nschema: c\n");
+    assert_eq!(lines(&[("c", &text)]).len(), 3);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    struct Broken;
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+    }
+    for name in ["configs/c", "configs/.indexignore"] {
+        let error = read_catalog([(name, Broken)]).unwrap_err();
+        let want = format!("error reading \"{name}\": no storage space");
+        assert_eq!(Chain(&error).to_string(), want);
+    }
+}
+
 // catalogs.md F14
 #[test]
 fn walks_depth_first_in_byte_order() {
