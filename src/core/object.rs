@@ -122,6 +122,12 @@ impl Object {
         self.metadata_text("namespace")
     }
 
+    /// Returns about how much memory the object takes: several times its text, because every map
+    /// of it has room for [`NODE_ENTRIES`] entries.
+    pub fn bytes(&self) -> usize {
+        bytes_in(&self.0)
+    }
+
     /// Returns what identifies the object.
     pub fn identity(&self) -> Identity {
         Identity {
@@ -168,6 +174,32 @@ impl Object {
             Value::Array(items) => items.get(part.parse::<usize>().ok()?),
             _ => None,
         })
+    }
+}
+
+/// Entries that a node of a map of the standard library has room for.
+const NODE_ENTRIES: usize = 11;
+/// What such a node takes.
+const NODE: usize = 32 + NODE_ENTRIES * (size_of::<String>() + size_of::<Value>());
+/// What an allocation takes beside its content.
+const ALLOCATION: usize = 16;
+
+fn bytes_in(map: &Map<String, Value>) -> usize {
+    let inside = map.iter();
+    let inside = inside.map(|(key, value)| ALLOCATION + key.len() + bytes_behind(value));
+    map.len().div_ceil(NODE_ENTRIES) * NODE + inside.sum::<usize>()
+}
+
+/// Returns what a value takes beside itself.
+fn bytes_behind(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => ALLOCATION + text.len(),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| size_of::<Value>() + bytes_behind(item))
+            .sum(),
+        Value::Object(map) => bytes_in(map),
     }
 }
 

@@ -1,13 +1,14 @@
 //! From a bundle's image to the phases of a revision.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::ResourceExt as _;
 use olm_api::keys;
 use olm_core::bundle::Bundle;
 use olm_core::config::Features;
 use olm_core::extension::ValidExtension;
+use olm_core::object::Object;
 use olm_core::render::{
     CertificateNeeds, CertificateProvider, CertificateRequest, RolePlacement, Settings, handover,
     render_configured,
@@ -18,8 +19,11 @@ use serde_json::Value;
 
 use super::error::ContentError;
 
-/// Contents kept in memory, so that the passes of one roll-out render once.
+/// Contents, or what bundles need certificates for, kept in memory, so that the passes of one
+/// roll-out render once.
 const KEPT: usize = 8;
+/// Most memory that contents may take; the last one is kept whatever it takes.
+const MAX_BYTES: usize = 32 << 20;
 
 /// What a bundle becomes in one extension.
 #[derive(Debug)]
@@ -117,7 +121,15 @@ impl Rendered {
 
     /// Keeps a content, in place of the oldest.
     pub(super) fn put(&self, request: Request, content: Arc<Content>) {
-        self.contents.put(request, content);
+        let objects = content.phases.iter().flat_map(|phase| &phase.objects);
+        let bytes = objects.map(Object::bytes).sum();
+        self.contents.put(request, content, bytes);
+    }
+
+    /// Forgets what was rendered for an extension, whose passes will be rare from now on.
+    pub(super) fn forget(&self, extension: &str) {
+        self.contents
+            .retain(|request| request.extension != extension);
     }
 
     /// Returns what a bundle needs certificates for in a namespace.
@@ -127,13 +139,13 @@ impl Rendered {
 
     /// Keeps what a bundle needs certificates for, in place of the oldest.
     pub(super) fn put_needs(&self, place: Place, needs: Arc<CertificateNeeds>) {
-        self.needs.put(place, needs);
+        self.needs.put(place, needs, 0);
     }
 }
 
-/// The values put in last.
+/// The values put in last, each with the memory it takes.
 #[derive(Debug)]
-struct Recent<K, V>(Mutex<VecDeque<(K, V)>>);
+struct Recent<K, V>(Mutex<VecDeque<(K, V, usize)>>);
 
 impl<K, V> Default for Recent<K, V> {
     fn default() -> Self {
@@ -143,17 +155,28 @@ impl<K, V> Default for Recent<K, V> {
 
 impl<K: PartialEq, V: Clone> Recent<K, V> {
     fn get(&self, key: &K) -> Option<V> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.iter().find(|(other, _)| other == key);
-        found.map(|(_, value)| value.clone())
+        let kept = self.lock();
+        let found = kept.iter().find(|(other, ..)| other == key);
+        found.map(|(_, value, _)| value.clone())
     }
 
-    fn put(&self, key: K, value: V) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|(other, _)| *other != key);
-        kept.push_back((key, value));
-        if kept.len() > KEPT {
+    fn put(&self, key: K, value: V, bytes: usize) {
+        self.retain(|other| *other != key);
+        let mut kept = self.lock();
+        kept.push_back((key, value, bytes));
+        let too_much = |kept: &VecDeque<(K, V, usize)>| {
+            kept.iter().map(|(.., bytes)| bytes).sum::<usize>() > MAX_BYTES
+        };
+        while kept.len() > KEPT || kept.len() > 1 && too_much(&kept) {
             kept.pop_front();
         }
+    }
+
+    fn retain(&self, keep: impl Fn(&K) -> bool) {
+        self.lock().retain(|(key, ..)| keep(key));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(K, V, usize)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -177,6 +177,9 @@ impl Attempt<'_> {
         let ours = matches!(certificates, Certificates::Ours(_));
         let look_again = self.issue_certificates(certificates, rolled_out).await?;
         let written = write_revision(known, &desired, revisions, change).await?;
+        if rolled_out {
+            self.ctx.rendered.forget(&desired.extension.name);
+        }
         let mut retired = false;
         if recorded(revisions) == Some(CertificateSource::SelfSigned) {
             let wanted = match provider {

@@ -13,14 +13,11 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::{ObjectRef, Store};
 use olm_api::ClusterObjectSet;
 use olm_core::revision::referenced_secrets;
-use serde_json::Value;
 
 use super::content::{Content, Secrets};
 
 /// Most memory that all of it may take; what has no room is read in each pass.
 const MAX_BYTES: usize = 32 << 20;
-/// About what a value takes beside its text.
-const NODE: usize = 64;
 
 /// The contents; see above.
 pub struct KeptContents {
@@ -71,8 +68,7 @@ impl KeptContents {
             return;
         };
         let objects = content.phases.iter().flat_map(|phase| &phase.objects);
-        let values = objects.flat_map(|one| one.object.0.values());
-        let bytes = values.map(size).sum();
+        let bytes = objects.map(|one| one.object.bytes()).sum();
         let mut kept = self.lock();
         kept.remove(&uid);
         let others: usize = kept.values().map(|one| one.bytes).sum();
@@ -119,22 +115,11 @@ fn version(object: &impl ResourceExt) -> (Option<String>, Option<String>) {
     (object.uid(), object.resource_version())
 }
 
-/// Returns about how much memory a value takes.
-fn size(value: &Value) -> usize {
-    let inside = match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(size).sum(),
-        Value::Object(fields) => fields.iter().map(|(key, it)| key.len() + size(it)).sum(),
-    };
-    NODE + inside
-}
-
 #[cfg(test)]
 mod tests {
     use kube::runtime::reflector;
     use kube::runtime::watcher::Event;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

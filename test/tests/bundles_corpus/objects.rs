@@ -80,7 +80,7 @@ impl Objects {
 
     /// Says whether an object is left out until the cluster serves its kind, such as monitoring
     /// kinds (decision 21).
-    async fn may_wait(&mut self, object: &Identity) -> bool {
+    pub(crate) async fn may_wait(&mut self, object: &Identity) -> bool {
         is_optional_group(&object.group) && self.api(object).await.is_none()
     }
 

@@ -80,9 +80,9 @@ async fn many_extensions_share_what_they_can() {
     lists.retain(|_, count| *count > LISTS);
     assert!(lists.is_empty(), "listed again and again: {lists:?}");
     let count = usize::try_from(extensions).expect("a small number");
-    let reads = asked.iter().filter(|one| !one.is_write()).count();
+    let read = asked.iter().filter(|one| !one.is_write()).count();
     assert!(
-        reads <= READS_OF_RETURN * count + READS_OF_START,
-        "{reads} reads"
+        read <= READS_OF_RETURN * count + READS_OF_START,
+        "{read} reads"
     );
 }
