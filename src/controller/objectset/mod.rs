@@ -79,6 +79,7 @@ pub async fn run(
         .combine(predicates::finalizers)
         .combine(predicates::annotations)
         .combine(predicates::labels);
+    let content_told = told.clone();
     let sets = cluster::changes(api, watcher::Config::default())
         .reflect(revisions)
         .inspect_ok(move |event| told.tell(event))
@@ -95,6 +96,7 @@ pub async fn run(
     let of_revisions = watcher::Config::default().labels(label::REVISION_NAME);
     let secrets = cluster::changes(secrets, of_revisions)
         .reflect(contents)
+        .inspect_ok(move |event| content_told.tell_content(event))
         .touched_objects();
     // Its account, its annotations and its deletion count for every revision of an extension.
     let all = Api::<PartialObjectMeta<ClusterExtension>>::all(ctx.client.clone());

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::reflector::{self, ObjectRef, Store, store::Writer};
 use kube::runtime::watcher;
-use kube::{Client, ResourceExt as _};
+use kube::{Client, Resource as _, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::revision::referenced_secrets;
@@ -59,8 +59,10 @@ pub struct Feed {
 }
 
 /// Tells extensions of changes of their revisions.
+#[derive(Clone)]
 pub struct Told {
     store: Store<Guarded>,
+    contents: Store<PartialObjectMeta<Secret>>,
     touched: mpsc::UnboundedSender<String>,
 }
 
@@ -77,6 +79,7 @@ impl KnownRevisions {
         let reader = store.clone();
         let told = Told {
             store: store.clone(),
+            contents: contents.clone(),
             touched,
         };
         let known = Self {
@@ -141,7 +144,7 @@ impl KnownRevisions {
         let mut ours = referenced.iter().filter(|(place, _)| place == namespace);
         ours.all(|(place, name)| {
             let secret = self.contents.get(&ObjectRef::new(name).within(place));
-            secret.is_some_and(|secret| is_owned(&secret, set))
+            secret.is_some_and(|secret| is_owned(&secret, set.meta()))
         })
     }
 
@@ -184,6 +187,31 @@ impl Told {
                 }
             }
             watcher::Event::Init | watcher::Event::InitApply(_) => {}
+        }
+    }
+
+    /// Tells whose content lost its owner, so that its extension gives it back, once an event of the
+    /// watch is in the store.
+    pub fn tell_content(&self, event: &watcher::Event<PartialObjectMeta<Secret>>) {
+        let unowned = |secret: &PartialObjectMeta<Secret>| {
+            let revision = secret.labels().get(label::REVISION_NAME)?;
+            let set = self.store.get(&ObjectRef::new(revision))?;
+            (!is_owned(secret, set.meta())).then_some(set)
+        };
+        match event {
+            watcher::Event::Apply(secret) => {
+                if let Some(set) = unowned(secret) {
+                    self.touched(&set);
+                }
+            }
+            watcher::Event::InitDone => {
+                let found = self.contents.state();
+                for set in found.iter().filter_map(|secret| unowned(secret)) {
+                    self.touched(&set);
+                }
+            }
+            // What is gone, the revision itself reports.
+            watcher::Event::Delete(_) | watcher::Event::Init | watcher::Event::InitApply(_) => {}
         }
     }
 

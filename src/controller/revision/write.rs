@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::PartialObjectMeta;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource as _, ResourceExt};
 use olm_api::keys::{label, manager, name};
 use olm_api::{API_VERSION, ClusterObjectSet};
 use olm_core::revision::{
@@ -181,7 +181,7 @@ pub async fn without_content<'a>(
         let (client, system_namespace) = (&known.client, &known.system_namespace);
         let stored = stored_content(client, system_namespace, set).await?;
         let complete = missing_content(system_namespace, set, &stored).is_empty()
-            && stored.iter().all(|secret| is_owned(secret, set));
+            && stored.iter().all(|secret| is_owned(secret, set.meta()));
         if !complete {
             found.push(set);
         }
@@ -201,7 +201,7 @@ pub async fn complete_content(
     }
     let (client, system_namespace) = (&known.client, &known.system_namespace);
     let stored = stored_content(client, system_namespace, set).await?;
-    for secret in stored.iter().filter(|secret| !is_owned(secret, set)) {
+    for secret in stored.iter().filter(|secret| !is_owned(secret, set.meta())) {
         own_secret(client, system_namespace, &secret.name_any(), set).await?;
     }
     let missing = missing_content(system_namespace, set, &stored);
@@ -237,9 +237,10 @@ async fn stored_content(
     Ok(list.items)
 }
 
-pub(super) fn is_owned(secret: &PartialObjectMeta<Secret>, set: &ClusterObjectSet) -> bool {
+/// Says whether a Secret belongs to the revision with this metadata.
+pub(super) fn is_owned(secret: &PartialObjectMeta<Secret>, set: &ObjectMeta) -> bool {
     let mut owners = secret.metadata.owner_references.iter().flatten();
-    owners.any(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
+    owners.any(|owner| Some(&owner.uid) == set.uid.as_ref())
 }
 
 /// Returns the names of the content Secrets of ours that a revision refers to and that are not

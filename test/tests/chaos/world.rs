@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use kube::api::{Api, DeleteParams};
 use olm_api::ClusterExtension;
+use olm_test::audit::{self, Request};
 use olm_test::cluster::{Cluster, ControlPlane, Controller, ControllerOptions, SYSTEM_NAMESPACE};
 use olm_test::extension::{Extension, UNINSTALL};
 use olm_test::proxy::{Proxy, Rule, RuleId};
@@ -32,6 +33,8 @@ const SETTLED: Duration = Duration::from_mins(6);
 const SLOW: Duration = Duration::from_secs(45);
 /// How many of the last faults are printed then.
 const LAST_FAULTS: usize = 15;
+/// How many of the last writes.
+const LAST_WRITES: usize = 60;
 
 /// The cluster, the controller behind its proxy, and the extensions of one test.
 pub(crate) struct World {
@@ -288,6 +291,7 @@ impl World {
                         if started.elapsed() > SLOW && !told.swap(true, Ordering::Relaxed) {
                             let all = self.all_differences(stage).await;
                             println!("{stage:?} still differs after {SLOW:?}: {all:#?}");
+                            self.print_writes(&lines);
                             println!("{}", self.last_words());
                         }
                         tokio::time::sleep(POLL).await;
@@ -303,6 +307,33 @@ impl World {
             self.nothing_was_made_anew().await;
         }
         self.nothing_was_wrong();
+    }
+
+    /// Prints the last writes of the objects that these differences name, and of content, whose
+    /// names are not in the URL when it is created.
+    fn print_writes(&self, lines: &[String]) {
+        let named = |write: &Request| {
+            // Numbers of revisions may be left out of a difference; hashes are not.
+            let last = write.name.rsplit('-').next().unwrap_or_default();
+            let content = write.namespace == SYSTEM_NAMESPACE && write.resource == "secrets";
+            content || lines.iter().any(|line| line.contains(&format!("{last} ")))
+        };
+        let writes = audit::writes(&self.plane.addresses.audit_log);
+        for write in writes
+            .iter()
+            .rev()
+            .filter(|write| named(write))
+            .take(LAST_WRITES)
+        {
+            let Request {
+                received,
+                verb,
+                code,
+                uri,
+                ..
+            } = write;
+            println!("{received} {} {verb} {code} {uri}", write.user);
+        }
     }
 
     /// Fails when something happened that must never happen.
