@@ -61,7 +61,7 @@ pub struct Accounts {
 impl Accounts {
     /// Returns a maker of clients on top of the controller's own.
     ///
-    /// That client must not retry by itself (`config.default_retry = false`).
+    /// That client must not retry by itself (`cluster::connect` sees to that).
     pub fn new(controller: Client) -> Self {
         Self {
             controller,
