@@ -161,8 +161,8 @@ test-image-user: image-root local-cluster ## The program out of the image as use
 .PHONY: test-corpus
 test-corpus: local-cluster programs ## Vectors, tables of other projects and real bundles beside the checkout (OLM_SHARED, default ../shared)
 	$(CARGO) test --locked --workspace --features olm-test/corpus \
-	  --test bundles_corpus --test crds_corpus --test foreign_corpus --test rbac_corpus --test render_corpus \
-	  --test vectors
+	  --test bundles_corpus --test crd_safety_corpus --test crds_corpus --test foreign_corpus --test rbac_corpus \
+	  --test render_corpus --test vectors
 
 .PHONY: test-alerts
 # promtool reads what stands below spec of the PrometheusRule.

@@ -47,6 +47,9 @@ pub mod types {
     pub const READY: &str = "Ready";
     /// ClusterExtension, ours: nothing is applied, because the annotation says so (applying.md 10).
     pub const PAUSED: &str = "Paused";
+    /// ClusterExtension, ours: whether its account has the rights that its revision takes
+    /// (applying.md 5.3). Absent where nobody looked.
+    pub const PERMISSIONS: &str = "PermissionsSufficient";
     /// ClusterExtension, ours: whether its bundle supports the next platform version
     /// (applying.md 9.7).
     pub const PLATFORM_UPGRADEABLE: &str = "PlatformUpgradeable";
@@ -108,9 +111,12 @@ pub enum Reason {
     ContentChanged,
     /// `Ready`, ours: the image of the installed bundle cannot be fetched, so changes wait.
     BundleUnavailable,
-    /// `Ready`, ours: the extension asks for a check of CRDs that is not made.
-    #[strum(serialize = "CRDUpgradeSafetyUnchecked")]
-    CrdUpgradeSafetyUnchecked,
+    /// `Ready`, ours: what can be done about a CRD whose upgrade is refused.
+    #[strum(serialize = "CRDUpgradeRefused")]
+    CrdUpgradeRefused,
+    /// `Ready`, ours: what a waiver let pass in the upgrade of a CRD.
+    #[strum(serialize = "CRDUpgradeWaived")]
+    CrdUpgradeWaived,
     /// `Ready`, ours: a newer bundle is of the next major version (decision 22).
     NextMajorHeld,
     /// `Ready`, ours: the successor has a lower version (decision 22).
@@ -122,6 +128,11 @@ pub enum Reason {
     /// `Deferred`, and `Ready` when nothing worse is to be reported, ours: objects of optional
     /// kinds are left out (decision 21).
     ObjectsDeferred,
+    /// `PermissionsSufficient`: nothing is missing.
+    PermissionsSufficient,
+    /// `PermissionsSufficient`, and `Ready` while nothing worse is to be reported: the account
+    /// lacks rights.
+    PermissionsMissing,
     /// `PlatformUpgradeable`: the bundle supports the next version.
     Compatible,
     /// `PlatformUpgradeable`: the bundle does not support the next version.

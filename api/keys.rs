@@ -115,10 +115,16 @@ pub mod policy {
     pub const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
     /// Digest of changed content that is to be taken (decision 29).
     pub const ACCEPT_IMAGE: &str = "policy.olm.operatorframework.io/accept-image";
-    /// Names of CRD checks that only warn, joined by commas (applying.md 6.4).
+    /// Checks of CRDs that are let pass, joined by commas, each `[<crd>:]<check>[@<date or time>]`
+    /// (decision 36). On a ClusterObjectSet: those it was made with.
     pub const CRD_SAFETY_ALLOW: &str = "policy.olm.operatorframework.io/crd-safety-allow";
+    /// Why they are let pass; required beside it.
+    pub const CRD_SAFETY_REASON: &str = "policy.olm.operatorframework.io/crd-safety-reason";
     /// `Delete`, `RetainCRDs`, `Cascade` or `BlockIfInstances` (applying.md 7.3).
     pub const UNINSTALL: &str = "policy.olm.operatorframework.io/uninstall";
+    /// Kinds whose objects are taken over where nobody controls them, joined by commas, each `<kind>`
+    /// or `<kind>.<group>`, or `all`.
+    pub const ADOPT: &str = "policy.olm.operatorframework.io/adopt";
     /// `create` or `aggregate` (api.md 6.3).
     pub const USER_ROLES: &str = "policy.olm.operatorframework.io/user-roles";
     /// On a ClusterObjectSet: the webhook certificate provider chosen for the first revision.

@@ -98,9 +98,9 @@ fn reasons_keep_their_names() {
         Succeeded Retrying RollingOut Blocked InvalidConfiguration ProgressDeadlineExceeded Failed \
         Absent Deprecated NotDeprecated DeprecationStatusUnknown ProbesSucceeded ProbeFailure \
         Reconciling Archived Available Unavailable UserSpecifiedUnavailable Uninstalling \
-        NotInstalled ContentChanged BundleUnavailable CRDUpgradeSafetyUnchecked NextMajorHeld \
-        LowerVersionHeld Pinned Paused ObjectsDeferred Compatible IncompatibleWithNextVersion \
-        InvalidProperty NotDeclared NextMinorHeld NextPatchHeld NotSuccessor \
+        NotInstalled ContentChanged BundleUnavailable CRDUpgradeRefused CRDUpgradeWaived NextMajorHeld \
+        LowerVersionHeld Pinned Paused ObjectsDeferred PermissionsSufficient PermissionsMissing \
+        Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared NextMinorHeld NextPatchHeld NotSuccessor \
         NotInRequestedChannels InvalidVersion VersionOutOfRange PrereleaseNotRequested \
         DependencyUnsupported ConstraintInvalid ConstraintUnmet ConstraintUnknown UnknownChannel \
         NoCandidate NoCatalog AmbiguousCatalogs CatalogNotSelected CatalogDisabled \

@@ -152,8 +152,14 @@ impl Extension {
         revisions
     }
 
-    /// Deletes it and waits until it and its revisions are gone.
+    /// Deletes it with all that users made of its CRDs, and waits until it and its revisions are
+    /// gone.
     pub async fn delete(&self) {
+        let mark = json!({"metadata": {"annotations": {keys::policy::UNINSTALL: "Delete"}}});
+        self.api()
+            .patch(&self.name, &PatchParams::default(), &Patch::Merge(mark))
+            .await
+            .expect("it can be marked");
         self.api()
             .delete(&self.name, &DeleteParams::default())
             .await

@@ -14,6 +14,7 @@ pub mod audit;
 pub mod bundles;
 pub mod cluster;
 pub mod extension;
+pub mod helm;
 pub mod images;
 pub mod package;
 pub mod paths;

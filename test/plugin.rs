@@ -12,6 +12,10 @@ pub fn run(plane: &ControlPlane, args: &[&str]) -> Output {
         .arg("--kubeconfig")
         .arg(&plane.addresses.kubeconfig)
         .env_remove("KUBECONFIG")
+        .env(
+            "CONTAINERS_REGISTRIES_CONF",
+            &plane.addresses.registries_conf,
+        )
         .output()
         .expect("kubectl-olm runs; build it with `cargo build`")
 }

@@ -4,7 +4,10 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-const POLL: Duration = Duration::from_millis(100);
+/// The shortest and the longest time between two looks; between them, a part of what has passed, so
+/// that what is measured with it is right to a twentieth.
+const POLL: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
+const PART: u32 = 20;
 
 /// Polls `look` until it returns `Ok`, and returns that; panics with the last `Err` after `within`.
 pub async fn until<T, E, F, Fut>(what: &str, within: Duration, mut look: F) -> T
@@ -13,14 +16,19 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<T, E>>,
 {
-    let deadline = Instant::now() + within;
+    let begun = Instant::now();
+    let deadline = begun + within;
     loop {
         match look().await {
             Ok(found) => return found,
             Err(last) if Instant::now() >= deadline => {
                 panic!("{what}: not within {within:?}; last seen: {last:#?}")
             }
-            Err(_) => tokio::time::sleep(POLL).await,
+            Err(_) => {
+                let [shortest, longest] = POLL;
+                let pause = (begun.elapsed() / PART).clamp(shortest, longest);
+                tokio::time::sleep(pause).await;
+            }
         }
     }
 }

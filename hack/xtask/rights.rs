@@ -56,24 +56,25 @@ fn constrained() -> (String, String) {
 fn roles() -> (String, String) {
     let roles = Half::ALL
         .into_iter()
-        .flat_map(|half| [Reach::Cluster, Reach::Namespace].map(|reach| role(half, reach)));
-    let roles: Vec<_> = roles.collect();
+        .flat_map(|half| Reach::ALL.map(|reach| role(half, reach)));
+    let roles: Vec<_> = roles.flatten().collect();
     let text = format!("{HEAD}{}", roles.join("---\n"));
     ("config/rbac/role.yaml".to_owned(), text)
 }
 
-fn role(half: Half, reach: Reach) -> String {
+fn role(half: Half, reach: Reach) -> Option<String> {
     let (kind, namespace) = match reach {
-        Reach::Cluster => ("ClusterRole", String::new()),
+        Reach::Cluster | Reach::Watches => ("ClusterRole", String::new()),
         Reach::Namespace => ("Role", format!("  namespace: {SYSTEM_NAMESPACE}\n")),
     };
     let rights = half.rights().iter().filter(|right| right.reach == reach);
     let rules: String = rights.map(rule).collect();
-    format!(
-        "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {}\n{namespace}\
-         rules:\n{rules}",
-        half.role()
-    )
+    let name = half.role(reach);
+    let text = format!(
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\n{namespace}\
+         rules:\n{rules}"
+    );
+    (!rules.is_empty()).then_some(text)
 }
 
 /// Returns one entry of `rules`, below what needs it.
@@ -181,7 +182,11 @@ mod tests {
             assert_eq!(binding["subjects"][0]["name"], ACCOUNT);
             bound.insert(binding["roleRef"]["name"].as_str().unwrap().to_owned());
         }
-        let own = ["operator-controller-manager-role", "catalogd-manager-role"];
+        let own = [
+            "operator-controller-manager-role",
+            "operator-controller-shared-watches",
+            "catalogd-manager-role",
+        ];
         assert_eq!(bound, own.map(str::to_owned).into());
     }
 

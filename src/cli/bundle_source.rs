@@ -56,7 +56,7 @@ impl BundleArg {
     /// Loads the bundle.
     pub(crate) async fn load(&self) -> anyhow::Result<Bundle> {
         match (&self.from_catalog, &self.bundle) {
-            (Some(wanted), _) => parse(self.offered.files(wanted).await?).await,
+            (Some(wanted), _) => self.offered.load(wanted).await,
             (None, Some(source)) => load_bundle_source(source).await,
             (None, None) => Err(UsageError("a bundle is required".to_owned()).into()),
         }
@@ -67,6 +67,19 @@ impl CatalogArgs {
     /// Says whether any catalog is named.
     pub(crate) fn any(&self) -> bool {
         !self.catalogs.is_empty()
+    }
+
+    /// Returns these catalogs, of which some may be served with certificates of a CA of their own.
+    pub(crate) fn new(catalogs: Vec<CatalogFlag>, catalog_ca: Option<PathBuf>) -> Self {
+        Self {
+            catalogs,
+            catalog_ca,
+        }
+    }
+
+    /// Loads the bundle that the catalogs offer for `PACKAGE` or `PACKAGE@VERSION`.
+    pub(crate) async fn load(&self, wanted: &str) -> anyhow::Result<Bundle> {
+        parse(self.files(wanted).await?).await
     }
 
     /// Pulls the bundle that the catalogs offer for `PACKAGE` or `PACKAGE@VERSION`.

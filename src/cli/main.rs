@@ -5,6 +5,7 @@
 
 mod bundle_source;
 mod catalogs;
+mod changes;
 mod cluster;
 mod commands;
 mod connection;
@@ -15,6 +16,7 @@ mod output;
 mod puller;
 mod requests;
 mod settings;
+mod target;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;

@@ -32,7 +32,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::account::Guard;
+use crate::account::{Guard, Reviews};
 use crate::args::{
     AccountAuth, Args, Component, Listen, ServingCertificates, TlsProfile, UninstallFallback,
 };
@@ -45,8 +45,10 @@ use crate::credentials::RegistryCredentials;
 use crate::fetch::Catalogs;
 use crate::lease::{Candidacy, Elector, Loss};
 use crate::parts::Parts;
+use crate::rbac_watch::RbacWatch;
 use crate::reconcile::Reconciler;
 use crate::revision::KnownRevisions;
+use crate::seen::Seen;
 use crate::server::health::Health;
 use crate::server::tls::{CertificateFiles, Certificates};
 use crate::server::{Limited, Limits};
@@ -482,22 +484,25 @@ impl Manager {
         // A full channel has a wake-up in it already.
         tokio::spawn(catalogs.clone().tell(move || drop(notify.try_send(()))));
         let client = half.client.clone();
-        let (discovery, changes) = extension::DiscoveryCache::new(
-            client.clone(),
-            self.args.namespace(),
-            self.settings.counts_classic(),
-        );
+        let (namespace, classic) = (self.args.namespace(), self.settings.counts_classic());
+        let (discovery, changes) =
+            extension::DiscoveryCache::new(client.clone(), namespace, classic);
         let (issuer, touched) = Issuer::new(client.clone(), self.args.namespace());
         let (ended, pulled) = extension::ended();
         let (revisions, feed, touched_revisions) =
             KnownRevisions::new(client.clone(), self.args.namespace());
-        let (seen, writers) = extension::Seen::new();
+        let (seen, writers, touched_extensions) = Seen::new();
+        let (refusals, passable) = extension::Refusals::new();
         let guard = self.start_guard();
+        let (rbac, rights, revision_rights) = RbacWatch::new();
         let ctx = extension::Context {
             guard: Arc::clone(&guard),
+            reviews: Reviews::new(client.clone()),
+            rbac: Arc::clone(&rbac),
             discovery,
             published: extension::PublishedNotices::default(),
             orphaning: extension::OrphaningSeen::default(),
+            refusals,
             reconciler: Reconciler::new(
                 CONTROLLER_EXTENSION,
                 keys::manager::OPERATOR_CONTROLLER,
@@ -508,7 +513,7 @@ impl Manager {
             settings: self.extension_settings(),
             issuer,
             revisions,
-            seen,
+            seen: seen.clone(),
             catalogs,
             credentials: Arc::clone(&self.credentials),
             pull_state: extension::PullState::default(),
@@ -517,6 +522,7 @@ impl Manager {
             images: extension::Pulls::new(ended),
             metrics: self.metrics.clone(),
             rendered: extension::Rendered::default(),
+            before: extension::Before::default(),
             client: client.clone(),
         };
         let triggers = extension::Triggers {
@@ -524,7 +530,9 @@ impl Manager {
             discovery: changes,
             certificates: touched,
             pulled,
+            rights,
             revisions: touched_revisions,
+            passable,
             seen: writers,
         };
         let run = extension::run(Arc::new(ctx), triggers, self.shutdown.clone());
@@ -532,12 +540,31 @@ impl Manager {
         let (ctx, woken) = objectset::Context::new(
             client.clone(),
             self.object_set_settings(guard),
-            &feed,
+            (&feed, seen),
+            Arc::clone(&rbac),
             self.metrics.clone(),
         );
-        let run = objectset::run(Arc::new(ctx), feed, woken, self.shutdown.clone());
+        let woken = objectset::Woken {
+            feed,
+            extensions: touched_extensions,
+            revisions: Box::pin(futures::stream::select(woken, revision_rights)),
+        };
+        let run = objectset::run(Arc::new(ctx), woken, self.shutdown.clone());
         self.act("ClusterObjectSet controller", half, run);
-        let run = collect_secrets(client, self.args.namespace(), self.shutdown.clone());
+        self.start_chores(half, rbac);
+        Ok(())
+    }
+
+    /// Starts what both reconcilers of extensions count on.
+    fn start_chores(&mut self, half: &Half, rbac: Arc<RbacWatch>) {
+        let (client, end) = (half.client.clone(), self.shutdown.clone());
+        let run = async move { rbac.run(client, end).await };
+        self.act("watch of rights", half, run);
+        let run = collect_secrets(
+            half.client.clone(),
+            self.args.namespace(),
+            self.shutdown.clone(),
+        );
         self.act("clean-up of Secrets", half, run);
         let run = settings::publish(
             half.client.clone(),
@@ -546,7 +573,6 @@ impl Manager {
             self.shutdown.clone(),
         );
         self.act("settings", half, run);
-        Ok(())
     }
 
     /// Returns the view on catalogs that another process serves.
@@ -580,6 +606,11 @@ impl Manager {
             resolution: self.settings.resolution(),
             features: self.settings.features(),
             certificates: self.settings.certificates(),
+            rbac_preflight: args.rbac_preflight,
+            uninstall: args.default_uninstall_policy,
+            keep_helm_releases: args.keep_helm_releases,
+            crd_rules: self.settings.crd_rules(),
+            defer_optional_kinds: args.missing_optional_kinds == MissingOptionalKinds::Defer,
             concurrency: args.max_concurrent_reconciles,
         }
     }
@@ -619,6 +650,7 @@ impl Manager {
             system_namespace: args.namespace(),
             accounts: self.settings.accounts(),
             managed_resync: args.managed_resync_interval,
+            uninstall: args.default_uninstall_policy,
             crd_timeout: args.uninstall_crd_timeout,
             fall_back_to_gc: args.uninstall_fallback == UninstallFallback::Gc,
             defer_optional_kinds: args.missing_optional_kinds == MissingOptionalKinds::Defer,

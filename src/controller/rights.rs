@@ -160,13 +160,13 @@ pub fn print(args: &RightsArgs) -> io::Result<()> {
                 let mut granted = Permissions::default();
                 granted.insert_rule(namespace_of(right), &right.rule());
                 let lines = lines(&granted).join("\n");
-                format!("{}: {}\n{lines}", half.role(), right.reason)
+                format!("{}: {}\n{lines}", half.role(right.reach), right.reason)
             });
             say(&text.collect::<Vec<_>>().join("\n\n"))
         }
         OutputFormat::Json => {
             let rows = rights.map(|(half, right)| {
-                json!({"role": half.role(), "namespace": namespace_of(right),
+                json!({"role": half.role(right.reach), "namespace": namespace_of(right),
                     "rule": right.rule().to_value(), "reason": right.reason})
             });
             say(&format!(
@@ -180,7 +180,7 @@ pub fn print(args: &RightsArgs) -> io::Result<()> {
 /// Returns the namespace of a right in the manifests, empty for the whole cluster.
 fn namespace_of(right: &Right) -> &'static str {
     match right.reach {
-        Reach::Cluster => "",
+        Reach::Cluster | Reach::Watches => "",
         Reach::Namespace => SYSTEM_NAMESPACE,
     }
 }

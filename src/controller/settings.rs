@@ -33,6 +33,7 @@ pub fn of(args: &Args) -> ControllerSettings {
         named_service_account: args.named_service_account,
         webhook_certificates: args.certificates(),
         missing_optional_kinds: args.missing_optional_kinds,
+        crd_safety_compat: args.crd_safety_compat,
         feature_gates: gates.collect::<BTreeMap<_, _>>(),
         ..ControllerSettings::default()
     }
@@ -125,6 +126,7 @@ mod tests {
             "--named-service-account=ignore",
             "--webhook-certificates=service-ca",
             "--missing-optional-kinds=fail",
+            "--crd-safety-compat",
             "--feature-gates=ConstraintChecking=false",
         ];
         let settings = of(&Args::try_parse_from(args).unwrap());

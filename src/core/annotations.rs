@@ -7,23 +7,23 @@ use std::collections::BTreeMap;
 use olm_api::keys::policy;
 
 use crate::error::quote;
+use crate::uninstall;
 
 /// Keys that are supported on a ClusterExtension.
-pub const UNDERSTOOD: [&str; 5] = [
+pub const UNDERSTOOD: [&str; 9] = [
     policy::ACCEPT_IMAGE,
+    policy::ADOPT,
     policy::APPROVE,
+    policy::CRD_SAFETY_ALLOW,
+    policy::CRD_SAFETY_REASON,
     policy::FORCE,
     policy::PAUSED,
+    policy::UNINSTALL,
     policy::UPGRADE,
 ];
 
 /// Keys of the contract that this version does not implement.
-pub const NOT_BUILT: [&str; 4] = [
-    policy::CRD_SAFETY_ALLOW,
-    policy::ROLLBACK_TO,
-    policy::UNINSTALL,
-    policy::USER_ROLES,
-];
+pub const NOT_BUILT: [&str; 2] = [policy::ROLLBACK_TO, policy::USER_ROLES];
 
 /// A policy annotation that would be ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +34,9 @@ pub enum UnsupportedKey {
     /// This version does not implement the key.
     #[error("annotation {} is not supported by this version", quote(_0))]
     NotBuilt(String),
+    /// Nobody knows what is to become of objects when the extension is deleted.
+    #[error(transparent)]
+    Uninstall(#[from] uninstall::UnknownPolicy),
 }
 
 impl UnsupportedKey {
@@ -41,17 +44,18 @@ impl UnsupportedKey {
     pub fn key(&self) -> &str {
         match self {
             Self::Unknown(key) | Self::NotBuilt(key) => key,
+            Self::Uninstall(_) => policy::UNINSTALL,
         }
     }
 }
 
-/// Fails on the first annotation with the policy prefix that is not supported.
+/// Fails on the first annotation with the policy prefix that is not supported, or says what is not.
 pub fn check_keys(annotations: &BTreeMap<String, String>) -> Result<(), UnsupportedKey> {
     let mut policies = annotations
         .keys()
         .filter(|key| key.starts_with(policy::PREFIX) && !UNDERSTOOD.contains(&key.as_str()));
     match policies.next() {
-        None => Ok(()),
+        None => Ok(uninstall::check_annotation(annotations)?),
         Some(key) if NOT_BUILT.contains(&key.as_str()) => {
             Err(UnsupportedKey::NotBuilt(key.clone()))
         }
@@ -93,9 +97,9 @@ mod tests {
         Some("annotation \"policy.olm.operatorframework.io/uninstal\" is unknown")
     )]
     #[case::not_built(
-        policy::UNINSTALL,
+        policy::ROLLBACK_TO,
         Some(
-            "annotation \"policy.olm.operatorframework.io/uninstall\" is not supported by this \
+            "annotation \"policy.olm.operatorframework.io/rollback-to\" is not supported by this \
               version"
         )
     )]

@@ -6,10 +6,13 @@
 //!
 //! Source: applying.md 4.3, deploying.md 2.8.
 
-use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttributes};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
 use olm_api::keys::name;
 
 use crate::rbac::{IMPERSONATE, Permission, Permissions, PolicyRule};
+use crate::revision::Account;
 
 const OLM: &str = olm_api::GROUP;
 const CORE: &str = "";
@@ -41,8 +44,16 @@ pub enum Half {
 pub enum Reach {
     /// In the whole cluster.
     Cluster,
+    /// In the whole cluster, unless the cluster's administrator takes this role away (component
+    /// `no-shared-watches`): the accounts of extensions watch then.
+    Watches,
     /// In the namespace the half runs in.
     Namespace,
+}
+
+impl Reach {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cluster, Self::Watches, Self::Namespace];
 }
 
 /// A rule of one of the roles, and what needs it.
@@ -90,6 +101,18 @@ impl Right {
         }
     }
 
+    /// Objects of extensions, of kinds that hold no secrets, as [`crate::rights::SHARED_WATCHES`]
+    /// names them.
+    const fn watched(group: &'static str, resources: &'static [&'static str]) -> Self {
+        let reason = "Objects of extensions, of kinds that hold no secrets: their metadata, watched \
+                      once for all extensions.";
+        let right = Self::cluster(group, resources, FOLLOW, reason);
+        Self {
+            reach: Reach::Watches,
+            ..right
+        }
+    }
+
     const fn named(self, names: &'static [&'static str]) -> Self {
         Self { names, ..self }
     }
@@ -114,11 +137,15 @@ impl Half {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Extensions, Self::Catalogs];
 
-    /// Returns the name of its `ClusterRole` and of its Role, which are upstream's.
-    pub fn role(self) -> &'static str {
-        match self {
-            Self::Extensions => "operator-controller-manager-role",
-            Self::Catalogs => "catalogd-manager-role",
+    /// Returns the name of the role that holds its rights of this reach. Those of its `ClusterRole` and
+    /// of its Role are upstream's.
+    pub fn role(self, reach: Reach) -> &'static str {
+        match (self, reach) {
+            (_, Reach::Watches) => "operator-controller-shared-watches",
+            (Self::Extensions, Reach::Cluster | Reach::Namespace) => {
+                "operator-controller-manager-role"
+            }
+            (Self::Catalogs, Reach::Cluster | Reach::Namespace) => "catalogd-manager-role",
         }
     }
 
@@ -140,10 +167,15 @@ impl Half {
 
     /// Returns every right of a half that runs in `namespace`, one by one.
     pub fn permissions(self, namespace: &str) -> Permissions {
+        self.within(&Reach::ALL, namespace)
+    }
+
+    fn within(self, reaches: &[Reach], namespace: &str) -> Permissions {
         let mut all = Permissions::default();
-        for right in self.rights() {
+        let rights = self.rights().iter();
+        for right in rights.filter(|right| reaches.contains(&right.reach)) {
             let place = match right.reach {
-                Reach::Cluster => "",
+                Reach::Cluster | Reach::Watches => "",
                 Reach::Namespace => namespace,
             };
             all.insert_rule(place, &right.rule());
@@ -156,10 +188,11 @@ impl Half {
     ///
     /// Acting as an account is left out: it may be granted for single accounts alone (components
     /// `narrow-impersonation` and `constrained-impersonation`), and an extension whose account is
-    /// out of reach says so itself.
+    /// out of reach says so itself. So are the shared watches: without them, accounts watch.
     pub fn needed(self, namespace: &str, lease: Option<(&str, &str)>) -> Permissions {
         let mut needed = Permissions::default();
-        for (place, right) in self.permissions(namespace).iter() {
+        let strict = self.within(&[Reach::Cluster, Reach::Namespace], namespace);
+        for (place, right) in strict.iter() {
             match (right, lease) {
                 (Permission::Resource { verb, .. }, _) if verb == IMPERSONATE => {}
                 (Permission::Resource { resource, .. }, None) if resource == LEASES => {}
@@ -227,6 +260,45 @@ pub fn attributes(
             };
             (None, Some(at))
         }
+    }
+}
+
+/// Kinds of bundles whose objects hold no secrets, by group: their objects are watched with the
+/// controller's own rights, one watch a kind for all extensions.
+///
+/// Source: decision 42.
+pub const SHARED_WATCHES: [(&str, &str); 13] = [
+    ("", "Service"),
+    ("", "ServiceAccount"),
+    ("apps", "Deployment"),
+    (RBAC, "ClusterRole"),
+    (RBAC, "ClusterRoleBinding"),
+    (RBAC, "Role"),
+    (RBAC, "RoleBinding"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    (ADMISSION, "MutatingWebhookConfiguration"),
+    (ADMISSION, "ValidatingWebhookConfiguration"),
+    ("networking.k8s.io", "NetworkPolicy"),
+    ("policy", "PodDisruptionBudget"),
+    ("scheduling.k8s.io", "PriorityClass"),
+];
+
+/// Returns the question whether a service account has a right.
+pub fn access_review(
+    account: &Account,
+    namespace: &str,
+    right: &Permission,
+) -> SubjectAccessReview {
+    let (resource_attributes, non_resource_attributes) = attributes(namespace, right);
+    SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(account.user()),
+            groups: Some(account.groups()),
+            resource_attributes,
+            non_resource_attributes,
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
     }
 }
 
@@ -302,6 +374,12 @@ const EXTENSIONS: &[Right] = &[
     ),
     Right::cluster(
         OLM,
+        &["clusterextensionrevisions"],
+        &["list"],
+        "Revisions of upstream v1.6 to v1.8, which are named where they stand in the way.",
+    ),
+    Right::cluster(
+        OLM,
         &["clusterobjectsets"],
         &["get", "list", "watch", "create", "patch", "delete"],
         "Their revisions.",
@@ -347,7 +425,11 @@ const EXTENSIONS: &[Right] = &[
     WHO_AM_I,
     WHAT_MAY_I,
     WHOSE_TOKEN,
-    MAY_THEY,
+    Right {
+        reason: "Whether they may read them, and whether an account has a right that it seems to \
+                 lack.",
+        ..MAY_THEY
+    },
     Right::cluster(
         CORE,
         &["namespaces"],
@@ -357,8 +439,9 @@ const EXTENSIONS: &[Right] = &[
     Right::cluster(
         "apiextensions.k8s.io",
         &["customresourcedefinitions"],
-        FOLLOW,
-        "Which kinds exist, and by whom, before anything is applied.",
+        READ,
+        "Which kinds exist, and by whom, before anything is applied; and whether the CRD of a bundle \
+         may follow the one that is there.",
     ),
     Right::cluster(
         "operators.coreos.com",
@@ -387,7 +470,8 @@ const EXTENSIONS: &[Right] = &[
             "clusterrolebindings",
         ],
         FOLLOW,
-        "A change of rights wakes what waits for it.",
+        "A change of rights wakes what waits for it, and a role outside a bundle is read that the \
+         bundle binds.",
     ),
     Right::cluster(
         EVENTS,
@@ -433,6 +517,18 @@ const EXTENSIONS: &[Right] = &[
             "Discovery, also where the default bindings of system:discovery were removed.",
         )
     },
+    Right::watched(CORE, &["services"]),
+    Right::watched("apps", &["deployments"]),
+    Right::watched(
+        ADMISSION,
+        &[
+            "validatingwebhookconfigurations",
+            "mutatingwebhookconfigurations",
+        ],
+    ),
+    Right::watched("networking.k8s.io", &["networkpolicies"]),
+    Right::watched("policy", &["poddisruptionbudgets"]),
+    Right::watched("scheduling.k8s.io", &["priorityclasses"]),
     Right::here(
         CORE,
         &["secrets"],
@@ -555,9 +651,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_is_all_but_acting_as_accounts() {
+    fn what_is_needed_is_all_but_acting_as_accounts_and_watching_for_them() {
         let half = Half::Extensions;
-        let all = half.permissions("system");
+        let all = half.within(&[Reach::Cluster, Reach::Namespace], "system");
+        assert!(half.permissions("system").iter().count() > all.iter().count());
         let needed = half.needed("system", Some(("system", half.lease())));
         let left = all.missing(&needed);
         let act = Permission::on(IMPERSONATE, "", "serviceaccounts", None);

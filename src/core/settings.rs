@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Features;
+use crate::crd_safety::Rules;
 use crate::render::CertificateSource;
 use crate::resolve::{Dependencies, Options, Unavailability, UpdatePolicy};
 use crate::revision::{Account, AccountRule};
@@ -44,6 +45,8 @@ pub struct ControllerSettings {
     pub webhook_certificates: WebhookCertificates,
     /// What happens to objects of optional kinds that the cluster does not serve.
     pub missing_optional_kinds: MissingOptionalKinds,
+    /// Whether upgrades of CRDs are judged exactly as upstream does.
+    pub crd_safety_compat: bool,
     /// Whether each feature gate with an effect is on, by its name.
     pub feature_gates: BTreeMap<String, bool>,
 }
@@ -208,6 +211,7 @@ impl Default for ControllerSettings {
             named_service_account: NamedServiceAccount::default(),
             webhook_certificates: WebhookCertificates::default(),
             missing_optional_kinds: MissingOptionalKinds::default(),
+            crd_safety_compat: false,
             feature_gates: BTreeMap::new(),
         }
     }
@@ -294,6 +298,15 @@ impl ControllerSettings {
         }
     }
 
+    /// Returns which changes of CRDs are let pass.
+    pub fn crd_rules(&self) -> Rules {
+        if self.crd_safety_compat {
+            Rules::Upstream
+        } else {
+            Rules::Loosenings
+        }
+    }
+
     /// Says whether what OLM Classic installed meets declared dependencies.
     pub fn counts_classic(&self) -> bool {
         self.constraint_providers
@@ -322,6 +335,7 @@ mod tests {
             named_service_account: NamedServiceAccount::Ignore,
             webhook_certificates: WebhookCertificates::SelfSigned,
             missing_optional_kinds: MissingOptionalKinds::Fail,
+            crd_safety_compat: true,
             feature_gates: BTreeMap::from([("ConstraintChecking".to_owned(), false)]),
             ..ControllerSettings::default()
         };

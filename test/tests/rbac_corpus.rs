@@ -14,8 +14,8 @@ use olm_core::bundle::Bundle;
 use olm_core::config::Features;
 use olm_core::object::Object;
 use olm_core::rbac::{
-    Account, BundleObjects, Options, Permission, PermissionError, Permissions, PolicyRule,
-    manifests, required,
+    Account, BundleObjects, Held, Options, Permission, PermissionError, Permissions, PolicyRule,
+    manifests, missing, required,
 };
 use olm_core::render::{RolePlacement, Settings, render_configured};
 use olm_test::bundles::read_files;
@@ -153,6 +153,65 @@ fn roles_grant_exactly_what_is_required() {
         let wanted = required(&bundles, &vector.namespace, &Options::default()).unwrap();
         assert_eq!(rights_of_roles(&objects), wanted.all(), "{}", vector.file);
     }
+}
+
+// applying.md f1: least privilege stays exact
+#[test]
+fn of_a_generated_role_exactly_the_rule_that_is_taken_away_is_missing() {
+    let (mut judged, mut spared) = (0, 0);
+    for (vector, objects) in printed() {
+        let bundle = vector.bundle(&vector.objects);
+        let needed = required(&[bundle], &vector.namespace, &Options::default())
+            .unwrap()
+            .needed;
+        let mut rules = Vec::new();
+        for role in &objects {
+            let entries = role.pointer("/rules").and_then(Value::as_array);
+            let entries = entries.into_iter().flatten();
+            rules.extend(entries.map(|rule| (role.namespace(), PolicyRule::from_value(rule))));
+        }
+        let nowhere = BTreeMap::new();
+        for gone in 0..rules.len() {
+            let (mut rights, mut taken) = (Permissions::default(), Permissions::default());
+            for (index, (namespace, rule)) in rules.iter().enumerate() {
+                let into = if index == gone {
+                    &mut taken
+                } else {
+                    &mut rights
+                };
+                into.insert_rule(namespace, rule);
+            }
+            let held = Held {
+                rights: &rights,
+                roles: &nowhere,
+            };
+            let found = missing(&bundle, &vector.namespace, &[], &[], &held).rights;
+            let mut expected = Permissions::default();
+            for (namespace, right) in needed.iter() {
+                if taken.covers(namespace, right) && !rights.covers(namespace, right) {
+                    expected.insert(namespace, right.clone());
+                }
+            }
+            judged += 1;
+            if found != expected {
+                // Only where the account may still give itself what was taken.
+                let may_escalate = rights.iter().any(|(_, right)| {
+                    matches!(right, Permission::Resource { group, verb, .. }
+                        if matches!(group.as_str(), "*" | "rbac.authorization.k8s.io")
+                            && matches!(verb.as_str(), "*" | "escalate" | "bind"))
+                });
+                let what = format!("{} without {:?}", vector.file, rules[gone]);
+                assert!(may_escalate, "{what}: {found:?}");
+                assert!(found.missing(&expected).is_empty(), "{what}: {found:?}");
+                spared += 1;
+            }
+        }
+    }
+    println!(
+        "{judged} rules of {} roles, {spared} spared",
+        printed().len()
+    );
+    assert!(spared * 5 < judged);
 }
 
 // applying.md f12, and 5.4: names wherever a name is known

@@ -13,6 +13,7 @@ use olm_api::ClusterCatalog;
 use olm_core::catalog::{Content, schema};
 use olm_core::error::{Chain, quote};
 use reqwest::{StatusCode, Url};
+use serde_json::Value;
 
 use crate::catalogs;
 
@@ -61,6 +62,34 @@ impl CatalogTransport {
         catalog: &ClusterCatalog,
         package: &str,
     ) -> anyhow::Result<Content> {
+        let text = self.package(&self.base(catalog)?, package).await?;
+        Content::from_lines(text.lines())
+            .map_err(|error| anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error)))
+    }
+
+    /// Returns the head of every package of the server.
+    pub(super) async fn packages(&self, catalog: &ClusterCatalog) -> anyhow::Result<Vec<Value>> {
+        let base = self.base(catalog)?;
+        let mut url = below(&base, "metas");
+        url.query_pairs_mut().append_pair("schema", schema::PACKAGE);
+        let text = match self.get(url).await? {
+            (StatusCode::NOT_FOUND, _) => {
+                let (status, text) = self.get(below(&base, "all")).await?;
+                ok(status, text)?
+            }
+            (status, text) => ok(status, text)?,
+        };
+        let blobs = text.lines().filter(|line| !line.trim().is_empty());
+        let blobs = blobs.map(serde_json::from_str::<Value>);
+        let blobs = blobs.collect::<Result<Vec<_>, _>>();
+        let blobs = blobs.context("error parsing catalog contents")?.into_iter();
+        Ok(blobs
+            .filter(|blob| blob["schema"] == schema::PACKAGE)
+            .collect())
+    }
+
+    /// Returns the address of a catalog.
+    fn base(&self, catalog: &ClusterCatalog) -> anyhow::Result<Url> {
         let status = catalog.status.as_ref();
         let urls = status.and_then(|status| status.urls.as_ref());
         let base = urls.with_context(|| {
@@ -73,9 +102,7 @@ impl CatalogTransport {
             base = instead.clone();
             base.set_path(&format!("{}{path}", instead.path().trim_end_matches('/')));
         }
-        let text = self.package(&base, package).await?;
-        Content::from_lines(text.lines())
-            .map_err(|error| anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error)))
+        Ok(base)
     }
 
     /// Returns the blobs of a package, one per line; those of the whole catalog if the server

@@ -8,18 +8,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Context as _;
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{Api, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::keys::label;
-use olm_api::{AvailabilityMode, ClusterCatalog, ClusterExtension, ClusterObjectSet};
+use olm_api::{
+    AvailabilityMode, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet,
+};
 use olm_core::catalog::Content;
 use olm_core::extension::{Policy, Question, ValidExtension, ongoing_rollout};
 use olm_core::resolve::{
-    Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds,
+    Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds, UpdatePolicy,
 };
 use olm_core::revision::{self, BundleRecord};
+use olm_core::settings::{ControllerSettings, MissingOptionalKinds};
 use olm_core::status::is_true;
 use olm_core::version::Version;
 use tokio::sync::OnceCell;
@@ -53,6 +57,25 @@ pub(crate) struct ClusterState {
 }
 
 impl ClusterState {
+    /// Returns what the controller decides by.
+    pub(crate) fn controller(&self) -> &ControllerSettings {
+        &self.settings.controller
+    }
+
+    /// Returns the groups of optional kinds whose objects wait, because the cluster does not serve
+    /// them.
+    pub(crate) fn unserved(&self) -> Vec<&'static str> {
+        let Knowledge::Known(served) = &self.environment.served else {
+            return Vec::new();
+        };
+        if self.controller().missing_optional_kinds == MissingOptionalKinds::Fail {
+            return Vec::new();
+        }
+        let is_served = |group: &&str| served.kinds.iter().any(|kind| kind.group == **group);
+        let groups = revision::OPTIONAL_GROUPS.into_iter();
+        groups.filter(|group| !is_served(group)).collect()
+    }
+
     /// Returns what was assumed because it could not be read, one sentence each.
     pub(crate) fn assumed(&self) -> Vec<&str> {
         self.settings.assumed.as_deref().into_iter().collect()
@@ -148,13 +171,26 @@ impl Cluster {
         Client::try_from(config).context("making a client")
     }
 
+    /// Returns the client of the connection.
+    pub(crate) fn own_client(&self) -> &Client {
+        &self.client
+    }
+
     /// Reads an extension.
     pub(crate) async fn extension(&self, name: &str) -> anyhow::Result<ClusterExtension> {
-        let found = Api::<ClusterExtension>::all(self.client.clone())
+        let found = self.find_extension(name).await?;
+        found.with_context(|| format!("there is no ClusterExtension {name:?}"))
+    }
+
+    /// Reads an extension, if it exists.
+    pub(crate) async fn find_extension(
+        &self,
+        name: &str,
+    ) -> anyhow::Result<Option<ClusterExtension>> {
+        Api::<ClusterExtension>::all(self.client.clone())
             .get_opt(name)
             .await
-            .with_context(|| format!("reading ClusterExtension {name}"))?;
-        found.with_context(|| format!("there is no ClusterExtension {name:?}"))
+            .with_context(|| format!("reading ClusterExtension {name}"))
     }
 
     /// Reads all extensions, by name.
@@ -186,22 +222,37 @@ impl Cluster {
         let filter = ValidExtension::of(&extension)
             .map(|valid| valid.filter.clone())
             .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
-        let state = self.state().await?;
-        let options = state.settings.controller.resolution();
+        let updates = self.state().await?.controller().resolution().updates;
         let revisions = self.revisions(name).await?;
-        // A catalog whose content cannot be fetched is not a failure: its problem says why.
-        let served = state.catalogs.iter();
-        let served = served.map(|catalog| self.served(catalog, &filter.package_name));
-        let catalogs = stream::iter(served).buffered(AT_ONCE).collect().await;
         let installed = revision::states(&revisions).installed;
         let question = Question {
             filter,
-            policy: Policy::of(extension.annotations(), options.updates)?,
+            policy: Policy::of(extension.annotations(), updates)?,
             installed: installed.map(BundleRecord::of),
             rolling: ongoing_rollout(&extension, &revisions, Timestamp::now()),
         };
+        self.asked(name, question).await
+    }
+
+    /// Reads what the catalogs offer a new extension.
+    pub(crate) async fn offers(&self, filter: CatalogFilter) -> anyhow::Result<ExtensionSnapshot> {
+        let question = Question {
+            filter,
+            policy: Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?,
+            installed: None,
+            rolling: None,
+        };
+        self.asked("", question).await
+    }
+
+    async fn asked(&self, name: &str, question: Question) -> anyhow::Result<ExtensionSnapshot> {
+        let state = self.state().await?;
+        // A catalog whose content cannot be fetched is not a failure: its problem says why.
+        let served = state.catalogs.iter();
+        let served = served.map(|catalog| self.served(catalog, &question.filter.package_name));
+        let catalogs = stream::iter(served).buffered(AT_ONCE).collect().await;
         Ok(ExtensionSnapshot {
-            options: question.options(options),
+            options: question.options(state.controller().resolution()),
             question,
             catalogs,
             environment: Environment {
@@ -209,6 +260,22 @@ impl Cluster {
                 ..state.environment.clone()
             },
         })
+    }
+
+    /// Returns the head of every package by the name of its catalog, and which catalogs could not be
+    /// read, and why.
+    pub(crate) async fn packages(&self) -> anyhow::Result<(Packages, Vec<(String, String)>)> {
+        let (mut found, mut unread) = (Packages::new(), Vec::new());
+        let catalogs = self.state().await?.catalogs.iter();
+        let enabled = catalogs.filter(|it| it.spec.availability() == AvailabilityMode::Available);
+        for catalog in enabled {
+            let name = catalog.name_any();
+            match self.transport.packages(catalog).await {
+                Ok(blobs) => found.extend(blobs.into_iter().map(|blob| (name.clone(), blob))),
+                Err(error) => unread.push((name, format!("{error:#}"))),
+            }
+        }
+        Ok((found, unread))
     }
 
     /// Returns what does not depend on an extension; read once.
@@ -315,6 +382,18 @@ impl Cluster {
             problem,
             content,
         }
+    }
+}
+
+/// Heads of packages, each with the name of its catalog.
+pub(crate) type Packages = Vec<(String, serde_json::Value)>;
+
+/// Returns the selector of a single catalog.
+pub(crate) fn only(catalog: &str) -> LabelSelector {
+    let name = (label::METADATA_NAME.to_owned(), catalog.to_owned());
+    LabelSelector {
+        match_labels: Some([name].into()),
+        ..LabelSelector::default()
     }
 }
 

@@ -4,15 +4,22 @@
 //! A new command needs a variant of [`Command`] and a line in [`run`].
 
 pub(crate) mod completion;
+pub(crate) mod crd_check;
+pub(crate) mod delete;
 pub(crate) mod doctor;
 pub(crate) mod graph;
+pub(crate) mod install;
 pub(crate) mod lint_bundle;
+pub(crate) mod pause;
 pub(crate) mod range;
 pub(crate) mod rbac;
 pub(crate) mod render;
 pub(crate) mod resolve;
+pub(crate) mod search;
 pub(crate) mod show;
+pub(crate) mod status;
 pub(crate) mod updates;
+pub(crate) mod upgrade;
 pub(crate) mod version;
 pub(crate) mod why;
 
@@ -50,12 +57,31 @@ pub(crate) enum Command {
     Show(show::ShowArgs),
     /// Say what is wrong with a bundle and what it needs of a cluster
     LintBundle(lint_bundle::LintBundleArgs),
-    /// Print an account with exactly the rights that bundles need
-    Rbac(rbac::RbacArgs),
+    /// Say whether the CRDs of a bundle may follow others
+    CrdCheck(crd_check::CrdCheckArgs),
+    /// Print or apply an account with exactly the rights that bundles need, or say what one lacks
+    Rbac(Box<rbac::RbacArgs>),
     /// Print the objects a bundle becomes
     Render(render::RenderArgs),
     /// Say which ClusterExtensions could be newer, and why they are not
     Updates(updates::UpdatesArgs),
+    /// Say which packages the catalogs of the cluster have
+    Search(search::SearchArgs),
+    /// Say what is installed, whether it is well, what could be newer and what holds it
+    #[command(aliases = ["list", "get", "describe"])]
+    Status(status::StatusArgs),
+    /// Install a package, with an account that may install just that
+    Install(Box<install::InstallArgs>),
+    /// Move an extension to another version
+    Upgrade(Box<upgrade::UpgradeArgs>),
+    /// Touch nothing of extensions for now: no update and no repair
+    #[command(alias = "suspend")]
+    Pause(pause::PauseArgs),
+    /// Go on with paused extensions
+    Resume(pause::PauseArgs),
+    /// Say which data would go with an extension, and remove it
+    #[command(alias = "uninstall")]
+    Delete(delete::DeleteArgs),
     /// Say whether this cluster is fit for extensions, and pack what whoever helps needs
     Doctor(doctor::DoctorArgs),
     /// Complete commands in a shell, or through kubectl
@@ -76,9 +102,17 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Range(args) => range::run(args, out).await,
         Command::Show(args) => show::run(args, &cli.global, out).await,
         Command::LintBundle(args) => lint_bundle::run(args, out).await,
+        Command::CrdCheck(args) => crd_check::run(args, &cli.global, out).await,
         Command::Render(args) => render::run(args, &cli.global, out).await,
-        Command::Rbac(args) => rbac::run(args, &cli.global, out).await,
+        Command::Rbac(args) => rbac::run(*args, &cli.global, out).await,
         Command::Updates(args) => updates::run(args, &cli.global, out).await,
+        Command::Search(args) => search::run(args, &cli.global, out).await,
+        Command::Status(args) => status::run(args, &cli.global, out).await,
+        Command::Install(args) => install::run(*args, &cli.global, out).await,
+        Command::Upgrade(args) => upgrade::run(*args, &cli.global, out).await,
+        Command::Pause(args) => pause::run(args, true, &cli.global, out).await,
+        Command::Resume(args) => pause::run(args, false, &cli.global, out).await,
+        Command::Delete(args) => delete::run(args, &cli.global, out).await,
         Command::Doctor(args) => doctor::run(args, &cli.global, out).await,
         Command::Completion(args) => completion::run(&args, out),
         Command::Version(args) => version::run(&args, out),

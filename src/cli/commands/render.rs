@@ -10,8 +10,8 @@ use olm_core::bundle::Bundle;
 use olm_core::config::{ConfigError, Features};
 use olm_core::object::Object;
 use olm_core::render::{
-    CertificateProvider, CertificateRequest, RenderError, Rendered, RolePlacement, Settings,
-    render_configured,
+    CertificateProvider, CertificateRequest, CertificateSource, RenderError, Rendered,
+    RolePlacement, Settings, render_configured,
 };
 use olm_core::yaml;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ pub(crate) struct RenderArgs {
 }
 
 /// The flags that decide what a bundle becomes; every command that renders has them.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Rendering {
     /// Namespace the operator watches; all of them when left out
     #[arg(long, value_name = "NAMESPACE")]
@@ -50,6 +50,9 @@ pub(crate) struct Rendering {
     /// File with the configuration of the extension, as in `spec.config.inline`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The configuration of an extension, where the flags give none.
+    #[arg(skip)]
+    inline: Option<Value>,
 }
 
 /// Who issues the certificates of webhooks.
@@ -99,6 +102,29 @@ pub(crate) async fn run(
 }
 
 impl Rendering {
+    /// Returns how the bundles of an extension are rendered, where the flags do not say otherwise.
+    pub(crate) fn of_extension(
+        &self,
+        inline: Option<Value>,
+        certificates: Option<CertificateSource>,
+    ) -> Self {
+        let recorded = certificates.map(|source| match source {
+            CertificateSource::CertManager => WebhookCertificates::CertManager,
+            CertificateSource::ServiceCa => WebhookCertificates::ServiceCa,
+            CertificateSource::SelfSigned => WebhookCertificates::SelfSigned,
+        });
+        Self {
+            inline,
+            webhook_certificates: self.webhook_certificates.or(recorded),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the configuration that the flags give.
+    pub(crate) fn configuration(&self) -> anyhow::Result<Option<Value>> {
+        configuration(self)
+    }
+
     /// Renders a bundle for a namespace; warnings go to stderr.
     pub(crate) fn render(&self, bundle: &Bundle, namespace: &str) -> anyhow::Result<Vec<Object>> {
         let provider = self.webhook_certificates.and_then(provider);
@@ -185,7 +211,7 @@ fn provider(certificates: WebhookCertificates) -> Option<CertificateProvider> {
 fn configuration(args: &Rendering) -> anyhow::Result<Option<Value>> {
     let file = match &args.config {
         Some(path) => read_configuration(path)?,
-        None => None,
+        None => args.inline.clone(),
     };
     let Some(namespace) = args
         .watch_namespace

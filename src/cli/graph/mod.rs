@@ -25,6 +25,7 @@ mod tree;
 mod tests;
 
 pub(crate) use model::Graph;
+pub(crate) use text::plain;
 
 use clap::ValueEnum;
 use olm_core::error::quote;

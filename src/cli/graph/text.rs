@@ -28,6 +28,12 @@ pub(super) fn shown(text: &str, limit: usize) -> String {
     shown
 }
 
+/// Returns text on one line, without characters that change what stands around it.
+pub(crate) fn plain(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    shown(&words.join(" "), usize::MAX)
+}
+
 /// Says whether a character is a control, a line or paragraph break, or invisible and able to
 /// change the text around it; XML forbids some of them, terminals interpret others.
 fn is_treacherous(character: char) -> bool {

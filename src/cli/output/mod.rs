@@ -1,5 +1,6 @@
 //! All output of the program: formats, tables, notices, exit codes.
 
+mod ask;
 mod key_values;
 mod styles;
 mod table;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
+pub(crate) use ask::agreed;
 pub(crate) use key_values::KeyValues;
 pub(crate) use styles::Styles;
 pub(crate) use table::Table;
@@ -25,6 +27,8 @@ pub(crate) enum Outcome {
     Usage,
     /// The answer is not known: exit code 3.
     Unknown,
+    /// The time to wait was over: exit code 4.
+    TimedOut,
 }
 
 impl From<Outcome> for ExitCode {
@@ -34,6 +38,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Failed => Self::from(1),
             Outcome::Usage => Self::from(2),
             Outcome::Unknown => Self::from(3),
+            Outcome::TimedOut => Self::from(4),
         }
     }
 }

@@ -137,6 +137,27 @@ fn missing_flags_are_wrong_usage() {
     );
 }
 
+// plugin.md 1.4
+#[test]
+fn what_needs_an_extension_or_a_cluster_says_so() {
+    let account = ["-n", "lamps", "--service-account", "installer"];
+    for flags in [&["--diff"][..], &["--for-upgrade-to", "2.x"]] {
+        let (code, text) = failure(&[&[ONE][..], &account, flags].concat());
+        assert_eq!(code, Some(2));
+        assert_eq!(
+            text,
+            "error: --diff and --for-upgrade-to take an extension\n"
+        );
+    }
+    for flags in [&["--check", "--missing"][..], &["--yes"]] {
+        assert_eq!(failure(&[&[ONE][..], &account, flags].concat()).0, Some(2));
+    }
+    let nowhere = ["--kubeconfig", "/does/not/exist"];
+    let (code, text) = failure(&[&["quay"][..], &nowhere].concat());
+    assert_eq!(code, Some(1));
+    assert!(text.contains("--kubeconfig /does/not/exist"), "{text}");
+}
+
 #[test]
 fn refused_bundle_is_named() {
     let source = "hack/demo/crds";

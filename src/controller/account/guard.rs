@@ -122,11 +122,16 @@ impl Guard {
         }
     }
 
-    /// Fails when nothing may be installed with `account`, whoever named it.
-    pub async fn permit(&self, account: &Account) -> Result<(), GuardError> {
+    /// Returns the controller's own account, if it has one.
+    pub async fn own(&self) -> Result<Option<&Account>, GuardError> {
         let own = self.own.get_or_try_init(|| super::own(&self.client)).await;
         let own = own.map_err(|error| GuardError::Own(ApiError(error)))?;
-        Ok(self.reserved.check(account, own.as_ref())?)
+        Ok(own.as_ref())
+    }
+
+    /// Fails when nothing may be installed with `account`, whoever named it.
+    pub async fn permit(&self, account: &Account) -> Result<(), GuardError> {
+        Ok(self.reserved.check(account, self.own().await?)?)
     }
 
     /// Fails while the policy has to be in force and is not, unless the account `was_admitted`

@@ -6,6 +6,7 @@
 //! needs no right to impersonate groups.
 
 mod guard;
+mod review;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,6 +23,7 @@ use olm_core::revision::Account;
 use crate::cluster::{ApiError, MAX_RIGHTS_DELAY};
 
 pub use guard::{Guard, GuardError, register_metrics};
+pub use review::Reviews;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
@@ -108,7 +110,8 @@ pub async fn own(client: &Client) -> Result<Option<Account>, kube::Error> {
     Ok(Account::of_user(&name))
 }
 
-fn impersonating(controller: &Client, account: &Account) -> Result<Client, AccountError> {
+/// Returns a client that acts as `account` and as nobody else.
+pub fn impersonating(controller: &Client, account: &Account) -> Result<Client, AccountError> {
     let user =
         HeaderValue::try_from(account.user()).map_err(|_| AccountError::Name(account.clone()))?;
     let controller = controller.clone();

@@ -20,9 +20,17 @@ pub struct AppliedCache {
 struct Entry {
     live: String,
     content: [u8; 32],
-    /// The resource version in which the object was ready, for a generation of its revision: the
-    /// probes can be changed.
-    ready: Option<(String, i64)>,
+    /// How it was when it was last probed.
+    probed: Option<Probed>,
+}
+
+struct Probed {
+    /// The resource version.
+    version: String,
+    /// The generation of the revision: its probes can be changed.
+    generation: i64,
+    /// Why it was not ready, if it was not.
+    failing: Option<String>,
 }
 
 impl AppliedCache {
@@ -33,42 +41,43 @@ impl AppliedCache {
             .get(revision)
             .and_then(|known| known.get(&content.identity()));
         known.is_some_and(|known| {
-            known.content == digest(content) && known.live == fingerprint(live)
+            known.content == digest(content) && known.live == fingerprint(content, live)
         })
     }
 
-    /// Says whether `content` was applied and the object was ready in this resource version, by the
-    /// probes of this generation of the revision.
-    pub fn is_ready(
+    /// Returns why the object was not ready, or that it was, if `content` was applied and the object
+    /// was probed in this resource version, by the probes of this generation of the revision.
+    pub fn probed(
         &self,
         (revision, generation): (&str, i64),
         content: &Object,
         version: &str,
-    ) -> bool {
+    ) -> Option<Option<String>> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = entries
-            .get(revision)
-            .and_then(|known| known.get(&content.identity()));
-        let ready = (version.to_owned(), generation);
-        known.is_some_and(|known| {
-            known.ready.as_ref() == Some(&ready) && known.content == digest(content)
-        })
+        let known = entries.get(revision)?.get(&content.identity())?;
+        let probed = known.probed.as_ref()?;
+        let same = probed.version == version && probed.generation == generation;
+        (same && known.content == digest(content)).then(|| probed.failing.clone())
     }
 
-    /// Remembers that an object that was applied is ready as it is in `live`.
-    pub fn record_ready(
+    /// Remembers whether an object that was applied is ready as it is in `live`.
+    pub fn record_probed(
         &self,
         (revision, generation): (&str, i64),
         content: &Object,
         live: &Object,
+        failing: Option<String>,
     ) {
         let version = live.pointer("/metadata/resourceVersion");
-        let version = version.and_then(Value::as_str);
-        let ready = version.map(|version| (version.to_owned(), generation));
+        let probed = version.and_then(Value::as_str).map(|version| Probed {
+            version: version.to_owned(),
+            generation,
+            failing,
+        });
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let known = entries.get_mut(revision);
         if let Some(known) = known.and_then(|known| known.get_mut(&content.identity())) {
-            known.ready = ready;
+            known.probed = probed;
         }
     }
 
@@ -82,9 +91,9 @@ impl AppliedCache {
     /// Remembers that `content` was applied and left the object as `live`.
     pub fn record(&self, revision: &str, content: &Object, live: &Object) {
         let entry = Entry {
-            live: fingerprint(live),
+            live: fingerprint(content, live),
             content: digest(content),
-            ready: None,
+            probed: None,
         };
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let known = entries.entry(revision.to_owned()).or_default();
@@ -104,6 +113,7 @@ fn digest(content: &Object) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
@@ -115,20 +125,29 @@ mod tests {
         Object::from_value(content).unwrap()
     }
 
-    // ours: what is not read again was applied as it is wanted, and ready by the same probes.
-    #[test]
-    fn an_object_is_ready_in_one_version_for_one_generation_and_content() {
+    // ours: what is not read again was applied as it is wanted, and probed by the same probes.
+    #[rstest]
+    #[case::ready(None)]
+    #[case::not_ready(Some("0 of 1 replicas are available".to_owned()))]
+    fn an_object_was_probed_in_one_version_for_one_generation_and_content(
+        #[case] failing: Option<String>,
+    ) {
         let (cache, content) = (AppliedCache::default(), object("", "v"));
-        cache.record_ready(("uid", 1), &content, &object("5", "v"));
-        assert!(!cache.is_ready(("uid", 1), &content, "5"), "never applied");
+        let probe =
+            || cache.record_probed(("uid", 1), &content, &object("5", "v"), failing.clone());
+        let known =
+            |generation, content, version| cache.probed(("uid", generation), content, version);
+        probe();
+        assert_eq!(known(1, &content, "5"), None, "never applied");
         cache.record("uid", &content, &object("5", "v"));
-        assert!(!cache.is_ready(("uid", 1), &content, "5"), "not ready yet");
-        cache.record_ready(("uid", 1), &content, &object("5", "v"));
-        assert!(cache.is_ready(("uid", 1), &content, "5"));
-        assert!(!cache.is_ready(("uid", 1), &content, "6"));
-        assert!(!cache.is_ready(("uid", 2), &content, "5"));
-        assert!(!cache.is_ready(("uid", 1), &object("", "w"), "5"));
+        assert_eq!(known(1, &content, "5"), None, "not probed yet");
+        probe();
+        assert_eq!(known(1, &content, "5"), Some(failing.clone()));
+        assert_eq!(known(1, &content, "6"), None);
+        assert_eq!(known(2, &content, "5"), None);
+        let other = object("", "w");
+        assert_eq!(known(1, &other, "5"), None);
         cache.forget("uid");
-        assert!(!cache.is_ready(("uid", 1), &content, "5"));
+        assert_eq!(known(1, &content, "5"), None);
     }
 }

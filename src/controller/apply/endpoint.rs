@@ -94,15 +94,29 @@ impl Endpoint {
         live: &Object,
         parts: &[(&str, Value)],
     ) -> Result<Object, kube::Error> {
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|(key, value)| (format!("/metadata/{key}"), value.clone()))
+            .collect();
+        self.replace(live, &parts).await
+    }
+
+    /// Replaces parts by their paths, provided nobody wrote since `live` was read.
+    pub(super) async fn replace(
+        &self,
+        live: &Object,
+        parts: &[(String, Value)],
+    ) -> Result<Object, kube::Error> {
         let version = live.pointer("/metadata/resourceVersion").cloned();
-        let guard = ("resourceVersion", version.unwrap_or_default());
+        let guard = (
+            "/metadata/resourceVersion".to_owned(),
+            version.unwrap_or_default(),
+        );
         let operations: Vec<Value> = parts
             .iter()
             .chain([&guard])
-            .map(|(key, value)| {
-                // `add` also replaces, and works where the member is absent.
-                json!({"op": "add", "path": format!("/metadata/{key}"), "value": value})
-            })
+            // `add` also replaces, and works where the member is absent.
+            .map(|(path, value)| json!({"op": "add", "path": path, "value": value}))
             .collect();
         let patch = serde_json::from_value(Value::Array(operations));
         let patch = Patch::<()>::Json(patch.map_err(kube::Error::SerdeError)?);
@@ -137,6 +151,14 @@ impl Endpoint {
 
     /// Lists objects. Kind and version stand in the list only, not in each object.
     pub(super) async fn list_with(&self, params: &ListParams) -> Result<Vec<Object>, kube::Error> {
+        Ok(self.page(params).await?.0)
+    }
+
+    /// The same, and returns how many there are besides.
+    pub(super) async fn page(
+        &self,
+        params: &ListParams,
+    ) -> Result<(Vec<Object>, u64), kube::Error> {
         let request = self.request.list(params);
         let request = request.map_err(kube::Error::BuildRequest)?;
         let mut list: Value = self.client.request(request).await?;
@@ -144,7 +166,12 @@ impl Endpoint {
             Some(Value::Array(items)) => items,
             _ => Vec::new(),
         };
-        Ok(items.into_iter().filter_map(Object::from_value).collect())
+        let more = list.pointer("/metadata/remainingItemCount");
+        let more = more.and_then(Value::as_u64).unwrap_or_default();
+        Ok((
+            items.into_iter().filter_map(Object::from_value).collect(),
+            more,
+        ))
     }
 
     async fn send<E: Into<kube::core::request::Error>>(

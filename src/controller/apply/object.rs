@@ -19,6 +19,8 @@ const HELM_MANAGERS: [&str; 2] = [manager::OPERATOR_CONTROLLER, "helm"];
 
 /// An object beside what is on the cluster.
 pub(super) struct Observed<'a> {
+    /// Where it stands in its phase.
+    pub(super) position: usize,
     pub(super) wanted: &'a ResolvedObject,
     pub(super) endpoint: Endpoint,
     pub(super) live: Option<Object>,
@@ -100,8 +102,13 @@ impl Observed<'_> {
         Ok(())
     }
 
-    /// Remembers an object that is ready as it is, if it was applied so.
-    pub(super) fn record_ready(&self, revision: &Revision, applied: &AppliedCache) {
+    /// Remembers whether an object is ready as it is, if it was applied so.
+    pub(super) fn record_probed(
+        &self,
+        revision: &Revision,
+        applied: &AppliedCache,
+        failing: Option<String>,
+    ) {
         let (uid, content) = (&revision.owner.uid, &self.wanted.object);
         let ours = match self.decision {
             Decision::Create | Decision::Update | Decision::Adopt => true,
@@ -111,7 +118,7 @@ impl Observed<'_> {
             && ours
             && applied.is_current(uid, content, live)
         {
-            applied.record_ready((uid, revision.generation), content, live);
+            applied.record_probed((uid, revision.generation), content, live, failing);
         }
     }
 
@@ -131,9 +138,13 @@ impl Observed<'_> {
                     return Ok(());
                 }
                 Ok(None) => return Ok(()),
-                Err(err) if code(&err) == 409 && attempt < MAX_ATTEMPTS => {
+                // Nobody has looked for it: it may be there already.
+                Err(err) if (self.presumed || code(&err) == 409) && attempt < MAX_ATTEMPTS => {
                     attempt += 1;
                     self.refetch(revision).await?;
+                    if self.live.is_none() && code(&err) != 409 {
+                        return Err(err);
+                    }
                     if self.is_terminating() {
                         return Ok(());
                     }

@@ -7,8 +7,8 @@ use olm_api::keys::annotation;
 use olm_api::{CollisionProtection, ProgressionProbe};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
-    Claim, Decision, Readiness, RevisionOwner, Sibling, decide, evaluate, forbidden_metadata,
-    is_optional_group,
+    Adoption, Claim, Decision, Readiness, RevisionOwner, Sibling, decide, evaluate,
+    forbidden_metadata, is_applied, is_optional_group,
 };
 use olm_core::status::object_set::{self as status, Collision, probe_line};
 
@@ -27,6 +27,8 @@ pub struct Revision {
     pub generation: i64,
     /// Other owners of the same extension.
     pub siblings: Vec<Sibling>,
+    /// What the user has it take over.
+    pub adoption: Adoption,
     /// `spec.progressionProbes`.
     pub probes: Vec<ProgressionProbe>,
     /// Whether it is the first of its extension, and never was complete: its objects are not
@@ -41,6 +43,7 @@ impl Revision {
             revision: self.owner.revision,
             protection,
             owner_name: self.owner.owner_name.clone(),
+            adoption: self.adoption.clone(),
         }
     }
 
@@ -78,6 +81,8 @@ pub struct ResolvedObject {
 pub struct PhaseReport {
     /// Whether every object is applied and ready.
     pub complete: bool,
+    /// Whether an object was written.
+    pub wrote: bool,
     /// The first object that is not ready, and why.
     pub failing: Option<String>,
     /// Whether a newer revision controls objects of the phase.
@@ -104,12 +109,22 @@ pub struct Applier {
 enum Found {
     /// Its kind is not served.
     Unserved,
-    /// It is known to be applied and ready, and not to have changed since.
-    Settled,
+    /// It is known to be applied, and not to have changed since it was probed: why it is not ready, if
+    /// it is not.
+    Known(Option<String>),
     /// Not looked for: the API server will say if it is there.
     Presumed(Endpoint),
     /// As it was read.
     Read(Endpoint, Option<Object>),
+}
+
+/// What was found of a phase.
+struct Observation<'a> {
+    /// What has to be looked into.
+    observed: Vec<Observed<'a>>,
+    /// The first object that is known not to be ready, by its position, and why.
+    failing: Option<(usize, String)>,
+    deferred: Vec<Identity>,
 }
 
 impl Applier {
@@ -121,22 +136,36 @@ impl Applier {
         index: usize,
         phase: &ResolvedPhase,
     ) -> Result<PhaseReport, ApplyError> {
-        let (mut observed, deferred) = self.observe(revision, index, phase).await?;
+        let Observation {
+            mut observed,
+            failing,
+            deferred,
+        } = self.observe(revision, index, phase).await?;
         reject_collisions(index, &observed)?;
         let mut writing: Vec<_> = observed
             .iter_mut()
             .filter(|one| one.needs_write(revision, &self.applied))
             .collect();
-        self.dry_run(revision, index, &mut writing).await?;
+        // One object that is to be made is asked about by making it.
+        let alone = matches!(&writing[..], [one] if one.decision == Decision::Create);
+        if !alone {
+            self.dry_run(revision, index, &mut writing).await?;
+        }
         reject_collisions(index, &observed)?;
         let writing = observed
             .iter_mut()
             .filter(|one| one.needs_write(revision, &self.applied));
-        self.write(revision, writing.collect()).await?;
+        let writing: Vec<_> = writing.collect();
+        let wrote = !writing.is_empty();
+        self.write(revision, index, writing).await?;
         reject_collisions(index, &observed)?;
-        let failing = self.probe(revision, &observed).await;
+        let probed = self.probe(revision, &observed).await;
+        // Of several, the first in the order of the phase.
+        let failing = failing.into_iter().chain(probed).min();
+        let failing = failing.map(|(_, why)| why);
         Ok(PhaseReport {
             complete: failing.is_none(),
+            wrote,
             failing,
             superseded: observed
                 .iter()
@@ -150,7 +179,7 @@ impl Applier {
         revision: &Revision,
         index: usize,
         phase: &'a ResolvedPhase,
-    ) -> Result<(Vec<Observed<'a>>, Vec<Identity>), ApplyError> {
+    ) -> Result<Observation<'a>, ApplyError> {
         let looking = phase.objects.iter().map(|wanted| async move {
             let found = self.find(revision, &wanted.object).await?;
             Ok((wanted, found))
@@ -160,11 +189,15 @@ impl Applier {
         if !errors.is_empty() {
             return Err(ApplyError::from_answers(&errors));
         }
-        let mut observed = Vec::new();
-        let mut deferred = Vec::new();
-        for (wanted, found) in found {
+        let (mut observed, mut deferred) = (Vec::new(), Vec::new());
+        let mut failing = None;
+        for (position, (wanted, found)) in found.into_iter().enumerate() {
             let (endpoint, live, presumed) = match found {
-                Found::Settled => continue,
+                Found::Known(None) => continue,
+                Found::Known(Some(why)) => {
+                    failing.get_or_insert((position, why));
+                    continue;
+                }
                 Found::Presumed(endpoint) => (endpoint, None, true),
                 Found::Read(endpoint, live) => (endpoint, live, false),
                 Found::Unserved => {
@@ -181,7 +214,11 @@ impl Applier {
                 }
             };
             let decision = revision.decide(live.as_ref(), wanted.protection);
+            if let (Decision::Update, Some(live)) = (&decision, &live) {
+                self.recognize(revision, &wanted.object, live);
+            }
             observed.push(Observed {
+                position,
                 wanted,
                 endpoint,
                 live,
@@ -189,7 +226,20 @@ impl Applier {
                 decision,
             });
         }
-        Ok((observed, deferred))
+        Ok(Observation {
+            observed,
+            failing,
+            deferred,
+        })
+    }
+
+    /// Takes an object for applied that is as its revision applied it before this process began, so
+    /// that nobody has to be asked.
+    fn recognize(&self, revision: &Revision, content: &Object, live: &Object) {
+        let owner = &revision.owner;
+        if !self.applied.knows(&owner.uid, content) && is_applied(content, owner, live) {
+            self.applied.record(&owner.uid, content, live);
+        }
     }
 
     /// Looks at one object, as far as that is needed.
@@ -199,8 +249,9 @@ impl Applier {
         };
         let (seen, uid) = (self.seen.version(&kind, object), &revision.owner.uid);
         let known = (uid.as_str(), revision.generation);
-        if seen.is_some_and(|version| self.applied.is_ready(known, object, version)) {
-            return Ok(Found::Settled);
+        let probed = seen.and_then(|version| self.applied.probed(known, object, version));
+        if let Some(failing) = probed {
+            return Ok(Found::Known(failing));
         }
         let endpoint = Endpoint::new(self.client.clone(), &kind, object.namespace());
         if revision.first && seen.is_none() && !self.applied.knows(uid, object) {
@@ -220,7 +271,15 @@ impl Applier {
             let answer = one.dry_run(revision, &self.applied).await;
             answer.map_err(|err| (&one.wanted.object, err))
         });
-        let answers = join_bounded(asking.collect()).await;
+        self.judge(index, join_bounded(asking.collect()).await)
+    }
+
+    /// Fails if the API server refused any of these objects.
+    fn judge(
+        &self,
+        index: usize,
+        answers: Vec<Result<(), (&Object, kube::Error)>>,
+    ) -> Result<(), ApplyError> {
         let (_, refused) = split(answers);
         let (invalid, failed): (Vec<_>, Vec<_>) =
             refused.into_iter().partition(|(_, err)| is_invalid(err));
@@ -247,41 +306,46 @@ impl Applier {
     async fn write(
         &self,
         revision: &Revision,
+        index: usize,
         writing: Vec<&mut Observed<'_>>,
     ) -> Result<(), ApplyError> {
-        let writes = writing
-            .into_iter()
-            .map(|one| one.write(revision, &self.applied));
-        let answers = join_bounded(writes.collect()).await;
-        let (_, errors) = split(answers);
-        if errors.is_empty() {
-            return Ok(());
-        }
-        Err(ApplyError::from_answers(&errors))
+        let writes = writing.into_iter().map(|one| async move {
+            let answer = one.write(revision, &self.applied).await;
+            answer.map_err(|err| (&one.wanted.object, err))
+        });
+        self.judge(index, join_bounded(writes.collect()).await)
     }
 
-    /// Returns the first object that is not ready, and why. Those that are ready are remembered.
-    async fn probe(&self, revision: &Revision, observed: &[Observed<'_>]) -> Option<String> {
+    /// Returns the first object that is not ready, by its position in the phase, and why. What is found
+    /// is remembered.
+    async fn probe(
+        &self,
+        revision: &Revision,
+        observed: &[Observed<'_>],
+    ) -> Option<(usize, String)> {
         let mut first = None;
         for one in observed {
             let Some(live) = &one.live else {
                 continue;
             };
-            let why = if one.is_terminating() {
-                Some("object is being deleted".to_owned())
+            let say = |why: &str| probe_line(&one.wanted.object.identity(), why);
+            let failing = if one.is_terminating() {
+                Some(say("object is being deleted"))
             } else {
-                match evaluate(live, &revision.probes) {
-                    Readiness::Ready => {
-                        one.record_ready(revision, &self.applied);
+                let failing = match evaluate(live, &revision.probes) {
+                    Readiness::Ready => None,
+                    Readiness::NotReady(_) | Readiness::Unknown(_)
+                        if self.binds_later(live).await =>
+                    {
                         None
                     }
-                    Readiness::NotReady(text) | Readiness::Unknown(text) => Some(text),
-                }
+                    Readiness::NotReady(why) | Readiness::Unknown(why) => Some(say(&why)),
+                };
+                one.record_probed(revision, &self.applied, failing.clone());
+                failing
             };
-            if let (Some(why), None) = (why, &first)
-                && (one.is_terminating() || !self.binds_later(live).await)
-            {
-                first = Some(probe_line(&one.wanted.object.identity(), &why));
+            if let (Some(why), None) = (failing, &first) {
+                first = Some((one.position, why));
             }
         }
         first

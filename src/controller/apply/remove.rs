@@ -1,5 +1,6 @@
 //! Removing objects of a revision that goes away.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,11 +11,12 @@ use olm_core::object::Object;
 use olm_core::revision::{
     Removal, controller, orphaned, released, removal, removal_kinds, retained,
 };
+use olm_core::uninstall::{Instances, cannot_stay, is_converted_by_webhook};
 use serde_json::{Map, Value, json};
 
 use super::endpoint::Endpoint;
 use super::error::ApplyError;
-use crate::cluster::{Kinds, code, join_bounded};
+use crate::cluster::{Kinds, code, join_bounded, message};
 
 /// How often a removal that met a concurrent write is decided anew within one pass.
 const MAX_ATTEMPTS: usize = 3;
@@ -24,6 +26,9 @@ const STUCK_AFTER: SignedDuration = SignedDuration::from_secs(3);
 const TOUCH_EVERY: SignedDuration = SignedDuration::from_secs(5);
 /// Instances of a CRD that a message names.
 const MAX_NAMED: u32 = 10;
+/// Instances of a CRD that are looked at to tell the bundle's own from others; the rest counts as
+/// others.
+const LOOKED_AT: u32 = 50;
 const CRD: &str = "CustomResourceDefinition";
 
 /// Removes objects as one account.
@@ -41,6 +46,8 @@ pub struct Remover {
 pub enum Crds {
     /// They are removed, and with them their instances.
     Removed,
+    /// They are let go of and stay, for a later revision of the extension named here.
+    Kept(Option<String>),
     /// One that has instances, or may have some, is let go of and stays, for a later revision of
     /// the extension named here.
     KeptWithInstances(Option<String>),
@@ -51,7 +58,7 @@ pub enum Crds {
 pub struct Removed {
     /// Objects that are on their way out, as they are now.
     pub remaining: Vec<Object>,
-    /// Names of the CRDs that were let go of because of their instances.
+    /// Names of the CRDs that were let go of.
     pub kept: Vec<String>,
 }
 
@@ -166,7 +173,7 @@ impl Remover {
                 (Removal::Delete, Some(found)) => match self.reason_to_keep(found).await? {
                     Some(owner) => {
                         let metadata = retained(found, uid, owner);
-                        match endpoint.replace_metadata(found, &let_go(&metadata)).await {
+                        match endpoint.replace(found, &let_stay(found, &metadata)).await {
                             Ok(_) => return Ok(End::Kept(found.name().to_owned())),
                             Err(err) => Err(err),
                         }
@@ -191,12 +198,12 @@ impl Remover {
     /// Returns for whom a CRD is kept that is about to be deleted: somebody's data is in it, or
     /// nobody can say that there is none.
     async fn reason_to_keep(&self, found: &Object) -> Result<Option<Option<&str>>, kube::Error> {
-        let Crds::KeptWithInstances(owner) = &self.crds else {
-            return Ok(None);
+        let owner = match &self.crds {
+            _ if found.kind() != CRD => return Ok(None),
+            Crds::Removed => return Ok(None),
+            Crds::Kept(owner) => return Ok(Some(owner.as_deref())),
+            Crds::KeptWithInstances(owner) => owner,
         };
-        if found.kind() != CRD {
-            return Ok(None);
-        }
         let keep = Ok(Some(owner.as_deref()));
         let Some(instance) = instance_of(found) else {
             return keep;
@@ -210,6 +217,35 @@ impl Remover {
             Err(err) if matches!(code(&err), 403 | 404) => keep,
             Err(err) => Err(err),
         }
+    }
+
+    /// Counts the objects of a CRD that none of these owners controls.
+    pub async fn count(
+        &self,
+        crd: &Object,
+        owners: &BTreeSet<String>,
+    ) -> Result<Instances, kube::Error> {
+        let unknown = |why: &str| Ok(Instances::Unknown(why.to_owned()));
+        let Some(instance) = instance_of(crd) else {
+            return unknown("no version is served");
+        };
+        let Some(endpoint) = self.endpoint(&instance).await? else {
+            return unknown("it is not served");
+        };
+        let (found, more) = match endpoint.page(&ListParams::default().limit(LOOKED_AT)).await {
+            Ok(page) => page,
+            Err(err) if code(&err) == 403 => return unknown(&message(&err)),
+            Err(err) => return Err(err),
+        };
+        let theirs = |object: &&Object| {
+            controller(object).is_none_or(|controller| !owners.contains(&controller.uid))
+        };
+        let found = found.iter().filter(theirs).count();
+        Ok(Instances::Counted(
+            u64::try_from(found)
+                .unwrap_or(u64::MAX)
+                .saturating_add(more),
+        ))
     }
 
     async fn orphan_one(
@@ -298,6 +334,19 @@ fn is_left_by(live: &Object, owner: Option<&str>) -> bool {
     controller(live).is_none()
         && live.annotation(annotation::REVISION).is_some()
         && label.and_then(Value::as_str) == owner
+}
+
+/// What is written on a CRD that stays without the revision that made it, and without the webhook
+/// that converts its objects.
+fn let_stay(found: &Object, metadata: &Map<String, Value>) -> Vec<(String, Value)> {
+    let parts = let_go(metadata).into_iter();
+    let mut parts: Vec<_> = parts
+        .map(|(key, value)| (format!("/metadata/{key}"), value))
+        .collect();
+    if is_converted_by_webhook(found) && cannot_stay(found).is_none() {
+        parts.push(("/spec/conversion".to_owned(), json!({"strategy": "None"})));
+    }
+    parts
 }
 
 /// The parts of the metadata that say whose an object is.

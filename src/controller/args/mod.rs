@@ -11,11 +11,14 @@ use std::time::Duration;
 use clap::Parser;
 use olm_api::keys;
 use olm_core::guard::AccountPolicy;
+use olm_core::helm::KeepHelmReleases;
+use olm_core::preflight::RbacPreflight;
 use olm_core::resolve::{Unavailability, UpdatePolicy};
 use olm_core::revision::Account;
 use olm_core::settings::{
     ConstraintProvider, FeatureGate, MissingOptionalKinds, NamedServiceAccount, WebhookCertificates,
 };
+use olm_core::uninstall::UninstallPolicy;
 use olm_image::auth_file::AuthFiles;
 
 use crate::credentials::GlobalPullSecret;
@@ -32,7 +35,7 @@ const GATES_WITHOUT_EFFECT: [(&str, &str); 3] = [
     ("HelmChartSupport", "bundles are not Helm charts"),
     (
         "PreflightPermissions",
-        "missing rights are reported as they are met; see `kubectl olm rbac`",
+        "--rbac-preflight decides what is done about missing rights, enforce by default",
     ),
 ];
 const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -40,6 +43,10 @@ const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/
 /// Installs and upgrades ClusterExtensions, serves ClusterCatalogs, keeps the OpenShift gate.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "olm-controller", version)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag without a value"
+)]
 pub struct Args {
     /// Parts to run; all of them by default, or those of the name the program is started under
     /// (operator-controller: extensions,gate; catalogd: catalogs).
@@ -209,6 +216,18 @@ pub struct Args {
     #[arg(long, default_value_t = 4)]
     pub max_concurrent_reconciles: u16,
 
+    /// How long the release of an extension that upstream's Helm applier installed is kept: until
+    /// another version of its bundle is rolled out, as long as the extension, or until it is taken
+    /// over.
+    #[arg(long, value_parser = words::<KeepHelmReleases>(), default_value = "until-upgrade")]
+    pub keep_helm_releases: KeepHelmReleases,
+
+    /// What deleting an extension does to its CRDs and their objects where neither annotation
+    /// policy.olm.operatorframework.io/uninstall nor the bundle says so: they go, CRDs stay with
+    /// their objects, or nothing goes while there are objects.
+    #[arg(long, value_parser = words::<UninstallPolicy>(), default_value = "BlockIfInstances")]
+    pub default_uninstall_policy: UninstallPolicy,
+
     /// How long an uninstall waits for the instances of a CRD.
     #[arg(long, default_value = "10m", value_parser = duration)]
     pub uninstall_crd_timeout: Duration,
@@ -221,6 +240,16 @@ pub struct Args {
     /// reported until the kind is served (defer), or errors like any other missing kind (fail).
     #[arg(long, value_parser = words::<MissingOptionalKinds>(), default_value = "defer")]
     pub missing_optional_kinds: MissingOptionalKinds,
+
+    /// What is done before a revision is written whose account lacks rights: it waits for them
+    /// (enforce), they are reported and it is written (report), or nobody looks (off).
+    #[arg(long, value_parser = words::<RbacPreflight>(), default_value = "enforce")]
+    pub rbac_preflight: RbacPreflight,
+
+    /// Judge upgrades of CRDs exactly as upstream does: also changes that can make no stored object
+    /// invalid are refused.
+    #[arg(long)]
+    pub crd_safety_compat: bool,
 
     /// Who issues the certificates of webhook servers; none refuses bundles with webhooks, and auto
     /// is the service CA on OpenShift, cert-manager where it is served, else the controller itself.

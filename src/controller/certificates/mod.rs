@@ -82,7 +82,7 @@ pub enum CertificateError {
 
 impl CertificateError {
     /// Says whether the account is to blame.
-    fn is_of_account(&self) -> bool {
+    pub fn is_of_account(&self) -> bool {
         match self {
             Self::Account(_) => true,
             Self::Secret { cause, .. } => matches!(cause.code(), 401 | 403),
@@ -169,7 +169,7 @@ impl Issuer {
     ///
     /// `client` must not retry by itself. Must be called within a tokio runtime.
     pub fn new(client: Client, system_namespace: String) -> (Self, mpsc::Receiver<String>) {
-        let (watches, woken) = Watches::new();
+        let (watches, woken) = Watches::new(client.clone());
         let issuer = Self {
             accounts: Accounts::new(client.clone()),
             watches,

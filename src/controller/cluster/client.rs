@@ -9,11 +9,12 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt as _};
+use futures::stream::{self, Stream, StreamExt as _};
 use http::header::RETRY_AFTER;
 use http::{Method, Request, Response, StatusCode, Uri};
 use kube::client::Body;
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::reflector::{Lookup, ObjectRef, Store};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watch_object, watcher};
 use kube::{Api, Client, Resource};
@@ -175,6 +176,37 @@ where
     found.filter_map(|found| ready(found.ok()))
 }
 
+/// Returns what has changed once `store`, into which `events` are written before, has it: the
+/// objects of a list when the list is whole, and with them those that are missing in it.
+///
+/// Streams of kube bring the objects of a list one by one, before any of them is in the store; who
+/// is woken by that may work on an old copy, and nobody wakes him again.
+pub fn stored<K>(
+    events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
+    store: Store<K>,
+) -> impl Stream<Item = watcher::Result<K>> + Send
+where
+    K: Lookup<DynamicType = ()> + Clone + Send + Sync + 'static,
+{
+    let mut before = Vec::new();
+    let changed = events.map(move |event| match event {
+        Ok(Event::Apply(object) | Event::Delete(object)) => vec![Ok(object)],
+        Ok(Event::Init) => {
+            before = store.state();
+            Vec::new()
+        }
+        Ok(Event::InitApply(_)) => Vec::new(),
+        Ok(Event::InitDone) => {
+            let mut changed = std::mem::take(&mut before);
+            changed.retain(|object| store.get(&ObjectRef::from_obj(&**object)).is_none());
+            changed.extend(store.state());
+            changed.iter().map(|object| Ok(K::clone(object))).collect()
+        }
+        Err(error) => vec![Err(error)],
+    });
+    changed.flat_map(stream::iter)
+}
+
 fn settled<T: Send>(
     watching: impl Stream<Item = watcher::Result<T>> + Send,
     delays: impl Backoff,
@@ -205,9 +237,10 @@ mod tests {
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
     use std::time::Instant;
 
-    use futures::stream;
     use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::ResourceExt as _;
     use kube::api::{DeleteParams, ListParams, PostParams, WatchParams};
+    use kube::runtime::reflector;
     use rstest::rstest;
 
     use super::*;
@@ -389,6 +422,59 @@ mod tests {
     #[case::in_a_value("/api/v1/pods?labelSelector=watch=true", false)]
     fn a_watch_is_known_by_its_query(#[case] uri: &str, #[case] watches: bool) {
         assert_eq!(is_watch(&uri.parse().expect("a URI")), watches);
+    }
+
+    // Nobody may be woken by what he does not see yet, and nobody forgotten whom a list misses.
+    #[tokio::test]
+    async fn what_a_list_brings_is_told_when_the_list_is_whole() {
+        let object = |name: &str, value: &str| {
+            let mut object = ConfigMap::default();
+            object.metadata.name = Some(name.to_owned());
+            object.data = Some([("key".to_owned(), value.to_owned())].into());
+            object
+        };
+        let (store, writer) = reflector::store();
+        let events = [
+            Event::Init,
+            Event::InitApply(object("a", "1")),
+            Event::InitApply(object("b", "1")),
+            Event::InitDone,
+            Event::Apply(object("b", "2")),
+            Event::Init,
+            Event::InitApply(object("b", "3")),
+            Event::InitDone,
+            Event::Delete(object("b", "3")),
+        ];
+        let events = stream::iter(events.map(Ok)).reflect(writer);
+        let told = stored(events, store.clone()).map(|told| {
+            let told = told.expect("no error");
+            let seen = store.get(&ObjectRef::from_obj(&told));
+            let value = |object: &ConfigMap| {
+                object
+                    .data
+                    .iter()
+                    .flatten()
+                    .map(|it| it.1.clone())
+                    .collect()
+            };
+            let seen: Option<String> = seen.map(|seen| value(&seen));
+            (told.name_any(), value(&told), seen)
+        });
+        let told: Vec<(String, String, Option<String>)> = told.collect().await;
+        let want = [
+            ("a", "1", Some("1")),
+            ("b", "1", Some("1")),
+            ("b", "2", Some("2")),
+            ("a", "1", None),
+            ("b", "3", Some("3")),
+            ("b", "3", None),
+        ];
+        let want = want
+            .map(|(name, told, seen)| (name.to_owned(), told.to_owned(), seen.map(str::to_owned)));
+        let mut told = told;
+        // The order within a store is nobody's.
+        told[..2].sort();
+        assert_eq!(told, want);
     }
 
     struct At(Duration);

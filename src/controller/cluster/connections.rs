@@ -58,6 +58,9 @@ fn connector(config: &Config) -> anyhow::Result<HttpsConnector<HttpConnector>> {
     plain.enforce_http(false);
     plain.set_connect_timeout(config.connect_timeout);
     plain.set_keepalive(Some(PING_AFTER));
+    // The body of a write is sent after its head; waiting for the head to be acknowledged would add
+    // 40 ms to each.
+    plain.set_nodelay(true);
     let tls = config.rustls_client_config().context("using TLS")?;
     let mut builder = HttpsConnectorBuilder::new()
         .with_tls_config(tls)

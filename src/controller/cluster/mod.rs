@@ -6,6 +6,7 @@ mod connections;
 mod counted;
 mod error;
 mod kinds;
+mod shared;
 mod watches;
 
 use std::hash::Hash;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt as _};
 use kube::runtime::reflector::{Lookup, Store};
 
-pub use client::{bounded, changes, named};
+pub use client::{bounded, changes, named, stored};
 pub use connections::connect;
 pub use counted::counted;
 pub use error::{ApiError, MAX_RIGHTS_DELAY, RequestError, code, message};

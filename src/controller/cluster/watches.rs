@@ -1,6 +1,7 @@
 //! Watching managed objects, so that drift is repaired when it happens.
 //!
-//! One task per account, kind, namespace and selector. It watches the metadata of everything with
+//! Kinds that hold no secrets are watched by the controller itself (see [`super::shared`]). For all
+//! others there is one task per account, kind, namespace and selector. It watches the metadata of everything with
 //! our label; where the account may not, each object by name; where it may not do that either,
 //! nothing, and the revision polls. Events only wake a revision. Of the objects nothing is kept but
 //! their resource versions, so that a pass need not read what has not changed. All wake-ups leave
@@ -28,17 +29,18 @@ use tokio::time::Instant;
 
 use super::error::code;
 use super::kinds::Kind;
+use super::shared::SharedWatches;
 use crate::backoff::WatchDelays;
 
 /// How long a lower rung is kept before a higher one is tried again.
-const CLIMB_AFTER: Duration = Duration::from_mins(30);
+pub(super) const CLIMB_AFTER: Duration = Duration::from_mins(30);
 /// How soon a watch is asked for again after a refusal: an API server that has just started refuses
 /// everything for a moment. Each further refusal makes the wait longer, up to [`CLIMB_AFTER`].
-const ASK_AGAIN: Duration = Duration::from_secs(5);
-const LONGER: u32 = 12;
+pub(super) const ASK_AGAIN: Duration = Duration::from_secs(5);
+pub(super) const LONGER: u32 = 12;
 /// A watch that was refused later than this worked before.
-const WORKED: Duration = Duration::from_mins(2);
-/// Events within this time wake a revision once.
+pub(super) const WORKED: Duration = Duration::from_mins(2);
+/// Events within this time after one that woke a revision wake it once more.
 const GATHER: Duration = Duration::from_millis(100);
 /// Wake-ups that wait for the reconciler. Names are gathered in a set before, so this needs no
 /// more room than a burst takes.
@@ -46,7 +48,9 @@ const CHANNEL: usize = 64;
 
 /// How a group of objects is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+pub(super) enum Mode {
+    /// One watch over everything that any extension manages.
+    Shared,
     /// Not known yet.
     Starting,
     /// One watch over everything with our label.
@@ -59,11 +63,18 @@ enum Mode {
 
 impl Mode {
     /// All of them, best first.
-    const ALL: [Self; 4] = [Self::Collection, Self::Named, Self::Poll, Self::Starting];
+    const ALL: [Self; 5] = [
+        Self::Shared,
+        Self::Collection,
+        Self::Named,
+        Self::Poll,
+        Self::Starting,
+    ];
 
     /// Returns its name in metrics.
     fn name(self) -> &'static str {
         match self {
+            Self::Shared => "shared",
             Self::Starting => "starting",
             Self::Collection => "collection",
             Self::Named => "named",
@@ -132,25 +143,52 @@ struct Entry {
 
 /// All watches of managed objects.
 pub struct Watches {
+    shared: SharedWatches,
     entries: Mutex<HashMap<Key, Entry>>,
     wake: Arc<Wake>,
 }
 
-struct Wake {
+pub(super) struct Wake {
     pending: Mutex<BTreeSet<String>>,
     notify: Notify,
+    /// Who hears of a revision before the reconciler does, by its name.
+    listening: Mutex<HashMap<String, Arc<Notify>>>,
+}
+
+/// Hears of a revision while a reconcile of it goes on.
+pub struct News<'a> {
+    wake: &'a Wake,
+    revision: String,
+    come: Arc<Notify>,
+}
+
+impl News<'_> {
+    /// Waits until something has happened to an object of the revision since the last call, or since
+    /// this was made.
+    pub async fn come(&self) {
+        self.come.notified().await;
+    }
+}
+
+impl Drop for News<'_> {
+    fn drop(&mut self) {
+        lock(&self.wake.listening).remove(&self.revision);
+    }
 }
 
 impl Wake {
-    fn all(&self, names: impl IntoIterator<Item = String>) {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.extend(names);
-        drop(pending);
+    pub(super) fn all(&self, names: impl IntoIterator<Item = String>) {
+        let names: Vec<_> = names.into_iter().collect();
+        let listening = lock(&self.listening);
+        let come = names.iter().filter_map(|name| listening.get(name));
+        come.for_each(|come| come.notify_one());
+        drop(listening);
+        lock(&self.pending).extend(names);
         self.notify.notify_one();
     }
 
     fn take(&self) -> BTreeSet<String> {
-        std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.pending))
     }
 }
 
@@ -159,36 +197,39 @@ impl Watches {
     pub fn modes(&self) -> BTreeMap<&'static str, usize> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut modes: BTreeMap<_, _> = Mode::ALL.map(|mode| (mode.name(), 0)).into();
-        for entry in entries.values() {
-            *modes.entry(mode(&entry.mode).name()).or_default() += 1;
+        let own = entries.values().map(|entry| mode(&entry.mode));
+        for mode in own.chain(self.shared.modes()) {
+            *modes.entry(mode.name()).or_default() += 1;
         }
         modes
     }
 
     /// Returns the watches and the names of ClusterObjectSets to look at, in a stream that ends
-    /// when the watches are dropped.
+    /// when the watches are dropped. `client` is the controller's own.
     ///
     /// Must be called within a tokio runtime.
-    pub fn new() -> (Self, mpsc::Receiver<String>) {
+    pub fn new(client: Client) -> (Self, mpsc::Receiver<String>) {
         let (mut sender, receiver) = mpsc::channel(CHANNEL);
         let wake = Arc::new(Wake {
             pending: Mutex::default(),
             notify: Notify::new(),
+            listening: Mutex::default(),
         });
         let gathering = Arc::downgrade(&wake);
         tokio::spawn(async move {
             while let Some(wake) = gathering.upgrade() {
                 // The wait is bounded, so that a dropped owner is noticed.
                 let _ = tokio::time::timeout(Duration::from_secs(1), wake.notify.notified()).await;
-                tokio::time::sleep(GATHER).await;
                 for name in wake.take() {
                     if sender.send(name).await.is_err() {
                         return;
                     }
                 }
+                tokio::time::sleep(GATHER).await;
             }
         });
         let watches = Self {
+            shared: SharedWatches::new(client, Arc::clone(&wake)),
             entries: Mutex::default(),
             wake,
         };
@@ -206,6 +247,7 @@ impl Watches {
         selector: &str,
         targets: Vec<Target>,
     ) {
+        let targets = self.share(revision, targets);
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut wanted = BTreeSet::new();
         for target in targets {
@@ -236,10 +278,48 @@ impl Watches {
         });
     }
 
+    /// Has the controller itself watch what it may, and returns what is left to the account.
+    fn share(&self, revision: &str, targets: Vec<Target>) -> Vec<Target> {
+        let name = |kind: &Kind| {
+            (
+                kind.resource.api_version.clone(),
+                kind.resource.kind.clone(),
+            )
+        };
+        let mut kinds: BTreeMap<_, (Kind, BTreeSet<_>)> = BTreeMap::new();
+        for target in &targets {
+            let same = kinds.entry(name(&target.kind));
+            let (_, places) = same.or_insert_with(|| (target.kind.clone(), BTreeSet::new()));
+            let names = target.names.iter();
+            places.extend(names.map(|name| (target.namespace.clone(), name.clone())));
+        }
+        self.shared
+            .release(revision, &kinds.keys().cloned().collect());
+        let subscribed = kinds
+            .into_iter()
+            .filter(|(_, (kind, places))| self.shared.subscribe(revision, kind, places.clone()));
+        let shared: BTreeSet<_> = subscribed.map(|(name, _)| name).collect();
+        let left = targets.into_iter();
+        left.filter(|target| !shared.contains(&name(&target.kind)))
+            .collect()
+    }
+
     /// Returns which versions of its objects the watches of `revision` have brought.
     pub fn seen(&self, revision: &str) -> Seen {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = Seen::default();
+        self.shared.seen(
+            revision,
+            |(api_version, kind), (namespace, name), version| {
+                let place = (
+                    api_version.clone(),
+                    kind.clone(),
+                    namespace.clone(),
+                    name.clone(),
+                );
+                seen.0.insert(place, version.to_owned());
+            },
+        );
         for (key, entry) in &*entries {
             let subscribers = entry.subscribers.borrow();
             let versions = lock(&entry.versions);
@@ -254,8 +334,21 @@ impl Watches {
         seen
     }
 
+    /// Returns who hears of changes of the objects of `revision` from now on, as long as it lasts. There
+    /// is one reconcile of a revision at a time.
+    pub fn listen(&self, revision: &str) -> News<'_> {
+        let come = Arc::new(Notify::new());
+        lock(&self.wake.listening).insert(revision.to_owned(), Arc::clone(&come));
+        News {
+            wake: &self.wake,
+            revision: revision.to_owned(),
+            come,
+        }
+    }
+
     /// Stops waking `revision`. Watches that nobody needs any more end.
     pub fn release(&self, revision: &str) {
+        self.shared.release(revision, &BTreeSet::new());
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         drop_unwanted(&mut entries, revision, |_| false);
     }
@@ -350,7 +443,7 @@ struct Watching {
 }
 
 /// What a watch reports.
-enum News {
+enum Report {
     /// It begins anew: nothing is known, or nothing about the one object it is for.
     Begin(Option<String>),
     /// An object as it was when the watch began.
@@ -362,7 +455,7 @@ enum News {
     Refused,
 }
 
-type Events = Pin<Box<dyn Stream<Item = News> + Send>>;
+type Events = Pin<Box<dyn Stream<Item = Report> + Send>>;
 
 impl Watching {
     async fn run(mut self) {
@@ -388,7 +481,7 @@ impl Watching {
 
     fn set(&self, mode: Mode) {
         let number = match mode {
-            Mode::Starting => 0,
+            Mode::Starting | Mode::Shared => 0,
             Mode::Collection => 1,
             Mode::Named => 2,
             Mode::Poll => 3,
@@ -446,12 +539,12 @@ impl Watching {
                     }
                 }
                 seen = events.next() => match seen {
-                    Some(News::Begin(None)) => lock(&self.versions).clear(),
-                    Some(News::Begin(Some(name))) => drop(lock(&self.versions).remove(&name)),
-                    Some(News::Listed(name, version)) => {
+                    Some(Report::Begin(None)) => lock(&self.versions).clear(),
+                    Some(Report::Begin(Some(name))) => drop(lock(&self.versions).remove(&name)),
+                    Some(Report::Listed(name, version)) => {
                         lock(&self.versions).insert(name, version);
                     }
-                    Some(News::Changed(name, version)) => {
+                    Some(Report::Changed(name, version)) => {
                         match version {
                             Some(version) => lock(&self.versions).insert(name.clone(), version),
                             None => lock(&self.versions).remove(&name),
@@ -460,11 +553,11 @@ impl Watching {
                         let told = subscribers.into_iter().filter(|(_, names)| names.contains(&name));
                         self.wake.all(told.map(|(revision, _)| revision));
                     }
-                    Some(News::Everything) => {
+                    Some(Report::Everything) => {
                         self.set(mode);
                         self.wake.all(self.subscribers.borrow().keys().cloned());
                     }
-                    Some(News::Refused) => return true,
+                    Some(Report::Refused) => return true,
                     None => {
                         let _ = self.subscribers.changed().await;
                         return false;
@@ -475,7 +568,7 @@ impl Watching {
     }
 }
 
-fn is_refusal(err: &kube::Error) -> bool {
+pub(super) fn is_refusal(err: &kube::Error) -> bool {
     matches!(code(err), 401 | 403 | 405)
 }
 
@@ -491,27 +584,27 @@ fn events(
 ) -> Events {
     let stream = watcher(api, config).backoff(WatchDelays::default());
     let news = stream.map(move |event| match event {
-        Ok(watcher::Event::Init) => Some(News::Begin(of.clone())),
+        Ok(watcher::Event::Init) => Some(Report::Begin(of.clone())),
         Ok(watcher::Event::InitApply(object)) => {
             let PartialObjectMeta { metadata, .. } = object;
             metadata
                 .name
                 .zip(metadata.resource_version)
-                .map(|(name, version)| News::Listed(name, version))
+                .map(|(name, version)| Report::Listed(name, version))
         }
-        Ok(watcher::Event::InitDone) => Some(News::Everything),
+        Ok(watcher::Event::InitDone) => Some(Report::Everything),
         Ok(watcher::Event::Apply(object)) => {
             let PartialObjectMeta { metadata, .. } = object;
-            let changed = |name| News::Changed(name, metadata.resource_version);
+            let changed = |name| Report::Changed(name, metadata.resource_version);
             metadata.name.map(changed)
         }
         Ok(watcher::Event::Delete(object)) => {
-            object.metadata.name.map(|name| News::Changed(name, None))
+            object.metadata.name.map(|name| Report::Changed(name, None))
         }
         Err(watcher::Error::InitialListFailed(err) | watcher::Error::WatchStartFailed(err))
             if is_refusal(&err) =>
         {
-            Some(News::Refused)
+            Some(Report::Refused)
         }
         Err(err) => {
             tracing::debug!(error = %err, "watch of managed objects interrupted");

@@ -7,13 +7,13 @@ use kube::ResourceExt as _;
 use olm_api::LifecycleState;
 use olm_api::keys::annotation;
 use olm_core::bundle::Bundle;
-use olm_core::render::certificate_needs;
+use olm_core::render::{CertificateProvider, certificate_needs};
 use olm_core::revision::BundleRecord;
 use olm_image::{Digest, ImageRef, PullError, Puller, Resolved, pull_bundle};
 
 use super::Attempt;
 use super::certificates::Certificates;
-use super::content::{Content, Request};
+use super::content::{Content, Place, Request};
 use super::error::ContentError;
 
 impl Attempt<'_> {
@@ -60,8 +60,7 @@ impl Attempt<'_> {
         resolved: &Resolved,
     ) -> Result<(Arc<Content>, Certificates), ContentError> {
         let rendered = &self.ctx.rendered;
-        let namespace = &self.extension.spec.namespace;
-        let place = (resolved.digest().clone(), namespace.clone());
+        let place = self.place(resolved);
         let mut loaded = None;
         let needs = if let Some(needs) = rendered.needs(&place) {
             needs
@@ -73,15 +72,7 @@ impl Attempt<'_> {
             needs
         };
         let certificates = self.choose_certificates(&needs).await?;
-        let features = self.ctx.settings.features;
-        let provider = certificates.provider();
-        let request = Request::new(
-            self.extension,
-            target,
-            resolved.digest(),
-            features,
-            provider,
-        );
+        let request = self.request(target, resolved, certificates.provider());
         if let Some(content) = rendered.get(&request) {
             return Ok((content, certificates));
         }
@@ -101,6 +92,29 @@ impl Attempt<'_> {
         }
         rendered.put(request, Arc::clone(&content));
         Ok((content, certificates))
+    }
+
+    /// Returns what is to be rendered, and with whose certificates.
+    pub(super) fn request(
+        &self,
+        target: &BundleRecord,
+        resolved: &Resolved,
+        provider: Option<CertificateProvider>,
+    ) -> Request {
+        let features = self.ctx.settings.features;
+        Request::new(
+            self.extension,
+            target,
+            resolved.digest(),
+            features,
+            provider,
+        )
+    }
+
+    /// Returns which bundle is to be installed where.
+    pub(super) fn place(&self, resolved: &Resolved) -> Place {
+        let namespace = &self.extension.spec.namespace;
+        (resolved.digest().clone(), namespace.clone())
     }
 
     /// Pulls and reads a bundle, in place of those that no revision in use was made of.

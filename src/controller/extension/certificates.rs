@@ -39,6 +39,8 @@ pub(super) enum Certificates {
     Foreign(CertificateProvider),
     /// The controller issues them.
     Ours(Box<PendingIssue>),
+    /// The controller is to issue them, and the account may not read those that are there.
+    Denied(Box<CertificateError>),
 }
 
 impl Certificates {
@@ -50,12 +52,21 @@ impl Certificates {
             Self::Ours(prepared) => Some(CertificateProvider::SelfSigned {
                 ca_bundle: prepared.bundle(),
             }),
+            // What is rendered tells what else the account lacks; it is not written.
+            Self::Denied(_) => Some(CertificateProvider::SelfSigned {
+                ca_bundle: String::new(),
+            }),
         }
+    }
+
+    /// Says whether the controller issues them.
+    pub(super) fn are_ours(&self) -> bool {
+        matches!(self, Self::Ours(_) | Self::Denied(_))
     }
 }
 
 /// Returns the source recorded last.
-pub(super) fn recorded(revisions: &[ClusterObjectSet]) -> Option<CertificateSource> {
+fn recorded(revisions: &[ClusterObjectSet]) -> Option<CertificateSource> {
     let mut newest_first = revisions.iter().rev();
     newest_first.find_map(|revision| {
         let text = revision.annotations().get(policy::WEBHOOK_CERTIFICATES)?;
@@ -111,7 +122,11 @@ impl Attempt<'_> {
                 let (owner, now) = (self.owner(), Timestamp::now());
                 let requests = &needs.requests;
                 let prepared = self.ctx.issuer.prepare(&owner, self.account, requests, now);
-                Certificates::Ours(Box::new(prepared.await?))
+                match prepared.await {
+                    Ok(prepared) => Certificates::Ours(Box::new(prepared)),
+                    Err(error) if error.is_of_account() => Certificates::Denied(Box::new(error)),
+                    Err(error) => return Err(error),
+                }
             }
         })
     }
@@ -123,8 +138,10 @@ impl Attempt<'_> {
         certificates: Certificates,
         published: bool,
     ) -> Result<Option<Duration>, CertificateError> {
-        let Certificates::Ours(prepared) = certificates else {
-            return Ok(None);
+        let prepared = match certificates {
+            Certificates::Ours(prepared) => prepared,
+            Certificates::Denied(error) => return Err(*error),
+            Certificates::Unneeded | Certificates::Foreign(_) => return Ok(None),
         };
         let (issuer, owner, now) = (&self.ctx.issuer, self.owner(), Timestamp::now());
         let kept = issuer.issue(&owner, self.account, *prepared, published, now);
@@ -132,22 +149,27 @@ impl Attempt<'_> {
         Ok(self.follow_up(kept, SOONEST).await)
     }
 
-    /// Removes certificates that nothing needs any more: at once where another source takes over
-    /// and would find their names taken, else when the revision without them is rolled out. Says
-    /// whether it did.
-    pub(super) async fn retire_certificates(
+    /// Removes certificates of ours that nothing needs any more, if there are any: at once where
+    /// another source takes over and would find their names taken, else when the revision without
+    /// them is rolled out. Says whether it did.
+    pub(super) async fn retire_unneeded(
         &self,
-        wanted: Option<&[CertificateRequest]>,
+        provider: Option<&CertificateProvider>,
+        needed: &[CertificateRequest],
         rolled_out: bool,
     ) -> Result<bool, CertificateError> {
-        let due = wanted.is_none() || rolled_out;
-        if due {
-            let wanted = wanted.unwrap_or_default();
-            let owner = self.owner();
-            let retired = self.ctx.issuer.retire(&owner, self.account, wanted);
-            retired.await?;
+        if recorded(self.revisions) != Some(CertificateSource::SelfSigned) {
+            return Ok(false);
         }
-        Ok(due)
+        let needed = match provider {
+            Some(CertificateProvider::CertManager | CertificateProvider::ServiceCa) => &[],
+            Some(CertificateProvider::SelfSigned { .. }) | None if rolled_out => needed,
+            Some(CertificateProvider::SelfSigned { .. }) | None => return Ok(false),
+        };
+        let owner = self.owner();
+        let retired = self.ctx.issuer.retire(&owner, self.account, needed);
+        retired.await?;
+        Ok(true)
     }
 
     /// Keeps what was issued before although nothing could be resolved or rendered. Returns when to

@@ -18,6 +18,7 @@ use olm_image::Digest;
 use serde_json::Value;
 
 use super::error::ContentError;
+use super::settled::Settled;
 
 /// Contents, or what bundles need certificates for, kept in memory, so that the passes of one
 /// roll-out render once.
@@ -104,13 +105,15 @@ impl Request {
 }
 
 /// A bundle in a namespace.
-type Place = (Digest, String);
+pub(super) type Place = (Digest, String);
 
-/// The contents rendered last, and what their bundles need certificates for.
+/// The contents rendered last, what their bundles need certificates for, and who is settled with
+/// them.
 #[derive(Debug, Default)]
 pub struct Rendered {
     contents: Recent<Request, Arc<Content>>,
     needs: Recent<Place, Arc<CertificateNeeds>>,
+    pub(super) settled: Settled,
 }
 
 impl Rendered {

@@ -20,12 +20,14 @@ use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_core::preflight::Awaited;
 use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Provider, ServedKinds};
 use olm_core::revision::{CSVS_PATH, csv_provider, installed_by_owner, provider};
 use olm_core::version::Version;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::refusals::Refusals;
 use crate::cluster;
 use crate::revision::defined_kinds;
 
@@ -92,8 +94,9 @@ impl DiscoveryCache {
         (discovery, woken)
     }
 
-    /// Keeps what the API server serves up to date. Never returns.
-    pub(super) async fn keep_current(&self) {
+    /// Keeps what the API server serves up to date, and tells those who wait for a change of a CRD.
+    /// Never returns.
+    pub(super) async fn keep_current(&self, refusals: &Refusals) {
         const LAST: usize = AFTER_CHANGE.len() - 1;
         let mut changes = Box::pin(changes(&self.client));
         let mut built_in = None;
@@ -105,6 +108,9 @@ impl DiscoveryCache {
                 () = tokio::time::sleep_until(due) => {
                     if step > LAST {
                         built_in = None;
+                    }
+                    if step == 0 {
+                        refusals.changed(Awaited::CustomResourceDefinitions);
                     }
                     let news = self.read_served(&mut built_in).await;
                     // What was waited for has come, or that comes with an event of its own.

@@ -2,28 +2,27 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
 use olm_api::ClusterObjectSet;
 use olm_api::conditions::Reason;
 use olm_api::keys::{annotation, policy};
+use olm_core::crd_safety::Waivers;
 use olm_core::error::Chain;
 use olm_core::extension::{Goal, Policy, Source, desired, forced_step, retagged};
-use olm_core::preflight::{self, Proposal};
-use olm_core::render::{CertificateProvider, CertificateRequest, CertificateSource};
+use olm_core::preflight::{self, CrdUpgrades, Judged, Proposal, RbacPreflight, Refusal};
+use olm_core::render::CertificateRequest;
 use olm_core::revision::{BundleRecord, Change, Desired, states};
-use olm_core::status::Note;
+use olm_core::status::{Note, Statement};
 use olm_image::Resolved;
 
 use super::Attempt;
-use super::certificates::{Certificates, is_rolled_out, recorded};
+use super::certificates::{Certificates, is_rolled_out};
 use super::content::Content;
 use super::error::{ContentError, ExtensionError};
 use crate::backoff::jittered;
-use crate::cluster::ApiError;
-use crate::revision::{
-    Written, complete_content, newest, plan_revision, without_content, write_revision,
-};
+use crate::revision::{complete_content, newest, plan_revision, without_content, write_revision};
 
 /// How often an image is asked for that what runs does not need.
 const WITHOUT_IMAGE: Duration = Duration::from_mins(2);
@@ -35,6 +34,10 @@ pub(super) struct Enacted {
     pub(super) revisions: Option<Vec<ClusterObjectSet>>,
     /// What `Ready` explains, and a warning says.
     pub(super) notes: Vec<Note>,
+    /// Why nothing was made, if a check before it said so.
+    pub(super) refused: Option<ExtensionError>,
+    /// Condition `PermissionsSufficient`, if somebody looked.
+    pub(super) permissions: Option<Statement>,
     /// When to reconcile again although nothing changes.
     pub(super) look_again: Option<Duration>,
     /// Whether the certificates of webhooks were looked after.
@@ -70,14 +73,17 @@ impl Enacted {
 
 /// A revision and the certificates it needs.
 struct Plan<'a> {
+    waivers: &'a Waivers,
     desired: Desired,
     certificates: Certificates,
     requests: &'a [CertificateRequest],
 }
 
-/// A revision as it was written, and what came with it.
+/// What came of writing a revision.
 struct Made {
-    written: Written,
+    /// The revisions afterwards, if there is another; or why none was written.
+    revisions: Result<Option<Vec<ClusterObjectSet>>, Refusal>,
+    permissions: Option<Statement>,
     /// What the checks before it say.
     notes: Vec<Note>,
     look_again: Option<Duration>,
@@ -112,6 +118,12 @@ impl Attempt<'_> {
         if let Some(note) = retagged(policy, recorded.map(String::as_str), &offered) {
             return Ok(Enacted::kept(note, None));
         }
+        if let Some(newest) = newest {
+            let settled = Box::pin(self.keep_settled(newest, target, &resolved));
+            if let Some(enacted) = settled.await.map_err(failed)? {
+                return Ok(enacted);
+            }
+        }
         let (content, certificates) = match self.content(target, &resolved).await {
             Ok(both) => both,
             Err(error) if newest.is_some() && error.is_of_registry() => {
@@ -119,7 +131,9 @@ impl Attempt<'_> {
             }
             Err(error) => return Err(failed(error)),
         };
+        let provider = certificates.provider();
         let plan = Plan {
+            waivers: &policy.waivers,
             desired: self.desired(target, &resolved, &content),
             requests: &content.certificate_requests,
             certificates,
@@ -127,17 +141,33 @@ impl Attempt<'_> {
         let made = self.write(plan).await.map_err(failed)?;
         let mut enacted = Enacted {
             notes: made.notes,
+            permissions: made.permissions,
             look_again: made.look_again,
             certificates_kept: made.certificates_kept,
             ..Enacted::default()
         };
-        if made.written.change == Change::Unchanged {
+        let revisions = match made.revisions {
+            Ok(revisions) => revisions,
+            Err(refusal) => {
+                enacted.refused = Some(failed(refusal.into()));
+                return Ok(enacted);
+            }
+        };
+        let Some(revisions) = revisions else {
+            let quiet = enacted.permissions.is_none() && enacted.notes.is_empty();
+            if let (true, Some(newest)) = (quiet, newest) {
+                self.note_settled(newest, target, &resolved, provider, &content);
+                if let Err(error) = self.drop_release(newest).await {
+                    tracing::warn!(error = %Chain(&error), "Helm release not removed yet");
+                }
+            }
             enacted.look_again_within(self.restore_content().await);
             return Ok(enacted);
+        };
+        self.ctx.revisions.wrote(self.extension.object, &revisions);
+        if let Some(newest) = revisions.last() {
+            self.announce(goal, &newest.name_any()).await;
         }
-        self.announce(goal, &made.written.name).await;
-        let revisions = self.ctx.revisions.after_write(self.extension.object).await;
-        let revisions = revisions.map_err(|error| ExtensionError::Revisions(ApiError(error)))?;
         enacted.revisions = Some(revisions);
         Ok(enacted)
     }
@@ -156,6 +186,7 @@ impl Attempt<'_> {
     /// does not need.
     async fn write(&self, plan: Plan<'_>) -> Result<Made, ContentError> {
         let Plan {
+            waivers,
             mut desired,
             certificates,
             requests,
@@ -168,37 +199,76 @@ impl Attempt<'_> {
         }
         let (known, revisions) = (&self.ctx.revisions, self.revisions);
         let change = plan_revision(known, &desired, revisions).await?;
-        let notes = preflight::run(&Proposal {
+        let ours = certificates.are_ours();
+        let issued = if ours { requests } else { &[] };
+        let permissions = self.judge_permissions(&desired, issued, change).await;
+        let live = self.live_crds(&desired, change).await?;
+        let leaving = self.leaving_crds(&desired, change).await?;
+        let checked = self.preflight(Proposal {
             extension: self.extension,
             desired: &desired,
             change,
+            permissions: permissions.as_ref().map(|judgement| Judged {
+                judgement,
+                account: self.account,
+                enforced: self.ctx.settings.rbac_preflight == RbacPreflight::Enforce,
+            }),
+            crds: live.as_ref().map(|live| CrdUpgrades {
+                live,
+                leaving: &leaving,
+                waivers,
+                rules: self.ctx.settings.crd_rules,
+                now: Timestamp::now(),
+            }),
         });
+        let permissions = permissions.map(|found| found.statement(self.account));
+        let notes = match checked {
+            Ok(notes) => notes,
+            Err(mut refusal) => {
+                if let Some(live) = &live {
+                    self.add_evidence(&mut refusal, (&desired, live)).await;
+                }
+                return Ok(Made {
+                    notes: refusal.notes.clone(),
+                    revisions: Err(refusal),
+                    permissions,
+                    look_again: None,
+                    certificates_kept: false,
+                });
+            }
+        };
+        if change != Change::Unchanged {
+            desired.record_waivers(self.extension.object.annotations());
+        }
         let rolled_out = change == Change::Unchanged && is_rolled_out(revisions);
-        let ours = matches!(certificates, Certificates::Ours(_));
         let look_again = self.issue_certificates(certificates, rolled_out).await?;
-        let written = write_revision(known, &desired, revisions, change).await?;
+        let made = write_revision(known, &desired, revisions, change).await?;
         if rolled_out {
             self.ctx.rendered.forget(&desired.extension.name);
         }
-        let mut retired = false;
-        if recorded(revisions) == Some(CertificateSource::SelfSigned) {
-            let wanted = match provider {
-                Some(CertificateProvider::CertManager | CertificateProvider::ServiceCa) => None,
-                Some(CertificateProvider::SelfSigned { .. }) | None => Some(requests),
-            };
-            retired = self.retire_certificates(wanted, rolled_out).await?;
-        }
+        let retired = self.retire_unneeded(provider.as_ref(), requests, rolled_out);
+        let retired = retired.await?;
         Ok(Made {
-            written,
+            revisions: Ok(made),
+            permissions,
             notes,
             look_again,
             certificates_kept: ours || retired,
         })
     }
 
+    /// Runs the checks of a revision, and notes what it waits for if one refuses it.
+    fn preflight(&self, proposal: Proposal<'_>) -> Result<Vec<Note>, Refusal> {
+        let checked = preflight::run(&proposal);
+        let awaits = checked.as_ref().err().map(|refusal| refusal.awaits);
+        let name = self.extension.object.name_any();
+        self.ctx.refusals.note(&name, awaits);
+        checked
+    }
+
     /// Makes anew the content that earlier revisions have lost and still need: what is rendered
     /// from their bundle, if it is the same. Returns when to try again what could not be had.
-    async fn restore_content(&self) -> Option<Duration> {
+    pub(super) async fn restore_content(&self) -> Option<Duration> {
         let error = self.try_restore_content().await.err()?;
         let cause = Chain(&error).to_string();
         tracing::warn!(

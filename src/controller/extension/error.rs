@@ -7,14 +7,16 @@ use olm_api::keys;
 use olm_core::bundle::BundleError;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_core::extension::{DecisionError, PolicyError};
+use olm_core::preflight::{Awaited, Refusal};
 use olm_core::render::RenderError;
 use olm_core::resolve::ResolveError;
 use olm_core::revision::{Account, RevisionError};
 use olm_image::PullError;
 
+use super::takeover::TakeOverError;
 use crate::account::GuardError;
 use crate::certificates::CertificateError;
-use crate::cluster::ApiError;
+use crate::cluster::{ApiError, RequestError};
 use crate::credentials::PullSecretError;
 use crate::reconcile::TooLong;
 use crate::revision::WriteError;
@@ -72,6 +74,9 @@ pub enum ExtensionError {
     /// The catalogs cannot be listed.
     #[error("error walking catalogs: error listing catalogs")]
     Catalogs(#[source] ApiError),
+    /// What upstream installed in its earlier ways cannot be taken over.
+    #[error("taking over what is installed")]
+    TakeOver(#[source] Box<TakeOverError>),
     /// No bundle was chosen.
     #[error(transparent)]
     Decision(#[from] DecisionError),
@@ -108,6 +113,12 @@ pub enum ExtensionError {
     /// The status cannot be written.
     #[error("error updating status")]
     Status(#[source] ApiError),
+}
+
+impl From<TakeOverError> for ExtensionError {
+    fn from(error: TakeOverError) -> Self {
+        Self::TakeOver(Box::new(error))
+    }
 }
 
 impl ExtensionError {
@@ -154,6 +165,21 @@ pub enum ContentError {
     /// Its objects do not fit into a revision.
     #[error(transparent)]
     Revision(#[from] RevisionError),
+    /// A CRD that it would replace cannot be read.
+    #[error("getting existing resource for CRD {}", quote(name))]
+    LiveCrd {
+        /// Name of the CRD.
+        name: String,
+        /// What is wrong.
+        #[source]
+        cause: ApiError,
+    },
+    /// The CRDs that it would leave behind cannot be listed.
+    #[error(transparent)]
+    Crds(#[from] RequestError),
+    /// A check refuses it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The revision cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -208,6 +234,7 @@ impl Classify for ExtensionError {
             Self::Guard(error) => error.disposition(),
             Self::Bundle { cause, .. } => cause.disposition(),
             Self::Certificates(error) => error.disposition(),
+            Self::TakeOver(error) => error.disposition(),
             Self::Revisions(_)
             | Self::Catalogs(_)
             | Self::TooLong(_)
@@ -232,12 +259,17 @@ impl Classify for ContentError {
             Self::Pull(error) => error
                 .retry_after()
                 .map_or(Disposition::Retry, Disposition::Wait),
-            // The Secret may be labelled at any time.
+            // The Secret may be labelled at any time; the cluster changed so that the check passes.
             Self::PullSecret(_) => Disposition::RetryWithin(REPAIRABLE),
+            Self::Refused(refusal) => match refusal.awaits {
+                Awaited::CustomResourceDefinitions => Disposition::RetryWithin(REPAIRABLE),
+                // Asking costs many requests, and a change of rights calls.
+                Awaited::Permissions => Disposition::Wait(REPAIRABLE),
+            },
             // The end of the pull calls.
             Self::Pulling(_) => Disposition::Wait(PULLING),
             // As upstream: the catalog may offer another bundle tomorrow (decision 20).
-            Self::Bundle(_) => Disposition::Retry,
+            Self::Bundle(_) | Self::LiveCrd { .. } | Self::Crds(_) => Disposition::Retry,
             Self::Render(error) => error.disposition(),
             Self::Revision(error) => error.disposition(),
             Self::Write(error) => error.disposition(),

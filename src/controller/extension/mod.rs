@@ -11,14 +11,18 @@ mod discovery;
 mod enact;
 mod error;
 mod events;
+mod live_crds;
 mod moved;
 mod observe;
+mod permissions;
 mod pull_state;
 mod pulls;
+mod refusals;
 mod removal;
 mod report;
 mod resolve;
-mod seen;
+mod settled;
+mod takeover;
 mod watch;
 
 use std::sync::Arc;
@@ -32,11 +36,15 @@ use kube::{Client, ResourceExt};
 use olm_api::conditions::Reason;
 use olm_api::{ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, keys};
 use olm_core::config::Features;
+use olm_core::crd_safety::Rules;
 use olm_core::error::{Chain, Classify as _};
 use olm_core::extension::{Goal, Policy, Question, ValidExtension, ongoing_rollout};
+use olm_core::helm::KeepHelmReleases;
+use olm_core::preflight::RbacPreflight;
 use olm_core::render::CertificateSource;
 use olm_core::resolve::Options;
 use olm_core::revision::{Account, AccountRule, BundleRecord, states};
+use olm_core::uninstall::UninstallPolicy;
 use olm_image::{BundleCache, BundleImage, Resolved};
 
 pub use content::Rendered;
@@ -45,17 +53,20 @@ pub use error::ExtensionError;
 pub use events::PublishedNotices;
 pub use pull_state::PullState;
 pub use pulls::{Pulls, ended};
+pub use refusals::Refusals;
 pub use removal::OrphaningSeen;
-pub use seen::{Seen, SeenWriters};
+pub use takeover::Before;
 pub use watch::{Triggers, content_changes, run};
 
-use crate::account::Guard;
+use crate::account::{Guard, Reviews};
 use crate::certificates::Issuer;
 use crate::cluster::ApiError;
 use crate::credentials::RegistryCredentials;
 use crate::fetch::Catalogs;
+use crate::rbac_watch::{RbacWatch, Waiter};
 use crate::reconcile::{Deadline, Reconciler};
 use crate::revision::KnownRevisions;
+use crate::seen::Seen;
 use crate::telemetry::Metrics;
 use enact::Enacted;
 use moved::Moved;
@@ -78,6 +89,16 @@ pub struct Settings {
     pub features: Features,
     /// Who issues the certificates of webhooks; nobody named leaves it to what the cluster offers.
     pub certificates: Option<CertificateSource>,
+    /// What is done about rights that an account lacks.
+    pub rbac_preflight: RbacPreflight,
+    /// What becomes of CRDs where nobody says so.
+    pub uninstall: UninstallPolicy,
+    /// How long releases of Helm are kept.
+    pub keep_helm_releases: KeepHelmReleases,
+    /// Whether objects of optional kinds wait until their kind is served.
+    pub defer_optional_kinds: bool,
+    /// Which changes of CRDs are let pass.
+    pub crd_rules: Rules,
     /// Extensions worked on at the same time.
     pub concurrency: u16,
 }
@@ -88,11 +109,15 @@ pub struct Context {
     pub client: Client,
     /// Says which accounts may be acted as.
     pub guard: Arc<Guard>,
+    /// Says what accounts may do.
+    pub reviews: Reviews,
+    /// Wakes who waits for rights.
+    pub rbac: Arc<RbacWatch>,
     /// What the administrator decided.
     pub settings: Settings,
     /// The revisions on the cluster.
     pub revisions: Arc<KnownRevisions>,
-    /// Catalogs and accounts on the cluster.
+    /// Extensions, catalogs and accounts on the cluster.
     pub seen: Seen,
     /// The catalogs, as far as they could be read.
     pub catalogs: Catalogs,
@@ -108,6 +133,8 @@ pub struct Context {
     pub images: Pulls<BundleImage>,
     /// The rest of the cluster.
     pub discovery: DiscoveryCache,
+    /// Extensions whose revision a check refused.
+    pub refusals: Refusals,
     /// Counts, delays and writes.
     pub reconciler: Reconciler,
     /// Events that were published last.
@@ -116,10 +143,12 @@ pub struct Context {
     pub orphaning: OrphaningSeen,
     /// Counts resolutions.
     pub metrics: Metrics,
-    /// Contents rendered last.
+    /// Contents rendered last, and what of them need not be rendered again.
     pub rendered: Rendered,
     /// Issues certificates of webhooks.
     pub issuer: Issuer,
+    /// What upstream installed in its earlier ways.
+    pub before: Before,
 }
 
 /// What every step of a reconcile works on.
@@ -142,13 +171,16 @@ impl Context {
         self.published.forget(uid);
         self.orphaning.forget(uid);
         self.reconciler.forget(extension);
+        self.rbac.forget(&Waiter::Extension(name.clone()));
         self.revisions.forget(extension);
+        self.refusals.note(&name, None);
         self.discovery.track(&name, false);
         self.discovery.changed();
         self.metrics.update_offered(&name, None);
         self.pull_state.forget(&name);
         self.digests.forget(&name);
         self.images.forget(&name);
+        self.rendered.settled.forget(&name);
     }
 
     /// Returns the extensions whose bundle the present credentials and files may be enough for, and
@@ -235,13 +267,28 @@ async fn unheld(
 /// Does what can be done, and returns what came of it.
 async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
     // The state comes first, so that `Installed` is truthful whatever else fails.
-    let revisions = match ctx.revisions.of(extension).await {
+    let mut revisions = match ctx.revisions.of(extension).await {
         Ok(revisions) => revisions,
         Err(error) => return ExtensionError::Revisions(ApiError(error)).into(),
     };
     let deadline = Deadline::after(LIMIT);
     let observed = observe::observe(ctx, extension, &revisions);
-    let observed = deadline.hold(observed).await;
+    let mut observed = deadline.hold(observed).await;
+    if let Ok((valid, account)) = &observed {
+        let attempt = Attempt {
+            ctx,
+            extension: *valid,
+            account,
+            revisions: &revisions,
+            deadline,
+        };
+        let taken = deadline.hold(async { Ok(Box::pin(attempt.take_over()).await?) });
+        match taken.await {
+            Ok(Some(taken)) => revisions = taken,
+            Ok(None) => {}
+            Err(error) => observed = Err(error),
+        }
+    }
     let mut outcome: Outcome = match observed {
         Ok((valid, account)) => {
             let attempt = Attempt {
@@ -315,10 +362,12 @@ impl Attempt<'_> {
             }
         };
         match enacted {
-            Ok(enacted) => {
-                outcome.enacted = enacted;
+            Ok(mut enacted) => {
                 let held = goal.ok().and_then(|goal| goal.held);
-                outcome.result = held.map_or(Ok(()), |held| Err(ExtensionError::held(held)));
+                let refused = enacted.refused.take();
+                let failed = refused.or_else(|| held.map(ExtensionError::held));
+                outcome.enacted = enacted;
+                outcome.result = failed.map_or(Ok(()), Err);
             }
             Err(error) => outcome.result = Err(error),
         }

@@ -40,7 +40,7 @@ fn validated<'a>(
 
 /// Returns all catalogs.
 pub(super) async fn catalogs(ctx: &Context) -> Result<Vec<ClusterCatalog>, ExtensionError> {
-    if let Some(seen) = ctx.seen.catalogs().await {
+    if let Some(seen) = ctx.seen.readable_catalogs().await {
         return Ok(seen);
     }
     let list = Api::<DeserializeGuard<ClusterCatalog>>::all(ctx.client.clone())

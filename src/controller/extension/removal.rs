@@ -16,7 +16,8 @@ use olm_core::error::{Chain, Classify as _};
 use olm_core::revision::{
     Extension, has_orphan_finalizer, is_marked_orphaned, is_orphaned, orphan_mark,
 };
-use olm_core::status::{find, removal_held, uninstalling};
+use olm_core::status::{find, removal_blocked, removal_held, retrying, terminal, uninstalling};
+use olm_core::uninstall::BLOCKED;
 use serde_json::json;
 
 use super::error::ExtensionError;
@@ -34,6 +35,9 @@ const OURS: [&str; 2] = [
 ];
 /// How often to look at a removal; its revisions wake it as well.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// How often to look whether CRDs are there that Helm installed.
+const HELM_LOOK: Duration = Duration::from_secs(30);
 
 /// Goes on with the removal of an extension that is being deleted; a failure stands in `Ready`.
 pub(super) async fn remove(
@@ -73,11 +77,20 @@ async fn tear_down(
         hold(extension, ctx, what).await?;
         return Ok(Some(resync()));
     }
+    if let Some(what) = ctx.left_to_helm(extension).await? {
+        block(extension, ctx, what).await?;
+        return Ok(Some(HELM_LOOK));
+    }
     let failed = |cause| ExtensionError::finalizer(ApiError(cause));
     match teardown_extension(&ctx.client, extension).await {
         Ok(Teardown::Waiting(what)) => {
             report(extension, ctx, &what).await?;
             Ok(Some(LOOK_AGAIN))
+        }
+        Ok(Teardown::Blocked(what)) => {
+            block(extension, ctx, what).await?;
+            // Its revision looks at what blocks it, and wakes it.
+            Ok(Some(resync()))
         }
         Ok(Teardown::Done) => {
             remove_certificates(extension, ctx).await?;
@@ -165,11 +178,28 @@ async fn report(
         // What is being removed offers nothing to others any more.
         ctx.discovery.changed();
     }
-    uninstalling(what).put(
-        &mut status.conditions,
-        extension.metadata.generation,
-        Timestamp::now(),
-    );
+    let (generation, now) = (extension.metadata.generation, Timestamp::now());
+    let progressing = find(&status.conditions, types::PROGRESSING);
+    if progressing.is_some_and(|progressing| progressing.message.starts_with(BLOCKED)) {
+        retrying(what).put(&mut status.conditions, generation, now);
+    }
+    uninstalling(what).put(&mut status.conditions, generation, now);
+    write_status(ctx, extension, status).await
+}
+
+/// Says in `Progressing`, `Ready` and an Event that users' objects hold the removal.
+async fn block(
+    extension: &ClusterExtension,
+    ctx: &Context,
+    what: String,
+) -> Result<(), ExtensionError> {
+    let mut status = extension.status.clone().unwrap_or_default();
+    let (generation, now) = (extension.metadata.generation, Timestamp::now());
+    terminal(Reason::Blocked, &*what).put(&mut status.conditions, generation, now);
+    if removal_blocked(&*what).put(&mut status.conditions, generation, now) {
+        let (type_, reason) = (EventType::Warning, Reason::RemovalHeld);
+        ctx.publish(extension, type_, reason, what).await;
+    }
     write_status(ctx, extension, status).await
 }
 

@@ -11,6 +11,7 @@ use olm_api::{
 };
 use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::extension::{Answer, Notice};
+use olm_core::preflight::RbacPreflight;
 use olm_core::revision::{BundleRecord, bundle_version, states};
 use olm_core::status::extension::{self, Catalogs, Installed, Revision, Revisions, paused};
 use olm_core::status::{remove_condition, sanitize};
@@ -80,7 +81,10 @@ pub(super) async fn report(
     extension: &ClusterExtension,
     outcome: &Outcome,
 ) -> Result<(), ExtensionError> {
-    let status = status(extension, outcome, Timestamp::now());
+    let mut status = status(extension, outcome, Timestamp::now());
+    if ctx.settings.rbac_preflight == RbacPreflight::Off {
+        remove_condition(&mut status.conditions, types::PERMISSIONS);
+    }
     ctx.publish_notices(extension, outcome).await;
     let reachable = |update: &UpdateStatus| update.version.is_some();
     let offered = status.update.as_ref().is_some_and(reachable);
@@ -162,6 +166,9 @@ fn status(
     );
     if let Some(answer) = answer {
         status.update.clone_from(&answer.update);
+    }
+    if let Some(permissions) = outcome.enacted.permissions.clone() {
+        permissions.put(&mut status.conditions, extension.metadata.generation, now);
     }
     if outcome.paused {
         paused().put(&mut status.conditions, extension.metadata.generation, now);

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use kube::api::{Api, ObjectMeta};
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Controller};
-use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predicates, watcher};
 use kube::{Resource, ResourceExt as _};
 use olm_api::conditions::types;
@@ -22,9 +22,9 @@ use olm_core::revision::Account;
 use olm_core::status::find;
 use serde::de::DeserializeOwned;
 
-use super::seen::SeenWriters;
 use super::{Context, error_policy, reconcile};
 use crate::cluster;
+use crate::seen::SeenWriters;
 
 type Guarded = DeserializeGuard<ClusterExtension>;
 type Reference = ObjectRef<Guarded>;
@@ -42,9 +42,13 @@ pub struct Triggers {
     pub certificates: mpsc::Receiver<String>,
     /// A pull has ended that its pass did not wait for: the extension of this name.
     pub pulled: mpsc::Receiver<String>,
+    /// Rights may have come: the extension of this name.
+    pub rights: mpsc::UnboundedReceiver<String>,
     /// Revisions have changed: the extension of this name.
     pub revisions: mpsc::UnboundedReceiver<String>,
-    /// Where catalogs and accounts are put, as the watches bring them.
+    /// What a refused revision waits for has changed: the extension of this name.
+    pub passable: mpsc::UnboundedReceiver<String>,
+    /// Where extensions, catalogs and accounts are put, as the watches bring them.
     pub seen: SeenWriters,
 }
 
@@ -54,53 +58,57 @@ pub async fn run(
     triggers: Triggers,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let (store, writer) = reflector::store();
+    let (seen, writers) = (ctx.seen.clone(), triggers.seen);
+    let store = seen.extensions;
     ctx.metrics.follow_extensions(store.clone());
     // Our own status writes need no second look.
     let relevant = predicates::generation
         .combine(predicates::finalizers)
         .combine(predicates::annotations);
-    let orphaning = Arc::clone(&ctx);
-    let extensions = all::<Guarded>(&ctx)
-        .reflect(writer)
-        .applied_objects()
-        .inspect_ok(move |extension| orphaning.orphaning.note(extension.meta()))
-        .predicate_filter(relevant, PredicateConfig::default());
-    let catalogs = all::<DeserializeGuard<ClusterCatalog>>(&ctx)
-        .reflect(triggers.seen.catalogs)
-        .touched_objects()
-        .predicate_filter(catalog_state, PredicateConfig::default())
-        .filter_map(|change| async { change.ok().map(drop) });
+    let (orphaning, changed) = (Arc::clone(&ctx), writers.changed);
+    let extensions = cluster::stored(
+        all::<Guarded>(&ctx).reflect(writers.extensions),
+        store.clone(),
+    )
+    .inspect_ok(move |extension| {
+        orphaning.orphaning.note(extension.meta());
+        // Nobody listens when the process stops.
+        drop(changed.unbounded_send(extension.meta().clone()));
+    })
+    .predicate_filter(relevant, PredicateConfig::default());
+    let catalogs = cluster::stored(
+        all::<DeserializeGuard<ClusterCatalog>>(&ctx).reflect(writers.catalogs),
+        seen.catalogs,
+    )
+    .predicate_filter(catalog_state, PredicateConfig::default())
+    .filter_map(|change| async { change.ok().map(drop) });
     let contents = futures::stream::select(catalogs, triggers.content_changed).map({
         let store = store.clone();
         move |()| everything(&store)
     });
     let accounts = all::<PartialObjectMeta<ServiceAccount>>(&ctx)
         .modify(only_name)
-        .reflect(triggers.seen.accounts)
-        .touched_objects();
+        .reflect(writers.accounts);
+    let accounts = cluster::stored(accounts, seen.accounts);
     let namespaces = all::<PartialObjectMeta<Namespace>>(&ctx).touched_objects();
-    let authorities = authorities(&ctx).touched_objects();
-    let dependents = triggers.discovery.map({
-        let ctx = Arc::clone(&ctx);
-        move |()| {
-            let names = ctx.discovery.dependents();
-            names.iter().map(|name| Reference::new(name)).collect()
-        }
-    });
+    let authorities = authorities(&ctx);
+    let dependents = dependents(&ctx, triggers.discovery);
     let mended = ctx.credentials.changes().flat_map({
         let ctx = Arc::clone(&ctx);
         move |()| futures::stream::iter(ctx.mended())
     });
-    let touched = futures::stream::select(triggers.certificates, triggers.pulled);
+    let certificates = touched(&ctx, triggers.certificates);
+    let touched = futures::stream::select(certificates, triggers.pulled);
     let touched = futures::stream::select(touched, mended);
     let touched = futures::stream::select(touched, triggers.revisions);
+    let touched = futures::stream::select(touched, triggers.passable);
+    let touched = futures::stream::select(touched, triggers.rights);
     let touched = touched.map(|name| vec![Reference::new(&name)]);
     let dependents = futures::stream::select(dependents, touched);
     let woken = futures::stream::select(contents, dependents).flat_map(futures::stream::iter);
     let kept = {
         let ctx = Arc::clone(&ctx);
-        async move { ctx.discovery.keep_current().await }
+        async move { ctx.discovery.keep_current(&ctx.refusals).await }
     };
     let by_account = {
         let (store, ctx) = (store.clone(), Arc::clone(&ctx));
@@ -148,13 +156,41 @@ fn only_name(account: &mut PartialObjectMeta<ServiceAccount>) {
 
 /// Watches the CAs of webhooks; Secrets with the content of revisions do not carry this label.
 fn authorities(
-    ctx: &Context,
-) -> impl Stream<Item = watcher::Result<watcher::Event<PartialObjectMeta<Secret>>>> + use<> {
+    ctx: &Arc<Context>,
+) -> impl Stream<Item = watcher::Result<PartialObjectMeta<Secret>>> + use<> {
     let (key, value) = (keys::label::OWNER_KIND, keys::label::OWNER_KIND_EXTENSION);
-    cluster::changes(
+    let changes = cluster::changes(
         Api::namespaced(ctx.client.clone(), &ctx.settings.system_namespace),
         watcher::Config::default().labels(&format!("{key}={value}")),
-    )
+    );
+    let ctx = Arc::clone(ctx);
+    changes
+        .touched_objects()
+        .inspect_ok(move |authority: &PartialObjectMeta<Secret>| {
+            let owner = authority.labels().get(keys::label::OWNER_NAME);
+            owner.inspect(|name| ctx.rendered.settled.touch(name));
+        })
+}
+
+/// Passes on the extensions whose certificates were touched, and notes that they were.
+fn touched(
+    ctx: &Arc<Context>,
+    certificates: mpsc::Receiver<String>,
+) -> impl Stream<Item = String> + use<> {
+    let ctx = Arc::clone(ctx);
+    certificates.inspect(move |name| ctx.rendered.settled.touch(name))
+}
+
+/// Returns the extensions whose resolution depends on the cluster, whenever that changes.
+fn dependents(
+    ctx: &Arc<Context>,
+    changes: mpsc::Receiver<()>,
+) -> impl Stream<Item = Vec<Reference>> + use<> {
+    let ctx = Arc::clone(ctx);
+    changes.map(move |()| {
+        let names = ctx.discovery.dependents();
+        names.iter().map(|name| Reference::new(name)).collect()
+    })
 }
 
 /// Returns a channel on which changes of catalog content are told to [`run`].

@@ -13,17 +13,20 @@ use olm_api::ClusterObjectSet;
 use olm_api::conditions::Reason;
 use olm_api::keys::manager;
 use olm_core::revision::{AccountRule, deadline};
+use olm_core::uninstall::UninstallPolicy;
 use tokio::time::Instant;
 
-use super::Guarded;
 use super::observe::ExtensionState;
 use super::unserved_kinds::UnservedKinds;
+use super::{Guarded, ObjectSetError};
 use crate::account::{Accounts, Guard};
 use crate::apply::AppliedCache;
 use crate::backoff::{FIRST_DELAY_EXTENSION, jittered};
 use crate::cluster::{Kinds, Watches};
+use crate::rbac_watch::{Interest, RbacWatch, Waiter};
 use crate::reconcile::Reconciler;
 use crate::revision::{Feed, KeptContents};
+use crate::seen::Seen;
 use crate::telemetry::{CONTROLLER_OBJECT_SET, Metrics};
 
 /// What flags decide about ClusterObjectSets.
@@ -37,6 +40,8 @@ pub struct Settings {
     pub accounts: AccountRule,
     /// `--managed-resync-interval`.
     pub managed_resync: Duration,
+    /// `--default-uninstall-policy`.
+    pub uninstall: UninstallPolicy,
     /// `--uninstall-crd-timeout`.
     pub crd_timeout: Duration,
     /// `--uninstall-fallback=gc`: an uninstall whose account no longer works is left to the
@@ -54,6 +59,8 @@ pub struct Context {
     pub client: Client,
     /// Clients of accounts.
     pub accounts: Accounts,
+    /// Extensions and accounts on the cluster.
+    pub(super) seen: Seen,
     /// Kinds the cluster serves.
     pub kinds: Arc<Kinds>,
     /// Flags.
@@ -69,6 +76,8 @@ pub struct Context {
     /// Uninstalls whose account fails, by UID: attempts and the first one's time. Entries go with
     /// their revision.
     pub(super) failing: Mutex<HashMap<String, (u32, Instant)>>,
+    /// Wakes revisions that wait for rights.
+    pub(super) rbac: Arc<RbacWatch>,
     /// Kinds that revisions wait for.
     pub(super) unserved: UnservedKinds,
 }
@@ -81,12 +90,14 @@ impl Context {
     pub fn new(
         client: Client,
         settings: Settings,
-        feed: &Feed,
+        (feed, seen): (&Feed, Seen),
+        rbac: Arc<RbacWatch>,
         metrics: Metrics,
     ) -> (Self, mpsc::Receiver<String>) {
-        let (watches, woken) = Watches::new();
+        let (watches, woken) = Watches::new(client.clone());
         let context = Self {
             accounts: Accounts::new(client.clone()),
+            seen,
             kinds: Arc::new(Kinds::new(client.clone())),
             reconciler: Reconciler::new(
                 CONTROLLER_OBJECT_SET,
@@ -99,6 +110,7 @@ impl Context {
             watches,
             metrics,
             failing: Mutex::default(),
+            rbac,
             unserved: UnservedKinds::default(),
             client,
             revisions: feed.reader.clone(),
@@ -149,11 +161,37 @@ impl Context {
     /// Drops what is remembered about a revision.
     pub(super) fn forget(&self, set: &ClusterObjectSet) {
         self.watches.release(&set.name_any());
+        self.rbac.forget(&Waiter::Revision(set.name_any()));
         self.track_unserved(&set.name_any(), &[]);
         self.applied.forget(&set.uid().unwrap_or_default());
         self.contents.forget(set);
         self.reconciler.forget(set);
         self.forgive(set);
+    }
+
+    /// Has a revision woken when its account gets rights, or the controller that to act as it, as
+    /// long as it fails for want of one.
+    pub(super) async fn wait_for_rights(
+        &self,
+        set: &ClusterObjectSet,
+        extension: &ExtensionState,
+        error: Option<&ObjectSetError>,
+    ) {
+        let waiter = Waiter::Revision(set.name_any());
+        if !error.is_some_and(ObjectSetError::is_of_rights) {
+            self.rbac.forget(&waiter);
+            return;
+        }
+        let account = self
+            .settings
+            .accounts
+            .of_revision(set, extension.extension());
+        let own = self.settings.guard.own().await.ok().flatten().cloned();
+        let interest = Interest {
+            accounts: account.ok().into_iter().chain(own).collect(),
+            ..Interest::default()
+        };
+        self.rbac.wait(waiter, interest);
     }
 
     /// Forgets failures of the account that removes a revision.

@@ -10,16 +10,17 @@ use olm_api::keys::{finalizer, label};
 use olm_core::annotations::is_paused;
 use olm_core::guard::Policy;
 use olm_core::revision::{
-    Account, Outcome, RevisionOwner, Sibling, changed, has_succeeded, owner_name,
+    Account, Adoption, Outcome, RevisionOwner, Sibling, changed, has_succeeded, owner_name,
 };
 use olm_core::status::object_set::mutable_secrets;
 use serde_json::json;
+use tokio::time::{Instant, timeout_at};
 
 use super::ended::{Ended, Settled};
 use super::observe::ExtensionState;
 use super::plan::Plan;
 use super::{Context, ObjectSetError, teardown};
-use crate::apply::{Applier, ApplyError, ResolvedPhase, Revision};
+use crate::apply::{Applier, ApplyError, PhaseReport, ResolvedPhase, Revision};
 use crate::backoff::{RESYNC, jittered, resync};
 use crate::cluster::{RequestError, Target};
 use crate::reconcile::{Deadline, within};
@@ -30,6 +31,8 @@ const POLL_FAILING: Duration = Duration::from_secs(10);
 /// How often a revision that is not complete is looked at although nothing called for it: news that
 /// never came costs no more than this.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// How long a pass waits for objects it has just written to become ready.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest that doing it may take before it is reported as failed.
 const LIMIT: Duration = Duration::from_mins(5);
 
@@ -41,7 +44,7 @@ pub(super) async fn enact(
     plan: Plan,
 ) -> Ended {
     let result = match plan {
-        Plan::TearDown => return tear_down(ctx, set, extension).await,
+        Plan::TearDown => return Box::pin(tear_down(ctx, set, extension)).await,
         Plan::AwaitDeletion => Ok(Settled::again(None, jittered(LOOK_AGAIN))),
         Plan::Archive | Plan::Pause | Plan::RollOut => match ctx.identity(set, extension).await {
             Err(error) => Err(error),
@@ -125,7 +128,7 @@ async fn roll_out(
         Err(error) => (set.clone(), Err(error)),
     };
     if result.as_ref().is_ok_and(Settled::is_complete) {
-        ctx.contents.forget(&set);
+        ctx.contents.forget_soon(&set);
     }
     Ended {
         set,
@@ -142,7 +145,9 @@ async fn read(
 ) -> Result<(Client, Arc<Content>), ObjectSetError> {
     let guard = &ctx.settings.guard;
     guard.admit(Policy::ObjectSet, was_read(set)).await?;
-    ctx.accounts.require(account).await?;
+    if !ctx.seen.has_account(account).await {
+        ctx.accounts.require(account).await?;
+    }
     let client = ctx.accounts.client(account)?;
     let content = match ctx.contents.get(set) {
         Some(kept) => kept,
@@ -189,22 +194,42 @@ async fn apply(
         owner: owner(set, &archived),
         generation: set.metadata.generation.unwrap_or_default(),
         siblings: owners(&siblings, extension),
+        adoption: extension
+            .extension()
+            .map(|extension| Adoption::of(extension.annotations()))
+            .unwrap_or_default(),
         probes: set.spec.progression_probes.clone(),
         first: siblings.is_empty() && archived.is_empty() && !has_succeeded(set),
     };
-    let applier = Applier {
+    let name = set.name_any();
+    let mut applier = Applier {
         client,
         kinds: ctx.kinds.clone(),
         applied: ctx.applied.clone(),
         defer_optional: ctx.settings.defer_optional_kinds,
-        seen: ctx.watches.seen(&set.name_any()),
+        seen: ctx.watches.seen(&name),
     };
+    let news = ctx.watches.listen(&name);
     let mut deferred = Vec::new();
     let mut superseded = false;
     for (index, phase) in content.phases.iter().enumerate() {
-        let report = applier.apply_phase(&revision, index, phase).await;
+        let mut report = applier.apply_phase(&revision, index, phase).await;
         if let Err(ApplyError::Unserved { group, .. }) = &report {
             ctx.await_group(set, group);
+        }
+        // What was just written is often ready before anybody could read that it is not.
+        let patience = Instant::now() + PATIENCE;
+        while report
+            .as_ref()
+            .is_ok_and(|report| report.wrote && !report.complete)
+            && timeout_at(patience, news.come()).await.is_ok()
+        {
+            applier.seen = ctx.watches.seen(&name);
+            let again = applier.apply_phase(&revision, index, phase).await;
+            report = again.map(|again| PhaseReport {
+                wrote: true,
+                ..again
+            });
         }
         let report = report?;
         deferred.extend(report.deferred);

@@ -8,7 +8,7 @@ use crate::account::{AccountError, GuardError};
 use crate::apply::ApplyError;
 use crate::cluster::RequestError;
 use crate::reconcile::TooLong;
-use crate::revision::RefError;
+use crate::revision::{RefCause, RefError};
 
 /// Why a pass over a ClusterObjectSet ended early.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +45,19 @@ pub enum ObjectSetError {
     /// It did not end.
     #[error(transparent)]
     TooLong(#[from] TooLong),
+}
+
+impl ObjectSetError {
+    /// Says whether a change of rights may help.
+    pub(super) fn is_of_rights(&self) -> bool {
+        match self {
+            Self::Apply(error) => error.is_forbidden(),
+            Self::Account(_) | Self::Unlisted(_) => true,
+            Self::Request(error) => error.code() == 403,
+            Self::Ref(error) => matches!(error.cause, RefCause::Unread(_)),
+            Self::Identity(_) | Self::Guard(_) | Self::Blocked(_) | Self::TooLong(_) => false,
+        }
+    }
 }
 
 impl Classify for ObjectSetError {

@@ -10,9 +10,9 @@ mod ended;
 mod error;
 mod observe;
 mod plan;
-mod rbac_watch;
 mod report;
 mod teardown;
+mod uninstall;
 mod unserved_kinds;
 
 use std::collections::BTreeMap;
@@ -20,8 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::mpsc;
-use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::ObjectMeta;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Action};
 use kube::runtime::reflector::{self, ObjectRef};
@@ -50,13 +52,20 @@ const REPORT_LIMIT: Duration = Duration::from_mins(1);
 /// The kind as it is watched: one object that cannot be read does not stop the others.
 type Guarded = DeserializeGuard<ClusterObjectSet>;
 
+/// What makes revisions be looked at.
+pub struct Woken {
+    /// Where the watches put what they bring.
+    pub feed: Feed,
+    /// Extensions that have changed, by their metadata.
+    pub extensions: mpsc::UnboundedReceiver<ObjectMeta>,
+    /// Names of revisions that watched objects or rights wake.
+    pub revisions: BoxStream<'static, String>,
+}
+
 /// Runs the reconciler until `shutdown` resolves and the passes under way have ended.
-///
-/// `woken` comes from [`Context::new`], and what the watches bring goes into `feed`.
 pub async fn run(
     ctx: Arc<Context>,
-    feed: Feed,
-    woken: mpsc::Receiver<String>,
+    woken: Woken,
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let api = Api::<Guarded>::all(ctx.client.clone());
@@ -64,9 +73,9 @@ pub async fn run(
         reader,
         revisions,
         contents,
+        contents_reader,
         told,
-        ..
-    } = feed;
+    } = woken.feed;
     ctx.metrics.follow_revisions(reader.clone());
     let watching = Arc::downgrade(&ctx);
     ctx.metrics.follow_watches(move || {
@@ -82,11 +91,11 @@ pub async fn run(
     let content_told = told.clone();
     let sets = cluster::changes(api, watcher::Config::default())
         .reflect(revisions)
-        .inspect_ok(move |event| told.tell(event))
-        .applied_objects()
+        .inspect_ok(move |event| told.tell(event));
+    let sets = cluster::stored(sets, reader.clone())
         .predicate_filter(relevant, PredicateConfig::default());
-    let woken = woken.map(|name| ObjectRef::<Guarded>::new(&name));
-    let granted = rbac_watch::granted(&ctx.client, reader.clone());
+    let names = woken.revisions;
+    let woken_revisions = names.map(|name| ObjectRef::<Guarded>::new(&name));
     let config = controller::Config::default().concurrency(ctx.settings.concurrency);
     // A Secret that comes back, or is made immutable, unblocks the revision it belongs to.
     let secrets = Api::<PartialObjectMeta<Secret>>::namespaced(
@@ -96,15 +105,20 @@ pub async fn run(
     let of_revisions = watcher::Config::default().labels(label::REVISION_NAME);
     let secrets = cluster::changes(secrets, of_revisions)
         .reflect(contents)
-        .inspect_ok(move |event| content_told.tell_content(event))
-        .touched_objects();
+        .inspect_ok(move |event| content_told.tell_content(event));
+    let secrets = cluster::stored(secrets, contents_reader);
     // Its account, its annotations and its deletion count for every revision of an extension.
-    let all = Api::<PartialObjectMeta<ClusterExtension>>::all(ctx.client.clone());
     let relevant = predicates::generation
         .combine(predicates::finalizers)
         .combine(predicates::annotations);
-    let extensions = cluster::changes(all, watcher::Config::default())
-        .touched_objects()
+    let extensions = woken.extensions;
+    let extensions = extensions
+        .map(|metadata| {
+            Ok(PartialObjectMeta::<ClusterExtension> {
+                metadata,
+                ..PartialObjectMeta::default()
+            })
+        })
         .predicate_filter(relevant, PredicateConfig::default());
     let revisions = reader.clone();
     let results = Controller::for_stream(sets, reader)
@@ -116,7 +130,7 @@ pub async fn run(
             let revision = secret.labels().get(label::REVISION_NAME);
             revision.map(|name| ObjectRef::<Guarded>::new(name))
         })
-        .reconcile_on(stream::select(woken, granted))
+        .reconcile_on(woken_revisions)
         .graceful_shutdown_on(shutdown)
         .run(reconcile, error_policy, Arc::clone(&ctx));
     tokio::select! {
@@ -162,7 +176,10 @@ async fn converge(
         Ok(extension) => {
             let plan = plan(set, &extension);
             tracing::debug!(?plan, "planned");
-            enact(ctx, set, &extension, plan).await
+            let ended = enact(ctx, set, &extension, plan).await;
+            ctx.wait_for_rights(set, &extension, ended.result.as_ref().err())
+                .await;
+            ended
         }
         Err(error) => Ended::early(set, Err(error)),
     };

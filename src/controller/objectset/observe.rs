@@ -73,7 +73,8 @@ impl ExtensionState {
 
 impl Context {
     /// Looks up the extension of a revision: by owner reference; by label only to find out that
-    /// the reference was taken off, because everybody can write a label.
+    /// the reference was taken off, because everybody can write a label. For a revision that is
+    /// rolled out, an extension that the watch knows to live is taken as it was seen.
     pub(super) async fn extension(
         &self,
         set: &ClusterObjectSet,
@@ -82,6 +83,15 @@ impl Context {
         let Some(name) = owner.map(|owner| owner.name.as_str()).or(owner_name(set)) else {
             return Ok(ExtensionState::None);
         };
+        let removes = set.metadata.deletion_timestamp.is_some()
+            || set.spec.lifecycle_state == LifecycleState::Archived;
+        // Nothing is removed by a copy that may be old.
+        if let (Some(owner), false) = (owner, removes)
+            && let Some(seen) = self.seen.living(name).await
+            && seen.metadata.uid.as_ref() == Some(&owner.uid)
+        {
+            return Ok(ExtensionState::Alive(Box::new(seen)));
+        }
         let unowned = owner.is_none();
         let api = Api::<DeserializeGuard<ClusterExtension>>::all(self.client.clone());
         let found = api

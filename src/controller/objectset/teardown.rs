@@ -15,6 +15,7 @@ use olm_core::revision::{
     Account, Outcome, archive_groups, has_finalizer, has_orphan_finalizer, has_succeeded,
     owner_name, removal_groups, states,
 };
+use olm_core::uninstall::UninstallPolicy;
 use tokio::time::Instant;
 
 use super::ended::Settled;
@@ -37,6 +38,8 @@ const QUICK_LOOK: Duration = Duration::from_millis(200);
 const ATTEMPTS: u32 = 3;
 const ATTEMPTS_WITHIN: Duration = Duration::from_secs(55);
 const ATTEMPT_EVERY: Duration = Duration::from_secs(30);
+/// How often the objects are counted that an uninstall waits for; nobody may watch them.
+const BLOCKED_LOOK: Duration = Duration::from_secs(30);
 /// How often a removal is looked at that waits for a person; the extension's change wakes it.
 const HOLD: Duration = Duration::from_mins(5);
 /// Objects that a message names.
@@ -80,12 +83,19 @@ pub(super) async fn delete(
     if matches!(extension, ExtensionState::Alive(_)) {
         return hand_over(ctx, set, extension).await;
     }
+    let policy = ctx.uninstall_policy(set, extension);
+    if let Some(text) = ctx.uninstall_block(set, extension, policy).await? {
+        return Ok(Settled::again(Some(Outcome::Blocked(text)), BLOCKED_LOOK));
+    }
     if let Some(before) = predecessor(ctx, set).await? {
         let text = format!("waiting for revision {before}");
         return Ok(Settled::again(Some(Outcome::Removing(text)), TURN));
     }
-    match attempt(ctx, set, extension).await {
-        Err(err) if is_identity_failure(&err) => Ok(fall_back(ctx, set, extension, &err).await),
+    match attempt(ctx, set, extension, policy).await {
+        Err(err) if is_identity_failure(&err) => {
+            let may = ctx.may_fall_back(set, extension, policy).await?;
+            Ok(fall_back(ctx, set, extension, &err, may).await)
+        }
         answer => {
             ctx.forgive(set);
             Ok(match answer? {
@@ -194,10 +204,11 @@ async fn attempt(
     ctx: &Context,
     set: &ClusterObjectSet,
     extension: &ExtensionState,
+    policy: UninstallPolicy,
 ) -> Result<Option<String>, ObjectSetError> {
     let account = ctx.identity(set, extension).await?;
     ctx.accounts.require(&account).await?;
-    take_down(ctx, set, &account, Purpose::Uninstall).await
+    take_down(ctx, set, &account, Purpose::Uninstall(extension, policy)).await
 }
 
 /// Why objects of a revision are removed.
@@ -205,8 +216,8 @@ async fn attempt(
 enum Purpose<'a> {
     /// A later revision has taken over what it needs; this extension is told what is kept.
     Archive(&'a ExtensionState),
-    /// Everything goes.
-    Uninstall,
+    /// Everything goes, but for CRDs that are to stay; this extension is told which.
+    Uninstall(&'a ExtensionState, UninstallPolicy),
 }
 
 /// Removes what a revision controls. Returns what the first unfinished group waits for.
@@ -239,14 +250,14 @@ async fn take_down(
     }
     let groups = match purpose {
         Purpose::Archive(_) => archive_groups(&phases),
-        Purpose::Uninstall => removal_groups(&phases),
+        Purpose::Uninstall(..) => removal_groups(&phases),
     };
     let remains = remove(ctx, set, account, &groups, purpose).await?;
     match purpose {
         Purpose::Archive(_) if remains.is_none() && !unlisted.is_empty() => {
             Err(ObjectSetError::Unlisted(unlisted))
         }
-        Purpose::Archive(_) | Purpose::Uninstall => Ok(remains),
+        Purpose::Archive(_) | Purpose::Uninstall(..) => Ok(remains),
     }
 }
 
@@ -267,15 +278,16 @@ async fn remove(
     purpose: Purpose<'_>,
 ) -> Result<Option<String>, ObjectSetError> {
     let mut remover = remover(ctx, account)?;
-    if let Purpose::Archive(_) = purpose {
-        remover.crds = Crds::KeptWithInstances(owner_name(set).map(str::to_owned));
-    }
+    let owner = owner_name(set).map(str::to_owned);
+    remover.crds = match purpose {
+        Purpose::Archive(_) => Crds::KeptWithInstances(owner),
+        Purpose::Uninstall(_, UninstallPolicy::RetainCrds) => Crds::Kept(owner),
+        Purpose::Uninstall(..) => Crds::Removed,
+    };
     let uid = set.uid().unwrap_or_default();
     for group in groups {
         let Removed { remaining, kept } = remove_group(ctx, &remover, &uid, group).await?;
-        if let Purpose::Archive(extension) = purpose {
-            tell_kept(ctx, set, extension, &kept).await;
-        }
+        tell_kept(ctx, set, purpose, &kept).await;
         if !remaining.is_empty() {
             return Ok(Some(describe(&remover, &remaining).await));
         }
@@ -283,20 +295,23 @@ async fn remove(
     Ok(None)
 }
 
-/// Tells which CRDs a new version no longer has and that stay for the data they hold.
-async fn tell_kept(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-    extension: &ExtensionState,
-    kept: &[String],
-) {
+/// Tells which CRDs stay for the data they hold.
+async fn tell_kept(ctx: &Context, set: &ClusterObjectSet, purpose: Purpose<'_>, kept: &[String]) {
+    let (extension, why) = match purpose {
+        Purpose::Archive(extension) => (
+            extension,
+            "is not part of the new version; it is kept, because objects of it exist or cannot be \
+             counted, and nobody maintains it any more",
+        ),
+        Purpose::Uninstall(extension, _) => (
+            extension,
+            "is kept with its objects, as the uninstall policy says; an extension of the same name \
+             takes it up again",
+        ),
+    };
     for crd in kept {
-        tracing::warn!(crd, "kept although the new revision does not have it");
-        let note = format!(
-            "{crd} is not part of the new version; it is kept, because objects of it exist or \
-             cannot be counted, and nobody maintains it any more; kubectl delete crd {crd} removes \
-             it with its objects"
-        );
+        tracing::warn!(crd, "kept without the revision that made it");
+        let note = format!("{crd} {why}; kubectl delete crd {crd} removes it with its objects");
         ctx.event(
             set,
             extension,
@@ -422,6 +437,7 @@ async fn fall_back(
     set: &ClusterObjectSet,
     extension: &ExtensionState,
     err: &ObjectSetError,
+    may: bool,
 ) -> Settled {
     let text = Chain(err).to_string();
     let (attempts, first) = {
@@ -433,7 +449,7 @@ async fn fall_back(
         *entry
     };
     let enough = attempts >= ATTEMPTS && first.elapsed() >= ATTEMPTS_WITHIN;
-    if !(ctx.settings.fall_back_to_gc && enough) {
+    if !(ctx.settings.fall_back_to_gc && may && enough) {
         tracing::warn!(attempts, error = text, "account cannot remove its objects");
         return Settled::again(Some(Outcome::Failed(text)), ATTEMPT_EVERY);
     }

@@ -6,6 +6,7 @@ use olm_api::conditions::types;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::revision::is_orphaned;
 use olm_core::status::find;
+use olm_core::uninstall::BLOCKED;
 
 use super::list::{list_abandoned, list_revisions};
 
@@ -16,6 +17,8 @@ pub enum Teardown {
     Done,
     /// Revisions are being taken down; what is waited for.
     Waiting(String),
+    /// Nothing is taken down, because users' objects would go; how many, and the ways out.
+    Blocked(String),
 }
 
 /// Starts or continues the removal of everything an extension that is being deleted has installed.
@@ -41,14 +44,24 @@ pub async fn teardown_extension(
             delete_revision(client, set, orphans).await?;
         }
     }
-    let waiting: Vec<String> = revisions
+    let deleting = |set: &&ClusterObjectSet| set.metadata.deletion_timestamp.is_some();
+    let progress: Vec<(&ClusterObjectSet, &str)> = revisions
         .iter()
-        .filter(|set| set.metadata.deletion_timestamp.is_some())
+        .filter(deleting)
         .filter_map(|set| {
             let status = set.status.as_ref()?;
             let progressing = find(&status.conditions, types::PROGRESSING)?;
-            Some(format!("{}: {}", set.name_any(), progressing.message))
+            Some((set, progressing.message.as_str()))
         })
+        .collect();
+    // Each of them says the same.
+    let blocked = |(_, text): &&(_, &str)| text.starts_with(BLOCKED);
+    if let Some((_, text)) = progress.iter().find(blocked) {
+        return Ok(Teardown::Blocked((*text).to_owned()));
+    }
+    let waiting = progress.iter();
+    let waiting: Vec<String> = waiting
+        .map(|(set, text)| format!("{}: {text}", set.name_any()))
         .collect();
     if waiting.is_empty() {
         return Ok(Teardown::Waiting("removing revisions".to_owned()));

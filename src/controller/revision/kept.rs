@@ -2,10 +2,11 @@
 //!
 //! Every change of an object calls for a pass, and content is in Secrets that nobody can change: it
 //! is the same as long as they are, which the watch of their metadata tells. What has rolled out is
-//! not kept.
+//! soon forgotten.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -18,13 +19,15 @@ use super::content::{Content, Secrets};
 
 /// Most memory that all of it may take; what has no room is read in each pass.
 const MAX_BYTES: usize = 32 << 20;
+/// How long objects go on to change after all of them are ready.
+const LAST_CHANGES: Duration = Duration::from_secs(10);
 
 /// The contents; see above.
 pub struct KeptContents {
     system_namespace: String,
     /// Metadata of the Secrets with content, as the watch brings it.
     secrets: Store<PartialObjectMeta<Secret>>,
-    kept: Mutex<HashMap<String, Kept>>,
+    kept: Arc<Mutex<HashMap<String, Kept>>>,
 }
 
 struct Kept {
@@ -42,7 +45,7 @@ impl KeptContents {
         Self {
             system_namespace,
             secrets,
-            kept: Mutex::default(),
+            kept: Arc::default(),
         }
     }
 
@@ -83,6 +86,19 @@ impl KeptContents {
                 },
             );
         }
+    }
+
+    /// Forgets the content of a revision that has rolled out, once the last changes of its objects
+    /// have been looked at.
+    pub fn forget_soon(&self, set: &ClusterObjectSet) {
+        let (kept, uid) = (Arc::downgrade(&self.kept), set.uid().unwrap_or_default());
+        tokio::spawn(async move {
+            tokio::time::sleep(LAST_CHANGES).await;
+            if let Some(kept) = kept.upgrade() {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.remove(&uid);
+            }
+        });
     }
 
     /// Forgets the content of a revision.

@@ -17,7 +17,7 @@ use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::revision::referenced_secrets;
 
-use super::list::{Listed, labelled_in, list_revisions, of_extension, select};
+use super::list::{labelled_in, list_revisions, of_extension, select};
 use super::write::is_owned;
 use crate::cluster::is_complete;
 
@@ -38,7 +38,7 @@ pub struct KnownRevisions {
 /// The versions of revisions at a moment.
 #[derive(Debug, PartialEq, Eq)]
 struct Versions {
-    /// Of the list.
+    /// Of the list, or of what was written last.
     all: String,
     /// Of each, by name.
     each: HashMap<String, String>,
@@ -112,30 +112,30 @@ impl KnownRevisions {
             return Ok(known);
         }
         let uid = extension.uid().unwrap_or_default();
-        if self.written().contains_key(&uid) {
-            return self.after_write(extension).await;
+        if !self.written().contains_key(&uid) {
+            return Ok(list_revisions(&self.client, extension).await?.revisions);
         }
-        Ok(list_revisions(&self.client, extension).await?.revisions)
-    }
-
-    /// The same, after this process has written one of them.
-    ///
-    /// # Errors
-    /// As [`Self::of`].
-    pub async fn after_write(
-        &self,
-        extension: &ClusterExtension,
-    ) -> Result<Vec<ClusterObjectSet>, kube::Error> {
-        let uid = extension.uid().unwrap_or_default();
         // Whatever becomes of the list: until there is one, nothing that the watch brought counts.
         self.written().insert(uid.clone(), Versions::never());
         let listed = list_revisions(&self.client, extension).await?;
-        self.written().insert(uid, Versions::of(&listed));
+        let versions = Versions::of(listed.version, &listed.revisions);
+        self.written().insert(uid, versions);
         Ok(listed.revisions)
     }
 
+    /// Notes that these are the revisions of an extension after this process has written the last of
+    /// them.
+    pub fn wrote(&self, extension: &ClusterExtension, revisions: &[ClusterObjectSet]) {
+        let version = revisions
+            .last()
+            .and_then(kube::ResourceExt::resource_version);
+        let versions = Versions::of(version.unwrap_or_default(), revisions);
+        let uid = extension.uid().unwrap_or_default();
+        self.written().insert(uid, versions);
+    }
+
     /// Says whether all content of a revision is known to be there, and to be its own.
-    pub(super) async fn has_content(&self, set: &ClusterObjectSet) -> bool {
+    pub async fn has_content(&self, set: &ClusterObjectSet) -> bool {
         if !is_complete(&self.contents).await {
             return false;
         }
@@ -232,13 +232,13 @@ impl Versions {
         }
     }
 
-    fn of(listed: &Listed) -> Self {
-        let each = listed.revisions.iter().map(|set| {
+    fn of(all: String, revisions: &[ClusterObjectSet]) -> Self {
+        let each = revisions.iter().map(|set| {
             let version = set.resource_version().unwrap_or_default();
             (set.name_any(), version)
         });
         Self {
-            all: listed.version.clone(),
+            all,
             each: each.collect(),
         }
     }
@@ -290,12 +290,9 @@ mod tests {
     #[case::deleted_and_still_there(&[("a-0", "5"), ("a-1", "7")], false)]
     #[case::no_number(&[("a-1", "x")], false)]
     fn a_store_that_is_behind_is_not_used(#[case] found: &[(&str, &str)], #[case] fresh: bool) {
-        let listed = Listed {
-            version: "8".to_owned(),
-            revisions: vec![set(&("a-1", "7"))],
-        };
+        let known = Versions::of("8".to_owned(), &[set(&("a-1", "7"))]);
         let found: Vec<_> = found.iter().map(set).collect();
-        assert_eq!(Versions::of(&listed).are_in(&found), fresh);
+        assert_eq!(known.are_in(&found), fresh);
         assert!(!Versions::never().are_in(&found));
     }
 }

@@ -4,6 +4,7 @@
 //! the controller's client. What a revision installs is written by [`crate::apply`].
 
 mod content;
+mod crds;
 mod delete;
 mod error;
 mod garbage;
@@ -13,6 +14,7 @@ mod list;
 mod write;
 
 pub use content::{Content, defined_kinds, mutable, read_secrets, resolve, salvage};
+pub use crds::controlled_crds;
 pub use delete::{Teardown, teardown_extension};
 pub use error::{RefCause, RefError, WriteError};
 pub use garbage::{collect_orphaned_secrets, remove_unowned_content};
@@ -20,5 +22,5 @@ pub use kept::KeptContents;
 pub use known::{Feed, KnownRevisions};
 pub use list::{known_siblings, list_siblings};
 pub use write::{
-    Written, complete_content, newest, own_params, plan_revision, without_content, write_revision,
+    complete_content, newest, own_params, plan_revision, without_content, write_revision,
 };

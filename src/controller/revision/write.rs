@@ -22,17 +22,6 @@ use super::error::WriteError;
 use super::known::KnownRevisions;
 use crate::cluster::RequestError;
 
-/// A revision as it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// What was done: a first revision, another one, or none.
-    pub change: Change,
-    /// Name of the ClusterObjectSet that now holds the content.
-    pub name: String,
-    /// Its number.
-    pub number: i64,
-}
-
 /// Returns the revision that counts as newest: one that is being deleted holds nothing any more.
 pub fn newest(revisions: &[ClusterObjectSet]) -> Option<&ClusterObjectSet> {
     let mut newest = revisions.iter().rev();
@@ -41,8 +30,8 @@ pub fn newest(revisions: &[ClusterObjectSet]) -> Option<&ClusterObjectSet> {
 
 /// Says what writing `desired` would do, so that checks can run before anything is written.
 ///
-/// `revisions` comes from [`super::KnownRevisions`]. Content that is stored but not yet observed is read;
-/// if it cannot be, the references are compared instead.
+/// `revisions` comes from [`super::KnownRevisions`]. Where the content of the newest is stored but not
+/// yet observed, the references are compared, and the content is read where these differ.
 pub async fn plan_revision(
     known: &KnownRevisions,
     desired: &Desired,
@@ -57,10 +46,14 @@ pub async fn plan_revision(
         .unwrap_or_default();
     if observed.is_empty() {
         let (client, system_namespace) = (&known.client, &known.system_namespace);
+        // Content is named after what it is.
+        if same_references(system_namespace, desired, newest)? {
+            return Ok(Change::Unchanged);
+        }
         let secrets = read_secrets(client, client, newest, system_namespace).await;
         match resolve(newest, &secrets, system_namespace) {
             Ok(content) => observed = content.observed,
-            Err(_) => return same_references(system_namespace, desired, newest),
+            Err(_) => return Ok(Change::Upgrade),
         }
     }
     let digests: Vec<(String, String)> = observed
@@ -74,7 +67,7 @@ fn same_references(
     system_namespace: &str,
     desired: &Desired,
     newest: &ClusterObjectSet,
-) -> Result<Change, WriteError> {
+) -> Result<bool, WriteError> {
     let name = newest.name_any();
     let packed = pack(&name, &desired.phases)?;
     let built = build(
@@ -84,17 +77,13 @@ fn same_references(
         &packed,
         system_namespace,
     );
-    let same = built.spec.phases == newest.spec.phases
+    Ok(built.spec.phases == newest.spec.phases
         && built.spec.lifecycle_state == newest.spec.lifecycle_state
-        && built.spec.collision_protection == newest.spec.collision_protection;
-    Ok(if same {
-        Change::Unchanged
-    } else {
-        Change::Upgrade
-    })
+        && built.spec.collision_protection == newest.spec.collision_protection)
 }
 
-/// Makes the newest revision of an extension hold what is desired.
+/// Makes the newest revision of an extension hold what is desired. Returns all its revisions, if that
+/// takes another one.
 ///
 /// `change` comes from [`plan_revision`] with the same `revisions`. A new revision is written in an
 /// order that survives a crash at any point: content Secrets, ClusterObjectSet, owner references
@@ -105,11 +94,11 @@ pub async fn write_revision(
     desired: &Desired,
     revisions: &[ClusterObjectSet],
     change: Change,
-) -> Result<Written, WriteError> {
+) -> Result<Option<Vec<ClusterObjectSet>>, WriteError> {
     match (change, newest(revisions)) {
         (Change::Unchanged, Some(newest)) => keep(known, desired, newest).await,
         (Change::Unchanged | Change::Install | Change::Upgrade, _) => {
-            create(known, desired, revisions, change).await
+            create(known, desired, revisions).await
         }
     }
 }
@@ -118,8 +107,7 @@ async fn create(
     known: &KnownRevisions,
     desired: &Desired,
     revisions: &[ClusterObjectSet],
-    change: Change,
-) -> Result<Written, WriteError> {
+) -> Result<Option<Vec<ClusterObjectSet>>, WriteError> {
     let (client, system_namespace) = (&known.client, &known.system_namespace);
     let number = next_number(revisions);
     let name = revision_name(&desired.extension.name, number)?;
@@ -141,29 +129,26 @@ async fn create(
     for secret in &packed.secrets {
         own_secret(client, system_namespace, &secret.name, &set).await?;
     }
-    Ok(Written {
-        change,
-        name,
-        number,
-    })
+    let gone: Vec<_> = outdated(revisions)
+        .into_iter()
+        .map(ResourceExt::uid)
+        .collect();
+    let left = revisions.iter().filter(|old| !gone.contains(&old.uid()));
+    Ok(Some(left.cloned().chain([set]).collect()))
 }
 
 async fn keep(
     known: &KnownRevisions,
     desired: &Desired,
     newest: &ClusterObjectSet,
-) -> Result<Written, WriteError> {
+) -> Result<Option<Vec<ClusterObjectSet>>, WriteError> {
     let name = newest.name_any();
     if needs_patch(desired, newest) {
         apply(&known.client, &rebuild(desired, newest)).await?;
         tracing::info!(revision = name, "revision patched");
     }
     complete_content(known, desired, newest).await?;
-    Ok(Written {
-        change: Change::Unchanged,
-        number: newest.spec.revision,
-        name,
-    })
+    Ok(None)
 }
 
 /// Returns the revisions below the newest whose content is not complete and that are not done: until

@@ -132,6 +132,8 @@ impl AddrListener<Connection<TcpStream>, Peer> for Limited {
         loop {
             let (stream, peer) = self.listener.accept().await?;
             if let Some(place) = Places::take(&self.places, peer.ip()) {
+                // An answer in several parts does not wait for the first to be acknowledged.
+                stream.set_nodelay(true)?;
                 return Ok((Connection::new(stream, place), Peer));
             }
         }

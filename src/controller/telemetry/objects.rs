@@ -108,7 +108,7 @@ impl Objects {
         );
         registered.register(
             "olm_managed_watch_mode",
-            "Groups of managed objects per mode of watching: collection, named, poll, starting",
+            "Groups of managed objects per mode of watching: shared, collection, named, poll, starting",
             self.watches.clone(),
         );
     }

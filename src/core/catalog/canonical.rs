@@ -15,40 +15,190 @@ pub(super) const MAX_DEPTH: usize = 100;
 #[derive(Debug)]
 pub(super) struct TooDeep;
 
-/// Writes a JSON text: keys sorted by bytes, no white space, numbers as they are, strings escaped
-/// no more than needed.
-///
-/// The syntax of a raw value was checked when it was read, so depth is all that can be wrong here.
-pub(super) fn write_raw(out: &mut String, raw: &RawValue, depth: usize) -> Result<(), TooDeep> {
-    let text = raw.get();
-    match text.as_bytes().first() {
-        Some(b'{') => {
-            let members = members(raw).ok_or(TooDeep)?;
-            enter(depth)?;
-            out.push('{');
-            for (index, (key, value)) in members.into_iter().enumerate() {
-                separate(out, index);
-                write_text(out, &key);
-                out.push(':');
-                write_raw(out, value, depth + 1)?;
-            }
-            out.push('}');
+/// A JSON object in canonical form.
+#[derive(Debug)]
+pub(super) struct Canonical {
+    /// Its text.
+    pub(super) json: String,
+    members: Vec<Member>,
+}
+
+/// A member of an object that was written: its key, and where key and value stand.
+#[derive(Debug)]
+struct Member {
+    key: String,
+    start: usize,
+    value: usize,
+    end: usize,
+}
+
+impl Canonical {
+    /// Rewrites a JSON text in one walk: keys sorted by bytes, the last of equal keys, no white space,
+    /// numbers as they are, strings escaped no more than needed. `None` if it is not an object.
+    ///
+    /// The syntax of a raw value was checked when it was read, so depth is all that can be wrong here.
+    pub(super) fn of(raw: &RawValue) -> Result<Option<Self>, TooDeep> {
+        let text = raw.get();
+        if !text.starts_with('{') {
+            return Ok(None);
         }
-        Some(b'[') => {
-            let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| TooDeep)?;
-            enter(depth)?;
-            out.push('[');
-            for (index, item) in items.into_iter().enumerate() {
-                separate(out, index);
-                write_raw(out, item, depth + 1)?;
-            }
-            out.push(']');
-        }
-        // Without escapes the literal is already in its shortest form.
-        Some(b'"') if text.contains('\\') => write_text(out, &string(text)),
-        _ => out.push_str(text),
+        let mut json = String::with_capacity(text.len());
+        let members = Walk { text, at: 0 }.object(&mut json, 0)?;
+        Ok(Some(Self { json, members }))
     }
-    Ok(())
+
+    /// Returns its members: each key, and the canonical text of its value.
+    pub(super) fn members(&self) -> impl Iterator<Item = (&str, &str)> {
+        let members = self.members.iter();
+        members.map(|member| (member.key.as_str(), &self.json[member.value..member.end]))
+    }
+}
+
+/// A walk over a JSON text whose syntax is known to be right.
+struct Walk<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn value(&mut self, out: &mut String, depth: usize) -> Result<(), TooDeep> {
+        match self.peek() {
+            Some(b'{') => self.object(out, depth).map(drop),
+            Some(b'[') => self.array(out, depth),
+            Some(b'"') => {
+                write_literal(out, self.literal());
+                Ok(())
+            }
+            _ => {
+                let rest = &self.text[self.at..];
+                let ends =
+                    |byte: &u8| matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace();
+                let len = rest.bytes().position(|byte| ends(&byte));
+                let len = len.unwrap_or(rest.len());
+                out.push_str(&rest[..len]);
+                self.at += len;
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes an object, and returns its members as they stand then.
+    fn object(&mut self, out: &mut String, depth: usize) -> Result<Vec<Member>, TooDeep> {
+        enter(depth)?;
+        self.step();
+        out.push('{');
+        let begin = out.len();
+        let mut members: Vec<Member> = Vec::new();
+        while !matches!(self.peek(), None | Some(b'}')) {
+            separate(out, members.len());
+            let start = out.len();
+            let literal = self.literal();
+            write_literal(out, literal);
+            out.push(':');
+            // The colon.
+            self.peek();
+            self.step();
+            let value = out.len();
+            self.value(out, depth + 1)?;
+            members.push(Member {
+                key: string(literal),
+                start,
+                value,
+                end: out.len(),
+            });
+            if self.peek() == Some(b',') {
+                self.step();
+            }
+        }
+        self.step();
+        if !members.is_sorted_by(|one, next| one.key < next.key) {
+            members = sorted(out, begin, members);
+        }
+        out.push('}');
+        Ok(members)
+    }
+
+    fn array(&mut self, out: &mut String, depth: usize) -> Result<(), TooDeep> {
+        enter(depth)?;
+        self.step();
+        out.push('[');
+        let mut items = 0;
+        while !matches!(self.peek(), None | Some(b']')) {
+            separate(out, items);
+            self.value(out, depth + 1)?;
+            items += 1;
+            if self.peek() == Some(b',') {
+                self.step();
+            }
+        }
+        self.step();
+        out.push(']');
+        Ok(())
+    }
+
+    /// Passes white space, and returns the byte behind it.
+    fn peek(&mut self) -> Option<u8> {
+        let rest = &self.text.as_bytes()[self.at..];
+        let blank = rest
+            .iter()
+            .take_while(|byte| byte.is_ascii_whitespace())
+            .count();
+        self.at += blank;
+        rest.get(blank).copied()
+    }
+
+    fn step(&mut self) {
+        self.at = self.text.len().min(self.at + 1);
+    }
+
+    /// Passes a string, and returns it with its quotes.
+    fn literal(&mut self) -> &'a str {
+        let rest = &self.text[self.at..];
+        let bytes = rest.as_bytes();
+        let mut end = 1;
+        while let Some(&byte) = bytes.get(end) {
+            match byte {
+                b'\\' => end += 2,
+                b'"' => break,
+                _ => end += 1,
+            }
+        }
+        let end = bytes.len().min(end + 1);
+        self.at += end;
+        &rest[..end]
+    }
+}
+
+/// Sorts members of an object that stand in `out` from `begin` on, and leaves the last of equal keys.
+fn sorted(out: &mut String, begin: usize, mut members: Vec<Member>) -> Vec<Member> {
+    let written = out.split_off(begin);
+    // The sort is stable: of equal keys, the last one comes first when all are turned round.
+    members.reverse();
+    members.sort_by(|one, other| one.key.cmp(&other.key));
+    members.dedup_by(|later, first| later.key == first.key);
+    for (index, member) in members.iter_mut().enumerate() {
+        separate(out, index);
+        let (start, end) = (member.start - begin, member.end - begin);
+        let moved = out.len();
+        out.push_str(&written[start..end]);
+        member.value = moved + (member.value - member.start);
+        (member.start, member.end) = (moved, out.len());
+    }
+    members
+}
+
+/// Writes a string literal in its shortest form, in which it mostly is already.
+fn write_literal(out: &mut String, literal: &str) {
+    let mut escapes = literal.split('\\').skip(1);
+    // A backslash that is escaped leaves an empty part behind, and what follows it is plain.
+    let is_shortest = !literal.contains('\\')
+        || !literal.contains("\\\\")
+            && escapes.all(|rest| rest.starts_with(['"', 'n', 'r', 't', 'b', 'f']));
+    if is_shortest {
+        out.push_str(literal);
+    } else {
+        write_text(out, &string(literal));
+    }
 }
 
 /// Writes a value read from YAML in the same form.
@@ -82,19 +232,15 @@ pub(super) fn write_value(out: &mut String, value: &Value, depth: usize) -> Resu
     Ok(())
 }
 
-/// Returns the members of a JSON object, the last of equal keys, or `None` if it is not an object.
-pub(super) fn members(raw: &RawValue) -> Option<BTreeMap<String, &RawValue>> {
-    let pairs: BTreeMap<Text, &RawValue> = serde_json::from_str(raw.get()).ok()?;
-    Some(
-        pairs
-            .into_iter()
-            .map(|(key, value)| (key.0, value))
-            .collect(),
-    )
-}
-
 /// Returns the text of a JSON string literal. Halves of surrogate pairs become U+FFFD.
 pub(super) fn string(literal: &str) -> String {
+    if let Some(plain) = literal
+        .strip_prefix('"')
+        .and_then(|it| it.strip_suffix('"'))
+        && !plain.contains('\\')
+    {
+        return plain.to_owned();
+    }
     serde_json::from_str::<Text>(literal)
         .map(|text| text.0)
         .unwrap_or_default()
@@ -119,7 +265,6 @@ fn write_text(out: &mut String, text: &str) {
 }
 
 /// A JSON string that is read even where its escapes do not spell valid Unicode.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Text(String);
 
 impl<'de> serde::Deserialize<'de> for Text {
@@ -141,5 +286,91 @@ impl<'de> serde::Deserialize<'de> for Text {
             }
         }
         deserializer.deserialize_bytes(Lossy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    fn canonical(text: &str) -> String {
+        let raw: &RawValue = serde_json::from_str(text).unwrap();
+        let written = Canonical::of(raw).unwrap().unwrap();
+        let members: Vec<_> = written.members().collect();
+        let joined = members.iter().map(|(key, value)| {
+            let mut key = Value::from(*key).to_string();
+            key.push(':');
+            key + value
+        });
+        let joined: Vec<_> = joined.collect();
+        assert_eq!(format!("{{{}}}", joined.join(",")), written.json);
+        written.json
+    }
+
+    // catalogs.md 1.7
+    #[rstest]
+    #[case::nothing("{ }", "{}")]
+    #[case::blanks("{ \"a\" :\n[ 1 ,\t2 ] }", r#"{"a":[1,2]}"#)]
+    #[case::order(r#"{"b":1,"a":{"d":1,"c":2}}"#, r#"{"a":{"c":2,"d":1},"b":1}"#)]
+    #[case::last_of_equal(r#"{"a":1,"b":2,"a":3,"\u0061":4}"#, r#"{"a":4,"b":2}"#)]
+    #[case::numbers(r#"{"a":1.0,"b":1e400,"c":-0}"#, r#"{"a":1.0,"b":1e400,"c":-0}"#)]
+    #[case::short_escapes(r#"{"a":"\n\"\t"}"#, r#"{"a":"\n\"\t"}"#)]
+    #[case::long_escapes(r#"{"a":"\u000a\/\u003c"}"#, r#"{"a":"\n/<"}"#)]
+    #[case::backslashes(r#"{"a":"\\u0041\\","b":"\\\\"}"#, r#"{"a":"\\u0041\\","b":"\\\\"}"#)]
+    #[case::brackets_in_strings(r#"{"a":"]}","b":","}"#, r#"{"a":"]}","b":","}"#)]
+    #[case::half_a_pair(r#"{"a":"\ud800"}"#, "{\"a\":\"\u{fffd}\u{fffd}\u{fffd}\"}")]
+    fn text_is_rewritten(#[case] text: &str, #[case] want: &str) {
+        assert_eq!(canonical(text), want);
+    }
+
+    #[test]
+    fn depth_has_a_limit() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        for (depth, fits) in [(MAX_DEPTH - 1, true), (MAX_DEPTH, false)] {
+            let text = format!("{{\"a\":{}}}", nested(depth));
+            let raw: &RawValue = serde_json::from_str(&text).unwrap();
+            assert_eq!(Canonical::of(raw).is_ok(), fits, "{depth}");
+        }
+    }
+
+    fn text() -> impl Strategy<Value = String> {
+        let key = r#""([a-c]|\\\\|\\u00e9|\\n|é|/){0,3}""#;
+        let blank = "[ \n]{0,2}";
+        let leaf = prop_oneof![
+            Just("null".to_owned()),
+            any::<i32>().prop_map(|number| number.to_string()),
+            key.prop_map(|text| text),
+        ];
+        let any = leaf.prop_recursive(4, 32, 5, move |inner| {
+            let items = prop::collection::vec((blank, inner.clone(), blank), 0..4);
+            let members = prop::collection::vec((blank, key, blank, inner, blank), 0..4);
+            prop_oneof![
+                items.prop_map(|items| {
+                    let items = items.iter().map(|(a, item, b)| format!("{a}{item}{b}"));
+                    format!("[{}]", items.collect::<Vec<_>>().join(","))
+                }),
+                members.prop_map(|members| {
+                    let members = members.iter();
+                    let members =
+                        members.map(|(a, key, b, value, c)| format!("{a}{key}{b}:{c}{value}{b}"));
+                    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+                }),
+            ]
+        });
+        any.prop_map(|value| format!("{{\"b\":{value},\"a\":{value}}}"))
+    }
+
+    proptest! {
+        // ours: one walk over the text says what reading all of it and writing it anew says
+        #[test]
+        fn a_walk_writes_what_a_value_is(text in text()) {
+            let value: Value = serde_json::from_str(&text).unwrap();
+            let mut want = String::new();
+            write_value(&mut want, &value, 0).unwrap();
+            prop_assert_eq!(canonical(&text), want);
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use olm_api::keys::policy;
 
 use crate::annotations::{UnsupportedKey, check_keys};
+use crate::crd_safety::{WaiverError, Waivers};
 use crate::error::quote;
 use crate::resolve::{UnknownUpdatePolicy, UpdatePolicy};
 use crate::version::{VersionRelease, VersionReleaseError};
@@ -27,6 +28,8 @@ pub struct Policy {
     pub ignore_constraints: bool,
     /// Digest of other content of the installed version that may be taken.
     pub accepted_image: Option<String>,
+    /// What is let pass in upgrades of CRDs.
+    pub waivers: Waivers,
 }
 
 /// An annotation that cannot be followed; nothing is changed until it can.
@@ -44,6 +47,13 @@ pub enum PolicyError {
         #[source]
         cause: ValueError,
     },
+    /// Upgrades of CRDs are let pass for no reason.
+    #[error(
+        "annotation {} requires annotation {}",
+        policy::CRD_SAFETY_ALLOW,
+        policy::CRD_SAFETY_REASON
+    )]
+    NoReason,
 }
 
 /// The value of an annotation is not one of those that are known.
@@ -69,6 +79,9 @@ pub enum ValueError {
         #[source]
         cause: Box<VersionReleaseError>,
     },
+    /// It is not a list of waivers.
+    #[error(transparent)]
+    Waiver(#[from] WaiverError),
 }
 
 impl Policy {
@@ -79,12 +92,20 @@ impl Policy {
     ) -> Result<Self, PolicyError> {
         check_keys(annotations).map_err(PolicyError::Key)?;
         let upgrade = read(annotations, policy::UPGRADE, |text| Ok(text.parse()?))?;
+        let waivers = read(annotations, policy::CRD_SAFETY_ALLOW, |text| {
+            Ok(Waivers::parse(text)?)
+        })?;
+        let reason = annotations.get(policy::CRD_SAFETY_REASON);
+        if waivers.is_some() && reason.is_none_or(|reason| reason.trim().is_empty()) {
+            return Err(PolicyError::NoReason);
+        }
         Ok(Self {
             updates: upgrade.unwrap_or(updates),
             approved: read(annotations, policy::APPROVE, version)?,
             paused: read(annotations, policy::PAUSED, paused)?.unwrap_or(false),
             ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
             accepted_image: annotations.get(policy::ACCEPT_IMAGE).cloned(),
+            waivers: waivers.unwrap_or_default(),
         })
     }
 
@@ -168,9 +189,29 @@ mod tests {
         "constraints,rbac",
         "unknown value \"rbac\": must be constraints"
     )]
+    #[case::waiver(
+        policy::CRD_SAFETY_ALLOW,
+        "patern",
+        "unknown check \"patern\" in \"patern\""
+    )]
     fn unknown_values_are_refused(#[case] key: &str, #[case] value: &str, #[case] message: &str) {
         let error = policy(key, value).unwrap_err();
         let want = format!("annotation {key} is invalid: {message}");
         assert!(error.starts_with(&want), "{error}");
+    }
+
+    // decision 36
+    #[test]
+    fn waivers_need_a_reason() {
+        let mut annotations =
+            BTreeMap::from([(policy::CRD_SAFETY_ALLOW.to_owned(), "unhandled".to_owned())]);
+        let read = |annotations: &_| Policy::of(annotations, UpdatePolicy::MinorOnly);
+        assert_eq!(
+            read(&annotations).unwrap_err().to_string(),
+            "annotation policy.olm.operatorframework.io/crd-safety-allow requires annotation \
+             policy.olm.operatorframework.io/crd-safety-reason"
+        );
+        annotations.insert(policy::CRD_SAFETY_REASON.to_owned(), "tested".to_owned());
+        assert_ne!(read(&annotations).unwrap().waivers, Waivers::default());
     }
 }

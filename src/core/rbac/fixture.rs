@@ -1,5 +1,6 @@
 //! Hand-written objects for the tests of this module.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::object::Object;
@@ -84,4 +85,25 @@ pub(super) fn granted(objects: &[Object]) -> Permissions {
         }
     }
     granted
+}
+
+/// Small bundles, with objects in two namespaces.
+pub(super) fn any_objects() -> impl Strategy<Value = Vec<Object>> {
+    let few = |items: &'static [&'static str]| proptest::sample::subsequence(items, 1..=2);
+    let rules = (few(&["", "apps", "*"]), few(&["pods", "secrets", "*"]), few(&["get", "*"]))
+        .prop_map(|(groups, resources, verbs)| {
+            json!([{"apiGroups": groups, "resources": resources, "verbs": verbs}])
+        });
+    let namespace = proptest::sample::select(&["ns1", "ns2"][..]);
+    let name = proptest::sample::select(&["a", "b", "c"][..]);
+    let one =
+        (0..6, namespace, name, rules).prop_map(|(kind, namespace, name, rules)| match kind {
+            0 => plain("v1", "Secret", namespace, name),
+            1 => plain("apps/v1", "Deployment", namespace, name),
+            2 => role(namespace, name, rules),
+            3 => role("", name, rules),
+            4 => binding(namespace, name, "Role", "a"),
+            _ => binding("", name, "ClusterRole", "b"),
+        });
+    proptest::collection::vec(one, 0..8)
 }

@@ -2,13 +2,15 @@
 //!
 //! In: the rendered objects of one or several bundles, the install namespace and the service
 //! account. Out: the exact rights ([`required`]), the manifests that grant them ([`manifests`]),
-//! the rights that are missing ([`Permissions::missing`]) and their report ([`report`]). Nothing here
-//! asks a cluster: the caller finds out which rules a service account has, and whether another
-//! authorizer would allow what RBAC does not.
+//! the rights that an account lacks ([`missing`](missing())) and their report ([`report`]). Nothing
+//! here asks a cluster: the caller finds out which rules a service account has ([`RbacObjects`]
+//! evaluates roles and bindings), and whether another authorizer would allow what RBAC does not.
 //!
 //! Source: applying.md 5.
 
 mod manifest;
+mod missing;
+mod objects;
 mod permission;
 mod report;
 mod required;
@@ -19,11 +21,16 @@ mod rule;
 mod fixture;
 
 pub use crate::revision::Account;
-pub use manifest::{Subject, impersonate_manifests, manifests, rbac_name, use_manifests};
+pub use manifest::{
+    Subject, impersonate_manifests, manifests, missing_manifests, rbac_name, use_manifests,
+};
+pub use missing::{Held, Missing, RoleKey, has_wildcard_name};
+pub use objects::{Grant, RbacObjects, concerns};
 pub use permission::{IMPERSONATE, Permission, Permissions};
-pub use report::{REPORT_HEAD, lines, report};
+pub use report::{REPORT_HEAD, lines, report, structured};
 pub use required::{
-    BundleObjects, FinalizersRule, Options, PermissionError, Required, Warning, required,
+    BundleObjects, FinalizersRule, Options, PermissionError, Required, Warning, missing, outline,
+    required,
 };
 pub use resource::{Resource, Resources, Scope, known_resources};
 pub use rule::PolicyRule;

@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use serde_json::{Value, json};
+
 use crate::error::quote;
 
 use super::permission::Permissions;
@@ -13,14 +15,19 @@ use super::rule::PolicyRule;
 pub const REPORT_HEAD: &str = "pre-authorization failed: service account requires the following \
                                permissions to manage cluster extension:";
 
+const INCOMPLETE: &str = "authorization evaluation error: missing rules may be incomplete: ";
+
 /// Returns the whole report, or `None` when no right is missing.
 ///
-/// `evaluation_error` says why the evaluation is incomplete; it follows on a line of its own, and
-/// is reported even when no right is known to be missing.
+/// `errors` say why the evaluation may be incomplete; they follow on a line of their own. By
+/// themselves they are no report: the API server decides then.
 ///
 /// Source: applying.md 5.2.
-pub fn report(missing: &Permissions, evaluation_error: Option<&str>) -> Option<String> {
-    if missing.is_empty() && evaluation_error.is_none() {
+pub fn report<'a>(
+    missing: &Permissions,
+    errors: impl IntoIterator<Item = &'a String>,
+) -> Option<String> {
+    if missing.is_empty() {
         return None;
     }
     let mut text = REPORT_HEAD.to_owned();
@@ -28,10 +35,40 @@ pub fn report(missing: &Permissions, evaluation_error: Option<&str>) -> Option<S
         text.push_str("\n  ");
         text.push_str(&line);
     }
-    if let Some(error) = evaluation_error {
-        let _ = write!(text, "\nauthorization evaluation error: {error}");
+    let errors: Vec<_> = errors.into_iter().map(String::as_str).collect();
+    if !errors.is_empty() {
+        let _ = write!(text, "\n{INCOMPLETE}{}", errors.join("; "));
     }
     Some(text)
+}
+
+/// Returns rules as a JSON list: of each namespace (empty: cluster-wide) the rules as a role has
+/// them. As many whole rules as fit into `limit` bytes; the rest is counted in `more`.
+pub fn structured(rights: &Permissions, limit: usize) -> Value {
+    let mut places: Vec<Value> = Vec::new();
+    let mut left = limit;
+    let mut more = 0_usize;
+    for namespace in rights.namespaces() {
+        let mut taken = Vec::new();
+        for rule in rights.rules(namespace) {
+            let rule = rule.to_value();
+            let bytes = rule.to_string().len() + 1;
+            if more > 0 || bytes > left {
+                more += 1;
+            } else {
+                left -= bytes;
+                taken.push(rule);
+            }
+        }
+        if !taken.is_empty() {
+            places.push(json!({"namespace": namespace, "rules": taken}));
+        }
+    }
+    let mut all = json!({"missing": places});
+    if more > 0 {
+        all["more"] = json!(more);
+    }
+    all
 }
 
 /// Returns one line per rule, sorted by their text.
@@ -97,17 +134,43 @@ mod tests {
                     \x20 Namespace:\"\" Verbs:[get] NonResourceURLs:[/metrics]\n\
                     \x20 Namespace:\"ns-81538\" APIGroups:[] Resources:[services] \
                     ResourceNames:[nginx-ok-v3283] Verbs:[delete,get,patch,update]";
-        assert_eq!(report(&missing, None).as_deref(), Some(want));
+        assert_eq!(report(&missing, []).as_deref(), Some(want));
         assert_eq!(
-            report(&missing, Some("role \"x\" not found")),
+            report(&missing, [&"role \"x\" not found".to_owned()]),
             Some(format!(
-                "{want}\nauthorization evaluation error: role \"x\" not found"
+                "{want}\nauthorization evaluation error: missing rules may be incomplete: role \
+                 \"x\" not found"
             ))
         );
     }
 
     #[test]
+    fn rules_that_do_not_fit_are_counted() {
+        let mut missing = Permissions::default();
+        for name in ["a", "b", "c"] {
+            missing.insert("ns1", Permission::on("get", "", name, Some(name)));
+        }
+        let rule = |name: &str| {
+            json!({"apiGroups": [""], "resources": [name],
+            "resourceNames": [name], "verbs": ["get"]})
+        };
+        let whole = structured(&missing, 1000);
+        let rules = json!([rule("a"), rule("b"), rule("c")]);
+        assert_eq!(
+            whole,
+            json!({"missing": [{"namespace": "ns1", "rules": rules}]})
+        );
+        let cut = structured(&missing, 100);
+        let rules = json!([rule("a")]);
+        assert_eq!(
+            cut,
+            json!({"missing": [{"namespace": "ns1", "rules": rules}], "more": 2})
+        );
+    }
+
+    #[test]
     fn nothing_missing_is_no_report() {
-        assert_eq!(report(&Permissions::default(), None), None);
+        let error = "cannot be read".to_owned();
+        assert_eq!(report(&Permissions::default(), [&error]), None);
     }
 }

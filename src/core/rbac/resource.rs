@@ -111,6 +111,11 @@ impl Resources {
         }
     }
 
+    /// Returns the resources that custom resource definitions define.
+    pub fn defined(&self) -> impl Iterator<Item = &Resource> {
+        self.defined.values()
+    }
+
     /// Returns the resource of a kind, or `None` when nothing defines it.
     ///
     /// The API server has only one resource for a group and kind, so a definition for a kind of the

@@ -1,11 +1,40 @@
 //! Decides whether a revision may take over an object that is already on the cluster.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use olm_api::CollisionProtection;
-use olm_api::keys::label;
+use olm_api::keys::{label, policy};
 use serde_json::Value;
 
 use crate::object::Object;
+
+/// Which existing objects a user has a revision take over although they are protected: those that
+/// somebody installed by hand, or that another installer left behind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Adoption(BTreeSet<String>);
+
+impl Adoption {
+    const ALL: &'static str = "all";
+
+    /// Reads what the annotations of an extension ask for.
+    pub fn of(annotations: &BTreeMap<String, String>) -> Self {
+        let words = annotations.get(policy::ADOPT).map(String::as_str);
+        let words = words.unwrap_or_default().split(',').map(str::trim);
+        Self(words.map(str::to_owned).collect())
+    }
+
+    /// Says whether `live` may be taken over: its kind is named, and it is nobody's. One that still
+    /// names a revision that is gone may be deleted by the garbage collector any moment.
+    fn allows(&self, live: &Object, revision_key: &str) -> bool {
+        let kind = live.kind();
+        let full = format!("{kind}.{}", live.group());
+        let named = [Self::ALL, kind, &full]
+            .iter()
+            .any(|it| self.0.contains(*it));
+        named && (live.annotation(revision_key).is_none() || !is_owned(live))
+    }
+}
 
 /// The revision that wants an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +47,8 @@ pub struct Claim {
     pub protection: CollisionProtection,
     /// The `owner-name` label of the revision, if it has one.
     pub owner_name: Option<String>,
+    /// What is taken over on request.
+    pub adoption: Adoption,
 }
 
 /// Another owner of the same extension: an active revision, or the ClusterExtension itself.
@@ -73,6 +104,7 @@ pub fn controller(live: &Object) -> Option<OwnerReference> {
 /// An object whose controller was a revision that was deleted by hand still names the claimant as
 /// an owner, which keeps the garbage collector from deleting it: it goes back to the claimant. So
 /// does an object that an earlier revision of the same extension released because it holds data.
+/// What nobody controls is also taken over where the user asks for it ([`Adoption`]).
 ///
 /// Source: applying.md 3.6 and 7.3, boxcutter `machinery/objects.go`.
 pub fn decide(
@@ -85,7 +117,10 @@ pub fn decide(
         return Decision::Create;
     };
     let Some(controller) = controller(live) else {
-        if has_owner(live, &claim.uid) || is_retained_for(live, claim.owner_name.as_deref()) {
+        if has_owner(live, &claim.uid)
+            || is_retained_for(live, claim.owner_name.as_deref())
+            || claim.adoption.allows(live, revision_key)
+        {
             return Decision::Adopt;
         }
         // The garbage collector may still delete an object whose owner was just removed.
@@ -168,6 +203,13 @@ pub fn has_owner(live: &Object, uid: &str) -> bool {
     let references = live.pointer("/metadata/ownerReferences");
     let mut references = references.and_then(Value::as_array).into_iter().flatten();
     references.any(|reference| reference.get("uid").and_then(Value::as_str) == Some(uid))
+}
+
+/// Says whether `live` has an owner reference.
+fn is_owned(live: &Object) -> bool {
+    let references = live.pointer("/metadata/ownerReferences");
+    let references = references.and_then(Value::as_array);
+    references.is_some_and(|references| !references.is_empty())
 }
 
 /// Says whether an earlier revision of the extension `owner` released `live` to keep its data.

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::object::Object;
 
-use super::adopt::controller;
+use super::adopt::{controller, has_owner};
 use super::hex;
 use crate::go_json;
 
@@ -112,7 +112,7 @@ fn reference(owner: &RevisionOwner, controller: bool) -> Value {
 /// kinds the resource version is used.
 ///
 /// Source: applying.md 3.6.
-pub fn fingerprint(live: &Object) -> String {
+pub fn fingerprint(content: &Object, live: &Object) -> String {
     let metadata = |key: &str| {
         let value = live
             .0
@@ -121,14 +121,29 @@ pub fn fingerprint(live: &Object) -> String {
         value.cloned().unwrap_or_default()
     };
     let generation = metadata("generation").as_i64().unwrap_or(0);
+    // What others add, as the Deployment controller does, is theirs.
+    let ours = |member: &str, added: &[&str]| {
+        let wanted = content
+            .0
+            .get("metadata")
+            .and_then(|metadata| metadata.get(member));
+        let wanted = wanted.and_then(Value::as_object);
+        let is_ours =
+            |key: &str| added.contains(&key) || wanted.is_some_and(|it| it.contains_key(key));
+        let mut found = metadata(member);
+        if let Value::Object(found) = &mut found {
+            found.retain(|key, _| is_ours(key));
+        }
+        found
+    };
     let state = if generation == 0 {
         json!([metadata("uid"), metadata("resourceVersion")])
     } else {
         json!([
             metadata("uid"),
             generation,
-            metadata("labels"),
-            metadata("annotations"),
+            ours("labels", &[label::MANAGED_BY, label::OWNER_NAME]),
+            ours("annotations", &[annotation::REVISION]),
             // The references of superseded revisions may come and go.
             controller(live).map(|owner| owner.uid),
         ])
@@ -149,6 +164,31 @@ pub fn is_unchanged(live: &Object, tried: &Object) -> bool {
         object
     };
     content(live) == content(tried)
+}
+
+/// Says whether `live`, whose controller is the revision `owner`, is as that revision applied it: with
+/// everything that is wanted, value by value. What it wants never changes, so there is nothing else
+/// of it to take away. What the API server writes in another form counts as different.
+pub fn is_applied(content: &Object, owner: &RevisionOwner, live: &Object) -> bool {
+    let stale = owner.archived.iter().any(|uid| has_owner(live, uid));
+    let wanted = desired_object(content, owner, Some(live));
+    !stale && holds_all(&live.0, &wanted.0)
+}
+
+fn holds_all(live: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
+    let mut wanted = wanted.iter();
+    wanted.all(|(key, wanted)| live.get(key).is_some_and(|live| holds(live, wanted)))
+}
+
+fn holds(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => holds_all(live, wanted),
+        (Value::Array(live), Value::Array(wanted)) => {
+            let mut both = live.iter().zip(wanted);
+            live.len() == wanted.len() && both.all(|(live, wanted)| holds(live, wanted))
+        }
+        _ => live == wanted,
+    }
 }
 
 /// Returns the owner references of `live` without those of `uid`, for a patch that only

@@ -24,14 +24,16 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
-pub use adopt::{Claim, Decision, Removal, Sibling, controller, decide, has_owner, removal};
+pub use adopt::{
+    Adoption, Claim, Decision, Removal, Sibling, controller, decide, has_owner, removal,
+};
 pub use error::RevisionError;
 pub use identity::{
     Account, AccountRule, IdentityError, NotNamespaced, namespaced, recorded_account,
 };
 pub use managed::{
-    RevisionOwner, desired_object, fingerprint, forbidden_metadata, is_unchanged, orphaned,
-    released, retained, with_owner,
+    RevisionOwner, desired_object, fingerprint, forbidden_metadata, is_applied, is_unchanged,
+    orphaned, released, retained, with_owner,
 };
 pub use managed_fields::upgrade_managed_fields;
 pub use observed::changed;
@@ -54,7 +56,8 @@ pub use plan::{
 };
 pub use probe::{Readiness, built_in, evaluate};
 pub use provider::{
-    CSVS_PATH, csv_provider, installed_by_owner, provider, recorded_constraints, served_kinds,
+    CSVS_PATH, csv_provider, installed_by_owner, provider, recorded_constraints,
+    recorded_properties, served_kinds,
 };
 pub use record::BundleRecord;
 pub use report::{Deadline, Outcome, bundle_version, deadline, statements};

@@ -54,6 +54,19 @@ pub struct Desired {
     pub deadline_minutes: Option<i32>,
     /// Protection of existing objects, normally `Prevent`.
     pub collision_protection: CollisionProtection,
+    /// Whether it holds what Helm installed; it is labelled so.
+    pub is_migrated: bool,
+}
+
+impl Desired {
+    /// Records which checks of CRDs the extension let pass when the revision was made, and why.
+    pub fn record_waivers(&mut self, extension: &BTreeMap<String, String>) {
+        for key in [policy::CRD_SAFETY_ALLOW, policy::CRD_SAFETY_REASON] {
+            let value = extension.get(key).cloned();
+            self.annotations
+                .extend(value.map(|value| (key.to_owned(), value)));
+        }
+    }
 }
 
 /// What has to happen to reach a desired revision.
@@ -260,16 +273,20 @@ fn object_set(
     phases: Vec<olm_api::Phase>,
 ) -> ClusterObjectSet {
     let Extension { name: owner, uid } = &desired.extension;
+    let mut labels = BTreeMap::from([
+        (
+            label::OWNER_KIND.to_owned(),
+            label::OWNER_KIND_EXTENSION.to_owned(),
+        ),
+        (label::OWNER_NAME.to_owned(), owner.clone()),
+    ]);
+    if desired.is_migrated {
+        labels.insert(label::MIGRATED_FROM_HELM.to_owned(), "true".to_owned());
+    }
     ClusterObjectSet {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            labels: Some(BTreeMap::from([
-                (
-                    label::OWNER_KIND.to_owned(),
-                    label::OWNER_KIND_EXTENSION.to_owned(),
-                ),
-                (label::OWNER_NAME.to_owned(), owner.clone()),
-            ])),
+            labels: Some(labels),
             annotations: Some(desired.annotations.clone()),
             owner_references: Some(vec![OwnerReference {
                 api_version: API_VERSION.to_owned(),

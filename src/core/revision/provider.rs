@@ -60,8 +60,8 @@ pub fn provider(
         text(annotation::PACKAGE_NAME),
         text(annotation::BUNDLE_VERSION),
     )
-    .with_properties(properties(text(annotation::PROPERTIES)))
-    .with_constraints(&properties(text(annotation::BUNDLE_CONSTRAINTS)))
+    .with_properties(recorded_properties(text(annotation::PROPERTIES)))
+    .with_constraints(&recorded_properties(text(annotation::BUNDLE_CONSTRAINTS)))
     .with_apis(apis)
 }
 
@@ -83,7 +83,7 @@ pub fn csv_provider(csv: &Value) -> Option<Provider> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let annotation = text(&metadata["annotations"][annotation::CSV_PROPERTIES]);
     let annotated = serde_json::from_str::<Annotated<'_>>(&annotation).ok();
-    let properties = annotated.map(|found| properties(found.properties.get()));
+    let properties = annotated.map(|found| recorded_properties(found.properties.get()));
     let properties = properties.unwrap_or_default();
     let package = properties
         .iter()
@@ -117,7 +117,8 @@ pub fn csv_provider(csv: &Value) -> Option<Provider> {
     )
 }
 
-fn properties(text: &str) -> Vec<Property> {
+/// Reads the properties that a revision records; none of what cannot be read.
+pub fn recorded_properties(text: &str) -> Vec<Property> {
     let recorded: Vec<Recorded<'_>> = serde_json::from_str(text).unwrap_or_default();
     let property = |recorded: Recorded<'_>| Property {
         kind: recorded.kind,
@@ -214,8 +215,9 @@ mod tests {
             (provider.package.as_str(), provider.version.as_str()),
             ("p", "1.0.0")
         );
-        assert_eq!(properties(&text).len(), 1);
-        let read: serde_json::Value = serde_json::from_str(&properties(&text)[0].value).unwrap();
+        assert_eq!(recorded_properties(&text).len(), 1);
+        let read: serde_json::Value =
+            serde_json::from_str(&recorded_properties(&text)[0].value).unwrap();
         assert_eq!(read, value);
     }
 

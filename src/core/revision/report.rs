@@ -79,11 +79,12 @@ pub fn statements(
         (now >= at).then(|| texts::deadline_exceeded(minutes, last))
     };
     match outcome {
-        Outcome::Complete => vec![
-            texts::rolled_out(version),
-            texts::probes_succeeded(),
-            texts::succeeded(),
-        ],
+        Outcome::Complete => {
+            let mut all = vec![texts::rolled_out(version), texts::probes_succeeded()];
+            // Set once: what Helm rolled out says so.
+            all.extend((!has_succeeded(revision)).then(texts::succeeded));
+            all
+        }
         Outcome::RollingOut(failing) => {
             let last = texts::rolling_out_text(version);
             let progressing = late(&last).unwrap_or_else(|| texts::rolling_out(version));

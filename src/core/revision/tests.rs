@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use olm_api::conditions::{Reason, status, types};
-use olm_api::keys::annotation;
+use olm_api::keys::{self, annotation};
 use olm_api::{
     ClusterObjectSet, ClusterObjectSetSpec, ClusterObjectSetStatus, CollisionProtection,
     LifecycleState, ObservedPhase,
@@ -335,10 +335,34 @@ fn existing_object(#[case] live: Object, #[case] want: [&str; 3]) {
             revision: 2,
             protection,
             owner_name: Some("e".to_owned()),
+            adoption: Adoption::default(),
         };
         outcome(&decide(Some(&live), &claim, &siblings, KEY))
     });
     assert_eq!(got, want);
+}
+
+// ours: what a user may have taken over
+#[rstest]
+#[case::all("all", live(None, None), "adopt")]
+#[case::kind("Secret, ConfigMap", live(None, None), "adopt")]
+#[case::kind_and_group("ConfigMap.", live(None, None), "adopt")]
+#[case::another_kind("Secret", live(None, None), "collide")]
+#[case::nothing("", live(None, None), "collide")]
+#[case::another_controls_it("all", live(Some("other"), None), "collide")]
+#[case::orphaned("all", live(None, Some("1")), "adopt")]
+#[case::garbage_collection_may_come("all", left_behind("one"), "collide")]
+#[case::retained_for_another("all", retained_by("f"), "adopt")]
+fn adoption(#[case] annotation: &str, #[case] live: Object, #[case] want: &str) {
+    let annotations = [(keys::policy::ADOPT.to_owned(), annotation.to_owned())];
+    let claim = Claim {
+        uid: "me".to_owned(),
+        revision: 2,
+        protection: CollisionProtection::Prevent,
+        owner_name: Some("e".to_owned()),
+        adoption: Adoption::of(&annotations.into()),
+    };
+    assert_eq!(outcome(&decide(Some(&live), &claim, &[], KEY)), want);
 }
 
 #[test]
@@ -348,6 +372,7 @@ fn absent_object_is_created() {
         revision: 1,
         protection: CollisionProtection::Prevent,
         owner_name: None,
+        adoption: Adoption::default(),
     };
     assert_eq!(decide(None, &claim, &[], KEY), Decision::Create);
 }
@@ -463,14 +488,85 @@ fn aggregating_role_is_applied_without_rules() {
 #[test]
 fn status_changes_leave_the_fingerprint_where_generations_count() {
     let with = |generation: i64, version: &str| {
-        fingerprint(&object(
-            json!({"metadata": {"uid": "u", "generation": generation,
-            "resourceVersion": version}}),
-        ))
+        let metadata = json!({"uid": "u", "generation": generation, "resourceVersion": version});
+        fingerprint(&object(json!({})), &object(json!({"metadata": metadata})))
     };
     assert_eq!(with(1, "5"), with(1, "6"));
     assert_ne!(with(1, "5"), with(2, "5"));
     assert_ne!(with(0, "5"), with(0, "6"));
+}
+
+// ours: what others add is theirs, what we wrote is looked after
+#[rstest]
+#[case::added(json!({"a": "1", "x": "2"}), json!({"b": "1", "y": "2"}), true)]
+#[case::label_changed(json!({"a": "2"}), json!({"b": "1"}), false)]
+#[case::label_removed(json!({}), json!({"b": "1"}), false)]
+#[case::annotation_changed(json!({"a": "1"}), json!({"b": "2"}), false)]
+#[case::owner_changed(
+    json!({"a": "1", "olm.operatorframework.io/owner-name": "e"}), json!({"b": "1"}), false)]
+fn metadata_of_others_leaves_the_fingerprint(
+    #[case] labels: Value,
+    #[case] annotations: Value,
+    #[case] same: bool,
+) {
+    let metadata = |labels: Value, annotations: Value| {
+        object(
+            json!({"metadata": {"uid": "u", "generation": 1, "labels": labels,
+            "annotations": annotations}}),
+        )
+    };
+    let content = metadata(json!({"a": "1"}), json!({"b": "1"}));
+    let live = metadata(labels, annotations);
+    assert_eq!(
+        fingerprint(&content, &content) == fingerprint(&content, &live),
+        same
+    );
+}
+
+// ours: a controller that comes back asks about nothing that is as it was left
+#[rstest]
+#[case::as_left(json!({}), json!({}), true)]
+#[case::more_of_others(json!({"labels": {"x": "1"}}), json!({"replicas": 2}), true)]
+#[case::another_value(json!({}), json!({"paused": true}), false)]
+#[case::one_item_more(json!({}), json!({"args": ["a", "b"]}), false)]
+#[case::label_removed(json!({"labels": {"a": "1"}}), json!({}), false)]
+#[case::older_revision(json!({"annotations": {annotation::REVISION: "1"}}), json!({}), false)]
+fn what_is_as_it_was_left_is_known_to_be_applied(
+    #[case] metadata: Value,
+    #[case] spec: Value,
+    #[case] applied: bool,
+) {
+    let content = object(
+        json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "n",
+        "labels": {"a": "1"}}, "spec": {"paused": false, "args": ["a"]}}),
+    );
+    let mut live = desired_object(&content, &owner(), None);
+    for (key, value) in metadata.as_object().unwrap() {
+        let found = live.metadata_mut();
+        match (key.as_str(), value) {
+            ("labels", Value::Object(more)) if more.contains_key("x") => {
+                found["labels"]
+                    .as_object_mut()
+                    .unwrap()
+                    .extend(more.clone());
+            }
+            _ => drop(found.insert(key.clone(), value.clone())),
+        }
+    }
+    live.metadata_mut()
+        .insert("resourceVersion".to_owned(), "5".into());
+    let Value::Object(spec) = spec else {
+        panic!("a map")
+    };
+    live.0["spec"].as_object_mut().unwrap().extend(spec);
+    assert_eq!(is_applied(&content, &owner(), &live), applied);
+    let archived = RevisionOwner {
+        archived: vec!["old".to_owned()],
+        ..owner()
+    };
+    live.metadata_mut()
+        .insert("ownerReferences".to_owned(), json!([{"uid": "old"}]));
+    assert!(!is_applied(&content, &archived, &live));
 }
 
 // Removal order.
@@ -707,6 +803,7 @@ fn desired(version: &str) -> Desired {
         probes: built_in(),
         deadline_minutes: None,
         collision_protection: CollisionProtection::Prevent,
+        is_migrated: false,
     }
 }
 

@@ -19,7 +19,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use olm_api::conditions::{Reason, status, types};
 
 pub use message::{MESSAGE_LIMIT, sanitize, truncate};
-pub use ready::{Note, catalog_ready, extension_ready, removal_held, uninstalling};
+pub use ready::{
+    Note, catalog_ready, extension_ready, removal_blocked, removal_held, uninstalling,
+};
 
 #[cfg(test)]
 mod tests;

@@ -103,6 +103,12 @@ pub fn uninstalling(message: impl Into<String>) -> Statement {
     Statement::no(types::READY, Reason::Uninstalling, message)
 }
 
+/// `Ready` is false: nothing of an object that is being deleted is removed while users' objects would
+/// go with it.
+pub fn removal_blocked(message: impl Into<String>) -> Statement {
+    Statement::no(types::READY, Reason::Blocked, message)
+}
+
 /// `Ready` is false: nothing of an object that is being deleted is removed until a user corrects
 /// it.
 pub fn removal_held(message: impl Into<String>) -> Statement {

@@ -11,3 +11,4 @@ mod installs;
 mod objects;
 mod refusals;
 mod stage;
+mod takeover;

@@ -30,6 +30,8 @@ pub(crate) struct Stage {
     pub(crate) name: String,
     package: String,
     pub(crate) releases: Vec<Release>,
+    /// Image of each of them.
+    images: Vec<String>,
     pub(crate) objects: Mutex<Objects>,
     /// `spec.config.inline` of the extension, and a file that holds it for the command line.
     configuration: Option<(Value, NamedTempFile)>,
@@ -58,7 +60,7 @@ impl Stage {
         stage.with_account()
     }
 
-    fn with_account(self) -> Self {
+    pub(crate) fn with_account(self) -> Self {
         let stage = self;
         let folders: Vec<_> = stage
             .releases
@@ -71,7 +73,11 @@ impl Stage {
 
     /// The same with a given name and without a service account.
     pub(crate) async fn without_account(name: &str, package: &str, versions: &[&str]) -> Self {
-        let cluster = cluster::with_controller().await;
+        Self::on(cluster::with_controller().await, name, package, versions).await
+    }
+
+    /// The same on a cluster.
+    pub(crate) async fn on(cluster: Cluster, name: &str, package: &str, versions: &[&str]) -> Self {
         let mut offered = Vec::new();
         for version in versions {
             let release = Release::read(&folder(package, version));
@@ -94,6 +100,7 @@ impl Stage {
             name: name.to_owned(),
             package: package.to_owned(),
             configuration: None,
+            images: offered.iter().map(|(_, image)| image.clone()).collect(),
             releases: offered.into_iter().map(|(release, _)| release).collect(),
         }
     }
@@ -115,6 +122,16 @@ impl Stage {
     pub(crate) fn release(&self, version: &str) -> &Release {
         let found = self.releases.iter().find(|one| one.version == version);
         found.unwrap_or_else(|| panic!("{version} is not on the stage"))
+    }
+
+    /// Returns the image of a version, as the catalog names it.
+    pub(crate) fn image(&self, version: &str) -> &str {
+        let mut all = self.releases.iter().zip(&self.images);
+        let found = all.find(|(release, _)| release.version == version);
+        found.map_or_else(
+            || panic!("{version} is not on the stage"),
+            |(_, image)| image,
+        )
     }
 
     /// Creates the extension, pinned to `version`; `spec` is merged into its spec.

@@ -64,8 +64,12 @@ impl World {
         let controller = tokio::task::spawn_blocking(move || {
             let options = ControllerOptions {
                 name,
-                // The log of requests helps to understand a stall.
-                args: vec![format!("--v={}", setting("VERBOSITY", 1))],
+                // The log of requests helps to understand a stall. Every extension has objects of
+                // its CRD, and an uninstall ends all the same.
+                args: vec![
+                    format!("--v={}", setting("VERBOSITY", 1)),
+                    "--default-uninstall-policy=Delete".to_owned(),
+                ],
                 ..ControllerOptions::default()
             };
             Controller::start_through(plane, &way, options)

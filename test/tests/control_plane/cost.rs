@@ -4,17 +4,22 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use olm_test::audit::{self, Request};
 use olm_test::cluster::{
     self, CONTROLLER_ACCOUNT, Controller, ControllerOptions, SYSTEM_NAMESPACE,
 };
 use olm_test::scene::Scene;
+use olm_test::wait;
 
 use crate::silence::{install, setting, settles};
 
 /// Most requests that one install takes today.
-const LIMIT: usize = 80;
+const LIMIT: usize = 36;
+
+/// Time for a reconcile.
+const SOON: Duration = Duration::from_secs(30);
 
 /// Returns the requests of the controller, with its own rights or as an account, without those that
 /// keep its leases.
@@ -67,4 +72,40 @@ async fn an_install_asks_nothing_about_the_others() {
         .collect();
     assert!(about_others.is_empty(), "{about_others:#?}");
     assert!(made.len() <= LIMIT, "{} requests", made.len());
+}
+
+// ours: any change of any catalog brings a reconcile of every extension
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_settled_is_not_rendered_again() {
+    let cluster = cluster::own().await;
+    let controller = Controller::start(cluster.plane, ControllerOptions::default());
+    let log = &cluster.plane.addresses.audit_log;
+    let mut scene = Scene::empty(cluster.clone(), "settled");
+    let name = install(&mut scene, "settled", 1).await.remove(0).name;
+    settles(log).await;
+    let bundles = cluster.dir.join("controller-state/bundles/bundles");
+    let bundle = bundles.join(&name);
+    std::fs::remove_dir_all(&bundle).expect("the bundle on disk");
+    let reconciles = || {
+        let log = controller.log();
+        let of = |line: &&str| line.contains("reconcile ending") && line.contains(&name);
+        log.lines().filter(of).count()
+    };
+    let before = reconciles();
+    let mut other = Scene::empty(cluster.clone(), "settling");
+    install(&mut other, "settling", 1).await;
+    wait::until("the extension is reconciled", SOON, || async {
+        let now = reconciles();
+        if now > before { Ok(()) } else { Err(now) }
+    })
+    .await;
+    settles(log).await;
+    assert!(!bundle.exists(), "the bundle was read again");
+    // What it is made of has changed.
+    let annotate = ["annotate", "clusterextension", &name, "example.com/note=1"];
+    tokio::task::block_in_place(|| cluster.plane.kubectl(&annotate));
+    wait::until("the bundle is read again", SOON, || async {
+        if bundle.exists() { Ok(()) } else { Err(()) }
+    })
+    .await;
 }

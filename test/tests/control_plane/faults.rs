@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use olm_api::keys;
 use olm_test::cluster::{self, Cluster, Controller, ControllerOptions};
 use olm_test::extension::{Extension, condition};
 use olm_test::package::{Bundle, chain};
@@ -69,6 +70,8 @@ async fn installed(stage: &Stage, suffix: &str, finalizers: &[&str]) -> (Scene, 
 }
 
 fn delete(scene: &Scene, how: &str) {
+    // It would wait for the object of the CRD.
+    scene.annotate(keys::policy::UNINSTALL, "Delete");
     let cascade = format!("--cascade={how}");
     let args = [
         "delete",

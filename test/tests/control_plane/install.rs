@@ -202,7 +202,12 @@ async fn installs_as_soon_as_namespace_account_and_rights_are_there() {
         &scene.name,
     ]);
     extension
-        .shows("Progressing", "True", "Retrying", "is forbidden")
+        .shows(
+            "Progressing",
+            "True",
+            "Retrying",
+            "pre-authorization failed",
+        )
         .await;
 
     scene.grant(&bundles);

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
 use olm_test::audit;
 use olm_test::cluster::{
     self, CONTROLLER_ACCOUNT, Cluster, Controller, ControllerOptions, Manifest, SYSTEM_NAMESPACE,
@@ -478,6 +480,52 @@ async fn narrow_impersonation_installs_where_a_role_says_so_and_nowhere_else() {
         extension.delete().await;
         extension.gone().await;
     }
+}
+
+// decision 42
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_role_for_shared_watches_accounts_watch() {
+    let install = Install::with("no-shared-watches").await;
+    install.apply();
+    let controllers = install.start();
+    ready(&controllers).await;
+    let (bundles, chain) = ([Bundle::new("1.0.0")], chain(&["1.0.0"]));
+    let cluster = &install.cluster;
+    let scene = Scene::set(cluster.clone(), "unshared", &bundles, &chain).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    assert!(!controllers[0].log().contains("lacks rights"));
+    let deployment = scene.package.deployment();
+    let api = Api::<Deployment>::namespaced(cluster.client.clone(), &scene.name);
+    let before = api
+        .get(&deployment)
+        .await
+        .expect("it is installed")
+        .metadata
+        .uid;
+    // Polling would take minutes.
+    cluster.plane.kubectl(&[
+        "delete",
+        "deployment",
+        &deployment,
+        "--namespace",
+        &scene.name,
+    ]);
+    wait::until("the Deployment is made anew", READY, || async {
+        let found = api
+            .get_opt(&deployment)
+            .await
+            .map_err(|it| it.to_string())?;
+        let uid = found.and_then(|found| found.metadata.uid);
+        if uid.is_some() && uid != before {
+            Ok(())
+        } else {
+            Err("the old one, or none".to_owned())
+        }
+    })
+    .await;
+    extension.delete().await;
+    extension.gone().await;
 }
 
 // deploying.md P54

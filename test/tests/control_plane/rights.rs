@@ -12,9 +12,9 @@ use olm_core::rights::Half;
 use olm_test::audit::{self, Request};
 use olm_test::cluster::{self, CONTROLLER_ACCOUNT, ControlPlane, SYSTEM_NAMESPACE};
 use olm_test::package::{Bundle, Package, chain};
-use olm_test::scene::Scene;
+use olm_test::scene::{ACCOUNT, Scene};
 use olm_test::wait;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::flags::{clear_leases, start};
 use crate::gate::set_cluster_version;
@@ -137,6 +137,40 @@ fn needed(request: &Request) -> Vec<Right> {
     verbs.map(|verb| (place.clone(), on(verb))).collect()
 }
 
+/// Returns a bundle with objects of all kinds that the controller watches with rights of its own.
+fn of_all_shared_kinds(version: &str) -> Bundle {
+    let package = Package::new("rights");
+    let object = |api: &str, kind: &str, mut content: Value| {
+        content["apiVersion"] = api.into();
+        content["kind"] = kind.into();
+        content["metadata"] = json!({"name": package.name()});
+        content
+    };
+    let mut mutating = package.validating_webhook();
+    mutating["type"] = "MutatingAdmissionWebhook".into();
+    mutating["generateName"] = format!("m{}.example.com", package.name()).into();
+    mutating["webhookPath"] = "/mutate".into();
+    let nothing = json!({"matchLabels": {"app": "nothing"}});
+    Bundle::new(version)
+        .with_webhook(package.validating_webhook())
+        .with_webhook(mutating)
+        .with_manifest(object(
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            json!({"spec": {"podSelector": nothing, "policyTypes": ["Ingress"]}}),
+        ))
+        .with_manifest(object(
+            "policy/v1",
+            "PodDisruptionBudget",
+            json!({"spec": {"selector": nothing, "maxUnavailable": 1}}),
+        ))
+        .with_manifest(object(
+            "scheduling.k8s.io/v1",
+            "PriorityClass",
+            json!({"value": 1}),
+        ))
+}
+
 // deploying.md P10
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controllers_rights_are_enough_and_no_more() {
@@ -153,13 +187,18 @@ async fn the_controllers_rights_are_enough_and_no_more() {
     ];
     let started = Timestamp::now();
     let mut controller = start(plane, "rights", &args).await;
-    let webhook = Package::new("rights").validating_webhook();
-    let bundles = [
-        Bundle::new("1.0.0").with_webhook(webhook.clone()),
-        Bundle::new("1.1.0").with_webhook(webhook),
-    ];
-    let mut scene = Scene::set(cluster, "rights", &bundles, &chain(&["1.0.0"])).await;
+    let bundles = ["1.0.0", "1.1.0"].map(of_all_shared_kinds);
+    let mut scene = Scene::empty(cluster, "rights");
+    scene.publish(&bundles, &chain(&["1.0.0"])).await;
+    scene.create_namespace();
+    plane.kubectl(&["create", "serviceaccount", ACCOUNT, "-n", &scene.name]);
     let extension = scene.install(json!({})).await;
+    // Roles and bindings are watched while somebody waits for them.
+    let lacking = "pre-authorization failed";
+    extension
+        .shows("Progressing", "True", "Retrying", lacking)
+        .await;
+    scene.grant(&bundles);
     extension.installed("1.0.0").await;
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
     extension.installed("1.1.0").await;

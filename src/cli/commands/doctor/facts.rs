@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
-use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use olm_api::keys::name;
 use olm_core::error::Chain;
-use olm_core::rbac::{Permission, Permissions, lines};
+use olm_core::rbac::{Permissions, lines};
 use olm_core::revision::Account;
-use olm_core::rights::{Half, attributes};
+use olm_core::rights::{Half, access_review};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -172,7 +172,7 @@ impl Facts {
         let mut all = Vec::new();
         for (account, needed) in needed {
             let questions = needed.iter().map(|(namespace, right)| {
-                let question = review(&account, namespace, right);
+                let question = access_review(&account, namespace, right);
                 async move {
                     let api = Api::<SubjectAccessReview>::all(client.clone());
                     let answer = api.create(&PostParams::default(), &question).await;
@@ -251,21 +251,6 @@ fn needs(deployment: &Value) -> (Account, Permissions) {
         needed.extend(&half.needed(&account.namespace, lease));
     }
     (account, needed)
-}
-
-/// Asks whether a service account has a right.
-fn review(account: &Account, namespace: &str, right: &Permission) -> SubjectAccessReview {
-    let (resource_attributes, non_resource_attributes) = attributes(namespace, right);
-    SubjectAccessReview {
-        spec: SubjectAccessReviewSpec {
-            user: Some(account.user()),
-            groups: Some(account.groups()),
-            resource_attributes,
-            non_resource_attributes,
-            ..SubjectAccessReviewSpec::default()
-        },
-        ..SubjectAccessReview::default()
-    }
 }
 
 /// Asks for a path; the value as the API server has it.

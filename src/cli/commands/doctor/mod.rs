@@ -6,6 +6,7 @@
 mod checks;
 mod dump;
 mod facts;
+mod leave;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,6 +28,13 @@ pub(crate) struct DoctorArgs {
     /// Also pack what was read, with logs and events, into this tar.gz
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
+    /// Remove from all statuses what upstream would keep although it is not true any more, and say
+    /// which extensions have a way back to it
+    #[arg(long, conflicts_with = "dump")]
+    leave: bool,
+    /// With --leave: do not ask
+    #[arg(long, requires = "leave")]
+    yes: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -84,6 +92,9 @@ pub(crate) async fn run(
 ) -> anyhow::Result<Outcome> {
     let client = Cluster::client(global).await?;
     let facts = Facts::read(&client).await;
+    if args.leave {
+        return leave::leave(&client, &facts, args.yes, out).await;
+    }
     let rows = checks::all(&facts);
     let answer = json!({"rows": rows.iter().map(Row::to_json).collect::<Vec<_>>()});
     if let Some(path) = &args.dump {

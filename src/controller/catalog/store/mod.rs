@@ -16,7 +16,9 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
 
 use jiff::Timestamp;
 use olm_core::catalog::read::{Meta, ReadError, Reason};
@@ -39,6 +41,9 @@ pub(super) const INDEX: &str = "index.json";
 const CURRENT: &str = "current";
 /// Name of the folder for what is not complete.
 const TEMPORARY: &str = "tmp";
+
+/// Blobs that are read before those before them are written; each may have 16 MiB.
+const READ_AHEAD: usize = 4;
 
 /// Why content could not be stored, restored or removed.
 #[derive(Debug, thiserror::Error)]
@@ -281,10 +286,10 @@ impl Store {
     ///
     /// Blobs without schema are left out and counted. After an error the old content is still
     /// there, and nothing else.
-    pub fn write<E: Into<StoreError>>(
+    pub fn write<E: Into<StoreError> + Send>(
         &self,
         origin: Origin,
-        metas: impl IntoIterator<Item = Result<Meta, E>>,
+        metas: impl IntoIterator<Item = Result<Meta, E>> + Send,
     ) -> Result<Arc<Content>, StoreError> {
         let action = "error writing catalog content";
         let folder = tempfile::Builder::new()
@@ -293,11 +298,17 @@ impl Store {
         let writing = self.place.room.enter().map_err(StoreError::disk(action))?;
         let mut writer =
             Writer::create(folder.path(), writing).map_err(StoreError::disk(action))?;
-        for meta in metas {
-            writer
-                .push(&meta.map_err(Into::into)?)
-                .map_err(StoreError::disk(action))?;
-        }
+        // What is read and what is written take a processor each.
+        thread::scope(|scope| {
+            let (ahead, read) = sync_channel(READ_AHEAD);
+            scope.spawn(move || metas.into_iter().try_for_each(|meta| ahead.send(meta)));
+            for meta in read {
+                writer
+                    .push(&meta.map_err(Into::into)?)
+                    .map_err(StoreError::disk(action))?;
+            }
+            Ok::<_, StoreError>(())
+        })?;
         writer
             .finish(folder.path(), origin)
             .map_err(StoreError::disk(action))?;

@@ -17,7 +17,7 @@ use std::io::Read;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::canonical::{self, TooDeep};
+use super::canonical::{self, Canonical, TooDeep};
 use super::ignore::{IGNORE_FILE, IgnoreList, MAX_PATTERNS};
 use crate::yaml;
 use error::clip;
@@ -365,17 +365,16 @@ fn json_fault(error: &serde_json::Error) -> String {
 }
 
 fn meta_of_raw(raw: &RawValue) -> Result<Meta, Reason> {
-    let members = canonical::members(raw).ok_or(Reason::NotAnObject)?;
-    let strings = members.iter().map(|(key, value)| {
-        let literal = value.get();
-        let text = literal
+    let object = Canonical::of(raw).map_err(|TooDeep| Reason::TooDeep)?;
+    let object = object.ok_or(Reason::NotAnObject)?;
+    let strings = object.members().map(|(key, value)| {
+        let text = value
             .starts_with('"')
-            .then(|| Cow::Owned(canonical::string(literal)));
-        (key.as_str(), text)
+            .then(|| Cow::Owned(canonical::string(value)));
+        (key, text)
     });
     let [schema, package, name] = top_level(strings)?;
-    let mut json = String::with_capacity(raw.get().len());
-    canonical::write_raw(&mut json, raw, 0).map_err(|TooDeep| Reason::TooDeep)?;
+    let json = object.json;
     finish(schema, package, name, json)
 }
 

@@ -6,7 +6,8 @@ use sha2::{Digest, Sha256};
 use crate::object::Object;
 use crate::revision::Account;
 
-use super::permission::IMPERSONATE;
+use super::permission::{IMPERSONATE, Permissions};
+use super::report::lines;
 use super::required::{BundleObjects, Options, PermissionError, Warning, required};
 use super::rule::PolicyRule;
 
@@ -52,6 +53,29 @@ pub fn manifests(
     }
     let objects = objects.into_iter().filter_map(Object::from_value).collect();
     Ok((objects, required.warnings))
+}
+
+/// Returns the roles and bindings that give `account` rights it lacks, and nothing else. They have
+/// names of their own, so that applying them takes nothing away.
+pub fn missing_manifests(account: &Account, missing: &Permissions) -> Vec<Object> {
+    let rules = lines(missing).join("\n");
+    let head = Head {
+        name: format!(
+            "olm:{}:{}:missing{}",
+            account.namespace,
+            account.name,
+            short_digest(&rules)
+        ),
+        description: format!("Rights that service account {account} lacked"),
+    };
+    let mut objects = Vec::new();
+    for namespace in missing.namespaces() {
+        let rules = missing.rules(namespace);
+        let rules: Vec<Value> = rules.iter().map(PolicyRule::to_value).collect();
+        objects.push(head.role(namespace, &rules));
+        objects.push(head.binding(namespace, account));
+    }
+    objects.into_iter().filter_map(Object::from_value).collect()
 }
 
 /// A user or group that may name a service account.

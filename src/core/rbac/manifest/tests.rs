@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::rbac::fixture::{binding, granted, object, plain, role, small_bundle};
+use crate::rbac::fixture::{any_objects, granted, object, plain, small_bundle};
 
 fn account() -> Account {
     Account {
@@ -57,26 +57,6 @@ fn empty_bundle_prints_the_account_alone() {
     assert_eq!(kinds, ["ServiceAccount"]);
 }
 
-fn any_objects() -> impl Strategy<Value = Vec<Object>> {
-    let few = |items: &'static [&'static str]| proptest::sample::subsequence(items, 1..=2);
-    let rules = (few(&["", "apps", "*"]), few(&["pods", "secrets", "*"]), few(&["get", "*"]))
-        .prop_map(|(groups, resources, verbs)| {
-            json!([{"apiGroups": groups, "resources": resources, "verbs": verbs}])
-        });
-    let namespace = proptest::sample::select(&["ns1", "ns2"][..]);
-    let name = proptest::sample::select(&["a", "b", "c"][..]);
-    let one =
-        (0..6, namespace, name, rules).prop_map(|(kind, namespace, name, rules)| match kind {
-            0 => plain("v1", "Secret", namespace, name),
-            1 => plain("apps/v1", "Deployment", namespace, name),
-            2 => role(namespace, name, rules),
-            3 => role("", name, rules),
-            4 => binding(namespace, name, "Role", "a"),
-            _ => binding("", name, "ClusterRole", "b"),
-        });
-    proptest::collection::vec(one, 0..8)
-}
-
 proptest! {
     // applying.md f1: the generated roles are exactly what is required
     #[test]
@@ -114,6 +94,21 @@ proptest! {
         for one in both {
             let alone = required(&[one], "ns1", &options).unwrap().all();
             prop_assert!(alone.missing(&union).is_empty());
+        }
+    }
+}
+
+proptest! {
+    // plugin.md 1.4: `--missing` prints only what lacks, and takes nothing away when it is applied
+    #[test]
+    fn what_lacks_is_granted_by_roles_of_their_own(objects in any_objects()) {
+        let bundles = [bundle("test.v1.2.0", &objects)];
+        let wanted = required(&bundles, "ns1", &Options::default()).unwrap().needed;
+        let printed = missing_manifests(&account(), &wanted);
+        prop_assert_eq!(granted(&printed), wanted);
+        let (all, _) = manifests(&bundles, &account(), &Options::default()).unwrap();
+        for role in &printed {
+            prop_assert!(all.iter().all(|other| other.name() != role.name()));
         }
     }
 }

@@ -9,17 +9,18 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::error::quote;
 use crate::object::{Identity, Object};
 
+use super::missing::{Held, Missing, RoleKey};
 use super::permission::{Permission, Permissions};
 use super::resource::{Resource, Resources, Scope};
 use super::rule::PolicyRule;
 
 /// The API group of roles and bindings.
-const RBAC: &str = "rbac.authorization.k8s.io";
+pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 /// OpenShift's older API for the same objects.
 const OPENSHIFT_RBAC: &str = "authorization.openshift.io";
 /// The API group of `ClusterExtension`.
@@ -34,6 +35,9 @@ const WATCH_VERBS: &[&str] = &["list", "watch"];
 /// Source: openshift-apiserver, `pkg/authorization/apiserver/registry`: requests are forwarded
 /// under the caller's identity, a patch as an update.
 const BEHIND_OPENSHIFT_VERBS: &[&str] = &["delete", "get", "update"];
+
+/// Verbs for removing an object that a revision no longer has, by name.
+const LEAVING_VERBS: &[&str] = &["delete", "get"];
 
 /// One rendered bundle.
 #[derive(Debug, Clone, Copy)]
@@ -144,7 +148,7 @@ pub enum PermissionError {
 pub struct Required {
     /// Without any of these an install, upgrade or removal stops. In their smallest form.
     pub needed: Permissions,
-    /// Without these, drift is noticed later.
+    /// Without these, drift is noticed later, and an uninstall cannot count users' objects.
     pub advisory: Permissions,
     /// Warnings for the administrator, sorted, each once.
     pub warnings: Vec<Warning>,
@@ -181,9 +185,16 @@ pub fn required(
             resources: &resources,
             install_namespace,
             options,
+            judge: None,
             into: &mut collected,
         };
-        collector.collect()?;
+        for object in bundle.objects {
+            collector.object(object)?;
+        }
+    }
+    for resource in resources.defined() {
+        let right = Permission::on("list", &resource.group, &resource.plural, None);
+        collected.advisory.insert("", right);
     }
     if let Some(rule) = &options.compat_finalizers {
         let name = match rule {
@@ -199,33 +210,159 @@ pub fn required(
     Ok(collected)
 }
 
+/// Returns of an object what decides which rights it takes: bundles may be large, and most of that
+/// are schemas.
+pub fn outline(object: &Object) -> Object {
+    let parts = [
+        "apiVersion",
+        "kind",
+        "metadata",
+        "rules",
+        "aggregationRule",
+        "roleRef",
+    ];
+    let part = |key: &str| Some((key.to_owned(), object.0.get(key)?.clone()));
+    let mut outline: Map<String, Value> = parts.into_iter().filter_map(part).collect();
+    if let Some(spec) = object
+        .0
+        .get("spec")
+        .filter(|spec| spec["names"].is_object())
+    {
+        let (group, scope, names) = (&spec["group"], &spec["scope"], &spec["names"]);
+        let spec = json!({"group": group, "scope": scope, "names": names});
+        outline.insert("spec".to_owned(), spec);
+    }
+    Object(outline)
+}
+
+/// Returns what an account that holds `held` lacks to install `bundle` in place of a revision that
+/// had the objects `leaving` besides.
+///
+/// The API server takes a role from whoever may `escalate` it or holds its rules, and a binding
+/// from whoever may `bind` its role or holds the rules of that. Objects of the groups `unserved`
+/// are left out: they wait until the cluster serves their kind. An object whose resource is not
+/// known is an evaluation error of the result.
+///
+/// Source: applying.md 5.1, 5.3.
+pub fn missing(
+    bundle: &BundleObjects<'_>,
+    install_namespace: &str,
+    leaving: &[Object],
+    unserved: &[&str],
+    held: &Held<'_>,
+) -> Missing {
+    let mut resources = Resources::default();
+    resources.learn(bundle.objects.iter().chain(leaving));
+    let mut found = Missing::default();
+    let mut collected = Required::default();
+    let mut collector = Collector {
+        bundle,
+        resources: &resources,
+        install_namespace,
+        options: &Options::default(),
+        judge: Some(Judge {
+            held,
+            found: &mut found,
+        }),
+        into: &mut collected,
+    };
+    let served = |object: &&Object| !unserved.contains(&object.group());
+    let mut errors = Vec::new();
+    for object in bundle.objects.iter().filter(served) {
+        errors.extend(collector.object(object).err());
+    }
+    for object in leaving.iter().filter(served) {
+        if let Ok((resource, namespace)) = collector.place(object) {
+            collector.leave(object, &resource, &namespace);
+        }
+    }
+    found.rights = collected.needed.missing(held.rights);
+    found
+        .errors
+        .extend(errors.iter().map(PermissionError::to_string));
+    found
+}
+
 /// Collects the rights for one bundle.
 struct Collector<'a> {
     bundle: &'a BundleObjects<'a>,
     resources: &'a Resources,
     install_namespace: &'a str,
     options: &'a Options,
+    /// What the account holds, where that decides which rights it needs.
+    judge: Option<Judge<'a>>,
     into: &'a mut Required,
 }
 
-impl Collector<'_> {
-    fn collect(&mut self) -> Result<(), PermissionError> {
-        for object in self.bundle.objects {
-            let resource = self.resource(object)?;
-            let namespace = match resource.scope {
-                Scope::Cluster => String::new(),
-                Scope::Namespaced => self.namespace_of(object).to_owned(),
-            };
-            self.manage(object, &resource, &namespace);
-            if is_rbac(object.group()) {
-                match object.kind() {
-                    "Role" | "ClusterRole" => self.write_role(object, &namespace),
-                    "RoleBinding" | "ClusterRoleBinding" => self.write_binding(object, &namespace),
-                    _ => {}
+struct Judge<'a> {
+    held: &'a Held<'a>,
+    found: &'a mut Missing,
+}
+
+impl Judge<'_> {
+    /// Says whether the account has a right that makes others unnecessary, and notes it otherwise.
+    fn spares(&mut self, namespace: &str, right: Permission) -> bool {
+        let held = self.held.rights.covers(namespace, &right);
+        if !held {
+            self.found.alternatives.insert(namespace, right);
+        }
+        held
+    }
+
+    /// Says whether the account holds the rules of a role outside the bundle, as far as that is
+    /// known.
+    fn holds_rules(&mut self, role: RoleKey, namespace: &str) -> bool {
+        match self.held.roles.get(&role) {
+            None => {
+                self.found.unread_roles.insert(role);
+                false
+            }
+            Some(None) => {
+                self.found.errors.insert(format!("{role} not found"));
+                false
+            }
+            Some(Some(rules)) => {
+                let mut granted = Permissions::default();
+                for rule in rules {
+                    granted.insert_rule(namespace, rule);
                 }
+                granted.missing(self.held.rights).is_empty()
+            }
+        }
+    }
+}
+
+impl Collector<'_> {
+    fn object(&mut self, object: &Object) -> Result<(), PermissionError> {
+        let (resource, namespace) = self.place(object)?;
+        self.manage(object, &resource, &namespace);
+        if is_rbac(object.group()) {
+            match object.kind() {
+                "Role" | "ClusterRole" => self.write_role(object, &namespace),
+                "RoleBinding" | "ClusterRoleBinding" => self.write_binding(object, &namespace),
+                _ => {}
             }
         }
         Ok(())
+    }
+
+    /// Returns the resource of an object, and its namespace: empty where it has none.
+    fn place(&self, object: &Object) -> Result<(Resource, String), PermissionError> {
+        let resource = self.resource(object)?;
+        let namespace = match resource.scope {
+            Scope::Cluster => String::new(),
+            Scope::Namespaced => self.namespace_of(object).to_owned(),
+        };
+        Ok((resource, namespace))
+    }
+
+    /// Adds the rights to remove an object.
+    fn leave(&mut self, object: &Object, resource: &Resource, namespace: &str) {
+        for verb in LEAVING_VERBS {
+            let name = Some(object.name());
+            let right = Permission::on(verb, &resource.group, &resource.plural, name);
+            self.into.needed.insert(namespace, right);
+        }
     }
 
     fn resource(&self, object: &Object) -> Result<Resource, PermissionError> {
@@ -279,6 +416,13 @@ impl Collector<'_> {
     ///
     /// `escalate` is never limited to a name: the authorizer does not know the name on create.
     fn write_role(&mut self, role: &Object, namespace: &str) {
+        let plural = role_plural(role.kind());
+        if let Some(judge) = &mut self.judge {
+            let escalate = Permission::on("escalate", RBAC, plural, Some(role.name()));
+            if judge.spares(namespace, escalate) {
+                return;
+            }
+        }
         let needed = &mut self.into.needed;
         let aggregated = aggregates(role);
         if aggregated {
@@ -290,7 +434,6 @@ impl Collector<'_> {
             self.into.warnings.push(Warning::BindEscalate);
         }
         if aggregated || self.options.bind_escalate {
-            let plural = role_plural(role.kind());
             needed.insert(namespace, Permission::on("escalate", RBAC, plural, None));
             return;
         }
@@ -306,16 +449,26 @@ impl Collector<'_> {
     /// are not known beforehand; both are bound by name.
     fn write_binding(&mut self, binding: &Object, namespace: &str) {
         let reference = RoleReference::of(binding);
-        let covered = !self.options.bind_escalate
-            && self
-                .bundle
-                .objects
-                .iter()
-                .any(|role| self.is_role(role, &reference, namespace) && !aggregates(role));
-        if !covered {
-            let plural = role_plural(reference.kind);
-            let right = Permission::on("bind", RBAC, plural, Some(reference.name));
-            self.into.needed.insert(namespace, right);
+        let plural = role_plural(reference.kind);
+        let bind = Permission::on("bind", RBAC, plural, Some(reference.name));
+        let mut roles = self.bundle.objects.iter();
+        let own = roles.find(|role| self.is_role(role, &reference, namespace));
+        let plain = own.filter(|role| !aggregates(role));
+        let Some(judge) = &mut self.judge else {
+            if plain.is_none() || self.options.bind_escalate {
+                self.into.needed.insert(namespace, bind);
+            }
+            return;
+        };
+        if judge.spares(namespace, bind.clone()) {
+            return;
+        }
+        if let Some(role) = plain {
+            for rule in rules_of(role) {
+                self.into.needed.insert_rule(namespace, &rule);
+            }
+        } else if own.is_some() || !judge.holds_rules(reference.key(namespace), namespace) {
+            self.into.needed.insert(namespace, bind);
         }
     }
 
@@ -352,11 +505,24 @@ impl<'a> RoleReference<'a> {
     }
 }
 
+impl RoleReference<'_> {
+    fn key(&self, namespace: &str) -> RoleKey {
+        let namespace = match self.kind {
+            "Role" => namespace,
+            _ => "",
+        };
+        RoleKey {
+            namespace: namespace.to_owned(),
+            name: self.name.to_owned(),
+        }
+    }
+}
+
 fn is_rbac(group: &str) -> bool {
     group == RBAC || group == OPENSHIFT_RBAC
 }
 
-fn role_plural(kind: &str) -> &'static str {
+pub(super) fn role_plural(kind: &str) -> &'static str {
     if kind == "Role" {
         "roles"
     } else {

@@ -92,10 +92,21 @@ impl Apart {
             .count()
     }
 
-    /// Waits for `window`, and asserts that only what decision 7 allows was done about these
+    /// Waits until the failures are settled, then for `window`, and asserts that only what decision 7 allows was done about these
     /// failing objects meanwhile: reconciles at growing intervals, and no write of a status.
     pub(super) async fn is_calm(&self, objects: &[(&str, &str)], window: Duration) {
         let count = || objects.iter().map(|(_, name)| (*name, self.passes(name)));
+        // The first failure is seen before the text of a later one has been written.
+        let mut last = (Vec::new(), Instant::now());
+        wait::until("nothing is tried within a second", window * 6, || {
+            let now: Vec<_> = count().collect();
+            if now != last.0 {
+                last = (now, Instant::now());
+            }
+            let quiet = last.1.elapsed() >= Duration::from_secs(1);
+            async move { if quiet { Ok(()) } else { Err(()) } }
+        })
+        .await;
         let before: Vec<_> = count().collect();
         // A write is in the log a moment after it is answered, so its time decides.
         let began = Timestamp::now();

@@ -97,7 +97,7 @@ async fn missing_namespace_then_missing_account_are_named_and_waited_for() {
     extension.delete().await;
 }
 
-// api.md row 29; applying.md 3.11
+// api.md row 29; applying.md 5.3, f10
 #[tokio::test(flavor = "multi_thread")]
 async fn account_without_rights_applies_nothing_until_they_are_granted() {
     let cluster = cluster::with_controller().await;
@@ -119,13 +119,13 @@ async fn account_without_rights_applies_nothing_until_they_are_granted() {
             "Progressing",
             "True",
             "Retrying",
-            &format!("User \"{user}\" cannot "),
+            "Resources:[customresourcedefinitions] Verbs:[create]",
         )
         .await;
     assert!(is(&found, "Installed", "False", "Failed"), "{found:#?}");
     let progressing = condition(&found, "Progressing").expect("Progressing is reported");
     assert!(
-        progressing.message.contains(" is forbidden: "),
+        progressing.message.contains(": pre-authorization failed: "),
         "{}",
         progressing.message
     );

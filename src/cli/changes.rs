@@ -1,0 +1,270 @@
+//! What the plugin writes, as the caller, and waiting for what the controller makes of it.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
+use olm_api::ClusterExtension;
+use olm_api::conditions::{status, types};
+use olm_core::object::Object;
+use olm_core::status::find;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::output::{Outcome, notice};
+
+/// The field manager of what the plugin writes.
+const MANAGER: &str = "kubectl-olm";
+/// How often an extension is looked at that is waited for.
+const LOOK: Duration = Duration::from_millis(500);
+/// How often a change is tried again because something else of the extension was written.
+const ATTEMPTS: usize = 5;
+/// Managers that put back what somebody else changes, by how their names begin.
+const KEEPERS: [&str; 4] = ["argocd", "kustomize-controller", "helm-controller", "fleet"];
+
+/// Returns the interface to the objects of an object's kind, in its namespace.
+pub(crate) fn api(client: &Client, object: &Object) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk(object.group(), object.version(), object.kind());
+    let resource = ApiResource::from_gvk(&kind);
+    match object.namespace() {
+        "" => Api::all_with(client.clone(), &resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+    }
+}
+
+/// Applies objects in their order.
+pub(crate) async fn apply(
+    client: &Client,
+    objects: &[Object],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let params = PatchParams {
+        force: true,
+        ..PatchParams::apply(MANAGER)
+    };
+    for object in objects {
+        let identity = object.identity();
+        let wanted = Patch::Apply(&object.0);
+        let api = api(client, object);
+        let applied = api.patch(object.name(), &params, &wanted).await;
+        applied.with_context(|| format!("applying {}", identity.text()))?;
+        writeln!(out, "{} applied", identity.text())?;
+    }
+    Ok(())
+}
+
+/// Merges a change into an extension, if nobody changed what it asks for since it was read. That its
+/// status was written meanwhile does no harm.
+pub(crate) async fn merge(
+    client: &Client,
+    extension: &ClusterExtension,
+    mut change: Value,
+) -> anyhow::Result<ClusterExtension> {
+    let name = extension.name_any();
+    if let Some(keeper) = keeper(extension) {
+        notice(&format!(
+            "warning: {name} is kept by {keeper}, which may put this back; change it there: {change}"
+        ));
+    }
+    change["metadata"]["uid"] = serde_json::to_value(&extension.metadata.uid)?;
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let api = Api::<ClusterExtension>::all(client.clone());
+    let mut seen = extension.metadata.clone();
+    for _ in 0..ATTEMPTS {
+        let version = serde_json::to_value(&seen.resource_version)?;
+        change["metadata"]["resourceVersion"] = version;
+        match api.patch(&name, &params, &Patch::Merge(&change)).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            written => return written.with_context(|| format!("changing ClusterExtension {name}")),
+        }
+        let now = api.get(&name).await;
+        let now = now.with_context(|| format!("reading ClusterExtension {name}"))?;
+        let same = now.metadata.generation == seen.generation
+            && now.metadata.annotations == seen.annotations;
+        if !same {
+            break;
+        }
+        seen = now.metadata;
+    }
+    bail!("ClusterExtension {name} changed meanwhile: look again")
+}
+
+/// Reads how long to wait: seconds, or a number with `s`, `m` or `h`.
+pub(crate) fn seconds(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.char_indices().find(|(_, it)| !it.is_ascii_digit()) {
+        Some((at, _)) => text.split_at(at),
+        None => (text, "s"),
+    };
+    let factor = match unit {
+        "s" => Some(1),
+        "m" => Some(60),
+        "h" => Some(3600),
+        _ => None,
+    };
+    let number = number.parse::<u64>().ok();
+    let seconds = number
+        .zip(factor)
+        .and_then(|(number, factor)| number.checked_mul(factor));
+    seconds.ok_or_else(|| "not a time such as 90s, 10m or 1h".to_owned())
+}
+
+/// Returns who puts back what others change, if somebody does.
+fn keeper(extension: &ClusterExtension) -> Option<&str> {
+    let mut managers = extension.managed_fields().iter();
+    managers.find_map(|entry| {
+        let manager = entry.manager.as_deref()?;
+        let keeps = KEEPERS.iter().any(|begin| manager.starts_with(begin));
+        keeps.then_some(manager)
+    })
+}
+
+/// Waits until an extension is ready as it was written, with this version if one is given. What it
+/// says meanwhile is told; a failure that nothing but a change ends is the answer.
+pub(crate) async fn wait_ready(
+    client: &Client,
+    written: &ClusterExtension,
+    version: Option<&str>,
+    timeout: u64,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let (name, begun) = (written.name_any(), Instant::now());
+    let api = Api::<ClusterExtension>::all(client.clone());
+    let mut told = String::new();
+    loop {
+        let found = api.get_opt(&name).await;
+        let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
+        let Some(found) = found.filter(|found| found.metadata.uid == written.metadata.uid) else {
+            bail!("ClusterExtension {name} is gone");
+        };
+        match progress(&found, version) {
+            Progress::Ready(version) => {
+                let seconds = begun.elapsed().as_secs();
+                writeln!(out, "{name}: {version} ready after {seconds} s")?;
+                return Ok(Outcome::Done);
+            }
+            Progress::Stopped(why) => {
+                notice(&format!("error: {name}: {why}"));
+                return Ok(Outcome::Failed);
+            }
+            Progress::Going(what) if what != told => {
+                notice(&format!("{name}: {what}"));
+                told = what;
+            }
+            Progress::Going(_) => {}
+        }
+        if begun.elapsed() >= Duration::from_secs(timeout) {
+            notice(&format!(
+                "error: {name} is not ready after {timeout} s; the controller goes on"
+            ));
+            return Ok(Outcome::TimedOut);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// How far an extension is.
+#[derive(Debug, PartialEq, Eq)]
+enum Progress {
+    /// Its installed version.
+    Ready(String),
+    /// Why nothing more will happen.
+    Stopped(String),
+    /// What is being done or waited for.
+    Going(String),
+}
+
+fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
+    let generation = extension.metadata.generation;
+    let seen = extension.status.as_ref();
+    let condition = |type_| {
+        let found = seen.and_then(|status| find(&status.conditions, type_))?;
+        (found.observed_generation == generation).then_some(found)
+    };
+    let installed = seen.and_then(|status| status.install.as_ref());
+    let installed = installed.map(|install| install.bundle.version.as_str());
+    let ready = condition(types::READY);
+    let is_there = version.is_none_or(|version| installed == Some(version));
+    if let (Some(ready), Some(installed), true) = (ready, installed, is_there)
+        && ready.status == status::TRUE
+    {
+        return Progress::Ready(installed.to_owned());
+    }
+    if let Some(stopped) = condition(types::PROGRESSING).filter(|it| it.status == status::FALSE) {
+        return Progress::Stopped(stopped.message.clone());
+    }
+    Progress::Going(ready.map_or_else(
+        || "not looked at yet".to_owned(),
+        |ready| ready.message.clone(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::seconds("600", Some(600))]
+    #[case::minutes("10m", Some(600))]
+    #[case::hours("1h", Some(3600))]
+    #[case::nothing("", None)]
+    #[case::unit("1d", None)]
+    #[case::two("1m30s", None)]
+    #[case::too_long("18446744073709551615h", None)]
+    fn a_time_has_a_unit(#[case] text: &str, #[case] want: Option<u64>) {
+        assert_eq!(seconds(text).ok(), want);
+    }
+
+    fn extension(conditions: &Value) -> ClusterExtension {
+        let conditions = conditions.as_array().unwrap().iter().map(|found| {
+            json!({"type": found[0], "status": found[1], "message": found[2],
+                "observedGeneration": found[3], "reason": "R",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        });
+        let conditions: Vec<_> = conditions.collect();
+        serde_json::from_value(json!({
+            "metadata": {"name": "e", "generation": 2},
+            "status": {"conditions": conditions,
+                "install": {"bundle": {"name": "p.v1", "version": "1.0.0"}}},
+        }))
+        .unwrap()
+    }
+
+    // plugin.md 1.3
+    #[rstest]
+    #[case::ready(json!([["Ready", "True", "", 2]]), None, Progress::Ready("1.0.0".into()))]
+    #[case::true_before(
+        json!([["Ready", "True", "", 1]]),
+        None,
+        Progress::Going("not looked at yet".into())
+    )]
+    #[case::another_version(
+        json!([["Ready", "True", "fine", 2]]),
+        Some("1.1.0"),
+        Progress::Going("fine".into())
+    )]
+    #[case::stopped(
+        json!([["Ready", "False", "bad", 2], ["Progressing", "False", "bad", 2]]),
+        None,
+        Progress::Stopped("bad".into())
+    )]
+    #[case::stopped_before(
+        json!([["Ready", "False", "works", 2], ["Progressing", "False", "bad", 1]]),
+        None,
+        Progress::Going("works".into())
+    )]
+    fn an_extension_is_waited_for_as_it_was_written(
+        #[case] conditions: Value,
+        #[case] version: Option<&str>,
+        #[case] want: Progress,
+    ) {
+        assert_eq!(progress(&extension(&conditions), version), want);
+    }
+}

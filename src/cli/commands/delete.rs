@@ -1,0 +1,305 @@
+//! `kubectl olm delete`: which of the users' objects would go with an extension, and its removal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions,
+};
+use kube::core::PartialObjectMeta;
+use kube::{Client, ResourceExt as _};
+use olm_api::conditions::types;
+use olm_api::{ClusterExtension, keys::policy};
+use olm_core::status::find;
+use olm_core::uninstall::BLOCKED;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::changes;
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::connection::Global;
+use crate::output::{Outcome, agreed, notice};
+use crate::settings::SettingsFlags;
+
+/// How often a removal is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// Objects that are counted of a CRD; beyond it is said that there are more.
+const MOST: u32 = 500;
+/// Names that are shown of each namespace.
+const NAMES: usize = 5;
+
+/// Arguments of `delete`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct DeleteArgs {
+    /// Name of the extension
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Keep CRDs and the objects made of them
+    #[arg(long)]
+    retain_crds: bool,
+    /// Delete the objects made of its CRDs, too
+    #[arg(long, conflicts_with = "retain_crds")]
+    delete_data: bool,
+    /// Keep everything it installed, without owner
+    #[arg(long, conflicts_with_all = ["retain_crds", "delete_data"])]
+    orphan: bool,
+    /// Say what would go, and delete nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Do not wait for the end
+    #[arg(long)]
+    no_wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
+    timeout: u64,
+}
+
+/// What users made of one CRD.
+struct Data {
+    crd: String,
+    /// Names by namespace; empty for cluster-scoped objects.
+    objects: Result<BTreeMap<String, BTreeSet<String>>, String>,
+    more: bool,
+}
+
+/// Shows what would go, asks, deletes and waits.
+pub(crate) async fn run(
+    args: DeleteArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
+    let cluster = Cluster::connect(global, &access, &settings).await?;
+    let extension = cluster.extension(&args.name).await?;
+    let data = users_data(&cluster, &extension).await?;
+    show(&extension, &data, out)?;
+    let in_the_way = data.iter().any(|data| !data.is_empty());
+    let decided = args.retain_crds || args.delete_data || args.orphan;
+    if in_the_way && !decided {
+        writeln!(
+            out,
+            "nothing is deleted: there are objects of its CRDs, or may be"
+        )?;
+        notice(&format!(
+            "hint: kubectl olm delete {name} --retain-crds keeps them, --delete-data deletes them",
+            name = args.name
+        ));
+        return Ok(Outcome::Failed);
+    }
+    if args.dry_run {
+        return Ok(Outcome::Done);
+    }
+    let question = format!("Delete extension {}?", args.name);
+    if !args.yes && !agreed(&question, "--yes does it, --dry-run shows it")? {
+        notice("nothing is deleted");
+        return Ok(Outcome::Failed);
+    }
+    let api = Api::<ClusterExtension>::all(cluster.own_client().clone());
+    delete(&api, &extension, &args).await?;
+    if args.no_wait {
+        writeln!(out, "{} is being deleted", args.name)?;
+        return Ok(Outcome::Done);
+    }
+    wait(&api, &extension, &args, out).await
+}
+
+impl Data {
+    fn is_empty(&self) -> bool {
+        self.objects.as_ref().is_ok_and(BTreeMap::is_empty)
+    }
+}
+
+/// Counts, as the caller, what users made of the CRDs of an extension.
+async fn users_data(cluster: &Cluster, extension: &ClusterExtension) -> anyhow::Result<Vec<Data>> {
+    let revisions = cluster.revisions(&extension.name_any()).await?;
+    let owners: BTreeSet<String> = revisions
+        .iter()
+        .filter_map(kube::ResourceExt::uid)
+        .collect();
+    let client = cluster.own_client();
+    let api = Api::<CustomResourceDefinition>::all(client.clone());
+    let listed = api.list(&ListParams::default()).await;
+    let crds = listed.context("listing CustomResourceDefinitions")?.items;
+    let mut data = Vec::new();
+    for crd in crds
+        .iter()
+        .filter(|crd| is_controlled(crd.owner_references(), &owners))
+    {
+        let counted = objects_of(client, crd, &owners).await;
+        let (objects, more) = match counted {
+            Ok((objects, more)) => (Ok(objects), more),
+            Err(error) => (Err(error.to_string()), false),
+        };
+        let crd = crd.name_any();
+        data.push(Data { crd, objects, more });
+    }
+    Ok(data)
+}
+
+type Names = BTreeMap<String, BTreeSet<String>>;
+
+async fn objects_of(
+    client: &Client,
+    crd: &CustomResourceDefinition,
+    owners: &BTreeSet<String>,
+) -> Result<(Names, bool), kube::Error> {
+    let mut versions = crd.spec.versions.iter();
+    let Some(version) = versions.find(|version| version.served) else {
+        return Ok((Names::new(), false));
+    };
+    let resource = ApiResource {
+        group: crd.spec.group.clone(),
+        version: version.name.clone(),
+        api_version: format!("{}/{}", crd.spec.group, version.name),
+        kind: crd.spec.names.kind.clone(),
+        plural: crd.spec.names.plural.clone(),
+    };
+    let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+    let found = api
+        .list_metadata(&ListParams::default().limit(MOST))
+        .await?;
+    let more = found
+        .metadata
+        .continue_
+        .is_some_and(|token| !token.is_empty());
+    let mut names = Names::new();
+    let theirs = |object: &PartialObjectMeta<DynamicObject>| {
+        !is_controlled(object.owner_references(), owners)
+    };
+    for object in found.items.into_iter().filter(theirs) {
+        let namespace = object.namespace().unwrap_or_default();
+        names
+            .entry(namespace)
+            .or_default()
+            .insert(object.name_any());
+    }
+    Ok((names, more))
+}
+
+fn is_controlled(
+    references: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference],
+    owners: &BTreeSet<String>,
+) -> bool {
+    let mut references = references.iter();
+    references.any(|owner| owner.controller == Some(true) && owners.contains(&owner.uid))
+}
+
+fn show(extension: &ClusterExtension, data: &[Data], out: &mut dyn Write) -> anyhow::Result<()> {
+    let status = extension.status.as_ref();
+    let installed = status.and_then(|status| status.install.as_ref());
+    let bundle = installed.map_or("nothing installed", |it| it.bundle.name.as_str());
+    writeln!(out, "{}: {bundle}", extension.name_any())?;
+    for Data { crd, objects, more } in data {
+        match objects {
+            Ok(names) if names.is_empty() => writeln!(out, "  {crd}: no objects")?,
+            Ok(names) => {
+                let count: usize = names.values().map(BTreeSet::len).sum();
+                let more = if *more { "more than " } else { "" };
+                writeln!(out, "  {crd}: {more}{count} objects")?;
+                for (namespace, names) in names {
+                    writeln!(out, "    {}", in_namespace(namespace, names))?;
+                }
+            }
+            Err(error) => writeln!(out, "  {crd}: objects not known: {error}")?,
+        }
+    }
+    Ok(())
+}
+
+/// The first names in a namespace, and how many there are besides.
+fn in_namespace(namespace: &str, names: &BTreeSet<String>) -> String {
+    let first: Vec<&str> = names.iter().take(NAMES).map(String::as_str).collect();
+    let first = first.join(", ");
+    let more = match names.len().saturating_sub(NAMES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    match namespace {
+        "" => format!("{first}{more}"),
+        namespace => format!("{namespace}: {first}{more}"),
+    }
+}
+
+/// Notes the decision about data, and deletes the extension that was shown.
+async fn delete(
+    api: &Api<ClusterExtension>,
+    extension: &ClusterExtension,
+    args: &DeleteArgs,
+) -> anyhow::Result<()> {
+    let name = extension.name_any();
+    let chosen = match (args.retain_crds, args.delete_data) {
+        (true, _) => Some("RetainCRDs"),
+        (_, true) => Some("Delete"),
+        _ => None,
+    };
+    if let Some(word) = chosen {
+        let uid = &extension.metadata.uid;
+        let mark = json!({"metadata": {"uid": uid, "annotations": {policy::UNINSTALL: word}}});
+        let params = PatchParams {
+            field_manager: Some("kubectl-olm".to_owned()),
+            ..PatchParams::default()
+        };
+        let marked = api.patch(&name, &params, &Patch::Merge(mark)).await;
+        marked.with_context(|| format!("annotating ClusterExtension {name}"))?;
+    }
+    let mut params = if args.orphan {
+        DeleteParams::orphan()
+    } else {
+        DeleteParams::background()
+    };
+    params.preconditions = Some(Preconditions {
+        uid: extension.metadata.uid.clone(),
+        resource_version: None,
+    });
+    let deleted = api.delete(&name, &params).await;
+    deleted.with_context(|| format!("deleting ClusterExtension {name}"))?;
+    Ok(())
+}
+
+/// Waits until it is gone, and tells what it waits for.
+async fn wait(
+    api: &Api<ClusterExtension>,
+    extension: &ClusterExtension,
+    args: &DeleteArgs,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let (name, uid) = (extension.name_any(), &extension.metadata.uid);
+    let begun = Instant::now();
+    let mut told = String::new();
+    loop {
+        let found = api.get_opt(&name).await;
+        let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
+        let Some(found) = found.filter(|found| found.metadata.uid == *uid) else {
+            writeln!(out, "{name} deleted after {} s", begun.elapsed().as_secs())?;
+            return Ok(Outcome::Done);
+        };
+        let status = found.status.as_ref();
+        let ready = status.and_then(|status| find(&status.conditions, types::READY));
+        let message = ready.map_or("", |ready| ready.message.as_str());
+        if message.starts_with(BLOCKED) {
+            writeln!(out, "{name}: {message}")?;
+            return Ok(Outcome::Failed);
+        }
+        let uninstalling = ready.is_some_and(|ready| ready.reason == "Uninstalling");
+        if uninstalling && message != told {
+            notice(message);
+            message.clone_into(&mut told);
+        }
+        if begun.elapsed() >= Duration::from_secs(args.timeout) {
+            notice(&format!(
+                "error: {name} is not gone after {} s; its removal goes on",
+                args.timeout
+            ));
+            return Ok(Outcome::TimedOut);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

@@ -1,0 +1,461 @@
+//! `kubectl olm install`: a package, with an account that may install just that.
+//!
+//! Source: plugin.md 1.4.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
+use olm_api::keys::{manager, policy};
+use olm_api::{CatalogFilter, ClusterExtension};
+use olm_core::error::quote;
+use olm_core::extension::ValidExtension;
+use olm_core::object::Object;
+use olm_core::rbac::{Account, BundleObjects, Options, manifests};
+use olm_core::resolve::UpdatePolicy;
+use olm_core::revision::controller;
+use serde_json::{Map, Value, json};
+use strum::VariantNames as _;
+
+use crate::bundle_source::load_bundle_source;
+use crate::changes;
+use crate::cluster::{CatalogAccess, Cluster, only};
+use crate::commands::render::{Output, Rendering, print};
+use crate::connection::Global;
+use crate::output::{Outcome, UsageError, agreed, notice};
+use crate::settings::SettingsFlags;
+use crate::target::chosen;
+
+/// The annotation in which a bundle names the namespace it is meant for.
+const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
+/// Differences that are shown of an object.
+const DIFFERENCES: usize = 5;
+/// What the API server writes into every object.
+const WRITTEN_BY_SERVER: [&str; 2] = ["managedFields", "resourceVersion"];
+
+/// Arguments of `install`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct InstallArgs {
+    /// The package, and which of its versions may be installed
+    #[arg(value_name = "PACKAGE[@RANGE]")]
+    package: String,
+    /// Name of the extension; by default that of the package
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Make the namespace
+    #[arg(long)]
+    create_namespace: bool,
+    /// Name of the service account; by default that of the extension and "-installer"
+    #[arg(long, value_name = "NAME")]
+    service_account: Option<String>,
+    /// Which rights the account gets: exactly those of this bundle, those that stay the same between
+    /// versions, or none
+    #[arg(long, value_enum, default_value_t)]
+    rights: Rights,
+    /// A channel to follow; repeatable; by default all of them
+    #[arg(long = "channel", value_name = "CHANNEL")]
+    channels: Vec<String>,
+    /// The catalog that counts, or labels of those that do; by default all of them
+    #[arg(long, value_name = "CATALOG|KEY=VALUE,...")]
+    catalog_selector: Option<String>,
+    /// How far automatic updates go
+    #[arg(long, value_parser = UpdatePolicy::VARIANTS.to_vec())]
+    upgrade_policy: Option<String>,
+    /// Take over existing objects of these kinds that nobody controls, or of all kinds
+    #[arg(long, value_name = "KINDS|all")]
+    adopt: Option<String>,
+    #[command(flatten)]
+    rendering: Rendering,
+    #[command(flatten)]
+    access: CatalogAccess,
+    #[command(flatten)]
+    settings: SettingsFlags,
+    /// Print the objects instead of writing them
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+    /// Say what would be made, and what of it is there already, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Do not wait until it is ready
+    #[arg(long)]
+    no_wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
+    timeout: u64,
+}
+
+/// Which rights an account gets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Rights {
+    /// Exactly those of the bundle
+    #[default]
+    Exact,
+    /// Without names that change between versions
+    Stable,
+    /// None: they are there, or come later
+    None,
+}
+
+/// What will be written, and what it installs.
+struct Plan {
+    /// Bundle and version.
+    bundle: String,
+    version: String,
+    /// Namespace, account, rights, extension, in this order.
+    written: Vec<Object>,
+    /// What the controller will install.
+    installed: Vec<Object>,
+}
+
+/// Finds the bundle, shows what is to be made, asks, writes and waits.
+pub(crate) async fn run(
+    args: InstallArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    if args.package.contains('/') {
+        let text = "a package of a catalog is installed, not a directory or an image";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    if let Some(outcome) = refused(&args, &cluster).await? {
+        return Ok(outcome);
+    }
+    let plan = plan(&args, global, &cluster).await?;
+    if let Some(output) = args.output {
+        print(plan.written, output, out)?;
+        return Ok(Outcome::Done);
+    }
+    let client = cluster.own_client();
+    show(&plan, out)?;
+    let in_the_way = existing(client, &args, &plan.installed, out).await?;
+    if let Some(missing) = missing_namespace(client, &args, global).await? {
+        notice(&format!("error: namespace {missing} does not exist"));
+        notice("hint: --create-namespace makes it");
+        return Ok(Outcome::Failed);
+    }
+    if in_the_way {
+        notice("error: objects of the bundle are there already");
+        notice("hint: --adopt KINDS or --adopt all takes over those that nobody controls");
+        return Ok(Outcome::Failed);
+    }
+    if args.dry_run {
+        return Ok(Outcome::Done);
+    }
+    let question = format!("Create these {} objects?", plan.written.len());
+    if !args.yes && !agreed(&question, "--yes does it, -o yaml prints it")? {
+        notice("nothing is written");
+        return Ok(Outcome::Failed);
+    }
+    if let Err(error) = changes::apply(client, &plan.written, out).await {
+        notice(&format!("error: {error:#}"));
+        notice("hint: have an administrator apply what the same command prints with -o yaml");
+        return Ok(Outcome::Failed);
+    }
+    if args.no_wait {
+        return Ok(Outcome::Done);
+    }
+    let written = cluster.extension(args.name()).await?;
+    changes::wait_ready(client, &written, None, args.timeout, out).await
+}
+
+impl InstallArgs {
+    fn package(&self) -> (&str, Option<&str>) {
+        match self.package.split_once('@') {
+            Some((package, range)) => (package, Some(range)),
+            None => (&self.package, None),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(self.package().0)
+    }
+
+    fn account(&self, namespace: &str) -> Account {
+        let given = self.service_account.clone();
+        Account {
+            namespace: namespace.to_owned(),
+            name: given.unwrap_or_else(|| format!("{}-installer", self.name())),
+        }
+    }
+
+    fn filter(&self) -> CatalogFilter {
+        let (package, range) = self.package();
+        CatalogFilter {
+            package_name: package.to_owned(),
+            version: range.map(str::to_owned),
+            channels: self.channels.clone(),
+            selector: self.catalog_selector.as_deref().map(selector),
+            ..CatalogFilter::default()
+        }
+    }
+
+    /// Returns the extension.
+    fn extension(&self, account: &Account) -> anyhow::Result<Object> {
+        let mut annotations = Map::new();
+        let given = [
+            (policy::UPGRADE, &self.upgrade_policy),
+            (policy::ADOPT, &self.adopt),
+        ];
+        for (key, value) in given {
+            if let Some(value) = value {
+                annotations.insert(key.to_owned(), json!(value));
+            }
+        }
+        let mut metadata = json!({"name": self.name()});
+        if !annotations.is_empty() {
+            metadata["annotations"] = Value::Object(annotations);
+        }
+        let mut spec = json!({
+            "namespace": account.namespace,
+            "serviceAccount": {"name": account.name},
+            "source": {"sourceType": "Catalog", "catalog": self.filter()},
+        });
+        if let Some(inline) = self.rendering.configuration()? {
+            spec["config"] = json!({"configType": "Inline", "inline": inline});
+        }
+        let object = json!({"apiVersion": "olm.operatorframework.io/v1",
+            "kind": "ClusterExtension", "metadata": metadata, "spec": spec});
+        Object::from_value(object).context("an extension is an object")
+    }
+}
+
+/// Returns the catalog of a name, or those with labels.
+fn selector(text: &str) -> LabelSelector {
+    if !text.contains('=') {
+        return only(text);
+    }
+    let labels = text.split(',').filter_map(|label| label.split_once('='));
+    let labels = labels.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
+    LabelSelector {
+        match_labels: Some(labels.collect()),
+        ..LabelSelector::default()
+    }
+}
+
+/// Says no where the package or the name is taken.
+async fn refused(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Option<Outcome>> {
+    let (package, _) = args.package();
+    let of = |extension: &ClusterExtension| {
+        ValidExtension::of(extension).is_some_and(|valid| valid.filter.package_name == package)
+    };
+    for extension in cluster.extensions().await? {
+        let name = extension.name_any();
+        if of(&extension) {
+            notice(&format!(
+                "error: {} is installed as extension {}; a cluster holds a package once",
+                quote(package),
+                quote(&name)
+            ));
+            notice(&format!("hint: kubectl olm upgrade {name} moves it"));
+            return Ok(Some(Outcome::Failed));
+        }
+        if name == args.name() {
+            notice(&format!(
+                "error: there is an extension {} of another package",
+                quote(&name)
+            ));
+            notice("hint: --name gives it another name");
+            return Ok(Some(Outcome::Failed));
+        }
+    }
+    Ok(None)
+}
+
+async fn plan(args: &InstallArgs, global: &Global, cluster: &Cluster) -> anyhow::Result<Plan> {
+    let snapshot = cluster.offers(args.filter()).await?;
+    let (name, image, version) = chosen(&snapshot)?;
+    let bundle = load_bundle_source(&image).await;
+    let bundle = bundle.with_context(|| format!("{name} ({image})"))?;
+    let Ok(namespace) = global.require_namespace() else {
+        let suggested = bundle.csv.annotations.get(SUGGESTED_NAMESPACE);
+        let example = suggested.map_or("NAMESPACE", String::as_str);
+        let text = format!("a namespace is required: -n {example}");
+        return Err(UsageError(text).into());
+    };
+    let account = args.account(namespace);
+    let installed = args.rendering.installed(&bundle, namespace)?;
+    let objects = BundleObjects {
+        name: &name,
+        objects: &installed,
+    };
+    let options = Options {
+        stable: args.rights == Rights::Stable,
+        ..Options::default()
+    };
+    let bundles: &[_] = if args.rights == Rights::None {
+        &[]
+    } else {
+        &[objects]
+    };
+    let (rights, warnings) = manifests(bundles, &account, &options)?;
+    for warning in warnings {
+        notice(&format!("warning: {warning}"));
+    }
+    let made = args.create_namespace.then(|| {
+        Object::from_value(json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": namespace}}))
+    });
+    let extension = args.extension(&account)?;
+    let written = made.flatten().into_iter().chain(rights).chain([extension]);
+    Ok(Plan {
+        bundle: name.clone(),
+        version,
+        written: written.collect(),
+        installed,
+    })
+}
+
+fn show(plan: &Plan, out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "{} ({})", plan.bundle, plan.version)?;
+    let counted = |objects: &[Object]| {
+        let mut kinds = BTreeMap::<&str, usize>::new();
+        for object in objects {
+            *kinds.entry(object.kind()).or_default() += 1;
+        }
+        let each = kinds.iter().map(|(kind, count)| format!("{count} {kind}"));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    writeln!(out, "  creates   {}", counted(&plan.written))?;
+    writeln!(out, "  installs  {}", counted(&plan.installed))?;
+    Ok(())
+}
+
+/// Says what of an installation is on the cluster already, and how it would change. Returns whether
+/// something of it is in the way.
+async fn existing(
+    client: &Client,
+    args: &InstallArgs,
+    objects: &[Object],
+    out: &mut dyn Write,
+) -> anyhow::Result<bool> {
+    let words: Vec<&str> = args.adopt.iter().flat_map(|all| all.split(',')).collect();
+    let words: Vec<&str> = words.into_iter().map(str::trim).collect();
+    let mut in_the_way = false;
+    for object in objects {
+        let identity = object.identity();
+        let found = match changes::api(client, object).get_opt(object.name()).await {
+            Ok(found) => found,
+            // The kind may come with the bundle.
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => {
+                writeln!(out, "  not known {}: {error}", identity.text())?;
+                continue;
+            }
+        };
+        let live = found.and_then(|found| serde_json::to_value(found).ok());
+        let Some(live) = live.and_then(Object::from_value) else {
+            continue;
+        };
+        let kind = format!("{}.{}", object.kind(), object.group());
+        let named = |word: &&str| [object.kind(), &kind, "all"].contains(word);
+        match controller(&live) {
+            Some(owner) => {
+                in_the_way = true;
+                let (kind, name) = (owner.kind, owner.name);
+                writeln!(out, "  taken     {}: by {kind} {name}", identity.text())?;
+            }
+            None if words.iter().any(named) => {
+                let changes = would_change(client, object, &live).await;
+                writeln!(out, "  adopts    {}: {changes}", identity.text())?;
+            }
+            None => {
+                in_the_way = true;
+                writeln!(out, "  is there  {}, nobody controls it", identity.text())?;
+            }
+        }
+    }
+    Ok(in_the_way)
+}
+
+/// Returns what taking an object over would change, as the API server says without doing it.
+async fn would_change(client: &Client, object: &Object, live: &Object) -> String {
+    let params = PatchParams {
+        force: true,
+        dry_run: true,
+        ..PatchParams::apply(manager::OBJECTS)
+    };
+    let wanted = Patch::Apply(&object.0);
+    let api = changes::api(client, object);
+    let after = match api.patch(object.name(), &params, &wanted).await {
+        Ok(after) => serde_json::to_value(after).unwrap_or_default(),
+        Err(error) => return format!("what would change is not known: {error}"),
+    };
+    let before = Value::Object(live.0.clone());
+    let mut found = Vec::new();
+    differences(&before, &after, "", &mut found);
+    let more = found.len().saturating_sub(DIFFERENCES);
+    found.truncate(DIFFERENCES);
+    match (found.is_empty(), more) {
+        (true, _) => "nothing changes".to_owned(),
+        (false, 0) => format!("changes {}", found.join(", ")),
+        (false, more) => format!("changes {} and {more} more", found.join(", ")),
+    }
+}
+
+/// Collects the paths at which two values differ.
+fn differences(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
+    match (before, after) {
+        (Value::Object(old), Value::Object(new)) => {
+            let mut keys: Vec<_> = old.keys().chain(new.keys()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            for key in keys {
+                if path == ".metadata" && WRITTEN_BY_SERVER.contains(&key.as_str()) {
+                    continue;
+                }
+                let none = Value::Null;
+                let (old, new) = (old.get(key).unwrap_or(&none), new.get(key).unwrap_or(&none));
+                differences(old, new, &format!("{path}.{key}"), found);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                differences(old, new, &format!("{path}[{index}]"), found);
+            }
+        }
+        (old, new) if old != new => found.push(path.to_owned()),
+        _ => {}
+    }
+}
+
+/// Returns the namespace, if it does not exist and is not to be made.
+async fn missing_namespace<'a>(
+    client: &Client,
+    args: &InstallArgs,
+    global: &'a Global,
+) -> anyhow::Result<Option<&'a str>> {
+    let namespace = global.require_namespace()?;
+    if args.create_namespace {
+        return Ok(None);
+    }
+    let api = Api::<Namespace>::all(client.clone());
+    // Who may not look is told by what follows.
+    let found = api.get_opt(namespace).await;
+    Ok(found
+        .is_ok_and(|found| found.is_none())
+        .then_some(namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_paths() {
+        let before = json!({"a": 1, "l": [1, {"b": 2}], "metadata": {"resourceVersion": "1"}});
+        let after = json!({"a": 1, "l": [1, {"b": 3}], "c": {}, "metadata": {}});
+        let mut found = Vec::new();
+        differences(&before, &after, "", &mut found);
+        assert_eq!(found, [".c", ".l[1].b"]);
+    }
+}

@@ -1,0 +1,161 @@
+//! What an account holds on a cluster, compared with what it needs.
+//!
+//! Read as the caller: Roles and bindings, which tell by which binding there is too much. What
+//! seems to be missing is asked for again, so that other authorizers count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Context as _;
+use futures::stream::{self, StreamExt as _};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use kube::api::{Api, ListParams, PostParams};
+use kube::{Client, Resource, ResourceExt};
+use olm_core::error::Chain;
+use olm_core::rbac::{
+    Account, BundleObjects, Grant, Held, Permission, Permissions, RbacObjects, has_wildcard_name,
+    missing,
+};
+use olm_core::rights::access_review;
+use serde::de::DeserializeOwned;
+
+use crate::output::notice;
+
+/// Questions under way at the same time.
+const AT_ONCE: usize = 8;
+/// Most rights that are asked for one by one.
+const MOST: usize = 200;
+/// The label of what the API server itself gives every account.
+const BOOTSTRAPPING: &str = "kubernetes.io/bootstrapping";
+
+/// What an account lacks, and what it has too much.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) missing: Permissions,
+    /// By binding.
+    pub(super) excess: Vec<(Grant, Permissions)>,
+    /// What could not be evaluated.
+    pub(super) errors: BTreeSet<String>,
+    pub(super) wildcard_name: bool,
+    /// Whether the account exists.
+    pub(super) account_exists: bool,
+}
+
+/// What is to be found out.
+pub(super) struct Question<'a> {
+    pub(super) bundles: &'a [BundleObjects<'a>],
+    pub(super) account: &'a Account,
+    /// Everything that generated roles grant for the bundles.
+    pub(super) granted: &'a Permissions,
+    /// Groups of optional kinds that the cluster does not serve.
+    pub(super) unserved: &'a [&'a str],
+}
+
+/// Compares what an account holds with what it needs.
+pub(super) async fn compare(client: &Client, asked: &Question<'_>) -> anyhow::Result<Findings> {
+    let mut cluster = RbacObjects::default();
+    let mut defaults = BTreeSet::new();
+    cluster.add_roles(list::<Role>(client).await?);
+    cluster.add_cluster_roles(list::<ClusterRole>(client).await?);
+    cluster.add_bindings(list::<RoleBinding>(client).await?);
+    let bindings = list::<ClusterRoleBinding>(client).await?;
+    let given = |binding: &&ClusterRoleBinding| binding.labels().contains_key(BOOTSTRAPPING);
+    defaults.extend(bindings.iter().filter(given).map(ResourceExt::name_any));
+    cluster.add_cluster_bindings(bindings);
+    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &asked.account.namespace);
+    let account = accounts.get_opt(&asked.account.name).await;
+    let grants = cluster.grants(asked.account);
+    let mut held = Permissions::default();
+    for grant in &grants {
+        held.extend(&grant.rights.clone().unwrap_or_default());
+    }
+    let mut findings = Findings {
+        account_exists: account.context("reading the service account")?.is_some(),
+        ..Findings::default()
+    };
+    let lacking = lacking(asked, &cluster, &held, &mut findings.errors);
+    findings.wildcard_name = has_wildcard_name(&held, &lacking);
+    findings.missing = confirmed(client, asked.account, &lacking).await;
+    for grant in grants {
+        let is_default = grant.namespace.is_empty() && defaults.contains(&grant.name);
+        let Some(rights) = grant.rights.as_ref().filter(|_| !is_default) else {
+            continue;
+        };
+        let excess = rights.missing(asked.granted);
+        if !excess.is_empty() {
+            findings.excess.push((grant, excess));
+        }
+    }
+    Ok(findings)
+}
+
+async fn list<K>(client: &Client) -> anyhow::Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let listed = Api::<K>::all(client.clone())
+        .list(&ListParams::default())
+        .await;
+    let listed = listed.with_context(|| format!("listing {}", K::plural(&())))?;
+    Ok(listed.items)
+}
+
+/// Returns what the account lacks by RBAC for any of the bundles.
+fn lacking(
+    asked: &Question<'_>,
+    cluster: &RbacObjects,
+    held: &Permissions,
+    errors: &mut BTreeSet<String>,
+) -> Permissions {
+    let mut lacking = Permissions::default();
+    for bundle in asked.bundles {
+        let judge = |roles: &BTreeMap<_, _>| {
+            let held = Held {
+                rights: held,
+                roles,
+            };
+            let namespace = &asked.account.namespace;
+            missing(bundle, namespace, &[], asked.unserved, &held)
+        };
+        let unread = judge(&BTreeMap::new()).unread_roles.into_iter();
+        let read = unread.map(|role| {
+            let rules = cluster.rules(&role).map(<[_]>::to_vec);
+            (role, rules)
+        });
+        let mut found = judge(&read.collect());
+        lacking.extend(&found.rights);
+        errors.append(&mut found.errors);
+    }
+    lacking.reduced()
+}
+
+/// Returns what of some rights no authorizer gives the account, as far as the caller may ask.
+async fn confirmed(client: &Client, account: &Account, lacking: &Permissions) -> Permissions {
+    let api = Api::<SubjectAccessReview>::all(client.clone());
+    let all: Vec<(&str, &Permission)> = lacking.iter().collect();
+    let asked: Vec<_> = all
+        .iter()
+        .take(MOST)
+        .map(|(namespace, right)| {
+            let (api, review) = (api.clone(), access_review(account, namespace, right));
+            async move { api.create(&PostParams::default(), &review).await }
+        })
+        .collect();
+    let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+    if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
+        notice(&format!(
+            "note: only RBAC is looked at, other authorizers cannot be asked: {}",
+            Chain(error)
+        ));
+    }
+    let mut answers = answers.into_iter();
+    let mut missing = Permissions::default();
+    for (namespace, right) in all {
+        let status = answers.next().and_then(|answer| answer.ok()?.status);
+        if !status.is_some_and(|status| status.allowed) {
+            missing.insert(namespace, right.clone());
+        }
+    }
+    missing
+}

@@ -1,0 +1,553 @@
+//! `kubectl olm rbac`: a service account with exactly the rights that bundles need, and what a live
+//! one lacks or has too much.
+//!
+//! What is printed is ready for `kubectl apply -f -`. It contains no Namespace: the user owns it, and
+//! it must exist, as must every other namespace in which the bundles have objects.
+//!
+//! Source: plugin.md 1.4, applying.md 5.
+
+mod live;
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use kube::Client;
+use olm_api::keys::name;
+use olm_core::error::quote;
+use olm_core::object::Object;
+use olm_core::rbac::{
+    Account, BundleObjects, FinalizersRule, Options, Permissions, PolicyRule, Subject,
+    impersonate_manifests, lines, manifests, missing_manifests, required, structured,
+    use_manifests,
+};
+use olm_core::revision::NotNamespaced;
+use serde_json::{Value, json};
+
+use crate::bundle_source::CatalogArgs;
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag};
+use crate::changes;
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::commands::render::{Output, Rendering, print};
+use crate::connection::Global;
+use crate::output::{Outcome, UsageError, agreed, notice, write_json};
+use crate::settings::SettingsFlags;
+use crate::target::{Loaded, Target, load};
+use live::{Findings, Question, compare};
+
+/// Flags of `rbac`.
+#[derive(Debug, Args)]
+pub(crate) struct RbacArgs {
+    /// Directories of unpacked bundles, references of bundle images, packages, or an extension; the
+    /// account can install each bundle, upgrade among them and remove them. A word is an extension
+    /// of the cluster, else a package; dir:, image:, package: and extension: say which is meant
+    #[arg(
+        value_name = "BUNDLE_DIR|IMAGE|PACKAGE[@RANGE]|EXTENSION",
+        required = true
+    )]
+    targets: Vec<String>,
+    /// Name of the service account; that of the extension where one is named
+    #[arg(long, value_name = "NAME")]
+    service_account: Option<String>,
+    /// What is done instead of printing the account.
+    #[command(flatten)]
+    mode: Mode,
+    /// Of an extension: also the rights for the bundle it would move to within this range
+    #[arg(long, value_name = "RANGE")]
+    for_upgrade_to: Option<String>,
+    /// With --apply: do not ask
+    #[arg(long, requires = "apply")]
+    yes: bool,
+    /// Look packages up in this catalog, a directory or file of blobs, a catalog image, or the URL
+    /// of a served catalog, and on no cluster; may be repeated
+    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
+    catalogs: Vec<CatalogFlag>,
+    #[command(flatten)]
+    access: CatalogAccess,
+    #[command(flatten)]
+    settings: SettingsFlags,
+    /// Also let this user name the account in a ClusterExtension; repeatable
+    #[arg(long, value_name = "NAME")]
+    for_user: Vec<String>,
+    /// Also let the users of this group name the account in a ClusterExtension; repeatable
+    #[arg(long, value_name = "NAME")]
+    for_group: Vec<String>,
+    /// Also let the controller act as the account, where it may not act as any (component
+    /// narrow-impersonation); another controller account than that of the manifests may be named
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        value_parser = controller
+    )]
+    controller_role: Option<Account>,
+    /// What is granted.
+    #[command(flatten)]
+    grants: GrantArgs,
+    /// How the bundles are rendered.
+    #[command(flatten)]
+    rendering: Rendering,
+    /// Output format; with --check json, otherwise text
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+}
+
+/// What is done with the rights.
+#[derive(Debug, Clone, Copy, Args)]
+#[group(multiple = false)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags that exclude each other"
+)]
+struct Mode {
+    /// Say what the account lacks (exit code 1) and what it has too much, by binding
+    #[arg(long)]
+    check: bool,
+    /// Print roles and bindings with what the account lacks, and nothing else
+    #[arg(long)]
+    missing: bool,
+    /// Say which rights the bundles take that the installed one does not, and the other way round
+    #[arg(long)]
+    diff: bool,
+    /// Apply what would be printed, as the caller
+    #[arg(long)]
+    apply: bool,
+}
+
+/// What is granted besides or instead.
+#[derive(Debug, Args)]
+struct GrantArgs {
+    /// Add `list` and `watch` on whole resources: one watch a kind instead of one an object
+    #[arg(long)]
+    with_watch: bool,
+    /// Leave roles and bindings unnamed, because their names change between versions
+    #[arg(long)]
+    stable: bool,
+    /// Grant `escalate` and `bind` instead of the rules of the bundles' roles: shorter, far
+    /// stronger
+    #[arg(long)]
+    use_bind_escalate: bool,
+    /// Add what upstream's controller needs besides, for one extension or for all
+    #[arg(
+        long,
+        value_name = "EXTENSION",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    compat_finalizers_rule: Option<String>,
+}
+
+/// A rendered bundle and its source.
+struct Rendered {
+    source: String,
+    name: String,
+    objects: Vec<Object>,
+}
+
+/// Everything that is known before the account on the cluster is looked at.
+struct Subjects {
+    account: Account,
+    rendered: Vec<Rendered>,
+    /// The name of the installed bundle, of an extension that has one.
+    installed: Option<String>,
+}
+
+impl Subjects {
+    fn bundles(&self) -> Vec<BundleObjects<'_>> {
+        self.rendered.iter().map(Rendered::objects).collect()
+    }
+}
+
+impl Rendered {
+    fn objects(&self) -> BundleObjects<'_> {
+        BundleObjects {
+            name: &self.name,
+            objects: &self.objects,
+        }
+    }
+}
+
+/// Computes the rights, and does with them what is asked for.
+pub(crate) async fn run(
+    args: RbacArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let targets: Vec<_> = args
+        .targets
+        .iter()
+        .map(|text| Target::of(text, !args.catalogs.is_empty()))
+        .collect();
+    let bundles_alone = targets.iter().all(|target| match target {
+        Target::Bundle(_) => true,
+        Target::Package(_) => !args.catalogs.is_empty(),
+        Target::Extension(_) | Target::Word(_) => false,
+    });
+    if bundles_alone {
+        // Whatever is wrong with the flags is said before anything is pulled.
+        account(&args, global, None)?;
+        let Mode { diff, .. } = args.mode;
+        if diff || args.for_upgrade_to.is_some() {
+            let text = "--diff and --for-upgrade-to take an extension";
+            return Err(UsageError(text.to_owned()).into());
+        }
+    }
+    let Mode {
+        check,
+        missing,
+        apply,
+        ..
+    } = args.mode;
+    let cluster = if bundles_alone && !(check || missing || apply) {
+        None
+    } else {
+        Some(Cluster::connect(global, &args.access, &args.settings).await?)
+    };
+    let people = people(&args)?;
+    let offered = CatalogArgs::new(args.catalogs.clone(), args.access.catalog_ca.clone());
+    let upgrade = args.for_upgrade_to.as_deref();
+    let loaded = load(&targets, &offered, cluster.as_ref(), upgrade).await?;
+    let subjects = subjects(&args, global, loaded)?;
+    match &cluster {
+        Some(cluster) if check || missing => look(&args, cluster, &subjects, out).await,
+        _ if args.mode.diff => diff(&args, &subjects, out),
+        cluster => {
+            let objects = generated(&args, &subjects, &people)?;
+            if let Some(cluster) = cluster.as_ref().filter(|_| apply) {
+                return write(cluster.own_client(), &objects, args.yes, out).await;
+            }
+            let output = args.output.unwrap_or_default();
+            if output == Output::Yaml {
+                out.write_all(header(&subjects.rendered, &subjects.account).as_bytes())?;
+            }
+            print(objects, output, out)?;
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+/// Applies objects in their order, once the caller agrees.
+async fn write(
+    client: &Client,
+    objects: &[Object],
+    yes: bool,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    if !yes {
+        for object in objects {
+            notice(&format!("  {}", object.identity().text()));
+        }
+        let question = format!("Apply these {} objects?", objects.len());
+        if !agreed(&question, "--yes does it, without --apply it is printed")? {
+            notice("nothing is written");
+            return Ok(Outcome::Failed);
+        }
+    }
+    changes::apply(client, objects, out).await?;
+    Ok(Outcome::Done)
+}
+
+/// Returns the account that is meant, in the namespace that is meant.
+fn account(args: &RbacArgs, global: &Global, loaded: Option<&Loaded>) -> anyhow::Result<Account> {
+    let extension = loaded.and_then(|loaded| loaded.extension.as_ref());
+    let namespace = match (extension, &global.namespace) {
+        (Some(extension), None) => extension.namespace.clone(),
+        _ => global.require_namespace()?.to_owned(),
+    };
+    if let Some(name) = args
+        .service_account
+        .as_ref()
+        .filter(|name| !name.is_empty())
+    {
+        let name = name.clone();
+        return Ok(Account { namespace, name });
+    }
+    let Some(extension) = extension else {
+        let text = "a service account is required: --service-account NAME";
+        return Err(UsageError(text.to_owned()).into());
+    };
+    match &extension.account {
+        Some(account) if account.namespace == namespace => Ok(account.clone()),
+        Some(account) => bail!(
+            "extension {} is installed by {account}, the default account, which is not made here: \
+             --service-account NAME names one of namespace {namespace}",
+            quote(&extension.name)
+        ),
+        None => bail!(
+            "extension {} names no service account: --service-account NAME",
+            quote(&extension.name)
+        ),
+    }
+}
+
+fn subjects(args: &RbacArgs, global: &Global, loaded: Loaded) -> anyhow::Result<Subjects> {
+    let account = account(args, global, Some(&loaded))?;
+    let rendering = match &loaded.extension {
+        Some(extension) => args
+            .rendering
+            .of_extension(extension.inline.clone(), extension.certificates),
+        None => args.rendering.clone(),
+    };
+    let mut rendered = Vec::with_capacity(loaded.sources.len());
+    for source in loaded.sources {
+        let objects = rendering.installed(&source.bundle, &account.namespace);
+        rendered.push(Rendered {
+            objects: objects.with_context(|| source.source.clone())?,
+            name: source.bundle.csv.name,
+            source: source.source,
+        });
+    }
+    rendered.sort_by(|a, b| (&a.name, &a.source).cmp(&(&b.name, &b.source)));
+    Ok(Subjects {
+        account,
+        rendered,
+        installed: loaded.extension.and_then(|extension| extension.installed),
+    })
+}
+
+/// Returns the account with everything it needs.
+fn generated(
+    args: &RbacArgs,
+    subjects: &Subjects,
+    people: &[Subject],
+) -> anyhow::Result<Vec<Object>> {
+    let (mut objects, warnings) = manifests(
+        &subjects.bundles(),
+        &subjects.account,
+        &options(&args.grants),
+    )?;
+    objects.extend(use_manifests(&subjects.account, people));
+    if let Some(controller) = &args.controller_role {
+        objects.extend(impersonate_manifests(&subjects.account, controller));
+    }
+    for warning in warnings {
+        notice(&format!("warning: {warning}"));
+    }
+    Ok(objects)
+}
+
+/// Looks at the account on the cluster.
+async fn look(
+    args: &RbacArgs,
+    cluster: &Cluster,
+    subjects: &Subjects,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let account = &subjects.account;
+    let bundles = subjects.bundles();
+    let needed = required(&bundles, &account.namespace, &options(&args.grants))?;
+    let granted = needed.all();
+    let compared = async {
+        let question = Question {
+            bundles: &bundles,
+            account,
+            granted: &granted,
+            unserved: &cluster.state().await?.unserved(),
+        };
+        compare(cluster.own_client(), &question).await
+    };
+    let found = match compared.await {
+        Ok(found) => found,
+        Err(error) => {
+            notice(&format!(
+                "error: what {account} may do is not known: {error:#}"
+            ));
+            notice("hint: it takes the right to list roles, clusterroles and their bindings");
+            return Ok(Outcome::Unknown);
+        }
+    };
+    for error in &found.errors {
+        notice(&format!("note: what is missing may not be all: {error}"));
+    }
+    if found.wildcard_name {
+        notice(
+            "hint: a rule of its has resourceNames [\"*\"], which RBAC takes for an object of the \
+             name *: leave resourceNames out where every object is meant",
+        );
+    }
+    if args.mode.missing {
+        let mut objects = missing_manifests(account, &found.missing);
+        if !found.account_exists {
+            let (all, _) = manifests(&[], account, &Options::default())?;
+            objects.splice(0..0, all);
+        }
+        if objects.is_empty() {
+            notice(&format!("service account {account} lacks nothing"));
+            return Ok(Outcome::Done);
+        }
+        print(objects, args.output.unwrap_or_default(), out)?;
+        return Ok(Outcome::Done);
+    }
+    if args.output == Some(Output::Json) {
+        write_json(out, &document(account, &found))?;
+    } else {
+        table(account, &found, out)?;
+    }
+    Ok(if found.missing.is_empty() && found.account_exists {
+        Outcome::Done
+    } else {
+        Outcome::Failed
+    })
+}
+
+fn document(account: &Account, found: &Findings) -> Value {
+    let rules = |rights: &Permissions| structured(rights, usize::MAX)["missing"].clone();
+    let excess = found.excess.iter().map(|(grant, rights)| {
+        let binding = json!({"namespace": grant.namespace, "name": grant.name});
+        json!({"binding": binding, "role": grant.role.name, "rules": rules(rights)})
+    });
+    json!({
+        "schema": "olm.rbac", "schemaVersion": 1, "account": account.to_string(),
+        "accountExists": found.account_exists, "missing": rules(&found.missing),
+        "excess": excess.collect::<Vec<_>>(), "unknown": found.errors,
+    })
+}
+
+fn table(account: &Account, found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
+    if !found.account_exists {
+        writeln!(out, "missing  service account {account}")?;
+    }
+    let mut rows = |what: &str, rights: &Permissions, by: &str| -> anyhow::Result<()> {
+        for namespace in rights.namespaces() {
+            let place = match namespace {
+                "" => "cluster".to_owned(),
+                namespace => format!("namespace {namespace}"),
+            };
+            for rule in rights.rules(namespace) {
+                writeln!(out, "{what:<7}  {place}  {}{by}", sentence(&rule))?;
+            }
+        }
+        Ok(())
+    };
+    rows("missing", &found.missing, "")?;
+    for (grant, rights) in &found.excess {
+        let binding = match grant.namespace.as_str() {
+            "" => format!("ClusterRoleBinding {}", grant.name),
+            namespace => format!("RoleBinding {namespace}/{}", grant.name),
+        };
+        rows(
+            "excess",
+            rights,
+            &format!(" by {binding} ({})", grant.role.name),
+        )?;
+    }
+    if !found.excess.is_empty() {
+        notice(&format!(
+            "warning: {account} may do more than the bundles take"
+        ));
+    } else if found.missing.is_empty() && found.account_exists {
+        writeln!(
+            out,
+            "{account} has exactly the rights that the bundles take"
+        )?;
+    }
+    Ok(())
+}
+
+/// Returns a rule in words, for example `delete,get secrets a,b`.
+fn sentence(rule: &PolicyRule) -> String {
+    let verbs = rule.verbs.join(",");
+    if !rule.non_resource_urls.is_empty() {
+        return format!("{verbs} {}", rule.non_resource_urls.join(","));
+    }
+    let group = rule.api_groups.join(",");
+    let resources = rule.resources.join(",");
+    let mut text = match (resources.as_str(), group.as_str()) {
+        (_, "") => format!("{verbs} {resources}"),
+        ("*", _) => format!("{verbs} on *.{group}"),
+        _ => format!("{verbs} {resources}.{group}"),
+    };
+    if !rule.resource_names.is_empty() {
+        let _ = write!(text, " {}", rule.resource_names.join(","));
+    }
+    text
+}
+
+/// Compares what the bundles take with what the installed one takes.
+fn diff(args: &RbacArgs, subjects: &Subjects, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let Some(installed) = &subjects.installed else {
+        bail!("nothing is installed that the rights could be compared with");
+    };
+    let (now, next): (Vec<_>, Vec<_>) = subjects
+        .bundles()
+        .into_iter()
+        .partition(|bundle| bundle.name == installed);
+    if next.is_empty() {
+        notice(&format!("{installed} is what the extension is to have"));
+        return Ok(Outcome::Done);
+    }
+    let all = |bundles: &[BundleObjects<'_>]| {
+        required(bundles, &subjects.account.namespace, &options(&args.grants))
+            .map(|required| required.all())
+    };
+    let (now, next) = (all(&now)?, all(&next)?);
+    let added = next.missing(&now);
+    for line in lines(&now.missing(&next)) {
+        writeln!(out, "- {line}")?;
+    }
+    for line in lines(&added) {
+        writeln!(out, "+ {line}")?;
+    }
+    Ok(if added.is_empty() {
+        Outcome::Done
+    } else {
+        Outcome::Failed
+    })
+}
+
+/// Returns the controller's service account: that of `config/default` unless another is named.
+fn controller(text: &str) -> Result<Account, NotNamespaced> {
+    if !text.is_empty() {
+        return text.parse();
+    }
+    Ok(Account {
+        namespace: name::SYSTEM_NAMESPACE.to_owned(),
+        name: name::CONTROLLER_ACCOUNT.to_owned(),
+    })
+}
+
+/// Returns the users and groups that get the right to name the service account.
+fn people(args: &RbacArgs) -> Result<Vec<Subject>, UsageError> {
+    let users = args.for_user.iter().cloned().map(Subject::User);
+    let groups = args.for_group.iter().cloned().map(Subject::Group);
+    if args
+        .for_user
+        .iter()
+        .chain(&args.for_group)
+        .any(String::is_empty)
+    {
+        let text = "--for-user and --for-group take a name";
+        return Err(UsageError(text.to_owned()));
+    }
+    Ok(users.chain(groups).collect())
+}
+
+fn options(args: &GrantArgs) -> Options {
+    let finalizers = args.compat_finalizers_rule.as_deref();
+    Options {
+        collection_watch: args.with_watch,
+        stable: args.stable,
+        bind_escalate: args.use_bind_escalate,
+        compat_finalizers: finalizers.map(|name| match name {
+            "" => FinalizersRule::Any,
+            name => FinalizersRule::Named(name.to_owned()),
+        }),
+    }
+}
+
+/// Names the bundles in a YAML comment, so that a saved file shows what the rights are for.
+fn header(bundles: &[Rendered], account: &Account) -> String {
+    let mut header = format!(
+        "# What service account {}/{} needs to install, keep, upgrade among and remove:\n",
+        account.namespace, account.name
+    );
+    for Rendered { source, name, .. } in bundles {
+        // Quoted, so that a line break in a path cannot end the comment.
+        let _ = writeln!(header, "#   {name} from {}", quote(source));
+    }
+    header
+}

@@ -1,0 +1,243 @@
+//! `kubectl olm search`: which packages there are.
+//!
+//! Source: plugin.md 1.4.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::Args;
+use futures::stream::{self, StreamExt as _};
+use kube::ResourceExt as _;
+use olm_api::CatalogFilter;
+use olm_core::extension::ValidExtension;
+use serde_json::{Value, json};
+
+use crate::cluster::{CatalogAccess, Cluster, only};
+use crate::connection::Global;
+use crate::graph::plain;
+use crate::output::{self, Format, Outcome, Table, notice};
+use crate::settings::SettingsFlags;
+use crate::target::chosen;
+
+/// Text of a cell without a value.
+const NOTHING: &str = "-";
+/// Characters of a description in a table.
+const DESCRIPTION: usize = 60;
+/// Packages whose version is looked up, which takes requests for each.
+const VERSIONS: usize = 30;
+/// Packages that are looked up at the same time.
+const AT_ONCE: usize = 4;
+
+/// Flags of `search`.
+#[derive(Debug, Args)]
+pub(crate) struct SearchArgs {
+    /// Words that name or description contain, all of them; without one every package is listed
+    #[arg(value_name = "TERM")]
+    terms: Vec<String>,
+    #[command(flatten)]
+    access: CatalogAccess,
+    #[command(flatten)]
+    settings: SettingsFlags,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// A package of a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Package {
+    name: String,
+    catalog: String,
+    channel: String,
+    description: String,
+    /// What a new extension would get, where that was looked up.
+    version: Option<String>,
+    /// Names of the extensions that install it.
+    installed_as: Vec<String>,
+}
+
+/// Prints the packages that match.
+pub(crate) async fn run(
+    args: SearchArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let (blobs, unread) = cluster.packages().await?;
+    let mut found = Vec::new();
+    for (catalog, blob) in &blobs {
+        let package = Package::of(catalog, blob);
+        if let Some(rank) = package.rank(&args.terms) {
+            found.push((rank, package));
+        }
+    }
+    found.sort_by(|(rank, a), (other, b)| {
+        (rank, &a.name, &a.catalog).cmp(&(other, &b.name, &b.catalog))
+    });
+    let mut found: Vec<_> = found.into_iter().map(|(_, package)| package).collect();
+    complete(&cluster, &mut found).await?;
+    match args.output {
+        Format::Json => output::write_json(out, &document(&found, &unread))?,
+        Format::Yaml => output::write_yaml(out, &document(&found, &unread))?,
+        Format::Table if found.is_empty() => {}
+        Format::Table => table(&found).write(out)?,
+    }
+    for (catalog, why) in &unread {
+        notice(&format!(
+            "warning: catalog {catalog} could not be read: {why}"
+        ));
+    }
+    Ok(match (found.is_empty(), unread.is_empty()) {
+        (false, _) => Outcome::Done,
+        (true, true) => {
+            notice("no package matches");
+            Outcome::Failed
+        }
+        (true, false) => Outcome::Unknown,
+    })
+}
+
+impl Package {
+    fn of(catalog: &str, blob: &Value) -> Self {
+        let text = |key: &str| plain(blob[key].as_str().unwrap_or_default());
+        Self {
+            name: text("name"),
+            catalog: catalog.to_owned(),
+            channel: text("defaultChannel"),
+            description: text("description"),
+            version: None,
+            installed_as: Vec::new(),
+        }
+    }
+
+    /// Returns how well the package matches, the best first; nothing if a term is nowhere.
+    fn rank(&self, terms: &[String]) -> Option<u8> {
+        let (name, description) = (self.name.to_lowercase(), self.description.to_lowercase());
+        let mut rank = 0;
+        for term in terms {
+            let term = term.to_lowercase();
+            let this = match name.find(&term) {
+                Some(_) if name == term => 0,
+                Some(0) => 1,
+                Some(_) => 2,
+                None if description.contains(&term) => 3,
+                None => return None,
+            };
+            rank = rank.max(this);
+        }
+        Some(rank)
+    }
+}
+
+/// Adds what the cluster knows of packages: who has them installed, and, of not too many, which
+/// version a new extension would get.
+async fn complete(cluster: &Cluster, found: &mut [Package]) -> anyhow::Result<()> {
+    let mut installed = BTreeMap::<String, Vec<String>>::new();
+    for extension in cluster.extensions().await? {
+        if let Some(valid) = ValidExtension::of(&extension) {
+            let package = valid.filter.package_name.clone();
+            installed
+                .entry(package)
+                .or_default()
+                .push(extension.name_any());
+        }
+    }
+    for package in found.iter_mut() {
+        package.installed_as = installed.get(&package.name).cloned().unwrap_or_default();
+    }
+    if found.len() > VERSIONS {
+        notice(&format!(
+            "note: versions are shown of up to {VERSIONS} packages"
+        ));
+        return Ok(());
+    }
+    let offered = found.iter().map(|package| {
+        let filter = CatalogFilter {
+            package_name: package.name.clone(),
+            selector: Some(only(&package.catalog)),
+            ..CatalogFilter::default()
+        };
+        async move {
+            let snapshot = cluster.offers(filter).await?;
+            let (_, _, version) = chosen(&snapshot)?;
+            anyhow::Ok(version)
+        }
+    });
+    let offered = offered.collect::<Vec<_>>();
+    let versions: Vec<_> = stream::iter(offered).buffered(AT_ONCE).collect().await;
+    for (package, version) in found.iter_mut().zip(versions) {
+        package.version = version.ok();
+    }
+    Ok(())
+}
+
+fn table(found: &[Package]) -> Table {
+    let mut table = Table::new(&[
+        "NAME",
+        "VERSION",
+        "CHANNEL",
+        "CATALOG",
+        "INSTALLED AS",
+        "DESCRIPTION",
+    ]);
+    let cell = |text: &str| if text.is_empty() { NOTHING } else { text }.to_owned();
+    for package in found {
+        let mut description: String = package.description.chars().take(DESCRIPTION).collect();
+        if description.len() < package.description.len() {
+            description.push('…');
+        }
+        table.row(vec![
+            package.name.clone(),
+            cell(package.version.as_deref().unwrap_or_default()),
+            cell(&package.channel),
+            package.catalog.clone(),
+            cell(&package.installed_as.join(",")),
+            cell(&description),
+        ]);
+    }
+    table
+}
+
+fn document(found: &[Package], unread: &[(String, String)]) -> Value {
+    let package = |package: &Package| {
+        json!({"name": package.name, "catalog": package.catalog, "version": package.version,
+            "defaultChannel": package.channel, "description": package.description,
+            "installedAs": package.installed_as})
+    };
+    let unknown = |(catalog, why): &(String, String)| json!({"what": format!("packages of catalog {catalog}"), "why": why});
+    json!({"schema": "olm.search", "schemaVersion": 1,
+        "packages": found.iter().map(package).collect::<Vec<_>>(),
+        "unknown": unread.iter().map(unknown).collect::<Vec<_>>()})
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    // plugin.md U23
+    #[rstest]
+    #[case::exact(&["rabbit"], "rabbit", Some(0))]
+    #[case::prefix(&["RAB"], "rabbit-operator", Some(1))]
+    #[case::inside(&["operator"], "rabbit-operator", Some(2))]
+    #[case::description(&["queues"], "rabbit", Some(3))]
+    #[case::worst_counts(&["rabbit", "queues"], "rabbit", Some(3))]
+    #[case::nowhere(&["rabbit", "etcd"], "rabbit", None)]
+    #[case::no_term(&[], "rabbit", Some(0))]
+    fn packages_match(#[case] terms: &[&str], #[case] name: &str, #[case] want: Option<u8>) {
+        let blob = json!({"name": name, "description": "Runs Queues"});
+        let terms: Vec<_> = terms.iter().map(|&term| term.to_owned()).collect();
+        assert_eq!(Package::of("c", &blob).rank(&terms), want);
+    }
+
+    // plugin.md U12
+    #[test]
+    fn text_of_a_catalog_stays_in_its_cell() {
+        let blob = json!({"name": "a", "defaultChannel": "s\u{1b}[31m",
+            "description": format!("one\ntwo \u{202e}{}", "x".repeat(100))});
+        let mut out = Vec::new();
+        table(&[Package::of("c", &blob)]).write(&mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+    }
+}

@@ -1,0 +1,267 @@
+//! What an argument means that may be a bundle, a package or an extension.
+//!
+//! Source: plugin.md 1.2.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use kube::ResourceExt as _;
+use olm_api::keys::{annotation, policy};
+use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet};
+use olm_core::bundle::Bundle;
+use olm_core::error::{Chain, quote};
+use olm_core::extension::ValidExtension;
+use olm_core::render::CertificateSource;
+use olm_core::revision::{Account, BundleRecord, states};
+use olm_image::reference::ImageRef;
+use serde_json::Value;
+
+use crate::bundle_source::{CatalogArgs, load_bundle_source};
+use crate::cluster::{Cluster, ExtensionSnapshot};
+use crate::output::notice;
+
+/// What an argument means, before anything is looked up on a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A directory, or the reference of an image.
+    Bundle(String),
+    /// `PACKAGE[@RANGE]`.
+    Package(String),
+    /// An extension.
+    Extension(String),
+    /// An extension or, if there is none of the name, a package.
+    Word(String),
+}
+
+impl Target {
+    /// Reads an argument; `offline` where catalogs are named on the command line.
+    pub(crate) fn of(text: &str, offline: bool) -> Self {
+        let prefixed = |prefix| text.strip_prefix(prefix).map(str::to_owned);
+        if let Some(place) = prefixed("dir:").or_else(|| prefixed("image:")) {
+            return Self::Bundle(place);
+        }
+        if let Some(package) = prefixed("package:") {
+            return Self::Package(package);
+        }
+        if let Some(name) = prefixed("extension:") {
+            return Self::Extension(name);
+        }
+        if text.contains('/') || Path::new(text).is_dir() {
+            if !text.contains('/') && !text.starts_with('.') {
+                notice(&format!(
+                    "note: {0} is the directory ./{text}; the package is package:{text}",
+                    quote(text)
+                ));
+            }
+            return Self::Bundle(text.to_owned());
+        }
+        if offline || text.contains('@') {
+            return Self::Package(text.to_owned());
+        }
+        Self::Word(text.to_owned())
+    }
+}
+
+/// A bundle and where it came from.
+pub(crate) struct Source {
+    /// What a person calls it.
+    pub(crate) source: String,
+    /// The bundle.
+    pub(crate) bundle: Bundle,
+}
+
+/// What an extension says about its bundles.
+pub(crate) struct Installation {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    /// As whom it is installed, if that is known.
+    pub(crate) account: Option<Account>,
+    pub(crate) inline: Option<Value>,
+    /// Who issues the certificates of its webhooks, if that is recorded.
+    pub(crate) certificates: Option<CertificateSource>,
+    /// Which of its bundles is installed, by name.
+    pub(crate) installed: Option<String>,
+}
+
+/// The bundles that arguments mean.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    pub(crate) sources: Vec<Source>,
+    pub(crate) extension: Option<Installation>,
+}
+
+impl Loaded {
+    async fn add(&mut self, source: String, place: &str) -> anyhow::Result<()> {
+        let bundle = load_bundle_source(place).await;
+        let bundle = bundle.with_context(|| source.clone())?;
+        if self.sources.iter().all(|known| known.source != source) {
+            self.sources.push(Source { source, bundle });
+        }
+        Ok(())
+    }
+}
+
+/// Loads the bundles that arguments mean: of an extension those of its revisions, and the one it is
+/// to have; with `upgrade` the one it would move to within that range.
+pub(crate) async fn load(
+    targets: &[Target],
+    offered: &CatalogArgs,
+    cluster: Option<&Cluster>,
+    upgrade: Option<&str>,
+) -> anyhow::Result<Loaded> {
+    let mut loaded = Loaded::default();
+    for target in targets {
+        match (target, cluster) {
+            (Target::Bundle(place), _) => loaded.add(place.clone(), place).await?,
+            (Target::Package(wanted), _) if offered.any() => {
+                let bundle = offered.load(wanted).await?;
+                let source = wanted.clone();
+                loaded.sources.push(Source { source, bundle });
+            }
+            (Target::Package(wanted), Some(cluster)) => {
+                add_package(&mut loaded, cluster, wanted).await?;
+            }
+            (Target::Extension(name), Some(cluster)) => {
+                let extension = cluster.extension(name).await?;
+                add_extension(&mut loaded, cluster, &extension, upgrade).await?;
+            }
+            (Target::Word(word), Some(cluster)) => match cluster.find_extension(word).await? {
+                Some(extension) => {
+                    add_extension(&mut loaded, cluster, &extension, upgrade).await?;
+                }
+                None => add_package(&mut loaded, cluster, word)
+                    .await
+                    .with_context(|| {
+                        format!(
+                            "{} is not a directory here, not an image reference, and neither an \
+                         extension nor a package of this cluster",
+                            quote(word)
+                        )
+                    })?,
+            },
+            (Target::Package(_) | Target::Extension(_) | Target::Word(_), None) => {
+                bail!("no cluster to look {target:?} up on")
+            }
+        }
+    }
+    Ok(loaded)
+}
+
+async fn add_package(loaded: &mut Loaded, cluster: &Cluster, wanted: &str) -> anyhow::Result<()> {
+    let (package, version) = match wanted.split_once('@') {
+        Some((package, version)) => (package, Some(version.to_owned())),
+        None => (wanted, None),
+    };
+    let filter = CatalogFilter {
+        package_name: package.to_owned(),
+        version,
+        ..CatalogFilter::default()
+    };
+    let snapshot = cluster.offers(filter).await?;
+    let (name, image, _) = chosen(&snapshot)?;
+    loaded.add(format!("{name} ({image})"), &image).await
+}
+
+async fn add_extension(
+    loaded: &mut Loaded,
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    upgrade: Option<&str>,
+) -> anyhow::Result<()> {
+    let name = extension.name_any();
+    if loaded.extension.is_some() {
+        bail!("one extension at a time: {name:?} is the second");
+    }
+    let valid = ValidExtension::of(extension)
+        .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
+    let revisions = cluster.revisions(&name).await?;
+    let now = states(&revisions);
+    for set in now.installed.iter().chain(&now.rolling) {
+        let record = BundleRecord::of(set);
+        let image = pinned(&record, set)?;
+        loaded
+            .add(format!("{} ({image})", record.name), &image)
+            .await?;
+    }
+    let mut snapshot = cluster.snapshot(&name).await?;
+    if let Some(range) = upgrade {
+        snapshot.question.filter.version = Some(range.to_owned());
+    }
+    match chosen(&snapshot) {
+        Ok((bundle, image, _)) => {
+            let known = |record: BundleRecord| record.name == bundle;
+            let sets = now.installed.iter().chain(&now.rolling);
+            if !sets.map(|set| BundleRecord::of(set)).any(known) {
+                loaded.add(format!("{bundle} ({image})"), &image).await?;
+            }
+        }
+        Err(error) if upgrade.is_some() || loaded.sources.is_empty() => return Err(error),
+        Err(error) => notice(&format!("note: only what is installed counts: {error:#}")),
+    }
+    let source = revisions.iter().rev().find_map(|set| {
+        let recorded = set.annotations().get(policy::WEBHOOK_CERTIFICATES)?;
+        recorded.parse().ok()
+    });
+    let settings = cluster.state().await?.controller();
+    loaded.extension = Some(Installation {
+        account: settings.accounts().of_extension(extension),
+        namespace: valid.spec.namespace.clone(),
+        inline: valid.inline_config(),
+        certificates: source.or_else(|| settings.certificates()),
+        installed: now.installed.map(|set| BundleRecord::of(set).name),
+        name,
+    });
+    Ok(())
+}
+
+/// Returns the image of a revision by the digest it records.
+fn pinned(record: &BundleRecord, set: &ClusterObjectSet) -> anyhow::Result<String> {
+    let Some(digest) = set.annotations().get(annotation::BUNDLE_DIGEST) else {
+        return Ok(record.image.clone());
+    };
+    let image: ImageRef = record.image.parse()?;
+    Ok(image.with_digest(digest.parse()?).to_string())
+}
+
+/// Returns name, image and version of the bundle that an extension would get.
+pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<(String, String, String)> {
+    let catalogs = snapshot.catalogs();
+    let question = &snapshot.question;
+    let options = &snapshot.options;
+    let environment = question.environment(&catalogs, options, &snapshot.environment);
+    let resolution = question.resolve(&catalogs, &environment, options);
+    match resolution.result {
+        Ok(selected) => {
+            let package = &question.filter.package_name;
+            let record = BundleRecord::selected(&selected, package, options.release_support);
+            Ok((record.name, selected.bundle.image.clone(), record.version))
+        }
+        Err(error) => bail!("{}", Chain(&error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    // plugin.md 1.2
+    #[rstest]
+    #[case::directory("dir:quay", false, Target::Bundle("quay".into()))]
+    #[case::image("image:quay", false, Target::Bundle("quay".into()))]
+    #[case::package("package:quay@1.x", false, Target::Package("quay@1.x".into()))]
+    #[case::extension("extension:quay", true, Target::Extension("quay".into()))]
+    #[case::path("./quay", false, Target::Bundle("./quay".into()))]
+    #[case::reference("r.io/quay:1", false, Target::Bundle("r.io/quay:1".into()))]
+    #[case::range("quay@>=1", false, Target::Package("quay@>=1".into()))]
+    #[case::offline("quay", true, Target::Package("quay".into()))]
+    #[case::word("quay", false, Target::Word("quay".into()))]
+    fn an_argument_means_one_thing(
+        #[case] text: &str,
+        #[case] offline: bool,
+        #[case] want: Target,
+    ) {
+        assert_eq!(Target::of(text, offline), want);
+    }
+}

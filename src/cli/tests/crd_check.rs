@@ -1,0 +1,113 @@
+//! `kubectl olm crd-check` as a user runs it.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+/// Runs the program and returns exit code, stdout and stderr.
+fn check(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .arg("crd-check")
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(output.stdout), text(output.stderr))
+}
+
+fn crd(name: &str, field: &Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {"scope": "Namespaced", "versions": [{"name": "v1", "schema": {
+            "openAPIV3Schema": {"properties": {"a": field}}}}]},
+    })
+}
+
+/// A folder with a file of old CRDs, and a bundle with new ones: one narrowed, one loosened, one
+/// more.
+fn stage() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    fs::create_dir_all(root.join("bundle/manifests")).unwrap();
+    let old = json!({"kind": "List", "items": [
+        crd("pots.example.com", &json!({"maximum": 3})),
+        crd("lids.example.com", &json!({"format": "int32"})),
+    ]});
+    fs::write(root.join("old.yaml"), old.to_string()).unwrap();
+    let new = [
+        crd("pots.example.com", &json!({"maximum": 2})),
+        crd("lids.example.com", &json!({})),
+        crd("cups.example.com", &json!({})),
+    ];
+    let new = new.map(|crd| format!("{crd}\n---\n")).concat();
+    fs::write(root.join("bundle/manifests/crds.yaml"), new).unwrap();
+    folder
+}
+
+const NARROWED: &str = "v1: ^.a: maximum: maximum decreased : 3 -> 2";
+const LOOSENED: &str = "v1: ^.a: unhandled: unhandled changes found (Format \"int32\" -> \"\")";
+
+// applying.md 6.2, 6.4
+#[test]
+fn findings_are_listed_and_end_the_program_with_1() {
+    let folder = stage();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (old, new) = (path("old.yaml"), path("bundle"));
+    let (code, text, _) = check(&[&old, &new]);
+    assert_eq!(
+        text,
+        format!(
+            "cups.example.com: ok\nlids.example.com: ok\npots.example.com: 1 finding\n  {NARROWED}\n"
+        )
+    );
+    assert_eq!(code, 1);
+    let (code, text, _) = check(&[&old, &new, "--crd-safety-compat"]);
+    assert!(
+        text.contains(&format!("lids.example.com: 1 finding\n  {LOOSENED}\n")),
+        "{text}"
+    );
+    assert_eq!(code, 1);
+    assert_eq!(check(&[&new, &new, "--crd-safety-compat"]).0, 0);
+}
+
+#[test]
+fn json_holds_upstreams_text_and_each_finding() {
+    let folder = stage();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (code, text, _) = check(&[&path("old.yaml"), &path("bundle"), "-o", "json"]);
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    let passed = |name| json!({"crd": name, "ok": true, "error": null, "findings": []});
+    let want = json!({"crds": [
+        passed("cups.example.com"),
+        passed("lids.example.com"),
+        {
+            "crd": "pots.example.com", "ok": false,
+            "error": format!("validating upgrade for CRD \"pots.example.com\": {NARROWED}"),
+            "findings": [{"check": "maximum", "versions": "v1", "path": "^.a",
+                "text": "maximum decreased : 3 -> 2"}],
+        },
+    ]});
+    assert_eq!((code, answer), (1, want));
+}
+
+#[test]
+fn what_cannot_be_compared_is_named() {
+    let folder = stage();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (code, _, error) = check(&[&path("bundle"), "cluster"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("`cluster` can only stand first"), "{error}");
+    let empty = path("empty.yaml");
+    fs::write(&empty, "kind: Pot\n").unwrap();
+    let (code, _, error) = check(&[&path("old.yaml"), &empty]);
+    assert_eq!(code, 1);
+    assert!(
+        error.contains("empty.yaml holds no CustomResourceDefinition"),
+        "{error}"
+    );
+}

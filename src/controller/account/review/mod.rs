@@ -1,0 +1,232 @@
+//! What an account may do, as the API server answers.
+//!
+//! The rules of an account come from `SelfSubjectRulesReview`s, asked as the account: one for each
+//! namespace, and one for a namespace that cannot exist, in which nothing but cluster-wide rules
+//! hold. They are evaluated by the API server from the very rules that its escalation check reads,
+//! groups included; no Role and no binding is listed. What seems to be missing is asked for with
+//! `SubjectAccessReview`s, so that other authorizers count, too.
+//!
+//! Source: applying.md 5.3.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::stream::{self, StreamExt as _};
+use k8s_openapi::api::authorization::v1::{
+    SelfSubjectRulesReview, SelfSubjectRulesReviewSpec, SubjectAccessReview,
+    SubjectRulesReviewStatus,
+};
+use k8s_openapi::api::rbac::v1::{self as rbac, ClusterRole, Role};
+use kube::Client;
+use kube::api::{Api, ListParams, PostParams};
+use olm_core::error::Chain;
+use olm_core::preflight::Judgement;
+use olm_core::rbac::{
+    Held, Missing, Permission, Permissions, PolicyRule, RoleKey, has_wildcard_name,
+};
+use olm_core::revision::Account;
+use olm_core::rights::access_review;
+
+use super::Accounts;
+use crate::cluster::ApiError;
+
+/// Questions under way at the same time.
+const AT_ONCE: usize = 8;
+/// Most rights that one judgement asks for one by one.
+const MOST: usize = 200;
+/// A namespace that cannot exist.
+const NOWHERE: &str = "-";
+
+/// Asks what accounts may do.
+pub struct Reviews {
+    client: Client,
+    accounts: Accounts,
+}
+
+/// What the API server said about an account.
+#[derive(Default)]
+struct Known {
+    rights: Permissions,
+    roles: BTreeMap<RoleKey, Option<Vec<PolicyRule>>>,
+    errors: BTreeSet<String>,
+    /// Whether there may be rights that were not told.
+    incomplete: bool,
+}
+
+impl Known {
+    fn held(&self) -> Held<'_> {
+        Held {
+            rights: &self.rights,
+            roles: &self.roles,
+        }
+    }
+
+    fn add(&mut self, namespace: &str, status: SubjectRulesReviewStatus) {
+        self.incomplete |= status.incomplete;
+        self.errors.extend(status.evaluation_error);
+        for rule in status.resource_rules {
+            let rule = PolicyRule {
+                api_groups: rule.api_groups.unwrap_or_default(),
+                resources: rule.resources.unwrap_or_default(),
+                resource_names: rule.resource_names.unwrap_or_default(),
+                verbs: rule.verbs,
+                non_resource_urls: Vec::new(),
+            };
+            self.rights.insert_rule(namespace, &rule);
+        }
+        for rule in status.non_resource_rules {
+            let rule = PolicyRule {
+                verbs: rule.verbs,
+                non_resource_urls: rule.non_resource_urls.unwrap_or_default(),
+                ..PolicyRule::default()
+            };
+            self.rights.insert_rule(namespace, &rule);
+        }
+    }
+}
+
+impl Reviews {
+    /// Returns what asks with the controller's own client, and on top of it as accounts.
+    pub fn new(client: Client) -> Self {
+        Self {
+            accounts: Accounts::new(client.clone()),
+            client,
+        }
+    }
+
+    /// Judges an account: `missing` says what it lacks, given what it holds.
+    ///
+    /// What cannot be found out counts as held: the API server decides then.
+    pub async fn judge(
+        &self,
+        account: &Account,
+        missing: impl Fn(&Held<'_>) -> Missing,
+    ) -> Judgement {
+        let nothing = missing(&Known::default().held());
+        let mut known = self.rules(account, nothing.rights.namespaces()).await;
+        let mut found = missing(&known.held());
+        if !found.unread_roles.is_empty() {
+            for role in &found.unread_roles {
+                match self.role(role).await {
+                    Ok(rules) => drop(known.roles.insert(role.clone(), rules)),
+                    Err(error) => drop(known.errors.insert(format!("{role}: {}", ApiError(error)))),
+                }
+            }
+            found = missing(&known.held());
+        }
+        let mut judgement = Judgement {
+            wildcard_name: has_wildcard_name(&known.rights, &found.rights),
+            roles: known.roles.keys().cloned().collect(),
+            ..Judgement::default()
+        };
+        if found.rights.is_empty() {
+            return judgement;
+        }
+        let asked = found.alternatives.iter().chain(found.rights.iter());
+        let asked: Vec<_> = asked.take(MOST).collect();
+        let answers = self.ask(account, &asked).await;
+        let mut denied = Permissions::default();
+        for ((namespace, right), answer) in asked.into_iter().zip(answers) {
+            match answer {
+                Some(true) => known.rights.insert(namespace, right.clone()),
+                Some(false) => denied.insert(namespace, right.clone()),
+                None => {}
+            }
+        }
+        let mut found = missing(&known.held());
+        judgement.errors.append(&mut known.errors);
+        judgement.errors.append(&mut found.errors);
+        for (namespace, right) in found.rights.iter() {
+            if !known.incomplete || denied.covers(namespace, right) {
+                judgement.missing.insert(namespace, right.clone());
+            }
+        }
+        judgement
+    }
+
+    /// Returns what the account holds in some namespaces (empty: cluster-wide).
+    async fn rules(&self, account: &Account, namespaces: impl Iterator<Item = &str>) -> Known {
+        let mut known = Known::default();
+        let client = match self.accounts.client(account) {
+            Ok(client) => client,
+            Err(error) => {
+                known.incomplete = true;
+                known.errors.insert(Chain(&error).to_string());
+                return known;
+            }
+        };
+        let places: BTreeSet<&str> = namespaces.chain([""]).collect();
+        let asked: Vec<_> = places
+            .into_iter()
+            .map(|namespace| {
+                let review = rules_in(if namespace.is_empty() {
+                    NOWHERE
+                } else {
+                    namespace
+                });
+                let api = Api::<SelfSubjectRulesReview>::all(client.clone());
+                async move { (namespace, api.create(&PostParams::default(), &review).await) }
+            })
+            .collect();
+        let mut answers = stream::iter(asked).buffer_unordered(AT_ONCE);
+        while let Some((namespace, answer)) = answers.next().await {
+            match answer.map(|review| review.status) {
+                Ok(Some(status)) => known.add(namespace, status),
+                Ok(None) => known.incomplete = true,
+                Err(error) => {
+                    known.incomplete = true;
+                    known.errors.insert(ApiError(error).to_string());
+                }
+            }
+        }
+        known
+    }
+
+    /// Says of each right whether the account has it; `None` where that cannot be known.
+    async fn ask(&self, account: &Account, rights: &[(&str, &Permission)]) -> Vec<Option<bool>> {
+        let api = Api::<SubjectAccessReview>::all(self.client.clone());
+        let asked: Vec<_> = rights
+            .iter()
+            .map(|(namespace, right)| {
+                let (api, review) = (api.clone(), access_review(account, namespace, right));
+                async move { api.create(&PostParams::default(), &review).await }
+            })
+            .collect();
+        let answers = stream::iter(asked).buffered(AT_ONCE);
+        let answers = answers.map(|answer| match answer {
+            Ok(review) => Some(review.status.is_some_and(|status| status.allowed)),
+            Err(error) => {
+                tracing::warn!(error = %ApiError(error), "whether an account has a right is not known");
+                None
+            }
+        });
+        answers.collect().await
+    }
+
+    /// Returns the rules of a role, if it exists. Read with the right to list roles, which watching
+    /// them takes anyway.
+    async fn role(&self, role: &RoleKey) -> Result<Option<Vec<PolicyRule>>, kube::Error> {
+        let one = ListParams::default().fields(&format!("metadata.name={}", role.name));
+        let rules: Option<Option<Vec<rbac::PolicyRule>>> = if role.namespace.is_empty() {
+            let all = Api::<ClusterRole>::all(self.client.clone());
+            all.list(&one).await?.items.pop().map(|role| role.rules)
+        } else {
+            let all = Api::<Role>::namespaced(self.client.clone(), &role.namespace);
+            all.list(&one).await?.items.pop().map(|role| role.rules)
+        };
+        let own =
+            |rules: Option<Vec<_>>| rules.unwrap_or_default().into_iter().map(PolicyRule::from);
+        Ok(rules.map(|rules| own(rules).collect()))
+    }
+}
+
+fn rules_in(namespace: &str) -> SelfSubjectRulesReview {
+    SelfSubjectRulesReview {
+        spec: SelfSubjectRulesReviewSpec {
+            namespace: Some(namespace.to_owned()),
+        },
+        ..SelfSubjectRulesReview::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! How answers of the API server are judged.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{Request, Response};
+use kube::client::Body;
+use olm_core::object::Object;
+use olm_core::rbac::{BundleObjects, lines, missing};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+const REFUSED: u16 = 403;
+
+/// Returns a client of an API server that answers reviews as it is told, and how often it was asked
+/// for one right.
+fn server(
+    rules: fn() -> Option<Value>,
+    allows: fn(Value) -> Option<bool>,
+) -> (Client, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let count = Arc::clone(&count);
+        async move {
+            let path = request.uri().path().to_owned();
+            let as_account = request.headers().contains_key("impersonate-user");
+            let body = request.into_body().collect_bytes().await?;
+            let mut review: Value = serde_json::from_slice(&body)?;
+            let status = if path.ends_with("/selfsubjectrulesreviews") {
+                assert!(as_account);
+                rules()
+            } else {
+                assert!(!as_account);
+                count.fetch_add(1, Ordering::Relaxed);
+                allows(review["spec"]["resourceAttributes"].clone())
+                    .map(|allowed| json!({"allowed": allowed}))
+            };
+            let code = if status.is_some() { 201 } else { REFUSED };
+            review["status"] = status.unwrap_or_default();
+            if code == REFUSED {
+                review = json!({"kind": "Status", "status": "Failure", "code": REFUSED,
+                    "reason": "Forbidden", "message": "not for you"});
+            }
+            let answer = Response::builder().status(code);
+            let answer = answer.body(Body::from(serde_json::to_vec(&review)?))?;
+            Ok::<_, tower::BoxError>(answer)
+        }
+    });
+    (Client::new(service, "default"), asked)
+}
+
+async fn judged(client: Client, names: usize) -> Judgement {
+    let objects: Vec<_> = (0..names)
+        .map(|number| {
+            json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": format!("s{number}"), "namespace": "ns1"}})
+        })
+        .filter_map(Object::from_value)
+        .collect();
+    let account = "ns1/installer".parse().unwrap();
+    let bundle = BundleObjects {
+        name: "b",
+        objects: &objects,
+    };
+    let reviews = Reviews::new(client);
+    let judge = reviews.judge(&account, |held| missing(&bundle, "ns1", &[], &[], held));
+    judge.await
+}
+
+fn told(incomplete: bool, verbs: &[&str]) -> Value {
+    let rule = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": verbs});
+    json!({"incomplete": incomplete, "resourceRules": [rule], "nonResourceRules": []})
+}
+
+const CREATE: &str = "Namespace:\"ns1\" APIGroups:[] Resources:[secrets] Verbs:[create]";
+const DELETE: &str =
+    "Namespace:\"ns1\" APIGroups:[] Resources:[secrets] ResourceNames:[s0] Verbs:[delete]";
+
+// applying.md 5.3: other authorizers
+#[rstest]
+#[case::everything_is_held(|| Some(told(false, &["create", "get", "patch", "delete"])), |_| Some(false), &[])]
+#[case::denied(|| Some(told(false, &["get", "patch", "delete"])), |_| Some(false), &[CREATE])]
+#[case::allowed_by_another(|| Some(told(false, &["get", "patch", "delete"])), |_| Some(true), &[])]
+#[case::nobody_can_say(|| Some(told(false, &["get", "patch", "delete"])), |_| None, &[CREATE])]
+#[case::incomplete_and_denied(|| Some(told(true, &["get", "patch", "delete"])), |_| Some(false), &[CREATE])]
+#[case::incomplete_and_not_known(|| Some(told(true, &["get", "patch", "delete"])), |_| None, &[])]
+#[case::refused_and_denied_one(|| None, |right: Value| Some(right["verb"] != "delete"), &[DELETE])]
+#[case::refused_and_not_known(|| None, |_| None, &[])]
+#[tokio::test]
+async fn what_is_denied_is_missing(
+    #[case] rules: fn() -> Option<Value>,
+    #[case] allows: fn(Value) -> Option<bool>,
+    #[case] want: &[&str],
+) {
+    let (client, _) = server(rules, allows);
+    assert_eq!(lines(&judged(client, 1).await.missing), want);
+}
+
+#[tokio::test]
+async fn at_most_so_many_are_asked_for_one_by_one() {
+    let (client, asked) = server(|| Some(told(false, &[])), |_| Some(false));
+    let found = judged(client, 100).await;
+    assert_eq!(asked.load(Ordering::Relaxed), MOST);
+    // Three verbs on each by name, and one to create them: what RBAC says is enough.
+    assert_eq!(found.missing.iter().count(), 301);
+
+    let (client, asked) = server(|| Some(told(true, &[])), |_| Some(false));
+    let found = judged(client, 100).await;
+    assert_eq!(asked.load(Ordering::Relaxed), MOST);
+    assert_eq!(found.missing.iter().count(), MOST, "the rest may be held");
+}

@@ -1,0 +1,147 @@
+//! The CRDs on the cluster that a revision would replace.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::ResourceExt;
+use olm_core::crd_safety::{Evidence, evidence};
+use olm_core::error::Chain;
+use olm_core::object::Object;
+use olm_core::preflight::{Refusal, definitions, is_enforced};
+use olm_core::revision::{Change, Desired};
+use olm_core::uninstall::Instances;
+use serde_json::Value;
+
+use super::Attempt;
+use super::error::ContentError;
+use crate::account::impersonating;
+use crate::cluster::ApiError;
+use crate::revision::controlled_crds;
+
+/// Most CRDs whose objects are looked at for one refusal, and most objects of each.
+const JUDGED_CRDS: usize = 10;
+const JUDGED_OBJECTS: usize = 50;
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+impl Attempt<'_> {
+    /// Reads them, whole and by name; `None` where nobody asks for their upgrade.
+    pub(super) async fn live_crds(
+        &self,
+        desired: &Desired,
+        change: Change,
+    ) -> Result<Option<BTreeMap<String, Value>>, ContentError> {
+        if change == Change::Unchanged || !is_enforced(self.extension) {
+            return Ok(None);
+        }
+        let mut live = BTreeMap::new();
+        for crd in definitions(desired) {
+            let name = crd.name();
+            let found = self.live_crd(name).await;
+            let found = found.map_err(|cause| ContentError::LiveCrd {
+                name: name.to_owned(),
+                cause: ApiError(cause),
+            })?;
+            live.extend(found.map(|found| (name.to_owned(), found)));
+        }
+        Ok(Some(live))
+    }
+
+    /// Returns the CRDs that the revisions of the extension control and that `desired` has not, with
+    /// how many objects there are of each, counted as the account.
+    pub(super) async fn leaving_crds(
+        &self,
+        desired: &Desired,
+        change: Change,
+    ) -> Result<BTreeMap<String, Instances>, ContentError> {
+        if change != Change::Upgrade || !is_enforced(self.extension) {
+            return Ok(BTreeMap::new());
+        }
+        let owners = self.revisions.iter().filter_map(ResourceExt::uid).collect();
+        let controlled = controlled_crds(&self.ctx.client, &owners).await?;
+        let stay: BTreeSet<&str> = definitions(desired).map(Object::name).collect();
+        let mut leaving = BTreeMap::new();
+        for name in controlled {
+            if stay.contains(name.as_str()) {
+                continue;
+            }
+            let live = self.live_crd(&name).await;
+            let live = live.map_err(|cause| ContentError::LiveCrd {
+                name: name.clone(),
+                cause: ApiError(cause),
+            })?;
+            let Some(live) = live else {
+                continue;
+            };
+            let counted = match self.objects_of(&live).await {
+                Ok((_, count, _)) => Instances::Counted(count),
+                Err(why) => Instances::Unknown(why),
+            };
+            leaving.insert(name, counted);
+        }
+        Ok(leaving)
+    }
+
+    /// Adds to a refusal what the objects of its CRDs say about it. They are read as the account;
+    /// what it may not read is said.
+    pub(super) async fn add_evidence(
+        &self,
+        refusal: &mut Refusal,
+        (desired, live): (&Desired, &BTreeMap<String, Value>),
+    ) {
+        let mut found = BTreeMap::new();
+        for name in refusal.crds.iter().take(JUDGED_CRDS) {
+            let new = definitions(desired).find(|crd| crd.name() == name);
+            let (Some(new), Some(old)) = (new, live.get(name)) else {
+                continue;
+            };
+            let looked = self.objects_of(old).await;
+            let judged = match looked {
+                Ok((version, count, objects)) => evidence(new, &version, count, &objects),
+                Err(why) => Evidence::Unknown(why),
+            };
+            found.insert(name.clone(), judged);
+        }
+        if !found.is_empty() {
+            refusal.add_evidence(&found);
+        }
+    }
+
+    /// Returns the version in which the first objects of a CRD are returned, how many there are, and
+    /// these.
+    async fn objects_of(&self, crd: &Value) -> Result<(String, u64, Vec<Object>), String> {
+        let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+        let served: Vec<_> = versions.filter(|one| one["served"] == true).collect();
+        let stored = served.iter().find(|one| one["storage"] == true);
+        let version = stored.or(served.first()).ok_or("no version is served")?;
+        let version = version["name"].as_str().unwrap_or_default();
+        let member = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str);
+        let (Some(group), Some(plural)) = (member("/spec/group"), member("/spec/names/plural"))
+        else {
+            return Err("the CRD on the cluster has no names".to_owned());
+        };
+        let page = format!("/apis/{group}/{version}/{plural}?limit={JUDGED_OBJECTS}");
+        let request = http::Request::get(page).body(Vec::new());
+        let request = request.map_err(|error| error.to_string())?;
+        let client = impersonating(&self.ctx.client, self.account);
+        let client = client.map_err(|error| Chain(&error).to_string())?;
+        let list: Value = client
+            .request(request)
+            .await
+            .map_err(|error| Chain(&ApiError(error)).to_string())?;
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        let objects: Vec<_> = items.into_iter().filter_map(Object::from_value).collect();
+        let more = list["metadata"]["remainingItemCount"].as_u64();
+        let count = u64::try_from(objects.len()).unwrap_or(u64::MAX);
+        let count = count.saturating_add(more.unwrap_or_default());
+        Ok((version.to_owned(), count, objects))
+    }
+
+    async fn live_crd(&self, name: &str) -> Result<Option<Value>, kube::Error> {
+        let request = http::Request::get(format!("{CRDS}/{name}")).body(Vec::new());
+        let request = request.map_err(kube::Error::HttpError)?;
+        match self.ctx.client.request(request).await {
+            Ok(found) => Ok(Some(found)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Whether the account may do what a revision takes, asked before it is written.
+//!
+//! Nobody is asked in a reconcile that writes nothing, unless rights were missing before or the answer
+//! for this generation was lost, with the process or with a status that somebody else wrote first.
+
+use std::collections::HashSet;
+
+use kube::ResourceExt as _;
+use olm_api::LifecycleState;
+use olm_api::conditions::{status, types};
+use olm_core::object::Object;
+use olm_core::preflight::{Judgement, RbacPreflight};
+use olm_core::rbac::{BundleObjects, missing, outline};
+use olm_core::render::CertificateRequest;
+use olm_core::resolve::Knowledge;
+use olm_core::revision::{Change, Desired, OPTIONAL_GROUPS};
+use olm_core::status::find;
+
+use super::Attempt;
+use crate::rbac_watch::{Interest, Waiter};
+use crate::revision::{read_secrets, resolve};
+
+impl Attempt<'_> {
+    /// Judges whether the account may write a revision, keep it and remove what leaves; `None`
+    /// where that is not to be known. Has the extension woken as long as rights are missing.
+    pub(super) async fn judge_permissions(
+        &self,
+        desired: &Desired,
+        certificates: &[CertificateRequest],
+        change: Change,
+    ) -> Option<Judgement> {
+        let ctx = self.ctx;
+        let asked = match ctx.settings.rbac_preflight {
+            RbacPreflight::Off => false,
+            RbacPreflight::Enforce | RbacPreflight::Report => {
+                change != Change::Unchanged || !self.had_permissions()
+            }
+        };
+        if !asked {
+            return None;
+        }
+        let objects = desired.phases.iter().flat_map(|phase| &phase.objects);
+        let secrets = certificates.iter().map(CertificateRequest::secret_object);
+        let objects: Vec<Object> = objects.map(outline).chain(secrets).collect();
+        let leaving = self.leaving(&objects).await;
+        let unserved = self.unserved().await;
+        let bundle = BundleObjects {
+            name: &desired.extension.name,
+            objects: &objects,
+        };
+        let namespace = &self.extension.spec.namespace;
+        let judgement = ctx.reviews.judge(self.account, |held| {
+            missing(&bundle, namespace, &leaving, &unserved, held)
+        });
+        let judgement = judgement.await;
+        let waiter = Waiter::Extension(self.extension.object.name_any());
+        if judgement.missing.is_empty() {
+            ctx.rbac.forget(&waiter);
+        } else {
+            let interest = Interest {
+                accounts: vec![self.account.clone()],
+                roles: judgement.roles.clone(),
+            };
+            ctx.rbac.wait(waiter, interest);
+        }
+        Some(judgement)
+    }
+
+    /// Says whether no right was missing when somebody looked for this generation.
+    fn had_permissions(&self) -> bool {
+        let extension = self.extension.object;
+        let status = extension.status.as_ref();
+        let found = status.and_then(|status| find(&status.conditions, types::PERMISSIONS));
+        found.is_some_and(|found| {
+            found.status == status::TRUE
+                && found.observed_generation == extension.metadata.generation
+        })
+    }
+
+    /// Returns what the present revisions have and the next one has not; nothing of one whose
+    /// content cannot be read.
+    async fn leaving(&self, next: &[Object]) -> Vec<Object> {
+        let ctx = self.ctx;
+        let identity = |object: &Object| {
+            let texts = [
+                object.group(),
+                object.kind(),
+                object.namespace(),
+                object.name(),
+            ];
+            texts.map(str::to_owned)
+        };
+        let mut known: HashSet<_> = next.iter().map(identity).collect();
+        let mut leaving = Vec::new();
+        let active = |state| state == LifecycleState::Active;
+        for set in self
+            .revisions
+            .iter()
+            .filter(|set| active(set.spec.lifecycle_state))
+        {
+            let namespace = &ctx.settings.system_namespace;
+            let secrets = read_secrets(&ctx.client, &ctx.client, set, namespace).await;
+            let Ok(content) = resolve(set, &secrets, namespace) else {
+                continue;
+            };
+            let objects = content.phases.into_iter().flat_map(|phase| phase.objects);
+            leaving.extend(
+                objects
+                    .map(|resolved| outline(&resolved.object))
+                    .filter(|object| known.insert(identity(object))),
+            );
+        }
+        leaving
+    }
+
+    /// Returns the groups of optional kinds that the cluster does not serve: their objects wait.
+    async fn unserved(&self) -> Vec<&'static str> {
+        if !self.ctx.settings.defer_optional_kinds {
+            return Vec::new();
+        }
+        let name = self.extension.object.name_any();
+        let environment = self.ctx.discovery.snapshot(&name, false).await;
+        let served = |group: &str| match &environment.served {
+            Knowledge::Known(served) => served.kinds.iter().any(|kind| kind.group == group),
+            _ => false,
+        };
+        let groups = OPTIONAL_GROUPS.into_iter();
+        groups.filter(|group| !served(group)).collect()
+    }
+}

@@ -1,0 +1,28 @@
+//! CRDs by who controls them.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt as _};
+
+use crate::cluster::RequestError;
+
+/// Returns the names of the CRDs whose controller has one of these UIDs, without those that are being
+/// deleted.
+pub async fn controlled_crds(
+    client: &Client,
+    owners: &BTreeSet<String>,
+) -> Result<Vec<String>, RequestError> {
+    let api = Api::<CustomResourceDefinition>::all(client.clone());
+    let listed = api.list_metadata(&ListParams::default()).await;
+    let listed = listed.map_err(RequestError::doing("listing CRDs"))?;
+    let lives = listed.items.into_iter();
+    let lives = lives.filter(|crd| crd.metadata.deletion_timestamp.is_none());
+    let theirs = lives.filter(|crd| {
+        let references = crd.metadata.owner_references.iter().flatten();
+        let mut controllers = references.filter(|it| it.controller == Some(true));
+        controllers.any(|it| owners.contains(&it.uid))
+    });
+    Ok(theirs.map(|crd| crd.name_any()).collect())
+}

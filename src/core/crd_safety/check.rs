@@ -1,0 +1,189 @@
+//! The checks, and how each compares its keyword in two schemas of the same path.
+
+use serde_json::Value;
+
+use super::go_text;
+use crate::error::quote;
+
+/// What is checked; the names are those in texts, waivers and, for keywords, schemas.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    strum::IntoStaticStr,
+    strum::EnumString,
+    strum::VariantNames,
+)]
+#[strum(serialize_all = "camelCase")]
+#[expect(missing_docs, reason = "applying.md 6.3 says what each is")]
+pub enum Check {
+    Scope,
+    ExistingFieldRemoval,
+    StoredVersionRemoval,
+    Default,
+    Enum,
+    Maximum,
+    MaxItems,
+    MaxLength,
+    MaxProperties,
+    Minimum,
+    MinItems,
+    MinLength,
+    MinProperties,
+    Nullable,
+    OneOf,
+    Pattern,
+    Required,
+    Type,
+    Unhandled,
+    /// Ours: the CRD is not in the new version at all.
+    DefinitionRemoval,
+}
+
+/// Says what is wrong between two values of a keyword; an absent one is null.
+type Compare = fn(&Value, &Value) -> Option<String>;
+
+/// The checks of a single keyword, which has the name of its check.
+pub(super) const KEYWORD_CHECKS: [(Check, Compare); 15] = [
+    (Check::Default, default),
+    (Check::Enum, enumeration),
+    (Check::Maximum, maximum),
+    (Check::MaxItems, maximum),
+    (Check::MaxLength, maximum),
+    (Check::MaxProperties, maximum),
+    (Check::Minimum, minimum),
+    (Check::MinItems, minimum),
+    (Check::MinLength, minimum),
+    (Check::MinProperties, minimum),
+    (Check::Nullable, nullable),
+    (Check::OneOf, one_of),
+    (Check::Pattern, pattern),
+    (Check::Required, required),
+    (Check::Type, type_),
+];
+
+fn default(old: &Value, new: &Value) -> Option<String> {
+    match (old.as_str(), new.as_str()) {
+        (None, Some(new)) => Some(format!(
+            "default added when there was none previously : {}",
+            quote(new)
+        )),
+        (Some(old), None) => Some(format!("default value removed : {}", quote(old))),
+        (Some(old), Some(new)) if old != new => Some(changed("default value changed", old, new)),
+        _ => None,
+    }
+}
+
+fn enumeration(old: &Value, new: &Value) -> Option<String> {
+    let (old, new) = (sorted(old), sorted(new));
+    if old.is_empty() && !new.is_empty() {
+        let text = "enum constraint added when there was none previously";
+        return Some(format!("{text} : [{}]", new.join(" ")));
+    }
+    let removed = without(&old, &new);
+    (!removed.is_empty()).then(|| format!("allowed enum values removed : [{}]", removed.join(" ")))
+}
+
+fn maximum(old: &Value, new: &Value) -> Option<String> {
+    limit(old, new, ("maximum", "decreased"), |old, new| new < old)
+}
+
+fn minimum(old: &Value, new: &Value) -> Option<String> {
+    limit(old, new, ("minimum", "increased"), |old, new| new > old)
+}
+
+fn limit(
+    old: &Value,
+    new: &Value,
+    (name, moved): (&str, &str),
+    is_narrower: fn(f64, f64) -> bool,
+) -> Option<String> {
+    let narrower = is_narrower(old.as_f64().unwrap_or_default(), new.as_f64()?);
+    if old.is_null() {
+        let text = "constraint added when there was none previously";
+        return Some(format!("{name} {text} : {new}"));
+    }
+    narrower.then(|| format!("{name} {moved} : {old} -> {new}"))
+}
+
+fn nullable(old: &Value, new: &Value) -> Option<String> {
+    match (old == true, new == true) {
+        (false, true) => Some("nullable added : false -> true".to_owned()),
+        (true, false) => Some("nullable removed : true -> false".to_owned()),
+        _ => None,
+    }
+}
+
+fn one_of(old: &Value, new: &Value) -> Option<String> {
+    let texts = |value: &Value| {
+        let schemas = value.as_array().into_iter().flatten();
+        let mut texts: Vec<_> = schemas.map(go_text::of_schema).collect();
+        texts.sort();
+        texts.dedup();
+        texts
+    };
+    let (old, new) = (texts(old), texts(new));
+    let said = |text: &str, schemas: &[&str]| Some(format!("{text}: [{}]", schemas.join(" ")));
+    let (removed, added) = (without(&old, &new), without(&new, &old));
+    if old.is_empty() && !new.is_empty() {
+        said(
+            "oneOf constraint added when there was none previously",
+            &added,
+        )
+    } else if !removed.is_empty() {
+        said("allowed oneOf schemas removed", &removed)
+    } else if !added.is_empty() {
+        said("allowed oneOf schemas added", &added)
+    } else {
+        None
+    }
+}
+
+fn pattern(old: &Value, new: &Value) -> Option<String> {
+    let (old, new) = (as_text(old), as_text(new));
+    let what = match (old, new) {
+        _ if old == new => return None,
+        ("", _) => "pattern added",
+        (_, "") => "pattern removed",
+        _ => "pattern changed",
+    };
+    Some(changed(what, old, new))
+}
+
+fn required(old: &Value, new: &Value) -> Option<String> {
+    let added = sorted(new);
+    let added = without(&added, &sorted(old)).join(" ");
+    (!added.is_empty()).then(|| format!("new required fields: [{added}]"))
+}
+
+fn type_(old: &Value, new: &Value) -> Option<String> {
+    let (old, new) = (as_text(old), as_text(new));
+    (old != new).then(|| changed("type changed", old, new))
+}
+
+/// Returns the text for a value that became another.
+pub(super) fn changed(what: &str, old: &str, new: &str) -> String {
+    format!("{what} : {} -> {}", quote(old), quote(new))
+}
+
+fn as_text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Returns a list of texts sorted, each once.
+fn sorted(list: &Value) -> Vec<String> {
+    let items = list.as_array().into_iter().flatten();
+    let mut texts: Vec<_> = items.map(|item| as_text(item).to_owned()).collect();
+    texts.sort();
+    texts.dedup();
+    texts
+}
+
+fn without<'a>(all: &'a [String], others: &[String]) -> Vec<&'a str> {
+    let rest = all.iter().filter(|one| !others.contains(one));
+    rest.map(String::as_str).collect()
+}

@@ -1,0 +1,206 @@
+//! Compares two custom resource definitions.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::check::{Check, KEYWORD_CHECKS, changed};
+use super::definition::{Definition, Version};
+use super::finding::{Finding, Place};
+use super::loosening;
+use super::schema::{KEYWORDS, Kind, Node, Schema, flattened};
+use crate::error::quote;
+
+/// Which changes are let pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rules {
+    /// Those that cannot make a stored object invalid, too.
+    Loosenings,
+    /// Those that upstream lets pass.
+    Upstream,
+}
+
+/// Returns what keeps `new` from following `old`, sorted as text.
+pub fn compare(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding> {
+    let mut findings = definition(old, new);
+    for new in &new.versions {
+        let Some(old) = old.version(&new.name) else {
+            continue;
+        };
+        findings.extend(removed_fields(old, new));
+        findings.extend(versions(&new.name, old, new, rules));
+    }
+    if !new.converted {
+        let known = served_pairs(old, rules);
+        let pairs = served_pairs(new, rules).into_iter();
+        findings.extend(pairs.filter(|finding| !known.contains(finding)));
+    }
+    findings.sort_by_cached_key(Finding::to_string);
+    findings
+}
+
+/// Compares what concerns all versions.
+fn definition(old: &Definition, new: &Definition) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if old.scope != new.scope {
+        let text = changed("scope changed", &old.scope, &new.scope);
+        findings.push(of_definition(Check::Scope, text));
+    }
+    let stored = old.stored.iter().map(String::as_str);
+    let removed: Vec<_> = stored.filter(|name| new.version(name).is_none()).collect();
+    if !removed.is_empty() {
+        let text = format!("stored versions removed : [{}]", removed.join(" "));
+        findings.push(of_definition(Check::StoredVersionRemoval, text));
+    }
+    findings
+}
+
+fn of_definition(check: Check, text: String) -> Finding {
+    Finding {
+        place: Place::Definition,
+        check,
+        text,
+        unhandled: Vec::new(),
+    }
+}
+
+fn removed_fields(old: &Version, new: &Version) -> Vec<Finding> {
+    let left = flattened(&new.schema);
+    let removed = flattened(&old.schema).into_keys();
+    removed
+        .filter(|path| !left.contains_key(path))
+        .map(|path| format!("removed field : {}.{path}", new.name))
+        .map(|text| of_definition(Check::ExistingFieldRemoval, text))
+        .collect()
+}
+
+/// Compares every served version with every later one, as if that were an upgrade.
+fn served_pairs(definition: &Definition, rules: Rules) -> Vec<Finding> {
+    let served = definition.versions.iter().filter(|version| version.served);
+    let mut served: Vec<_> = served.collect();
+    served.sort_by(|a, b| by_priority(&a.name, &b.name));
+    let mut findings = Vec::new();
+    for (position, old) in served.iter().enumerate() {
+        for new in &served[position + 1..] {
+            let pair = format!("{} -> {}", old.name, new.name);
+            findings.extend(versions(&pair, old, new, rules));
+        }
+    }
+    findings
+}
+
+/// Compares the schemas of two versions; fields that only the new one has are not looked at.
+fn versions(label: &str, old: &Version, new: &Version, rules: Rules) -> Vec<Finding> {
+    let news: BTreeMap<_, _> = flattened(&new.schema);
+    let nothing = Schema::new();
+    let mut findings = Vec::new();
+    for (path, old) in flattened(&old.schema) {
+        let new = news.get(&path).map_or(&nothing, |node| node.schema);
+        for (check, text, unhandled) in node(old, new, rules) {
+            let (versions, path) = (label.to_owned(), path.clone());
+            findings.push(Finding {
+                place: Place::Schema { versions, path },
+                check,
+                text,
+                unhandled,
+            });
+        }
+    }
+    findings
+}
+
+/// What one check says: itself, its text, and the keywords that nothing handles.
+type Said = (Check, String, Vec<(&'static str, Value, Value)>);
+
+/// Compares two schemas without the properties and items in them.
+fn node(old: Node<'_>, new: &Schema, rules: Rules) -> Vec<Said> {
+    let mut said = Vec::new();
+    let mut unhandled = Vec::new();
+    for keyword in &KEYWORDS {
+        let key = keyword.key;
+        let before = old.schema.get(key).unwrap_or(&Value::Null);
+        let after = new.get(key).unwrap_or(&Value::Null);
+        let apart = ["description", "properties", "items"].contains(&key);
+        if apart || before == after {
+            continue;
+        }
+        if rules == Rules::Loosenings && loosening::is_harmless(key, before, after, old.monotone) {
+            continue;
+        }
+        let check = KEYWORD_CHECKS
+            .iter()
+            .find(|(check, _)| key == <&str>::from(check));
+        match check {
+            Some((check, compare)) => {
+                said.extend(compare(before, after).map(|text| (*check, text, Vec::new())));
+            }
+            None => unhandled.push((keyword, before, after)),
+        }
+    }
+    if !unhandled.is_empty() {
+        let details: Vec<_> = unhandled
+            .iter()
+            .map(|(keyword, before, after)| detail(keyword.field, keyword.kind, before, after))
+            .collect();
+        let text = format!("unhandled changes found ({})", details.join("; "));
+        let values = unhandled
+            .into_iter()
+            .map(|(keyword, before, after)| (keyword.key, before.clone(), after.clone()))
+            .collect();
+        said.push((Check::Unhandled, text, values));
+    }
+    said
+}
+
+/// Says what became of a keyword, as upstream's summary of a difference does.
+fn detail(field: &str, kind: Kind, before: &Value, after: &Value) -> String {
+    let pointer = matches!(kind, Kind::Number | Kind::TextPointer | Kind::FlagPointer);
+    let shown = |value: &Value| match (kind, value) {
+        (Kind::Text, Value::Null) => quote(""),
+        (Kind::Flag, Value::Null) => false.to_string(),
+        (_, Value::Null) => "nil".to_owned(),
+        (_, Value::String(text)) if pointer => format!("&{}", quote(text)),
+        (_, Value::String(text)) if kind == Kind::Text => quote(text),
+        (_, Value::Bool(_) | Value::Number(_)) if pointer => format!("&{value}"),
+        (_, Value::Bool(_)) => value.to_string(),
+        _ => "<complex value>".to_owned(),
+    };
+    let (before, after) = (shown(before), shown(after));
+    let same = if before == after { " (changed)" } else { "" };
+    format!("{field} {before} -> {after}{same}")
+}
+
+/// Compares names of versions as Kubernetes ranks them: `v1alpha1`, `v1beta1`, `v1`, `v2`; names of
+/// any other form come first.
+fn by_priority(one: &str, other: &str) -> Ordering {
+    match (rank(one), rank(other)) {
+        (Some(one), Some(other)) => one.cmp(&other),
+        // The name that comes first in the alphabet has the higher priority.
+        (None, None) => other.cmp(one),
+        (one, other) => one.is_some().cmp(&other.is_some()),
+    }
+}
+
+/// Returns stability, major and minor of a version such as `v2beta1`.
+fn rank(name: &str) -> Option<(u8, u64, u64)> {
+    let name = name.strip_prefix('v')?;
+    let end = name
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(name.len());
+    let (major, rest) = name.split_at(end);
+    let (stability, minor) = if rest.is_empty() {
+        (2, "0")
+    } else if let Some(minor) = rest.strip_prefix("beta") {
+        (1, minor)
+    } else {
+        (0, rest.strip_prefix("alpha")?)
+    };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = |text: &str| {
+        text.parse()
+            .ok()
+            .filter(|_| digits(text) && !text.is_empty())
+    };
+    Some((stability, number(major)?, number(minor)?))
+}

@@ -1,0 +1,263 @@
+//! What the objects of a CRD say about a change of it: how many there are, and whether those that
+//! were looked at are valid under the new schema.
+//!
+//! Source: applying.md 6.5.
+
+use std::collections::BTreeMap;
+
+use jsonschema::{Draft, Validator};
+use serde_json::{Map, Value, json};
+
+use crate::object::Object;
+
+/// Invalid objects that a text names.
+const MAX_NAMED: usize = 3;
+/// Most characters of what is wrong with an object.
+const MAX_FAULT: usize = 200;
+/// Keywords that only the API server judges.
+const ONLY_SERVER: [&str; 2] = ["x-kubernetes-validations", "x-kubernetes-list-type"];
+
+/// What is known of the objects of a CRD.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Evidence {
+    /// They were looked at.
+    Known {
+        /// How many there are.
+        count: u64,
+        /// How many of them were judged by the new schema.
+        judged: usize,
+        /// Those of them that are invalid, and why.
+        invalid: Vec<(String, String)>,
+        /// The new schema has rules that only the API server judges.
+        has_rules: bool,
+    },
+    /// Nobody could look; why.
+    Unknown(String),
+}
+
+/// Judges `objects`, the first of `count`, by the schema that the CRD `new` has for their version.
+pub fn evidence(new: &Object, version: &str, count: u64, objects: &[Object]) -> Evidence {
+    let Some(schema) = schema_for(new, version) else {
+        let why = format!("{count} exist, and the new CRD has no schema for version {version}");
+        return Evidence::Unknown(why);
+    };
+    let mut has_rules = false;
+    let schema = converted(&schema, &mut has_rules);
+    let validator = match validator(&schema) {
+        Ok(validator) => validator,
+        Err(why) => return Evidence::Unknown(format!("{count} exist; {why}")),
+    };
+    let faults = objects.iter().filter_map(|object| {
+        let value = Value::Object(object.0.clone());
+        let error = validator.iter_errors(&value).next()?;
+        let path = error.instance_path().to_string();
+        let mut fault = format!("{path}: {}", error.masked());
+        if let Some((end, _)) = fault.char_indices().nth(MAX_FAULT) {
+            fault.truncate(end);
+        }
+        let place = match object.namespace() {
+            "" => object.name().to_owned(),
+            namespace => format!("{namespace}/{}", object.name()),
+        };
+        Some((place, fault))
+    });
+    Evidence::Known {
+        count,
+        judged: objects.len(),
+        invalid: faults.collect(),
+        has_rules,
+    }
+}
+
+/// Returns what is known of the objects of CRDs, a sentence.
+pub fn evidence_text(all: &BTreeMap<String, Evidence>) -> String {
+    let each = all.iter().map(|(crd, evidence)| match evidence {
+        Evidence::Known { count: 0, .. } => format!("{crd}: no objects, so nothing is lost"),
+        Evidence::Known {
+            count,
+            judged,
+            invalid,
+            has_rules,
+        } => {
+            let of = match usize::try_from(*count) {
+                Ok(count) if count == *judged => String::new(),
+                _ => format!(" of {judged} looked at"),
+            };
+            let rules = if *has_rules {
+                " but for rules that only the API server judges"
+            } else {
+                ""
+            };
+            let objects = if *count == 1 { "object" } else { "objects" };
+            let valid = judged - invalid.len();
+            let named = invalid.iter().take(MAX_NAMED);
+            let named: Vec<_> = named.map(|(name, why)| format!("{name} ({why})")).collect();
+            let not = match invalid.len() - named.len() {
+                _ if named.is_empty() => String::new(),
+                0 => format!("; not {}", named.join(", ")),
+                more => format!("; not {} and {more} more", named.join(", ")),
+            };
+            format!("{crd}: {count} {objects}, {valid}{of} valid under the new schema{rules}{not}")
+        }
+        Evidence::Unknown(why) => format!("{crd}: its objects cannot be judged ({why})"),
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the schema by which objects of a version will be judged: that of the same version, or, as
+/// nothing but their version changes without a webhook, that of the new storage version.
+fn schema_for(new: &Object, version: &str) -> Option<Value> {
+    let versions = new.pointer("/spec/versions")?.as_array()?;
+    let same = versions.iter().find(|one| one["name"] == version);
+    let webhook = new
+        .pointer("/spec/conversion/strategy")
+        .is_some_and(|it| it == "Webhook");
+    let stored = || versions.iter().find(|one| one["storage"] == true);
+    let found = same.or_else(|| stored().filter(|_| !webhook))?;
+    Some(found["schema"]["openAPIV3Schema"].clone())
+}
+
+fn validator(schema: &Value) -> Result<Validator, String> {
+    let options = jsonschema::options().with_draft(Draft::Draft4);
+    let built = options.build(schema);
+    built.map_err(|error| format!("the new schema cannot be read: {error}"))
+}
+
+/// Returns a structural schema as JSON Schema, draft 4. `has_rules` is set if something is left out
+/// that only the API server judges.
+fn converted(schema: &Value, has_rules: &mut bool) -> Value {
+    let Some(schema) = schema.as_object() else {
+        return schema.clone();
+    };
+    *has_rules |= ONLY_SERVER.iter().any(|key| schema.contains_key(*key));
+    let mut out = Map::new();
+    for (key, value) in schema {
+        let value = match key.as_str() {
+            "properties" => match value.as_object() {
+                Some(members) => members
+                    .iter()
+                    .map(|(name, value)| (name.clone(), converted(value, has_rules)))
+                    .collect(),
+                None => continue,
+            },
+            "items" | "additionalProperties" | "not" => converted(value, has_rules),
+            "allOf" | "anyOf" | "oneOf" => value
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|value| converted(value, has_rules))
+                .collect(),
+            "required" => {
+                let required = required(value, schema);
+                // Draft 4 has no empty list of them.
+                if required.is_empty() {
+                    continue;
+                }
+                json!(required)
+            }
+            "type" if schema.get("x-kubernetes-int-or-string") == Some(&json!(true)) => continue,
+            "type" if schema.get("nullable") == Some(&json!(true)) => json!([value, "null"]),
+            "enum" if schema.get("nullable") == Some(&json!(true)) => {
+                let mut values = value.as_array().cloned().unwrap_or_default();
+                values.push(Value::Null);
+                json!(values)
+            }
+            "type" | "enum" | "format" | "pattern" | "minimum" | "maximum" | "exclusiveMinimum"
+            | "exclusiveMaximum" | "multipleOf" | "minLength" | "maxLength" | "minItems"
+            | "maxItems" | "uniqueItems" | "minProperties" | "maxProperties" => value.clone(),
+            _ => continue,
+        };
+        out.insert(key.clone(), value);
+    }
+    Value::Object(out)
+}
+
+/// Returns the fields that are required of a stored object: defaults are filled in before.
+fn required(names: &Value, schema: &Map<String, Value>) -> Vec<Value> {
+    let properties = schema.get("properties");
+    let has_default = |name: &Value| {
+        let name = name.as_str().unwrap_or_default();
+        properties.is_some_and(|all| all[name].get("default").is_some())
+    };
+    let names = names.as_array().into_iter().flatten();
+    names.filter(|name| !has_default(name)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn crd(schema: &Value) -> Object {
+        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition", "metadata": {"name": "a.b"},
+            "spec": {"versions": [{"name": "v2", "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": schema}}}}]}});
+        Object::from_value(crd).unwrap()
+    }
+
+    fn object(spec: &Value) -> Object {
+        let object = json!({"apiVersion": "b/v1", "kind": "A",
+            "metadata": {"name": "x", "namespace": "ns"}, "spec": spec});
+        Object::from_value(object).unwrap()
+    }
+
+    // applying.md 6.5
+    #[rstest]
+    #[case::inside(json!({"type": "integer", "maximum": 5}), json!(5), true)]
+    #[case::outside(json!({"type": "integer", "maximum": 5}), json!(6), false)]
+    #[case::exclusive(json!({"maximum": 5, "exclusiveMaximum": true}), json!(5), false)]
+    #[case::missing(json!({"type": "object", "required": ["a"]}), json!({}), false)]
+    #[case::defaulted(
+        json!({"type": "object", "required": ["a"], "properties": {"a": {"default": 1}}}),
+        json!({}),
+        true
+    )]
+    #[case::pruned(json!({"type": "object", "properties": {}}), json!({"other": 1}), true)]
+    #[case::int_or_string(
+        json!({"type": "string", "x-kubernetes-int-or-string": true}),
+        json!(1),
+        true
+    )]
+    #[case::null(json!({"type": "string", "nullable": true, "enum": ["a"]}), Value::Null, true)]
+    #[case::wrong_null(json!({"type": "string"}), Value::Null, false)]
+    #[case::items(json!({"items": {"pattern": "^a"}}), json!(["b"]), false)]
+    #[case::map(json!({"additionalProperties": {"type": "string"}}), json!({"k": 1}), false)]
+    #[case::go_format(json!({"type": "integer", "format": "int32"}), json!(1), true)]
+    #[case::any(json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}), json!(true), false)]
+    fn objects_are_judged_by_the_new_schema(
+        #[case] schema: Value,
+        #[case] spec: Value,
+        #[case] valid: bool,
+    ) {
+        let found = evidence(&crd(&schema), "v1", 1, &[object(&spec)]);
+        let Evidence::Known { invalid, .. } = found else {
+            panic!("{found:?}");
+        };
+        assert_eq!(invalid.is_empty(), valid, "{invalid:?}");
+    }
+
+    #[test]
+    fn the_text_says_what_would_be_lost() {
+        let schema = json!({"type": "integer", "maximum": 5, "x-kubernetes-validations": []});
+        let objects = [object(&json!(3)), object(&json!(9))];
+        let all = [
+            ("a.b", evidence(&crd(&schema), "v1", 7, &objects)),
+            ("c.d", evidence(&crd(&json!({})), "v2", 0, &[])),
+            ("e.f", Evidence::Unknown("forbidden".to_owned())),
+        ];
+        let all = all.map(|(name, evidence)| (name.to_owned(), evidence));
+        insta::assert_snapshot!(evidence_text(&all.into()));
+    }
+
+    // A schema that is none must not end the process.
+    #[rstest]
+    #[case::pattern(json!({"pattern": "("}))]
+    #[case::type_(json!({"type": 7}))]
+    #[case::list(json!([1]))]
+    fn a_schema_that_cannot_be_read_is_said(#[case] schema: Value) {
+        let found = evidence(&crd(&schema), "v1", 1, &[object(&json!("x"))]);
+        assert!(matches!(found, Evidence::Unknown(_)), "{found:?}");
+    }
+}

@@ -1,0 +1,88 @@
+//! What a comparison finds, and the text of the verdict.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::check::Check;
+use crate::error::quote;
+use crate::uninstall::Instances;
+
+/// Most findings of a CRD that a condition lists.
+pub const MAX_LINES: usize = 50;
+
+/// What a finding is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The whole CRD.
+    Definition,
+    /// A schema within a version, or within a pair of served versions (`v1alpha1 -> v1`).
+    Schema {
+        /// The version or the pair.
+        versions: String,
+        /// The path, which begins with `^`.
+        path: String,
+    },
+}
+
+/// A change that a check does not let pass.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// What it is about.
+    pub place: Place,
+    /// Which check found it.
+    pub check: Check,
+    /// What is wrong, in upstream's words.
+    pub text: String,
+    /// The keywords that no check handles, each with both values: texts leave them out.
+    pub(super) unhandled: Vec<(&'static str, Value, Value)>,
+}
+
+impl Finding {
+    /// Returns the finding about a CRD that the new version of a bundle no longer has, if there are
+    /// objects of it. Upstream deletes it with its objects.
+    pub fn of_removal(objects: &Instances) -> Option<Self> {
+        let which = match objects {
+            // What nobody can count is kept when the revision before is archived.
+            Instances::Counted(0) | Instances::Unknown(_) => return None,
+            Instances::Counted(1) => "1 object of it exists".to_owned(),
+            Instances::Counted(count) => format!("{count} objects of it exist"),
+        };
+        Some(Self {
+            place: Place::Definition,
+            check: Check::DefinitionRemoval,
+            text: format!("not part of the new version, and {which}"),
+            unhandled: Vec::new(),
+        })
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Place::Schema { versions, path } = &self.place {
+            write!(f, "{versions}: {path}: ")?;
+        }
+        let check: &str = self.check.into();
+        write!(f, "{check}: {}", self.text)
+    }
+}
+
+/// Returns what is wrong with the upgrade of a CRD, at most `lines` findings of it, or nothing.
+pub fn error_text(name: &str, findings: &[Finding], lines: usize) -> Option<String> {
+    let listed = (!findings.is_empty()).then(|| list(findings, lines))?;
+    let name = quote(name);
+    Some(format!("validating upgrade for CRD {name}: {listed}"))
+}
+
+/// Returns findings one a line, at most `lines` of them and how many more there are.
+pub fn list(findings: &[Finding], lines: usize) -> String {
+    let mut listed: Vec<_> = findings
+        .iter()
+        .take(lines)
+        .map(Finding::to_string)
+        .collect();
+    if findings.len() > lines {
+        listed.push(format!("... and {} more", findings.len() - lines));
+    }
+    listed.join("\n")
+}

@@ -1,0 +1,245 @@
+//! Structural schemas, as the API server's types hold them.
+//!
+//! A schema is normalised once: what those types do not tell apart is equal afterwards (an absent
+//! list and an empty one, `false` and nothing, `1` and `1.0`), and what they drop is gone.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::go_json;
+
+/// A schema whose values are normalised, sub-schemas included.
+pub(super) type Schema = Map<String, Value>;
+
+/// What a keyword holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Text, absent when empty.
+    Text,
+    /// Text or nothing.
+    TextPointer,
+    /// Any value; kept as its JSON text.
+    Json,
+    /// A list of values; each kept as its JSON text.
+    Jsons,
+    Number,
+    /// A boolean, absent when false.
+    Flag,
+    /// A boolean or nothing.
+    FlagPointer,
+    Texts,
+    Schema,
+    Schemas,
+    /// A schema, or a list of them.
+    Items,
+    /// A schema, or whether anything is allowed.
+    SchemaOrFlag,
+    SchemaMap,
+    /// By name a schema, or a list of names.
+    Dependencies,
+    Documentation,
+    Rules,
+}
+
+/// A keyword of a schema.
+pub(super) struct Keyword {
+    pub(super) key: &'static str,
+    /// What the field is called in the types of the API server, which texts name.
+    pub(super) field: &'static str,
+    pub(super) kind: Kind,
+}
+
+const fn keyword(key: &'static str, field: &'static str, kind: Kind) -> Keyword {
+    Keyword { key, field, kind }
+}
+
+/// Everything a schema may say, in the order of the fields of `JSONSchemaProps`.
+pub(super) const KEYWORDS: [Keyword; 44] = [
+    keyword("id", "ID", Kind::Text),
+    keyword("$schema", "Schema", Kind::Text),
+    keyword("$ref", "Ref", Kind::TextPointer),
+    keyword("description", "Description", Kind::Text),
+    keyword("type", "Type", Kind::Text),
+    keyword("format", "Format", Kind::Text),
+    keyword("title", "Title", Kind::Text),
+    keyword("default", "Default", Kind::Json),
+    keyword("maximum", "Maximum", Kind::Number),
+    keyword("exclusiveMaximum", "ExclusiveMaximum", Kind::Flag),
+    keyword("minimum", "Minimum", Kind::Number),
+    keyword("exclusiveMinimum", "ExclusiveMinimum", Kind::Flag),
+    keyword("maxLength", "MaxLength", Kind::Number),
+    keyword("minLength", "MinLength", Kind::Number),
+    keyword("pattern", "Pattern", Kind::Text),
+    keyword("maxItems", "MaxItems", Kind::Number),
+    keyword("minItems", "MinItems", Kind::Number),
+    keyword("uniqueItems", "UniqueItems", Kind::Flag),
+    keyword("multipleOf", "MultipleOf", Kind::Number),
+    keyword("enum", "Enum", Kind::Jsons),
+    keyword("maxProperties", "MaxProperties", Kind::Number),
+    keyword("minProperties", "MinProperties", Kind::Number),
+    keyword("required", "Required", Kind::Texts),
+    keyword("items", "Items", Kind::Items),
+    keyword("allOf", "AllOf", Kind::Schemas),
+    keyword("oneOf", "OneOf", Kind::Schemas),
+    keyword("anyOf", "AnyOf", Kind::Schemas),
+    keyword("not", "Not", Kind::Schema),
+    keyword("properties", "Properties", Kind::SchemaMap),
+    keyword(
+        "additionalProperties",
+        "AdditionalProperties",
+        Kind::SchemaOrFlag,
+    ),
+    keyword("patternProperties", "PatternProperties", Kind::SchemaMap),
+    keyword("dependencies", "Dependencies", Kind::Dependencies),
+    keyword("additionalItems", "AdditionalItems", Kind::SchemaOrFlag),
+    keyword("definitions", "Definitions", Kind::SchemaMap),
+    keyword("externalDocs", "ExternalDocs", Kind::Documentation),
+    keyword("example", "Example", Kind::Json),
+    keyword("nullable", "Nullable", Kind::Flag),
+    keyword(
+        "x-kubernetes-preserve-unknown-fields",
+        "XPreserveUnknownFields",
+        Kind::FlagPointer,
+    ),
+    keyword(
+        "x-kubernetes-embedded-resource",
+        "XEmbeddedResource",
+        Kind::Flag,
+    ),
+    keyword("x-kubernetes-int-or-string", "XIntOrString", Kind::Flag),
+    keyword("x-kubernetes-list-map-keys", "XListMapKeys", Kind::Texts),
+    keyword("x-kubernetes-list-type", "XListType", Kind::TextPointer),
+    keyword("x-kubernetes-map-type", "XMapType", Kind::TextPointer),
+    keyword("x-kubernetes-validations", "XValidations", Kind::Rules),
+];
+
+/// Returns a schema in the form in which equal schemas are equal values.
+pub(super) fn normalized(schema: &Value) -> Schema {
+    let mut normal = Schema::new();
+    for keyword in &KEYWORDS {
+        let value = schema
+            .get(keyword.key)
+            .and_then(|value| normalized_value(keyword.kind, value));
+        if let Some(value) = value {
+            normal.insert(keyword.key.to_owned(), value);
+        }
+    }
+    normal
+}
+
+fn normalized_value(kind: Kind, value: &Value) -> Option<Value> {
+    if value.is_null() {
+        return None;
+    }
+    let schema = |schema: &Value| Value::Object(normalized(schema));
+    let json = |value: &Value| Value::String(go_json::to_string(value));
+    let map = |value: &Value, each: fn(&Value) -> Value| {
+        let map = value.as_object()?;
+        let map: Schema = map
+            .iter()
+            .map(|(key, value)| (key.clone(), each(value)))
+            .collect();
+        (!map.is_empty()).then_some(Value::Object(map))
+    };
+    let list = |value: &Value, each: &dyn Fn(&Value) -> Value| {
+        let items = value.as_array()?;
+        (!items.is_empty()).then(|| items.iter().map(each).collect())
+    };
+    match kind {
+        Kind::Text => (value != "").then(|| value.clone()),
+        Kind::Flag => (value == true).then(|| value.clone()),
+        Kind::TextPointer | Kind::FlagPointer => Some(value.clone()),
+        Kind::Json | Kind::Documentation => Some(json(value)),
+        Kind::Jsons => list(value, &json),
+        Kind::Number => Some(number(value)),
+        Kind::Texts => list(value, &Value::clone),
+        Kind::Rules => list(value, &rule),
+        Kind::Schemas => list(value, &schema),
+        Kind::SchemaOrFlag if value.is_boolean() => Some(value.clone()),
+        Kind::Items if value.is_array() => list(value, &schema),
+        Kind::Schema | Kind::SchemaOrFlag | Kind::Items => Some(schema(value)),
+        Kind::SchemaMap => map(value, |value| Value::Object(normalized(value))),
+        Kind::Dependencies => map(value, |value| match value {
+            Value::Array(_) => value.clone(),
+            other => Value::Object(normalized(other)),
+        }),
+    }
+}
+
+/// Returns a number as one that is equal to every other spelling of it.
+fn number(value: &Value) -> Value {
+    match (value.as_i64(), value.as_f64()) {
+        (None, Some(float)) => serde_json::from_str(&go_json::to_string(&Value::from(float)))
+            .unwrap_or_else(|_| value.clone()),
+        _ => value.clone(),
+    }
+}
+
+/// Returns a rule without its empty members.
+fn rule(rule: &Value) -> Value {
+    let mut rule = rule.clone();
+    if let Some(members) = rule.as_object_mut() {
+        members.retain(|_, member| !member.is_null() && *member != "");
+    }
+    rule
+}
+
+/// A schema within a schema.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Node<'a> {
+    pub(super) schema: &'a Schema,
+    /// Whether the whole accepts more when this accepts more: not so below `not` and `oneOf`.
+    pub(super) monotone: bool,
+}
+
+/// Returns every schema within a schema by its path, itself as `^`.
+pub(super) fn flattened(schema: &Schema) -> BTreeMap<String, Node<'_>> {
+    let mut nodes = BTreeMap::new();
+    let monotone = true;
+    visit("^".to_owned(), Node { schema, monotone }, &mut nodes);
+    nodes
+}
+
+fn visit<'a>(path: String, node: Node<'a>, nodes: &mut BTreeMap<String, Node<'a>>) {
+    for (part, child) in children(node.schema) {
+        if let Some(schema) = child.as_object() {
+            let monotone = node.monotone && !is_turning(&part);
+            visit(format!("{path}.{part}"), Node { schema, monotone }, nodes);
+        }
+    }
+    nodes.insert(path, node);
+}
+
+/// Says whether what accepts more below this part may make the whole accept less.
+pub(super) fn is_turning(part: &str) -> bool {
+    part == "not" || part.starts_with("oneOf")
+}
+
+/// Returns the schemas right below a schema, each with its part of the path.
+fn children(schema: &Schema) -> Vec<(String, &Value)> {
+    let mut children = Vec::new();
+    for keyword in &KEYWORDS {
+        let key = keyword.key;
+        let Some(value) = schema.get(key) else {
+            continue;
+        };
+        match (keyword.kind, value) {
+            (Kind::Schema | Kind::SchemaOrFlag | Kind::Items, Value::Object(_)) => {
+                children.push((key.to_owned(), value));
+            }
+            (Kind::Schemas | Kind::Items, Value::Array(items)) => {
+                let items = items.iter().enumerate();
+                children.extend(items.map(|(index, item)| (format!("{key}[{index}]"), item)));
+            }
+            (Kind::SchemaMap | Kind::Dependencies, Value::Object(map)) => {
+                children.extend(map.iter().map(|(name, child)| match key {
+                    "properties" => (name.clone(), child),
+                    _ => (format!("{key}[{name}]"), child),
+                }));
+            }
+            _ => {}
+        }
+    }
+    children
+}

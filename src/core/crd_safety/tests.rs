@@ -1,0 +1,407 @@
+//! Tables of our own, and laws; upstream's verdicts on real pairs are in the corpus tests.
+
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A version as a CRD lists it.
+fn version(name: &str, schema: &Value) -> Value {
+    json!({"name": name, "served": true, "schema": {"openAPIV3Schema": schema}})
+}
+
+fn crd(versions: &[Value]) -> Value {
+    json!({"metadata": {"name": "kettles.example.com"},
+        "spec": {"scope": "Namespaced", "versions": versions}})
+}
+
+/// Compares two schemas of field `f` of version `v1`.
+fn fields(old: &Value, new: &Value, rules: Rules) -> Vec<String> {
+    let of = |field: &Value| {
+        let schema = json!({"type": "object", "properties": {"f": field}});
+        Definition::of(&crd(&[version("v1", &schema)]))
+    };
+    let findings = compare(&of(old), &of(new), rules);
+    findings.iter().map(Finding::to_string).collect()
+}
+
+// applying.md g1
+#[rstest]
+#[case::default_added(json!({}), json!({"default": "a"}),
+    "v1: ^.f: default: default added when there was none previously : \"\\\"a\\\"\"")]
+#[case::default_removed(json!({"default": {"b": 1, "a": 2}}), json!({}),
+    "v1: ^.f: default: default value removed : \"{\\\"a\\\":2,\\\"b\\\":1}\"")]
+#[case::default_changed(json!({"default": 1}), json!({"default": 2}),
+    "v1: ^.f: default: default value changed : \"1\" -> \"2\"")]
+#[case::enum_added(json!({}), json!({"enum": ["b", "a", ""]}),
+    "v1: ^.f: enum: enum constraint added when there was none previously : [\"\" \"a\" \"b\"]")]
+#[case::enum_narrowed(json!({"enum": ["a", "b"]}), json!({"enum": ["b", "c"]}),
+    "v1: ^.f: enum: allowed enum values removed : [\"a\"]")]
+#[case::enum_dropped(json!({"enum": ["a"]}), json!({}),
+    "v1: ^.f: enum: allowed enum values removed : [\"a\"]")]
+#[case::maximum_added(json!({}), json!({"maximum": 0.5}),
+    "v1: ^.f: maximum: maximum constraint added when there was none previously : 0.5")]
+#[case::maximum(json!({"maximum": 3}), json!({"maximum": 2}),
+    "v1: ^.f: maximum: maximum decreased : 3 -> 2")]
+#[case::max_items(json!({"maxItems": 5}), json!({"maxItems": 3}),
+    "v1: ^.f: maxItems: maximum decreased : 5 -> 3")]
+#[case::max_length(json!({}), json!({"maxLength": 3}),
+    "v1: ^.f: maxLength: maximum constraint added when there was none previously : 3")]
+#[case::max_properties(json!({"maxProperties": 5}), json!({"maxProperties": 3}),
+    "v1: ^.f: maxProperties: maximum decreased : 5 -> 3")]
+#[case::minimum(json!({"minimum": 1}), json!({"minimum": 3}),
+    "v1: ^.f: minimum: minimum increased : 1 -> 3")]
+#[case::min_items(json!({}), json!({"minItems": 0}),
+    "v1: ^.f: minItems: minimum constraint added when there was none previously : 0")]
+#[case::min_length(json!({"minLength": 1}), json!({"minLength": 2}),
+    "v1: ^.f: minLength: minimum increased : 1 -> 2")]
+#[case::min_properties(json!({"minProperties": 1}), json!({"minProperties": 2}),
+    "v1: ^.f: minProperties: minimum increased : 1 -> 2")]
+#[case::required(json!({"required": ["a"]}), json!({"required": ["y", "a", "x"]}),
+    "v1: ^.f: required: new required fields: [x y]")]
+#[case::type_changed(json!({"type": "integer"}), json!({"type": "string"}),
+    "v1: ^.f: type: type changed : \"integer\" -> \"string\"")]
+#[case::pattern_added(json!({}), json!({"pattern": "b"}),
+    "v1: ^.f: pattern: pattern added : \"\" -> \"b\"")]
+#[case::pattern_removed(json!({"pattern": "a"}), json!({}),
+    "v1: ^.f: pattern: pattern removed : \"a\" -> \"\"")]
+#[case::pattern_changed(json!({"pattern": "a"}), json!({"pattern": "\\d"}),
+    "v1: ^.f: pattern: pattern changed : \"a\" -> \"\\\\d\"")]
+#[case::nullable_added(json!({}), json!({"nullable": true}),
+    "v1: ^.f: nullable: nullable added : false -> true")]
+#[case::nullable_removed(json!({"nullable": true}), json!({"nullable": false}),
+    "v1: ^.f: nullable: nullable removed : true -> false")]
+#[case::format(json!({}), json!({"format": "email"}),
+    "v1: ^.f: unhandled: unhandled changes found (Format \"\" -> \"email\")")]
+#[case::several(
+    json!({"uniqueItems": true, "x-kubernetes-list-type": "set"}),
+    json!({"x-kubernetes-validations": [{"rule": "true"}], "x-kubernetes-preserve-unknown-fields": true}),
+    "v1: ^.f: unhandled: unhandled changes found (UniqueItems true -> false; \
+     XPreserveUnknownFields nil -> &true; XListType &\"set\" -> nil; \
+     XValidations nil -> <complex value>)")]
+#[case::below_lists_and_maps(
+    json!({"items": {"additionalProperties": {"allOf": [{"minimum": 1}]}}}),
+    json!({"items": {"additionalProperties": {"allOf": [{"minimum": 2}]}}}),
+    "v1: ^.f.items.additionalProperties.allOf[0]: minimum: minimum increased : 1 -> 2\n\
+     v1: ^.f.items.additionalProperties: unhandled: unhandled changes found \
+     (AllOf <complex value> -> <complex value> (changed))\n\
+     v1: ^.f.items: unhandled: unhandled changes found \
+     (AdditionalProperties <complex value> -> <complex value> (changed))")]
+fn each_check_has_upstreams_text(#[case] old: Value, #[case] new: Value, #[case] want: &str) {
+    assert_eq!(fields(&old, &new, Rules::Upstream).join("\n"), want);
+}
+
+// applying.md g1: what passes, also as upstream
+#[rstest]
+#[case::an_equal_number(json!({"maximum": 1}), json!({"maximum": 1.0}))]
+#[case::wider(json!({"maximum": 1, "minItems": 2}), json!({"maximum": 2}))]
+#[case::another_value(json!({"enum": ["a"]}), json!({"enum": ["b", "a"]}))]
+#[case::description(json!({"description": "a"}), json!({"description": "b"}))]
+#[case::a_new_field(json!({}), json!({"properties": {"y": {"type": "string", "pattern": "a"}}}))]
+#[case::less_required(json!({"required": ["a", "b"]}), json!({"required": ["b"]}))]
+#[case::nothing_in_other_words(
+    json!({"required": [], "nullable": false, "title": "", "default": null}), json!({}))]
+#[case::what_the_api_server_drops(json!({}), json!({"x-docs": "a"}))]
+#[case::another_order(
+    json!({"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "enum": ["a", "b"]}),
+    json!({"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "enum": ["b", "a"]}))]
+fn what_upstream_lets_pass_passes(#[case] old: Value, #[case] new: Value) {
+    for rules in [Rules::Upstream, Rules::Loosenings] {
+        assert_eq!(fields(&old, &new, rules), Vec::<String>::new(), "{rules:?}");
+    }
+}
+
+// applying.md 6.4
+#[rstest]
+#[case::title(json!({"title": "a"}), json!({"title": "b"}))]
+#[case::example(json!({}), json!({"example": {"a": 1}}))]
+#[case::documentation(json!({"externalDocs": {"url": "a"}}), json!({}))]
+#[case::format_removed(json!({"format": "int32"}), json!({}))]
+#[case::rule_removed(
+    json!({"x-kubernetes-validations": [{"rule": "a"}, {"rule": "b", "message": "c"}]}),
+    json!({"x-kubernetes-validations": [{"rule": "b", "message": "d"}]}))]
+#[case::nullable(json!({}), json!({"nullable": true}))]
+#[case::enum_dropped(json!({"enum": ["a"]}), json!({}))]
+#[case::description_in_a_map(
+    json!({"additionalProperties": {"properties": {"a": {"description": "b"}}}}),
+    json!({"additionalProperties": {"properties": {"a": {"description": "c"}}}}))]
+#[case::description_in_an_alternative(
+    json!({"oneOf": [{"description": "a", "type": "string"}]}),
+    json!({"oneOf": [{"type": "string"}]}))]
+#[case::what_it_means_anyway(
+    json!({"x-kubernetes-map-type": "granular"}),
+    json!({"x-kubernetes-list-type": "atomic"}))]
+fn loosenings_pass(#[case] old: Value, #[case] new: Value) {
+    assert_eq!(fields(&old, &new, Rules::Loosenings), Vec::<String>::new());
+    assert_ne!(fields(&old, &new, Rules::Upstream), Vec::<String>::new());
+}
+
+// applying.md 6.4: accepting more within `not` is accepting less, and within `oneOf` it may be
+#[rstest]
+#[case::format_added(json!({}), json!({"format": "int32"}))]
+#[case::another_format(json!({"format": "int64"}), json!({"format": "int32"}))]
+#[case::rule_added(json!({}), json!({"x-kubernetes-validations": [{"rule": "a"}]}))]
+#[case::rule_changed(
+    json!({"x-kubernetes-validations": [{"rule": "a"}]}),
+    json!({"x-kubernetes-validations": [{"rule": "b"}]}))]
+#[case::within_not(json!({"not": {"enum": ["a"]}}), json!({"not": {}}))]
+#[case::within_one_of(
+    json!({"oneOf": [{"format": "int32"}]}), json!({"oneOf": [{}]}))]
+#[case::below_not(
+    json!({"not": {"properties": {"a": {"nullable": false}}}}),
+    json!({"not": {"properties": {"a": {"nullable": true}}}}))]
+#[case::a_field_of_a_map_removed(
+    json!({"additionalProperties": {"properties": {"a": {}, "b": {}}}}),
+    json!({"additionalProperties": {"properties": {"a": {}}}}))]
+#[case::another_kind_of_list(json!({}), json!({"x-kubernetes-list-type": "set"}))]
+fn what_may_make_an_object_invalid_does_not(#[case] old: Value, #[case] new: Value) {
+    assert_ne!(fields(&old, &new, Rules::Loosenings), Vec::<String>::new());
+}
+
+// applying.md g1: scope, fields, stored versions
+#[test]
+fn what_concerns_the_whole_crd_is_named_without_a_path() {
+    let schema = json!({"type": "object", "properties": {"a": {"properties": {"b": {}}}}});
+    let mut old = crd(&[version("v1", &schema), version("v1alpha1", &schema)]);
+    old["status"] = json!({"storedVersions": ["v1alpha1", "v1"]});
+    let mut new = crd(&[version("v1", &json!({"type": "object"}))]);
+    new["spec"]["scope"] = json!("Cluster");
+    let findings = compare(
+        &Definition::of(&old),
+        &Definition::of(&new),
+        Rules::Upstream,
+    );
+    assert_eq!(
+        error_text("kettles.example.com", &findings, MAX_LINES).unwrap(),
+        "validating upgrade for CRD \"kettles.example.com\": \
+         existingFieldRemoval: removed field : v1.^.a\n\
+         existingFieldRemoval: removed field : v1.^.a.b\n\
+         scope: scope changed : \"Namespaced\" -> \"Cluster\"\n\
+         storedVersionRemoval: stored versions removed : [v1alpha1]"
+    );
+}
+
+// applying.md g3, g4
+#[rstest]
+#[case::known(json!({"type": "string"}), json!({}), "")]
+#[case::new(json!({"type": "string", "pattern": "a"}), json!({}),
+    "v1alpha1 -> v1beta1: ^.f: pattern: pattern added : \"\" -> \"a\"")]
+#[case::converted(json!({"type": "string", "pattern": "a"}), json!({"strategy": "Webhook"}), "")]
+fn a_pair_of_served_versions_may_differ_as_before(
+    #[case] field: Value,
+    #[case] conversion: Value,
+    #[case] want: &str,
+) {
+    let of = |alpha: Value, beta: Value| {
+        let schema = |field| json!({"type": "object", "properties": {"f": field}});
+        // In another order than that of their priority.
+        crd(&[
+            version("v1beta1", &schema(beta)),
+            version("v1alpha1", &schema(alpha)),
+        ])
+    };
+    let old = of(json!({"type": "integer"}), json!({"type": "string"}));
+    let mut new = of(json!({"type": "integer"}), field.clone());
+    new["spec"]["conversion"] = conversion;
+    let findings = compare(
+        &Definition::of(&old),
+        &Definition::of(&new),
+        Rules::Upstream,
+    );
+    let findings: Vec<_> = findings.iter().map(Finding::to_string).collect();
+    let mut pairs = findings
+        .iter()
+        .filter(|line| line.starts_with("v1alpha1 -> "));
+    assert_eq!(pairs.next().map_or("", String::as_str), want);
+    assert_eq!(pairs.next(), None);
+    // Checks of the same version are made all the same.
+    assert_eq!(
+        field.get("pattern").is_some(),
+        findings.iter().any(|line| line.starts_with("v1beta1: "))
+    );
+}
+
+// applying.md g4: the order is that of Kubernetes
+#[test]
+fn versions_are_paired_by_their_priority() {
+    let names = ["v2", "v1", "v10beta2", "v1alpha1", "foo", "v1beta1", "v01x"];
+    let types = ["a", "b", "c", "d", "e", "f", "g"];
+    let versions = names.iter().zip(types);
+    let versions: Vec<_> = versions
+        .map(|(name, type_)| version(name, &json!({"type": type_})))
+        .collect();
+    let nothing = Definition::of(&crd(&[]));
+    let findings = compare(&nothing, &Definition::of(&crd(&versions)), Rules::Upstream);
+    let pairs = findings.iter().map(|finding| match &finding.place {
+        Place::Schema { versions, .. } => versions.clone(),
+        Place::Definition => String::new(),
+    });
+    let mut pairs: Vec<_> = pairs.collect();
+    pairs.sort();
+    let order = ["v01x", "foo", "v1alpha1", "v1beta1", "v10beta2", "v1", "v2"];
+    let mut want = Vec::new();
+    for (position, lower) in order.iter().enumerate() {
+        want.extend(
+            order[position + 1..]
+                .iter()
+                .map(|higher| format!("{lower} -> {higher}")),
+        );
+    }
+    want.sort();
+    assert_eq!(pairs, want);
+}
+
+// applying.md g5
+#[test]
+fn many_findings_are_counted_and_a_version_without_a_schema_is_an_empty_object() {
+    let fields: serde_json::Map<_, _> = (0..100)
+        .map(|number| (format!("f{number}"), json!({"type": "string"})))
+        .collect();
+    let schema = json!({"type": "object", "properties": fields});
+    let old = Definition::of(&crd(&[version("v1", &schema)]));
+    let bare = json!({"name": "v1", "served": true});
+    let findings = compare(&old, &Definition::of(&crd(&[bare])), Rules::Loosenings);
+    assert_eq!(findings.len(), 200);
+    let text = error_text("x", &findings, MAX_LINES).unwrap();
+    assert_eq!(text.lines().count(), MAX_LINES + 1);
+    assert!(text.ends_with("\n... and 150 more"), "{text}");
+}
+
+// applying.md g6, decision 36
+#[rstest]
+#[case::one("unhandled", true, false)]
+#[case::several(" pattern ,unhandled,", true, true)]
+#[case::this_crd("kettles.example.com:pattern", false, true)]
+#[case::another_crd("pots.example.com:pattern", false, false)]
+#[case::until_a_day("pattern@2026-12-31", false, true)]
+#[case::until_a_time("pattern@2026-12-31T12:30:00Z", false, true)]
+#[case::over(
+    "pattern@2026-12-30, kettles.example.com:unhandled@2026-12-31T12:00:00Z",
+    false,
+    false
+)]
+fn waivers_name_checks_crds_and_days(
+    #[case] text: &str,
+    #[case] unhandled: bool,
+    #[case] pattern: bool,
+) {
+    let now = "2026-12-31T12:00:00Z".parse().unwrap();
+    let waivers = Waivers::parse(text).unwrap();
+    let finding = |check| Finding {
+        place: Place::Definition,
+        check,
+        text: String::new(),
+        unhandled: Vec::new(),
+    };
+    let covers = |check| waivers.cover("kettles.example.com", &finding(check), now);
+    assert_eq!(
+        (covers(Check::Unhandled), covers(Check::Pattern)),
+        (unhandled, pattern)
+    );
+    assert!(!covers(Check::Scope));
+}
+
+#[rstest]
+#[case::unknown(
+    "patern",
+    "unknown check \"patern\" in \"patern\": must be one of scope, existing"
+)]
+#[case::no_check(
+    "kettles.example.com:",
+    "unknown check \"\" in \"kettles.example.com:\""
+)]
+#[case::no_date(
+    "pattern@soon",
+    "\"soon\" in \"pattern@soon\" is not a date (2026-12-31)"
+)]
+fn what_is_not_a_waiver_is_named(#[case] text: &str, #[case] want: &str) {
+    let error = Waivers::parse(text).unwrap_err().to_string();
+    assert!(error.starts_with(want), "{error}");
+}
+
+/// A value of a keyword, of the type it should have or of any other.
+fn leaf() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(|flag| json!(flag)),
+        (-3_i64..3).prop_map(|number| json!(number)),
+        (-3.0..3.0).prop_map(|number: f64| json!(number)),
+        "[ab]{0,2}".prop_map(|text| json!(text)),
+        prop::collection::vec("[ab]", 0..3).prop_map(|texts| json!(texts)),
+    ]
+}
+
+/// A schema with any keywords, nested.
+fn any_schema() -> impl Strategy<Value = Value> {
+    let keyword = || {
+        prop::sample::select(
+            schema::KEYWORDS
+                .iter()
+                .map(|one| one.key)
+                .collect::<Vec<_>>(),
+        )
+    };
+    leaf().prop_recursive(4, 40, 4, move |inner| {
+        let list = prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array);
+        let map =
+            prop::collection::btree_map("[ab]", inner.clone(), 0..3).prop_map(|map| json!(map));
+        prop::collection::btree_map(keyword(), prop_oneof![leaf(), inner, list, map], 0..6)
+            .prop_map(|members| json!(members))
+    })
+}
+
+fn any_crd() -> impl Strategy<Value = Value> {
+    let names = prop::sample::subsequence(vec!["v1alpha1", "v1beta1", "v1"], 1..=3);
+    (
+        names,
+        prop::collection::vec(any_schema(), 3),
+        "[ab]?",
+        any::<bool>(),
+    )
+        .prop_map(|(names, schemas, scope, stored)| {
+            let versions = names.iter().zip(&schemas);
+            let versions: Vec<_> = versions
+                .map(|(name, schema)| version(name, schema))
+                .collect();
+            let mut crd = crd(&versions);
+            crd["spec"]["scope"] = json!(scope);
+            if stored {
+                crd["status"] = json!({"storedVersions": names});
+            }
+            crd
+        })
+}
+
+proptest! {
+    #[test]
+    fn a_crd_may_always_follow_itself(crd in any_crd()) {
+        let crd = Definition::of(&crd);
+        for rules in [Rules::Upstream, Rules::Loosenings] {
+            prop_assert_eq!(compare(&crd, &crd, rules), vec![]);
+        }
+    }
+
+    #[test]
+    fn findings_have_one_order_and_texts_an_end_and_comparing_never_panics(
+        old in any_crd(),
+        new in any_crd(),
+    ) {
+        let (old, new) = (Definition::of(&old), Definition::of(&new));
+        let findings = compare(&old, &new, Rules::Upstream);
+        let lines: Vec<_> = findings.iter().map(Finding::to_string).collect();
+        prop_assert!(lines.is_sorted());
+        prop_assert_eq!(&findings, &compare(&old, &new, Rules::Upstream));
+        let text = error_text("x", &findings, MAX_LINES).unwrap_or_default();
+        prop_assert!(findings.iter().any(|one| one.text.contains('\n'))
+            || text.lines().count() <= MAX_LINES + 1);
+    }
+
+    #[test]
+    fn whatever_passes_as_upstream_passes(old in any_crd(), new in any_crd()) {
+        let (old, new) = (Definition::of(&old), Definition::of(&new));
+        if compare(&old, &new, Rules::Upstream).is_empty() {
+            prop_assert_eq!(compare(&old, &new, Rules::Loosenings), vec![]);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What an administrator lets pass although a check does not.
+//!
+//! Source: decision 36: `[<crd>:]<check>[@<date or time>]`, separated by commas.
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use strum::VariantNames as _;
+
+use super::check::Check;
+use super::finding::Finding;
+use crate::error::quote;
+
+/// An entry of the annotation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiver {
+    /// The CRD it is for; all of them if there is none.
+    definition: Option<String>,
+    check: Check,
+    /// When it ceases to count.
+    until: Option<Timestamp>,
+}
+
+/// What is let pass.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Waivers(Vec<Waiver>);
+
+/// An entry is not a waiver.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WaiverError {
+    /// The check is not known.
+    #[error("unknown check {} in {}: must be one of {}", quote(check), quote(entry),
+        Check::VARIANTS.join(", "))]
+    Check {
+        /// The entry.
+        entry: String,
+        /// The name of its check.
+        check: String,
+    },
+    /// Neither a date nor a time.
+    #[error(
+        "{} in {} is not a date (2026-12-31) or time (2026-12-31T12:00:00Z)",
+        quote(until),
+        quote(entry)
+    )]
+    Until {
+        /// The entry.
+        entry: String,
+        /// What stands behind the `@`.
+        until: String,
+    },
+}
+
+impl Waivers {
+    /// Reads the value of the annotation.
+    ///
+    /// # Errors
+    ///
+    /// If an entry is not a waiver.
+    pub fn parse(text: &str) -> Result<Self, WaiverError> {
+        let entries = text.split(',').map(str::trim);
+        let entries = entries.filter(|entry| !entry.is_empty());
+        entries
+            .map(Waiver::parse)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// Says whether a finding about a CRD is let pass at a time.
+    pub fn cover(&self, definition: &str, finding: &Finding, now: Timestamp) -> bool {
+        self.0.iter().any(|waiver| {
+            let named = waiver.definition.as_deref();
+            waiver.check == finding.check
+                && named.is_none_or(|named| named == definition)
+                && waiver.until.is_none_or(|until| now < until)
+        })
+    }
+}
+
+impl Waiver {
+    fn parse(entry: &str) -> Result<Self, WaiverError> {
+        let (what, until) = match entry.split_once('@') {
+            Some((what, until)) => (what.trim(), Some(until.trim())),
+            None => (entry, None),
+        };
+        let (definition, check) = match what.rsplit_once(':') {
+            Some((definition, check)) => (Some(definition.trim().to_owned()), check.trim()),
+            None => (None, what),
+        };
+        let unknown = |_| WaiverError::Check {
+            entry: entry.to_owned(),
+            check: check.to_owned(),
+        };
+        let unreadable = |until: &str| WaiverError::Until {
+            entry: entry.to_owned(),
+            until: until.to_owned(),
+        };
+        Ok(Self {
+            check: check.parse().map_err(unknown)?,
+            until: until
+                .map(|until| end(until).ok_or_else(|| unreadable(until)))
+                .transpose()?,
+            definition,
+        })
+    }
+}
+
+/// Returns when a waiver ends: at a time, or with a day, by UTC.
+fn end(until: &str) -> Option<Timestamp> {
+    if let Ok(time) = until.parse::<Timestamp>() {
+        return Some(time);
+    }
+    let after = until.parse::<Date>().ok()?.tomorrow().ok()?;
+    Some(after.to_zoned(TimeZone::UTC).ok()?.timestamp())
+}

@@ -1,0 +1,396 @@
+//! Releases that upstream's Helm applier left in Secrets: what they look like there, and the revision
+//! that one becomes.
+//!
+//! A release is gzipped JSON in chunks: the first in an index Secret that names the others. All of it
+//! may have been edited, so every part is bounded and checked.
+//!
+//! Source: applying.md 2.2, 2.3.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+use olm_api::CollisionProtection;
+use olm_api::keys::annotation;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::quote;
+use crate::extension::ValidExtension;
+use crate::object::Object;
+use crate::render::handover::prepare_for_revision;
+use crate::revision::{Account, Desired, Extension, RevisionError, built_in, phases};
+
+/// Type of an index Secret.
+pub const INDEX_TYPE: &str = "operatorframework.io/index.v1";
+/// Type of a chunk Secret.
+pub const CHUNK_TYPE: &str = "operatorframework.io/chunk.v1";
+/// Selects the index Secrets of every release.
+pub const INDEX_SELECTOR: &str = "owner=operator-controller,type=index";
+/// Label of an index Secret: name of the release, which is that of the ClusterExtension.
+pub const NAME: &str = "name";
+/// Key of a chunk in the data of both kinds of Secret.
+const CHUNK: &str = "chunk";
+const EXTRA_CHUNKS: &str = "extraChunks";
+const STATUS: &str = "status";
+const VERSION: &str = "version";
+const DEPLOYED: &str = "deployed";
+/// Most bytes of a chunk.
+const MAX_CHUNK_BYTES: usize = 1_040_384;
+/// Most chunks of a release.
+const MAX_CHUNKS: usize = 11;
+/// Most bytes of a release after decompression: rendered bundles take a few.
+const MAX_RELEASE_BYTES: u64 = 64 << 20;
+/// What the release says of its bundle, under the keys that a revision has for it.
+const RECORDED: [&str; 5] = [
+    annotation::BUNDLE_NAME,
+    annotation::PACKAGE_NAME,
+    annotation::BUNDLE_VERSION,
+    annotation::BUNDLE_REFERENCE,
+    annotation::BUNDLE_RELEASE,
+];
+
+/// How long a release is kept beside the revisions: with it, upstream's Helm applier can go on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "kebab-case")]
+pub enum KeepHelmReleases {
+    /// Until another version of the bundle is rolled out.
+    #[default]
+    UntilUpgrade,
+    /// As long as the extension.
+    Always,
+    /// Until a revision of ours is rolled out.
+    Never,
+}
+
+/// Why a release cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum HelmError {
+    /// A Secret is not what its type says.
+    #[error("Secret {secret}: {what}")]
+    Secret {
+        /// Its name.
+        secret: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The chunks together are no release.
+    #[error("Helm release in Secret {secret}: {what}")]
+    Release {
+        /// Name of the index Secret.
+        secret: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// Its objects make no revision.
+    #[error("Helm release in Secret {secret}")]
+    Revision {
+        /// Name of the index Secret.
+        secret: String,
+        /// What is wrong.
+        #[source]
+        cause: RevisionError,
+    },
+}
+
+/// A release as its index Secret has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Index {
+    /// Name of the Secret.
+    pub secret: String,
+    /// Names of the Secrets with the other chunks, in order.
+    pub others: Vec<String>,
+    first: Vec<u8>,
+    version: u64,
+    deployed: bool,
+}
+
+impl Index {
+    /// Reads an index Secret.
+    pub fn read(
+        secret: &str,
+        labels: &BTreeMap<String, String>,
+        data: &BTreeMap<String, Vec<u8>>,
+    ) -> Result<Self, HelmError> {
+        let wrong = |what: String| HelmError::Secret {
+            secret: secret.to_owned(),
+            what,
+        };
+        let version = labels.get(VERSION).and_then(|text| text.parse().ok());
+        let version =
+            version.ok_or_else(|| wrong(format!("label {} is no number", quote(VERSION))))?;
+        let others: Vec<String> = match data.get(EXTRA_CHUNKS) {
+            None => Vec::new(),
+            Some(list) if list.is_empty() => Vec::new(),
+            Some(list) => serde_json::from_slice(list)
+                .map_err(|error| wrong(format!("{EXTRA_CHUNKS} is no list of names: {error}")))?,
+        };
+        if others.len() >= MAX_CHUNKS {
+            let count = others.len() + 1;
+            return Err(wrong(format!("{count} chunks, {MAX_CHUNKS} at most")));
+        }
+        Ok(Self {
+            secret: secret.to_owned(),
+            others,
+            first: chunk(secret, data)?,
+            version,
+            deployed: labels.get(STATUS).is_some_and(|status| status == DEPLOYED),
+        })
+    }
+
+    /// Returns the release, given the other chunks in order.
+    pub fn release(&self, others: &[Vec<u8>]) -> Result<Release, HelmError> {
+        let wrong = |what: String| HelmError::Release {
+            secret: self.secret.clone(),
+            what,
+        };
+        let mut packed = self.first.clone();
+        packed.extend(others.iter().flatten());
+        let mut json = Vec::new();
+        let limited = GzDecoder::new(packed.as_slice()).take(MAX_RELEASE_BYTES + 1);
+        let read = { limited }.read_to_end(&mut json);
+        read.map_err(|error| wrong(format!("not gzip: {error}")))?;
+        if json.len() as u64 > MAX_RELEASE_BYTES {
+            return Err(wrong(format!("more than {MAX_RELEASE_BYTES} bytes")));
+        }
+        let stored: Stored = serde_json::from_slice(&json)
+            .map_err(|error| wrong(format!("not a release: {error}")))?;
+        let mut objects = Vec::new();
+        for (number, line) in (1..).zip(stored.manifest.lines()) {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') || line == "---" {
+                continue;
+            }
+            let value: Value = serde_json::from_str(line)
+                .map_err(|error| wrong(format!("manifest, line {number}: {error}")))?;
+            let object = Object::from_value(value);
+            let object =
+                object.ok_or_else(|| wrong(format!("manifest, line {number}: not an object")))?;
+            objects.push(object);
+        }
+        let chart = stored.chart.and_then(|chart| chart.metadata);
+        let annotations = chart.and_then(|metadata| metadata.annotations);
+        let properties = annotations
+            .unwrap_or_default()
+            .remove(annotation::PROPERTIES);
+        Ok(Release {
+            secret: self.secret.clone(),
+            labels: stored.labels.unwrap_or_default(),
+            properties,
+            objects,
+        })
+    }
+}
+
+/// Returns the bytes of a chunk.
+pub fn chunk(secret: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, HelmError> {
+    let wrong = |what: String| HelmError::Secret {
+        secret: secret.to_owned(),
+        what,
+    };
+    let bytes = data.get(CHUNK);
+    let bytes = bytes.ok_or_else(|| wrong(format!("no key {}", quote(CHUNK))))?;
+    if bytes.len() > MAX_CHUNK_BYTES {
+        let count = bytes.len();
+        return Err(wrong(format!(
+            "a chunk of {count} bytes, {MAX_CHUNK_BYTES} at most"
+        )));
+    }
+    Ok(bytes.clone())
+}
+
+/// Returns the release that counts: the newest, or if that was not rolled out the newest that was.
+pub fn current(mut releases: Vec<Index>) -> Option<Index> {
+    releases.sort_by_key(|release| release.version);
+    releases.into_iter().rfind(|release| release.deployed)
+}
+
+/// What Helm installed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Release {
+    secret: String,
+    labels: BTreeMap<String, String>,
+    properties: Option<String>,
+    objects: Vec<Object>,
+}
+
+impl Release {
+    /// Returns the revision that holds what the release installed. It may take every object: they
+    /// are the extension's.
+    pub fn desired(
+        self,
+        extension: ValidExtension<'_>,
+        account: &Account,
+    ) -> Result<Desired, HelmError> {
+        let owner = Extension::of(extension.object);
+        let mut annotations: BTreeMap<String, String> = self
+            .labels
+            .into_iter()
+            .filter(|(key, _)| RECORDED.contains(&key.as_str()))
+            .collect();
+        let recorded = |key: &str| annotations.get(key).cloned().unwrap_or_default();
+        let (package, version) = (
+            recorded(annotation::PACKAGE_NAME),
+            recorded(annotation::BUNDLE_VERSION),
+        );
+        let objects = prepare_for_revision(self.objects, &owner.name, &package, &version);
+        let generation = extension.object.metadata.generation.unwrap_or_default();
+        let ours = [
+            (annotation::SERVICE_ACCOUNT_NAME, account.name.clone()),
+            (
+                annotation::SERVICE_ACCOUNT_NAMESPACE,
+                account.namespace.clone(),
+            ),
+            (annotation::EXTENSION_GENERATION, generation.to_string()),
+        ];
+        annotations.extend(ours.map(|(key, value)| (key.to_owned(), value)));
+        let properties = self
+            .properties
+            .map(|it| (annotation::PROPERTIES.to_owned(), it));
+        annotations.extend(properties);
+        let secret = self.secret;
+        Ok(Desired {
+            extension: owner,
+            phases: phases(objects).map_err(|cause| HelmError::Revision { secret, cause })?,
+            annotations,
+            probes: built_in(),
+            deadline_minutes: extension.spec.progress_deadline_minutes,
+            collision_protection: CollisionProtection::None,
+            is_migrated: true,
+        })
+    }
+}
+
+/// The parts of a release that are read.
+#[derive(Deserialize)]
+struct Stored {
+    /// Go writes maps without entries as null.
+    labels: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    manifest: String,
+    chart: Option<Chart>,
+}
+
+#[derive(Deserialize)]
+struct Chart {
+    metadata: Option<ChartMetadata>,
+}
+
+#[derive(Deserialize)]
+struct ChartMetadata {
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn packed(release: &Value) -> Vec<u8> {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(release.to_string().as_bytes()).unwrap();
+        gzip.finish().unwrap()
+    }
+
+    fn labels(version: &str, status: &str) -> BTreeMap<String, String> {
+        [(VERSION, version), (STATUS, status)]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into()
+    }
+
+    fn data(first: &[u8], others: &str) -> BTreeMap<String, Vec<u8>> {
+        [
+            (CHUNK.to_owned(), first.to_vec()),
+            (EXTRA_CHUNKS.to_owned(), others.as_bytes().to_vec()),
+        ]
+        .into()
+    }
+
+    fn index(version: &str, status: &str) -> Index {
+        Index::read("s", &labels(version, status), &data(b"x", "[]")).unwrap()
+    }
+
+    // applying.md b2
+    #[rstest]
+    #[case::newest(&[("1", "superseded"), ("2", "deployed")], Some(2))]
+    #[case::failed_upgrade(&[("1", "deployed"), ("10", "failed"), ("9", "superseded")], Some(1))]
+    #[case::failed_first(&[("1", "failed")], None)]
+    #[case::none(&[], None)]
+    fn the_release_that_counts(#[case] all: &[(&str, &str)], #[case] want: Option<u64>) {
+        let all = all.iter().map(|(version, status)| index(version, status));
+        let got = current(all.collect()).map(|index| index.version);
+        assert_eq!(got, want);
+    }
+
+    // applying.md b1, b5
+    #[test]
+    fn a_release_in_chunks_is_read() {
+        let object = |name: &str| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "ns"}})
+        };
+        let manifest = format!("---\n# Source: x\n{}\n\n{}\n", object("a"), object("b"));
+        let release = json!({
+            "name": "e", "version": 1, "manifest": manifest,
+            "labels": {"olm.operatorframework.io/bundle-version": "1.0.0",
+                "olm.operatorframework.io/bundle-release": "", "owner": "x"},
+            "chart": {"metadata": {"annotations": {"olm.properties": "[]"}}},
+        });
+        let bytes = packed(&release);
+        let (first, rest) = bytes.split_at(bytes.len() / 2);
+        let index = Index::read("s", &labels("1", DEPLOYED), &data(first, r#"["other"]"#)).unwrap();
+        assert_eq!(index.others, ["other"]);
+        let release = index.release(&[rest.to_vec()]).unwrap();
+        let extension: olm_api::ClusterExtension = serde_json::from_value(json!({
+            "metadata": {"name": "e", "uid": "u", "generation": 7},
+            "spec": {"namespace": "ns",
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
+        }))
+        .unwrap();
+        let account = Account {
+            namespace: "ns".to_owned(),
+            name: "sa".to_owned(),
+        };
+        let valid = ValidExtension::of(&extension).unwrap();
+        let desired = release.desired(valid, &account).unwrap();
+        let objects = desired.phases.iter().map(|phase| phase.objects.len());
+        assert_eq!(objects.sum::<usize>(), 2);
+        let recorded = |key: &str| desired.annotations.get(key).map(String::as_str);
+        assert_eq!(recorded(annotation::BUNDLE_VERSION), Some("1.0.0"));
+        assert_eq!(recorded(annotation::BUNDLE_RELEASE), Some(""));
+        assert_eq!(recorded(annotation::PROPERTIES), Some("[]"));
+        assert_eq!(recorded("owner"), None);
+        assert_eq!(desired.collision_protection, CollisionProtection::None);
+    }
+
+    #[rstest]
+    #[case::not_gzip(b"x".to_vec(), "Helm release in Secret s: not gzip: ")]
+    #[case::not_json(packed(&json!("x")), "Helm release in Secret s: not a release: ")]
+    #[case::no_object(
+        packed(&json!({"manifest": "\n[]"})),
+        "Helm release in Secret s: manifest, line 2: not an object"
+    )]
+    fn what_is_no_release_is_named(#[case] bytes: Vec<u8>, #[case] want: &str) {
+        let index = Index::read("s", &labels("1", DEPLOYED), &data(&bytes, "")).unwrap();
+        let error = index.release(&[]).unwrap_err().to_string();
+        assert!(error.starts_with(want), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_index_is_named() {
+        let read = |version: &str, others: &str| {
+            let read = Index::read("s", &labels(version, DEPLOYED), &data(b"x", others));
+            read.unwrap_err().to_string()
+        };
+        assert_eq!(read("one", ""), "Secret s: label \"version\" is no number");
+        assert!(read("1", "x").starts_with("Secret s: extraChunks is no list of names: "));
+        let many = serde_json::to_string(&["x"; 11]).unwrap();
+        assert_eq!(read("1", &many), "Secret s: 12 chunks, 11 at most");
+    }
+}

@@ -1,0 +1,116 @@
+//! Whether the account may do what the revision takes, before anything is written.
+//!
+//! Source: applying.md 5.
+
+use std::collections::BTreeSet;
+
+use olm_api::conditions::{Reason, types};
+
+use super::{Awaited, Proposal, Refusal};
+use crate::rbac::{Permissions, RoleKey, report, structured};
+use crate::revision::{Account, Change};
+use crate::status::{MESSAGE_LIMIT, Note, Statement};
+
+/// What is done about rights that an account lacks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum RbacPreflight {
+    /// The revision is not written before they are there.
+    #[default]
+    Enforce,
+    /// They are reported, and the revision is written.
+    Report,
+    /// Nobody looks.
+    Off,
+}
+
+/// What is known of the rights of an account.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// What it lacks, in the smallest form.
+    pub missing: Permissions,
+    /// Why that may not be all.
+    pub errors: BTreeSet<String>,
+    /// Roles outside the bundle that it would have to hold or to bind.
+    pub roles: BTreeSet<RoleKey>,
+    /// Whether a rule of its names an object `*`, as if that stood for every name.
+    pub wildcard_name: bool,
+}
+
+impl Judgement {
+    /// Returns the report in upstream's text, if a right is missing.
+    pub fn report(&self) -> Option<String> {
+        report(&self.missing, &self.errors)
+    }
+
+    /// Returns condition `PermissionsSufficient`: what is missing as JSON, for tools.
+    pub fn statement(&self, account: &Account) -> Statement {
+        if self.missing.is_empty() {
+            let message = format!("service account {account} has every right that is needed");
+            return Statement::yes(types::PERMISSIONS, Reason::PermissionsSufficient, message);
+        }
+        // Room for the parts around the rules.
+        let rules = structured(&self.missing, MESSAGE_LIMIT / 4 * 3);
+        Statement::no(
+            types::PERMISSIONS,
+            Reason::PermissionsMissing,
+            rules.to_string(),
+        )
+    }
+
+    /// Returns what to do about rights that are missing.
+    pub fn advice(&self, extension: &str, account: &Account) -> String {
+        let mut text = format!(
+            "service account {account} lacks rights that the bundle takes: kubectl olm rbac \
+             {extension} --missing prints them for kubectl apply"
+        );
+        if self.wildcard_name {
+            text.push_str(WILDCARD);
+        }
+        text
+    }
+}
+
+/// A judgement, of whom, and whether it counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged<'a> {
+    /// What is known.
+    pub judgement: &'a Judgement,
+    /// The account.
+    pub account: &'a Account,
+    /// Whether the revision waits for rights that are missing.
+    pub enforced: bool,
+}
+
+/// Refuses a revision whose account lacks rights, and tells what to do; a revision that is there
+/// already is not refused.
+pub(super) fn check(proposal: &Proposal<'_>) -> Result<Vec<Note>, Refusal> {
+    let Some(judged) = proposal.permissions else {
+        return Ok(Vec::new());
+    };
+    let Some(report) = judged.judgement.report() else {
+        return Ok(Vec::new());
+    };
+    let name = proposal.extension.object.metadata.name.as_deref();
+    let advice = judged
+        .judgement
+        .advice(name.unwrap_or_default(), judged.account);
+    let note = |message| {
+        vec![Note {
+            reason: Reason::PermissionsMissing,
+            message,
+        }]
+    };
+    if judged.enforced && proposal.change != Change::Unchanged {
+        return Err(Refusal {
+            message: report,
+            awaits: Awaited::Permissions,
+            notes: note(advice),
+            crds: Vec::new(),
+        });
+    }
+    Ok(note(format!("{advice}\n{report}")))
+}
+
+const WILDCARD: &str = "; a rule of its has resourceNames [\"*\"], which RBAC takes for an object \
+    of the name *: leave resourceNames out where every object is meant";

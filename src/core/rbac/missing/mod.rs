@@ -1,0 +1,77 @@
+//! What an account lacks, and what is known of what it holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::permission::{Permission, Permissions};
+use super::required::{RBAC, role_plural};
+use super::rule::PolicyRule;
+use crate::error::quote;
+
+/// A Role, or a `ClusterRole` where the namespace is empty.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoleKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// As the API server names a role that it does not find.
+impl fmt::Display for RoleKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.namespace.as_str() {
+            "" => "ClusterRole",
+            _ => "Role",
+        };
+        write!(f, "{}.{RBAC} {}", role_plural(kind), quote(&self.name))
+    }
+}
+
+/// What an account holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Held<'a> {
+    /// Its rights.
+    pub rights: &'a Permissions,
+    /// The rules of roles outside the bundle, as far as they were read; `None` for one that does
+    /// not exist.
+    pub roles: &'a BTreeMap<RoleKey, Option<Vec<PolicyRule>>>,
+}
+
+/// What an account lacks to install a bundle.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// The rights, in their smallest form.
+    pub rights: Permissions,
+    /// Rights to `escalate` and `bind` that the account does not hold either, and that would make
+    /// others unnecessary.
+    pub alternatives: Permissions,
+    /// Roles outside the bundle whose rules decide and were not read.
+    pub unread_roles: BTreeSet<RoleKey>,
+    /// Why this may not be all, or what is wrong besides.
+    pub errors: BTreeSet<String>,
+}
+
+/// Says whether a right that is missing would be held if a name `*` stood for every name, which
+/// it does not.
+pub fn has_wildcard_name(held: &Permissions, missing: &Permissions) -> bool {
+    let mut meant = Permissions::default();
+    for (namespace, right) in held.iter() {
+        if let Permission::Resource {
+            group,
+            resource,
+            name: Some(name),
+            verb,
+        } = right
+            && name == "*"
+        {
+            meant.insert(namespace, Permission::on(verb, group, resource, None));
+        }
+    }
+    missing
+        .iter()
+        .any(|(namespace, right)| meant.covers(namespace, right))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! What deleting an extension does to its CRDs, and so to the objects that users made of them.
+//!
+//! Source: applying.md 7.3, decision 33.
+
+use std::collections::BTreeMap;
+
+use olm_api::keys::policy;
+use serde_json::Value;
+use strum::VariantNames as _;
+
+use crate::error::quote;
+use crate::object::Object;
+use crate::revision::recorded_properties;
+
+/// How every text begins that says why an uninstall does not start.
+pub const BLOCKED: &str = "uninstall blocked: ";
+/// The property with which the author of a bundle chooses.
+const PROPERTY: &str = "olm.uninstallPolicy";
+/// CRDs that a text names.
+const MAX_NAMED: usize = 10;
+
+/// What becomes of CRDs and their objects.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+pub enum UninstallPolicy {
+    /// They go with everything else.
+    Delete,
+    /// They stay.
+    #[strum(serialize = "RetainCRDs")]
+    RetainCrds,
+    /// Nothing goes as long as there are objects.
+    #[default]
+    BlockIfInstances,
+}
+
+impl UninstallPolicy {
+    /// Returns what the annotations say, else what the bundle's author says in its `properties`
+    /// (annotation `olm.properties` of the revision), else the default.
+    ///
+    /// An annotation that says nothing known protects the objects.
+    pub fn chosen(
+        annotations: &BTreeMap<String, String>,
+        properties: Option<&str>,
+        default: Self,
+    ) -> Self {
+        if let Some(word) = annotations.get(policy::UNINSTALL) {
+            return word.parse().unwrap_or(Self::BlockIfInstances);
+        }
+        let properties = properties.map(recorded_properties).unwrap_or_default();
+        let mut words = properties
+            .iter()
+            .filter(|property| property.kind == PROPERTY)
+            .filter_map(|property| serde_json::from_str::<String>(&property.value).ok());
+        let chosen = words.find_map(|word| word.parse().ok());
+        chosen.unwrap_or(default)
+    }
+}
+
+/// The annotation has a value that is no policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "annotation {} is invalid: {} is none of {}",
+    quote(policy::UNINSTALL),
+    quote(_0),
+    UninstallPolicy::VARIANTS.join(", ")
+)]
+pub struct UnknownPolicy(String);
+
+/// Fails on an annotation whose value is no policy.
+pub fn check_annotation(annotations: &BTreeMap<String, String>) -> Result<(), UnknownPolicy> {
+    match annotations.get(policy::UNINSTALL) {
+        Some(word) if word.parse::<UninstallPolicy>().is_err() => Err(UnknownPolicy(word.clone())),
+        _ => Ok(()),
+    }
+}
+
+/// How many objects there are of a CRD, without those of the bundle itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Instances {
+    /// So many.
+    Counted(u64),
+    /// That is not known; why.
+    Unknown(String),
+}
+
+/// Returns why an uninstall does not start, and the ways out: there are objects of these CRDs, or
+/// nobody can say that there are none. `extension` is its name, if there is one.
+pub fn blocked(extension: Option<&str>, crds: &BTreeMap<String, Instances>) -> Option<String> {
+    let mut parts: Vec<String> = crds
+        .iter()
+        .filter_map(|(crd, instances)| match instances {
+            Instances::Counted(0) => None,
+            Instances::Counted(1) => Some(format!("1 instance of {crd}")),
+            Instances::Counted(count) => Some(format!("{count} instances of {crd}")),
+            Instances::Unknown(why) => {
+                Some(format!("instances of {crd} cannot be counted ({why})"))
+            }
+        })
+        .collect();
+    if parts.is_empty() {
+        return None;
+    }
+    let more = parts.len().saturating_sub(MAX_NAMED);
+    parts.truncate(MAX_NAMED);
+    if more > 0 {
+        parts.push(format!("and {more} more CRDs"));
+    }
+    let key = policy::UNINSTALL;
+    let annotate = match extension {
+        Some(name) => format!("kubectl annotate --overwrite clusterextension {name} {key}"),
+        None => format!("annotation {key}"),
+    };
+    Some(format!(
+        "{BLOCKED}{}; it goes on when they are gone, or: {annotate}=RetainCRDs keeps them and their \
+         CRDs, {annotate}=Delete removes them",
+        parts.join(", ")
+    ))
+}
+
+/// Returns why an uninstall does not start of what Helm installed, and the ways out: nothing of it was
+/// taken over, so that the garbage collector would take these CRDs with all their objects.
+pub fn left_to_helm(extension: &str, crds: &[String]) -> String {
+    let mut named = crds.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>();
+    if let Some(more) = crds.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+        named.push(format!("{more} more"));
+    }
+    let key = policy::UNINSTALL;
+    format!(
+        "{BLOCKED}Helm installed it, it was deleted before it was taken over, and its CRDs would go \
+         with all their objects: {}; kubectl annotate --overwrite clusterextension {extension} \
+         {key}=Delete removes them, kubectl delete clusterextension {extension} --cascade=orphan keeps \
+         everything",
+        named.join(", ")
+    )
+}
+
+/// Returns why the CRD cannot stay without its operator, if that is so: its objects are converted
+/// by a webhook that would go, and its versions differ.
+pub fn cannot_stay(crd: &Object) -> Option<String> {
+    if !is_converted_by_webhook(crd) {
+        return None;
+    }
+    let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+    let served = versions.into_iter().flatten();
+    let served = served.filter(|version| version.get("served") == Some(&Value::Bool(true)));
+    let mut schemas = served.map(|version| version.get("schema"));
+    let first = schemas.next();
+    schemas.any(|schema| Some(schema) != first).then(|| {
+        format!(
+            "{BLOCKED}{} cannot be retained: its versions differ and are converted by a webhook \
+             that would go with the operator, so that its objects could not be read any more",
+            crd.name()
+        )
+    })
+}
+
+/// Says whether a webhook converts the objects of a CRD.
+pub fn is_converted_by_webhook(crd: &Object) -> bool {
+    crd.pointer("/spec/conversion/strategy")
+        .and_then(Value::as_str)
+        == Some("Webhook")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn annotated(word: Option<&str>) -> BTreeMap<String, String> {
+        let pair = |word: &str| (policy::UNINSTALL.to_owned(), word.to_owned());
+        word.map(pair).into_iter().collect()
+    }
+
+    // applying.md 7.3: the annotation wins over the property, that over the flag
+    #[rstest]
+    #[case::nothing(None, None, UninstallPolicy::Delete)]
+    #[case::property(None, Some("\"RetainCRDs\""), UninstallPolicy::RetainCrds)]
+    #[case::odd_property(None, Some("7"), UninstallPolicy::Delete)]
+    #[case::both(Some("Delete"), Some("\"RetainCRDs\""), UninstallPolicy::Delete)]
+    #[case::odd_annotation(Some("delete"), None, UninstallPolicy::BlockIfInstances)]
+    fn policies(
+        #[case] annotation: Option<&str>,
+        #[case] property: Option<&str>,
+        #[case] want: UninstallPolicy,
+    ) {
+        let properties = property
+            .map(|value| format!(r#"[{{"type": "olm.uninstallPolicy", "value": {value}}}]"#));
+        let default = UninstallPolicy::Delete;
+        let got = UninstallPolicy::chosen(&annotated(annotation), properties.as_deref(), default);
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn a_value_that_is_no_policy_is_named() {
+        assert_eq!(check_annotation(&annotated(Some("RetainCRDs"))), Ok(()));
+        let error = check_annotation(&annotated(Some("Keep"))).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "annotation \"policy.olm.operatorframework.io/uninstall\" is invalid: \"Keep\" is none \
+             of Delete, RetainCRDs, BlockIfInstances"
+        );
+    }
+
+    #[test]
+    fn what_blocks_is_counted() {
+        let crds = BTreeMap::from([
+            ("a.example.com".to_owned(), Instances::Counted(0)),
+            ("b.example.com".to_owned(), Instances::Counted(3)),
+            (
+                "c.example.com".to_owned(),
+                Instances::Unknown("forbidden".to_owned()),
+            ),
+        ]);
+        let text = blocked(Some("quay"), &crds).unwrap();
+        assert!(
+            text.starts_with(
+                "uninstall blocked: 3 instances of b.example.com, instances of c.example.com \
+                 cannot be counted (forbidden); "
+            ),
+            "{text}"
+        );
+        assert!(text.contains("clusterextension quay"), "{text}");
+        let empty = BTreeMap::from([("a.example.com".to_owned(), Instances::Counted(0))]);
+        assert_eq!(blocked(None, &empty), None);
+    }
+
+    #[rstest]
+    #[case::no_webhook("None", json!({}), json!({"type": "object"}), true)]
+    #[case::equal("Webhook", json!({"type": "object"}), json!({"type": "object"}), true)]
+    #[case::different("Webhook", json!({}), json!({"type": "object"}), false)]
+    fn crds_that_can_stay(
+        #[case] strategy: &str,
+        #[case] one: Value,
+        #[case] other: Value,
+        #[case] can: bool,
+    ) {
+        let version = |schema: Value| json!({"served": true, "schema": schema});
+        let crd = Object::from_value(json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "foos.example.com"},
+            "spec": {"conversion": {"strategy": strategy}, "versions": [version(one), version(other)]},
+        }))
+        .unwrap();
+        assert_eq!(cannot_stay(&crd).is_none(), can);
+    }
+}

@@ -1,0 +1,153 @@
+//! `kubectl olm rbac` of an extension: what its account lacks, has too much, and needs next.
+
+use olm_test::cluster::{self, Controller, ControllerOptions};
+use olm_test::package::{Bundle, chain};
+use olm_test::plugin;
+use olm_test::scene::{ACCOUNT, Scene};
+use serde_json::{Value, json};
+
+/// Runs `kubectl olm rbac` and returns its exit code and what it prints.
+fn rbac(scene: &Scene, args: &[&str]) -> (Option<i32>, String) {
+    let plane = scene.cluster.plane;
+    let ca = plane.addresses.controller_ca.to_string_lossy();
+    let args = [&["rbac"], args, &["--catalog-ca", &ca]].concat();
+    let out = plugin::run(plane, &args);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    if !matches!(out.status.code(), Some(0 | 1)) || text.is_empty() {
+        println!("{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+    (out.status.code(), text)
+}
+
+// plugin.md U49, applying.md f8, f10: what is printed is what is missing
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_missing_is_printed_and_makes_the_extension_go_on() {
+    let cluster = cluster::with_controller().await;
+    let mut scene = Scene::empty(cluster, "lacks");
+    scene
+        .publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]))
+        .await;
+    scene.create_namespace();
+    let extension = scene.install(json!({})).await;
+    extension
+        .shows("Progressing", "True", "Retrying", "not found")
+        .await;
+
+    let (code, text) = rbac(&scene, &[&scene.name, "--check"]);
+    assert_eq!(code, Some(1), "{text}");
+    let account = format!("missing  service account {}/{ACCOUNT}\n", scene.name);
+    let rule = format!("  cluster  get,list,watch buoys.{}.example.com\n", "lacks");
+    assert!(text.starts_with(&account) && text.contains(&rule), "{text}");
+
+    let (code, yaml) = rbac(&scene, &[&scene.name, "--missing"]);
+    assert_eq!(code, Some(0));
+    let plane = scene.cluster.plane;
+    plane.kubectl_with_input(&["apply", "-f", "-"], &yaml);
+    extension.installed("1.0.0").await;
+    let (code, text) = rbac(&scene, &[&scene.name, "--check"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.ends_with("has exactly the rights that the bundles take\n"),
+        "{text}"
+    );
+
+    let kind = format!("Role.rbac.authorization.k8s.io/v1 {}/", scene.name);
+    let (code, text) = rbac(&scene, &[&scene.name, "--apply", "--yes"]);
+    assert_eq!(code, Some(0));
+    assert!(
+        text.contains(&kind) && text.ends_with(" applied\n"),
+        "{text}"
+    );
+    extension.delete().await;
+}
+
+// plugin.md U49, U50
+#[tokio::test(flavor = "multi_thread")]
+async fn too_much_is_found_by_binding_also_by_that_of_a_group() {
+    // What a package gets is not known while any catalog of the cluster is not served.
+    let cluster = cluster::own().await;
+    let _controller = Controller::start(cluster.plane, ControllerOptions::default());
+    let mut scene = Scene::empty(cluster, "spare");
+    scene
+        .publish(&[Bundle::new("1.0.0")], &chain(&["1.0.0"]))
+        .await;
+    scene.create_namespace();
+    let wanted = format!("package:{}", scene.package.name());
+    let account = ["-n", scene.name.as_str(), "--service-account", ACCOUNT];
+    let ask = |mode: &[&str]| rbac(&scene, &[&[wanted.as_str()][..], &account, mode].concat());
+    let (code, _) = ask(&["--apply", "--yes"]);
+    assert_eq!(code, Some(0));
+    let (code, text) = ask(&["--check"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.ends_with("has exactly the rights that the bundles take\n"),
+        "{text}"
+    );
+
+    let plane = scene.cluster.plane;
+    plane.kubectl(&[
+        "create",
+        "rolebinding",
+        "everybody",
+        "-n",
+        &scene.name,
+        "--clusterrole=view",
+        &format!("--group=system:serviceaccounts:{}", scene.name),
+    ]);
+    let (code, text) = ask(&["--check", "-o", "json"]);
+    assert_eq!(code, Some(0), "{text}");
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(document["missing"], json!([]));
+    let binding = json!({"namespace": scene.name, "name": "everybody"});
+    assert_eq!(document["excess"][0]["binding"], binding);
+    assert_eq!(document["excess"].as_array().map(Vec::len), Some(1));
+
+    let (code, text) = rbac(&scene, &["nosuch", "--check"]);
+    assert_eq!((code, text.as_str()), (Some(1), ""));
+    let folder = scene.folder(&Bundle::new("1.0.0"));
+    let folder = folder.to_string_lossy();
+    let stranger = [&[&*folder][..], &account, &["--check", "--as", "jane"]].concat();
+    assert_eq!(rbac(&scene, &stranger), (Some(3), String::new()));
+}
+
+// plugin.md U51
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_for_an_upgrade_are_compared_and_given_before_it() {
+    let cluster = cluster::with_controller().await;
+    let versions = ["1.0.0", "2.0.0"];
+    let bundles = [
+        Bundle::new("1.0.0"),
+        Bundle::new("2.0.0").with_second_config_map(),
+    ];
+    let mut scene = Scene::empty(cluster, "climbs");
+    scene.publish(&bundles, &chain(&versions)).await;
+    scene.create_namespace();
+    scene.grant(&bundles[..1]);
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+
+    let (code, text) = rbac(&scene, &[&scene.name, "--diff"]);
+    assert_eq!((code, text.as_str()), (Some(0), ""));
+    let upgrade = [scene.name.as_str(), "--for-upgrade-to", "2.0.0"];
+    let (code, text) = rbac(&scene, &[&upgrade[..], &["--diff"]].concat());
+    assert_eq!(code, Some(1));
+    let second = scene.package.second_config_map();
+    let added = format!(
+        "+ Namespace:\"{}\" APIGroups:[] Resources:[configmaps] ResourceNames:[{second}] \
+         Verbs:[delete,get,list,patch,watch]\n",
+        scene.name
+    );
+    assert!(text.contains(&added), "{added}{text}");
+    let (code, text) = rbac(&scene, &[&upgrade[..], &["--check"]].concat());
+    assert_eq!(code, Some(1));
+    assert!(text.contains(&second), "{text}");
+
+    let (code, _) = rbac(&scene, &[&upgrade[..], &["--apply", "--yes"]].concat());
+    assert_eq!(code, Some(0));
+    let (code, text) = rbac(&scene, &[&upgrade[..], &["--missing"]].concat());
+    assert_eq!((code, text.as_str()), (Some(0), ""));
+    extension.patch_catalog(json!({"version": "2.0.0"})).await;
+    extension.installed("2.0.0").await;
+    assert!(scene.events("PermissionsMissing").is_empty());
+    extension.delete().await;
+}

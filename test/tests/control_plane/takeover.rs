@@ -1,0 +1,524 @@
+//! Taking over what upstream's Helm applier installed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use olm_test::cluster::{self, Controller, ControllerOptions, SYSTEM_NAMESPACE};
+use olm_test::extension::{Extension, condition};
+use olm_test::helm::{self, Release, owner};
+use olm_test::package::{Bundle, chain};
+use olm_test::plugin;
+use olm_test::scene::Scene;
+use olm_test::wait;
+use serde_json::{Value, json};
+
+const STEP: Duration = Duration::from_mins(1);
+const KEYS: &str = "olm.operatorframework.io";
+
+/// An extension that Helm installed, with no controller running.
+struct Left {
+    scene: Scene,
+    controller: Controller,
+    extension: Extension,
+    uid: String,
+}
+
+impl Left {
+    /// Serves a catalog with these bundles, and makes an extension that nobody looks at.
+    async fn of(suffix: &str, bundles: &[Bundle], version: &str) -> Self {
+        let cluster = cluster::own().await;
+        let mut controller = Controller::start(cluster.plane, ControllerOptions::default());
+        let versions: Vec<&str> = bundles.iter().map(|one| one.version.as_str()).collect();
+        let scene = Scene::set(cluster, suffix, bundles, &chain(&versions)).await;
+        controller.kill();
+        let extension = scene.install(json!({"version": version})).await;
+        let uid = extension.get().await.metadata.uid.expect("a UID");
+        Self {
+            scene,
+            controller,
+            extension,
+            uid,
+        }
+    }
+
+    /// Creates the objects of a bundle as Helm does.
+    fn install(&self, bundle: &Bundle) -> Vec<Value> {
+        self.install_for(bundle, &json!([owner(&self.scene.name, &self.uid)]))
+    }
+
+    fn install_for(&self, bundle: &Bundle, owners: &Value) -> Vec<Value> {
+        let (scene, plane) = (&self.scene, self.scene.cluster.plane);
+        let folder = scene.folder(bundle);
+        let folder = folder.to_string_lossy();
+        let args = ["render", &folder, "-n", &scene.name, "-o", "json"];
+        let out = plugin::run(plane, &args);
+        let read: Value = serde_json::from_slice(&out.stdout).expect("objects");
+        let objects = read["items"].as_array().expect("a list").clone();
+        helm::create(plane, &scene.name, owners, objects)
+    }
+
+    /// Writes a release, in chunks.
+    fn release(&self, (version, status): (u32, &str), bundle: &str, objects: &[Value]) {
+        self.release_by(700, (version, status), bundle, objects);
+    }
+
+    fn release_by(
+        &self,
+        bytes: usize,
+        (version, status): (u32, &str),
+        bundle: &str,
+        objects: &[Value],
+    ) {
+        let package = &self.scene.package;
+        let registry = &self.scene.cluster.registry;
+        let image = format!("{registry}/{}-bundle:v{bundle}", self.scene.name);
+        let release = Release {
+            name: &self.scene.name,
+            uid: &self.uid,
+            version,
+            status,
+            labels: json!({
+                format!("{KEYS}/bundle-name"): package.bundle_name(bundle),
+                format!("{KEYS}/package-name"): package.name(),
+                format!("{KEYS}/bundle-version"): bundle,
+                format!("{KEYS}/bundle-reference"): image,
+            }),
+            annotations: json!({"olm.properties": "[]"}),
+            objects,
+        };
+        for secret in release.secrets(SYSTEM_NAMESPACE, bytes) {
+            let args = ["create", "-f", "-"];
+            self.scene
+                .cluster
+                .plane
+                .kubectl_with_input(&args, &secret.to_string());
+        }
+    }
+
+    /// Names of the Secrets of releases.
+    fn releases(&self) -> Vec<String> {
+        let plane = self.scene.cluster.plane;
+        let selector = format!("name={},owner=operator-controller", self.scene.name);
+        let of = [
+            "get",
+            "secrets",
+            "-n",
+            SYSTEM_NAMESPACE,
+            "-l",
+            &selector,
+            "-o",
+            "name",
+        ];
+        plane.kubectl(&of).lines().map(str::to_owned).collect()
+    }
+
+    /// UIDs of everything that must stay, pods included, and generations.
+    fn alive(&self) -> BTreeMap<String, String> {
+        let (scene, plane) = (&self.scene, self.scene.cluster.plane);
+        let mut alive = BTreeMap::new();
+        let of = [
+            "deployments",
+            "replicasets",
+            "pods",
+            "configmaps",
+            "serviceaccounts",
+        ]
+        .join(",");
+        for (kinds, place) in [(of.as_str(), Some(&scene.name)), ("crds", None)] {
+            let mut args = vec!["get", kinds, "-o", "json"];
+            if let Some(namespace) = place {
+                args.extend(["-n", namespace]);
+            }
+            let read: Value = serde_json::from_str(&plane.kubectl(&args)).expect("JSON");
+            for item in read["items"].as_array().into_iter().flatten() {
+                let metadata = &item["metadata"];
+                let what = format!("{} {}", item["kind"], metadata["name"]);
+                // The API server counts annotations of a Deployment into its generation.
+                let state = match item["kind"].as_str() {
+                    Some("Deployment") => &item["spec"],
+                    _ => &metadata["generation"],
+                };
+                alive.insert(what, format!("{} {state}", metadata["uid"]));
+            }
+        }
+        alive
+    }
+}
+
+fn ready_pod(scene: &Scene) -> Result<(), String> {
+    let plane = scene.cluster.plane;
+    let pods = plane.kubectl(&["get", "pods", "-n", &scene.name, "-o", "json"]);
+    if pods.contains("\"Running\"") {
+        Ok(())
+    } else {
+        Err(pods)
+    }
+}
+
+// applying.md b1, b4
+#[tokio::test(flavor = "multi_thread")]
+async fn what_helm_installed_becomes_the_first_revision_and_nothing_restarts() {
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
+    let mut left = Left::of("helmed", &bundles, "1.0.0").await;
+    let objects = left.install(&bundles[0]);
+    left.release((1, "deployed"), "1.0.0", &objects);
+    wait::until("the operator runs", STEP, || async {
+        ready_pod(&left.scene)
+    })
+    .await;
+    let before = left.alive();
+    let plane = left.scene.cluster.plane;
+    left.controller.restart(plane);
+    left.extension.installed("1.0.0").await;
+    wait::until("the second revision holds it", STEP, || async {
+        let all = left.extension.revisions().await;
+        let found: Vec<_> = all
+            .iter()
+            .map(|set| (set.spec.revision, format!("{:?}", set.spec.lifecycle_state)))
+            .collect();
+        let want = [(1, "Archived".to_owned()), (2, "Active".to_owned())];
+        if found == want { Ok(()) } else { Err(found) }
+    })
+    .await;
+    let first = left.extension.revisions().await.remove(0);
+    let labels = first.metadata.labels.unwrap_or_default();
+    assert_eq!(labels[&format!("{KEYS}/migrated-from-helm")], "true");
+    let status = first.status.expect("a status");
+    let succeeded = status
+        .conditions
+        .iter()
+        .find(|found| found.type_ == "Succeeded");
+    let text = succeeded.map(|found| found.message.as_str());
+    assert_eq!(
+        text,
+        Some("Revision succeeded - migrated from Helm release")
+    );
+    assert_eq!(
+        left.alive(),
+        before,
+        "everything is the same object, nothing was restarted"
+    );
+    left.extension
+        .patch_catalog(json!({"version": "1.1.0"}))
+        .await;
+    left.extension.installed("1.1.0").await;
+    left.extension.delete().await;
+}
+
+fn tier(labels: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "tier", "labels": labels}, "data": {"a": "b"}})
+}
+
+// applying.md b2, b4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_upgrade_counts_as_the_version_before_and_what_is_dropped_goes() {
+    let bundles = [
+        Bundle::new("1.0.0").with_manifest(tier(&json!({"old": "x", "stays": "y"}))),
+        Bundle::new("1.1.0").with_manifest(tier(&json!({"stays": "y"}))),
+    ];
+    let mut left = Left::of("helmhistory", &bundles, "1.0.0").await;
+    let objects = left.install(&bundles[0]);
+    left.release((1, "superseded"), "0.9.0", &[]);
+    left.release((2, "deployed"), "1.0.0", &objects);
+    left.release((3, "failed"), "1.1.0", &[]);
+    left.controller.restart(left.scene.cluster.plane);
+    left.extension.installed("1.0.0").await;
+    let first = left.extension.revisions().await.remove(0);
+    let annotations = first.metadata.annotations.unwrap_or_default();
+    assert_eq!(annotations[&format!("{KEYS}/bundle-version")], "1.0.0");
+    assert_eq!(left.releases().len(), 3, "upstream could go on with them");
+    left.extension
+        .patch_catalog(json!({"version": "1.1.0"}))
+        .await;
+    left.extension.installed("1.1.0").await;
+    let plane = left.scene.cluster.plane;
+    let args = ["get", "configmap", "tier", "-n", &left.scene.name];
+    let labels = plane.kubectl(&[&args[..], &["-o", "jsonpath={.metadata.labels}"]].concat());
+    assert!(
+        labels.contains("stays") && !labels.contains("old"),
+        "{labels}"
+    );
+    wait::until("the releases go", STEP, || async {
+        let left = left.releases();
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    })
+    .await;
+    left.extension.delete().await;
+}
+
+// applying.md b3
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_too_large_for_one_object_is_taken_over() {
+    // Text that gzip makes little of.
+    let mut seed = 1_u64;
+    let mut noise = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        format!("{:016x}", seed ^ (seed >> 29))
+    };
+    let mut bundle = Bundle::new("1.0.0");
+    for index in 0..4 {
+        let text: String = (0..48_000).map(|_| noise()).collect();
+        bundle = bundle.with_manifest(json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("large-{index}")}, "data": {"text": text}}));
+    }
+    let bundles = [bundle];
+    let mut left = Left::of("helmlarge", &bundles, "1.0.0").await;
+    let objects = left.install(&bundles[0]);
+    left.release_by(1_040_384, (1, "deployed"), "1.0.0", &objects);
+    let before = left.alive();
+    left.controller.restart(left.scene.cluster.plane);
+    left.extension.installed("1.0.0").await;
+    let revisions = left.extension.revisions().await;
+    let labels = revisions[0].metadata.labels.clone().unwrap_or_default();
+    assert_eq!(labels[&format!("{KEYS}/migrated-from-helm")], "true");
+    let after = left.alive();
+    let same = before
+        .iter()
+        .all(|(what, state)| after.get(what) == Some(state));
+    assert!(same, "{before:?} {after:?}");
+    left.extension.delete().await;
+}
+
+// applying.md b2
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_failed_first_release_left_is_adopted() {
+    let bundles = [Bundle::new("1.0.0")];
+    let mut left = Left::of("helmfailed", &bundles, "1.0.0").await;
+    let objects = left.install(&bundles[0]);
+    left.release((1, "failed"), "1.0.0", &objects);
+    let before = left.alive();
+    let plane = left.scene.cluster.plane;
+    left.controller.restart(plane);
+    left.extension.installed("1.0.0").await;
+    let revisions = left.extension.revisions().await;
+    let labels = revisions[0].metadata.labels.clone().unwrap_or_default();
+    assert!(!labels.contains_key(&format!("{KEYS}/migrated-from-helm")));
+    let kept = |all: &BTreeMap<String, String>| {
+        let mut crds = all.clone();
+        crds.retain(|what, _| what.contains("CustomResourceDefinition"));
+        crds
+    };
+    assert_eq!(kept(&left.alive()), kept(&before), "adopted, not made anew");
+    left.extension.delete().await;
+}
+
+// ours, applying.md 7.3: what was never taken over is protected like everything else
+#[tokio::test(flavor = "multi_thread")]
+async fn what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over() {
+    let bundles = [Bundle::new("1.0.0")];
+    let mut left = Left::of("helmgone", &bundles, "1.0.0").await;
+    let objects = left.install(&bundles[0]);
+    left.release((1, "deployed"), "1.0.0", &objects);
+    let (plane, name) = (left.scene.cluster.plane, left.scene.name.clone());
+    let finalizer = json!({"metadata": {"finalizers": [format!("{KEYS}/cleanup-unpack-cache")]}});
+    let merge = finalizer.to_string();
+    plane.kubectl(&[
+        "patch",
+        "clusterextension",
+        &name,
+        "--type=merge",
+        "-p",
+        &merge,
+    ]);
+    plane.kubectl(&["delete", "clusterextension", &name, "--wait=false"]);
+    left.controller.restart(plane);
+    let crd = left.scene.package.crd();
+    let text = "uninstall blocked: Helm installed it, it was deleted before it was taken over";
+    left.extension
+        .shows("Progressing", "False", "Blocked", text)
+        .await;
+    plane.kubectl(&["get", "crd", &crd]);
+    plane.kubectl(&[
+        "delete",
+        "clusterextension",
+        &name,
+        "--cascade=orphan",
+        "--timeout=60s",
+    ]);
+    left.extension.gone().await;
+    let owners = [
+        "get",
+        "crd",
+        &crd,
+        "-o",
+        "jsonpath={.metadata.ownerReferences}",
+    ];
+    assert_eq!(plane.kubectl(&owners), "");
+}
+
+// ours: revisions of upstream v1.6 to v1.8 are named; what they leave is taken over on request
+#[tokio::test(flavor = "multi_thread")]
+async fn revisions_of_an_earlier_release_are_named_and_what_they_leave_is_adopted() {
+    let bundles = [Bundle::new("1.0.0")];
+    let mut left = Left::of("earlier", &bundles, "1.0.0").await;
+    let plane = left.scene.cluster.plane;
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("clusterextensionrevisions.{KEYS}"),
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
+        "spec": {"group": KEYS, "scope": "Cluster",
+            "names": {"kind": "ClusterExtensionRevision", "plural": "clusterextensionrevisions",
+                "singular": "clusterextensionrevision", "listKind": "ClusterExtensionRevisionList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                "openAPIV3Schema": {"type": "object",
+                    "x-kubernetes-preserve-unknown-fields": true}}}]},
+    });
+    plane.kubectl_with_input(&["apply", "-f", "-"], &crd.to_string());
+    let plural = crd["metadata"]["name"].as_str().expect("a name").to_owned();
+    plane.kubectl(&["wait", "crd", &plural, "--for=condition=Established"]);
+    let revision = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterExtensionRevision",
+        "metadata": {"name": "old-1", "ownerReferences": [owner(&left.scene.name, &left.uid)]}});
+    plane.kubectl_with_input(&["create", "-f", "-"], &revision.to_string());
+    left.install_for(&bundles[0], &json!([]));
+    left.controller.restart(plane);
+    let text =
+        "taking over what is installed: ClusterExtensionRevision old-1 of an earlier release";
+    left.extension
+        .shows("Progressing", "False", "Blocked", text)
+        .await;
+    assert!(left.extension.revisions().await.is_empty());
+    plane.kubectl(&["delete", &plural, "old-1", "--cascade=orphan"]);
+    left.scene
+        .annotate("policy.olm.operatorframework.io/adopt", "all");
+    left.extension.installed("1.0.0").await;
+    left.extension.delete().await;
+}
+
+// ours: a release that cannot be read stops this extension, is named, and nothing is installed over it
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_cannot_be_read_is_named() {
+    let bundles = [Bundle::new("1.0.0")];
+    let mut left = Left::of("helmbroken", &bundles, "1.0.0").await;
+    let objects = left.install(&bundles[0]);
+    left.release((1, "deployed"), "1.0.0", &objects);
+    let plane = left.scene.cluster.plane;
+    let index = format!("sh.helm.release.v1.{}.v1", left.scene.name);
+    let broken = r#"{"data":{"chunk":"eA=="}}"#;
+    let args = [
+        "patch",
+        "secret",
+        &index,
+        "-n",
+        SYSTEM_NAMESPACE,
+        "--type=merge",
+        "-p",
+        broken,
+    ];
+    plane.kubectl(&args);
+    left.controller.restart(plane);
+    let text = format!("taking over what is installed: Helm release in Secret {index}: not gzip");
+    let found = left
+        .extension
+        .shows("Progressing", "True", "Retrying", &text)
+        .await;
+    assert!(condition(&found, "Installed").is_none_or(|found| found.status != "True"));
+    assert!(left.extension.revisions().await.is_empty());
+}
+
+// deploying.md P58
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_leaves_leaves_nothing_that_upstream_would_keep() {
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
+    let mut left = Left::of("leaves", &bundles, "1.0.0").await;
+    let plane = left.scene.cluster.plane;
+    left.controller.restart(plane);
+    left.extension.installed("1.0.0").await;
+    left.controller.kill();
+    let before = left.alive();
+    let out = plugin::run(plane, &["doctor", "--leave", "--yes"]);
+    let text = String::from_utf8_lossy(&out.stdout);
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{text}{errors}");
+    let name = &left.scene.name;
+    let way = format!("ClusterExtension {name}: upstream with ClusterObjectSets goes on");
+    assert!(text.contains(&way), "{text}");
+    let found = left.extension.get().await.status.expect("a status");
+    let types: Vec<_> = found
+        .conditions
+        .iter()
+        .map(|it| it.type_.as_str())
+        .collect();
+    let ours = [
+        "Ready",
+        "Paused",
+        "PermissionsSufficient",
+        "PlatformUpgradeable",
+    ];
+    assert!(!types.iter().any(|it| ours.contains(it)), "{types:?}");
+    assert!(types.contains(&"Installed"));
+    assert_eq!(found.update, None);
+    assert_eq!(left.alive(), before);
+    left.controller.restart(plane);
+    left.extension.shows("Ready", "True", "Succeeded", "").await;
+    assert_eq!(left.alive(), before);
+    left.extension.delete().await;
+}
+
+// ours: what somebody installed by hand is taken over on request, unless something else controls it
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_controls_is_taken_over_on_request() {
+    let bundles = [Bundle::new("1.0.0").with_second_config_map()];
+    let mut left = Left::of("byhand", &bundles, "1.0.0").await;
+    let plane = left.scene.cluster.plane;
+    left.install_for(&bundles[0], &json!([]));
+    let before = left.alive();
+    let second = left.scene.package.second_config_map();
+    let namespace = left.scene.name.clone();
+    let controlled_by = |owners: &Value| {
+        let merge = json!({"metadata": {"ownerReferences": owners}}).to_string();
+        let patch = [
+            "patch",
+            "configmap",
+            &second,
+            "-n",
+            &namespace,
+            "--type=merge",
+            "-p",
+            &merge,
+        ];
+        plane.kubectl(&patch);
+    };
+    let installer = left
+        .scene
+        .get("serviceaccount", "installer")
+        .expect("it is there");
+    controlled_by(
+        &json!([{"apiVersion": "v1", "kind": "ServiceAccount", "name": "installer",
+        "uid": installer["metadata"]["uid"], "controller": true}]),
+    );
+    left.controller.restart(plane);
+    let collides = |text: String| {
+        let extension = &left.extension;
+        async move {
+            let revision = || async {
+                let revisions = extension.revisions().await;
+                let status = revisions.first().and_then(|set| set.status.clone());
+                let status = format!("{status:?}");
+                if status.contains(&text) {
+                    Ok(())
+                } else {
+                    Err(status)
+                }
+            };
+            wait::until(&format!("collision of {text}"), STEP, revision).await;
+        }
+    };
+    collides("Object ServiceAccount.v1".to_owned()).await;
+    let adopt = "policy.olm.operatorframework.io/adopt";
+    left.scene
+        .annotate(adopt, "Deployment.apps, ServiceAccount");
+    collides("Owner: nil\\n\\nObject ConfigMap.v1".to_owned()).await;
+    left.scene.annotate(adopt, "all");
+    collides("Kind:ServiceAccount,Name:installer".to_owned()).await;
+    controlled_by(&Value::Null);
+    left.extension.installed("1.0.0").await;
+    let after = left.alive();
+    let same = before
+        .iter()
+        .all(|(what, state)| after.get(what) == Some(state));
+    assert!(same, "{before:?} {after:?}");
+    assert_eq!(left.extension.revisions().await.len(), 1);
+    left.extension.delete().await;
+    assert!(left.scene.get("configmap", &second).is_none());
+}

@@ -1,0 +1,214 @@
+//! What deleting an extension does to the objects that users made of its CRDs.
+
+use std::time::Duration;
+
+use olm_test::cluster;
+use olm_test::extension::{Extension, condition};
+use olm_test::package::{Bundle, chain};
+use olm_test::plugin;
+use olm_test::scene::Scene;
+use olm_test::wait;
+use serde_json::{Value, json};
+
+const POLICY: &str = "policy.olm.operatorframework.io/uninstall";
+const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
+const STEP: Duration = Duration::from_secs(45);
+/// A removal left to the garbage collector begins after a minute.
+const FALLBACK: Duration = Duration::from_mins(3);
+
+/// Installs 1.0.0 of a package and makes an object `one` of its CRD.
+async fn in_use(suffix: &str) -> (Scene, Extension) {
+    let bundles = [Bundle::new("1.0.0")];
+    let cluster = cluster::with_controller().await;
+    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    let crd = scene.package.crd();
+    let (_, group) = crd.split_once('.').expect("a CRD has a group");
+    let one = json!({"apiVersion": format!("{group}/v1"), "kind": "Buoy",
+        "metadata": {"name": "one", "namespace": scene.name}});
+    let args = ["apply", "--server-side", "-f", "-"];
+    scene
+        .cluster
+        .plane
+        .kubectl_with_input(&args, &one.to_string());
+    (scene, extension)
+}
+
+fn delete(scene: &Scene, how: &str) {
+    let cascade = format!("--cascade={how}");
+    let plane = scene.cluster.plane;
+    plane.kubectl(&[
+        "delete",
+        "clusterextension",
+        &scene.name,
+        &cascade,
+        "--wait=false",
+    ]);
+}
+
+/// Fails if anything that a user would miss is gone or going.
+fn all_is_there(scene: &Scene) {
+    let crd = scene.package.crd();
+    let parts = [
+        ("customresourcedefinition", crd.clone()),
+        (crd.as_str(), "one".to_owned()),
+        ("deployment", scene.package.deployment()),
+        ("configmap", scene.package.config_map()),
+    ];
+    for (kind, name) in parts {
+        let found = scene.get(kind, &name);
+        let found = found.unwrap_or_else(|| panic!("{kind} {name} is gone"));
+        assert_eq!(
+            found["metadata"]["deletionTimestamp"],
+            Value::Null,
+            "{kind} {name}"
+        );
+    }
+}
+
+/// Waits until the removal is blocked for this reason, and returns what `Ready` says.
+async fn blocked(extension: &Extension, text: &str) -> String {
+    let found = extension
+        .shows("Progressing", "False", "Blocked", text)
+        .await;
+    let ready = condition(&found, "Ready").expect("Ready is there");
+    assert_eq!(
+        (ready.status.as_str(), ready.reason.as_str()),
+        ("False", "Blocked")
+    );
+    ready.message.clone()
+}
+
+// applying.md h6; 7.3
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_of_users_block_an_uninstall_however_it_is_asked_for() {
+    for how in ["background", "foreground"] {
+        let (scene, extension) = in_use(&format!("block{how}")).await;
+        let crd = scene.package.crd();
+        delete(&scene, how);
+        let text = blocked(
+            &extension,
+            &format!("uninstall blocked: 1 instance of {crd}; "),
+        )
+        .await;
+        assert!(text.contains(&format!(
+            "clusterextension {} {POLICY}=RetainCRDs",
+            scene.name
+        )));
+        wait::until("an Event says it", STEP, || async {
+            let told = scene.events("RemovalHeld");
+            let said = told
+                .iter()
+                .any(|note| note.starts_with("uninstall blocked: "));
+            if said { Ok(()) } else { Err(told) }
+        })
+        .await;
+        all_is_there(&scene);
+        let one = ["delete", &crd, "one", "-n", &scene.name];
+        scene.cluster.plane.kubectl(&one);
+        extension.gone().await;
+        assert!(scene.get("customresourcedefinition", &crd).is_none());
+        assert!(
+            scene
+                .get("deployment", &scene.package.deployment())
+                .is_none()
+        );
+    }
+}
+
+// applying.md h5
+#[tokio::test(flavor = "multi_thread")]
+async fn retained_crds_keep_their_objects_and_are_taken_up_again() {
+    let (scene, extension) = in_use("retain").await;
+    let crd = scene.package.crd();
+    scene.annotate(POLICY, "RetainCRDs");
+    delete(&scene, "background");
+    extension.gone().await;
+    assert!(
+        scene
+            .get("deployment", &scene.package.deployment())
+            .is_none()
+    );
+    let kept = scene
+        .get("customresourcedefinition", &crd)
+        .expect("the CRD stays");
+    assert_eq!(kept["metadata"]["ownerReferences"], Value::Null);
+    assert_eq!(kept["metadata"]["labels"][RETAINED_BY], scene.name);
+    assert!(scene.get(&crd, "one").is_some(), "its object stays");
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    let again = scene
+        .get("customresourcedefinition", &crd)
+        .expect("the CRD stays");
+    let owner = &again["metadata"]["ownerReferences"][0]["name"];
+    assert_eq!(*owner, format!("{}-1", scene.name));
+    assert_eq!(again["metadata"]["labels"][RETAINED_BY], Value::Null);
+    assert!(scene.get(&crd, "one").is_some(), "its object stays");
+    extension.delete().await;
+    assert!(scene.get("customresourcedefinition", &crd).is_none());
+}
+
+// applying.md 7.3, 7.4, h8: without its account nobody can count; that destroys nothing
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_counted_blocks_until_somebody_decides() {
+    let (scene, extension) = in_use("uncounted").await;
+    let account = ["delete", "serviceaccount", "installer", "-n", &scene.name];
+    scene.cluster.plane.kubectl(&account);
+    delete(&scene, "background");
+    let crd = scene.package.crd();
+    let text = format!("uninstall blocked: instances of {crd} cannot be counted");
+    blocked(&extension, &text).await;
+    all_is_there(&scene);
+    // The garbage collector would take the CRD, so it is not left to it.
+    scene.annotate(POLICY, "RetainCRDs");
+    extension
+        .eventually("it waits for its account", STEP, |found| {
+            condition(found, "Ready").is_some_and(|ready| ready.reason == "Uninstalling")
+        })
+        .await;
+    all_is_there(&scene);
+    scene.annotate(POLICY, "Delete");
+    wait::until("the extension is gone", FALLBACK, || async {
+        match scene.get("clusterextension", &scene.name) {
+            None => Ok(()),
+            Some(left) => Err(left["status"].to_string()),
+        }
+    })
+    .await;
+    extension.gone().await;
+}
+
+/// Runs `kubectl olm delete` and returns its exit code, and what it prints to both streams.
+fn olm_delete(scene: &Scene, args: &[&str]) -> (Option<i32>, String) {
+    let args = [&["delete", &scene.name], args].concat();
+    let out = tokio::task::block_in_place(|| plugin::run(scene.cluster.plane, &args));
+    let streams = [out.stdout, out.stderr];
+    let texts = streams.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    (out.status.code(), texts.concat())
+}
+
+// plugin.md 1.4: delete
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plugin_shows_which_data_would_go_and_asks() {
+    let (scene, extension) = in_use("shown").await;
+    let crd = scene.package.crd();
+    let (code, text) = olm_delete(&scene, &["--yes"]);
+    assert_eq!(code, Some(1), "{text}");
+    let objects = format!("  {crd}: 1 objects\n    {}: one\n", scene.name);
+    assert!(text.contains(&objects), "{text}");
+    assert!(text.contains("--retain-crds keeps them"), "{text}");
+    let (code, text) = olm_delete(&scene, &["--delete-data"]);
+    assert_eq!(code, Some(2), "nobody can be asked: {text}");
+    let (code, text) = olm_delete(&scene, &["--delete-data", "--dry-run"]);
+    assert_eq!(code, Some(0), "{text}");
+    let found = extension.get().await;
+    assert!(found.metadata.deletion_timestamp.is_none());
+    let (code, text) = olm_delete(&scene, &["--retain-crds", "--yes"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains(&format!("{} deleted after ", scene.name)),
+        "{text}"
+    );
+    assert!(scene.get(&crd, "one").is_some(), "its object stays");
+}
