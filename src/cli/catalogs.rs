@@ -153,19 +153,8 @@ impl Catalogs {
                 anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error))
             });
         }
-        let path = Path::new(place);
-        let files = match place.parse::<ImageRef>() {
-            Ok(image) if !path.exists() => pull(&image).await?,
-            _ => {
-                let mut files = Vec::new();
-                collect(path, path, &mut files)?;
-                files
-            }
-        };
-        let files = files
-            .iter()
-            .map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
-        let contents = read::read_catalog(files)
+        let files = files(place).await?;
+        let contents = read::read_catalog(borrowed(&files))
             .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
         Ok(Content::from_blobs(contents.metas.iter().map(Blob::from)))
     }
@@ -194,8 +183,30 @@ impl Catalogs {
     }
 }
 
+/// Files by their path.
+pub(crate) type FileList = Vec<(String, Vec<u8>)>;
+
+/// Reads the files of a catalog: a file, those below a directory, or those of an image.
+pub(crate) async fn files(place: &str) -> anyhow::Result<FileList> {
+    let path = Path::new(place);
+    match place.parse::<ImageRef>() {
+        Ok(image) if !path.exists() => pull(&image).await,
+        _ => {
+            let mut files = Vec::new();
+            collect(path, path, &mut files)?;
+            Ok(files)
+        }
+    }
+}
+
+/// Returns files as the reader takes them.
+pub(crate) fn borrowed(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = (&str, &[u8])> + Clone {
+    let files = files.iter();
+    files.map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
+}
+
 /// Pulls the blobs of a catalog image, with their paths relative to its catalog directory.
-async fn pull(image: &ImageRef) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+async fn pull(image: &ImageRef) -> anyhow::Result<FileList> {
     let puller = puller()?;
     let catalog = pull_catalog(&puller, &puller.resolve(image).await?).await?;
     let below = format!("{}/", catalog.directory);
@@ -228,7 +239,7 @@ pub(crate) fn client(authorities: Option<&Path>) -> anyhow::Result<reqwest::Clie
 /// Reads a file, or all files below a directory, with their paths relative to the root.
 ///
 /// A link to a directory is not followed: it is opened as a file and fails, as it does upstream.
-fn collect(root: &Path, path: &Path, files: &mut Vec<(String, Vec<u8>)>) -> anyhow::Result<()> {
+fn collect(root: &Path, path: &Path, files: &mut FileList) -> anyhow::Result<()> {
     let shown = || path.display().to_string();
     let is_root = root == path;
     let metadata = if is_root {

@@ -204,6 +204,15 @@ impl Cluster {
         Ok(found)
     }
 
+    /// Reads all catalogs, by name.
+    pub(crate) async fn catalogs(client: &Client) -> anyhow::Result<Vec<ClusterCatalog>> {
+        let catalogs = Api::<ClusterCatalog>::all(client.clone());
+        let catalogs = catalogs.list(&ListParams::default()).await;
+        let mut catalogs = catalogs.context("listing ClusterCatalogs")?.items;
+        catalogs.sort_by_key(ClusterCatalog::name_any);
+        Ok(catalogs)
+    }
+
     /// Reads the revisions of an extension, the oldest first.
     pub(crate) async fn revisions(&self, extension: &str) -> anyhow::Result<Vec<ClusterObjectSet>> {
         let owned = ListParams::default().labels(&format!("{}={extension}", label::OWNER_NAME));
@@ -284,10 +293,7 @@ impl Cluster {
     }
 
     async fn read(&self) -> anyhow::Result<ClusterState> {
-        let catalogs = Api::<ClusterCatalog>::all(self.client.clone());
-        let catalogs = catalogs.list(&ListParams::default()).await;
-        let mut catalogs = catalogs.context("listing ClusterCatalogs")?.items;
-        catalogs.sort_by_key(ClusterCatalog::name_any);
+        let catalogs = Self::catalogs(&self.client).await?;
         let settings = self.settings.on_cluster(&self.client).await?;
         Ok(ClusterState {
             environment: self.environment(&settings).await?,

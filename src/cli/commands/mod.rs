@@ -3,6 +3,7 @@
 //!
 //! A new command needs a variant of [`Command`] and a line in [`run`].
 
+pub(crate) mod catalog;
 pub(crate) mod completion;
 pub(crate) mod crd_check;
 pub(crate) mod delete;
@@ -82,6 +83,9 @@ pub(crate) enum Command {
     /// Say which data would go with an extension, and remove it
     #[command(alias = "uninstall")]
     Delete(delete::DeleteArgs),
+    /// Say which catalogs are served and how good they are; make catalogs
+    #[command(subcommand)]
+    Catalog(catalog::CatalogCommand),
     /// Say whether this cluster is fit for extensions, and pack what whoever helps needs
     Doctor(doctor::DoctorArgs),
     /// Complete commands in a shell, or through kubectl
@@ -113,6 +117,7 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Pause(args) => pause::run(args, true, &cli.global, out).await,
         Command::Resume(args) => pause::run(args, false, &cli.global, out).await,
         Command::Delete(args) => delete::run(args, &cli.global, out).await,
+        Command::Catalog(command) => catalog::run(command, &cli.global, out).await,
         Command::Doctor(args) => doctor::run(args, &cli.global, out).await,
         Command::Completion(args) => completion::run(&args, out),
         Command::Version(args) => version::run(&args, out),

@@ -310,6 +310,11 @@ fn supported_manifests(bundle: &Bundle) -> Vec<String> {
         .collect()
 }
 
+/// Says whether a name is a DNS-1123 subdomain.
+pub(crate) fn is_subdomain(name: &str) -> bool {
+    subdomain_faults(name).is_empty()
+}
+
 /// Returns why a name is not a DNS-1123 subdomain, sorted.
 fn subdomain_faults(name: &str) -> Vec<&'static str> {
     let mut faults = Vec::new();

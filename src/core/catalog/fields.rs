@@ -57,6 +57,20 @@ impl<'a> Fields<'a> {
         (value.get() != "null").then_some(*value)
     }
 
+    /// Returns the names of the members, in their order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the elements of a list, not decoded; an absent list is empty.
+    pub(super) fn list(&self, list: &'static str) -> Result<Vec<&'a RawValue>, FieldError> {
+        let split = |raw: &'a RawValue| serde_json::from_str::<Vec<&'a RawValue>>(raw.get());
+        let elements = self.raw(list).map(split).transpose();
+        Ok(elements
+            .map_err(|_| wrong(list, "a list"))?
+            .unwrap_or_default())
+    }
+
     /// Returns a text, unless it is absent.
     pub(super) fn optional_text(&self, field: &'static str) -> Result<Option<String>, FieldError> {
         let decode = |raw: &'a RawValue| serde_json::from_str(raw.get());
@@ -86,9 +100,6 @@ impl<'a> Fields<'a> {
         list: &'static str,
         decode: impl Fn(&Self) -> Result<T, FieldError>,
     ) -> Result<Vec<T>, FieldError> {
-        let split = |raw: &'a RawValue| serde_json::from_str::<Vec<&'a RawValue>>(raw.get());
-        let elements = self.raw(list).map(split).transpose();
-        let elements = elements.map_err(|_| wrong(list, "a list"))?;
         let element = |(index, raw): (usize, &'a RawValue)| {
             // Go leaves an element that is null at its zero value.
             let json = if raw.get() == "null" { "{}" } else { raw.get() };
@@ -100,7 +111,7 @@ impl<'a> Fields<'a> {
                     source: Box::new(source),
                 })
         };
-        let elements = elements.unwrap_or_default().into_iter().enumerate();
+        let elements = self.list(list)?.into_iter().enumerate();
         elements.map(element).collect()
     }
 }

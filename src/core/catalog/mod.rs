@@ -2,9 +2,12 @@
 
 mod canonical;
 mod constraint;
+pub mod diff;
 mod fields;
+mod graph;
 pub mod ignore;
 mod index;
+pub mod lint;
 mod model;
 mod quick;
 pub mod read;

@@ -12,7 +12,7 @@ mod read;
 mod write;
 
 pub use read::{
-    MAX_DEPTH, MAX_INPUT_BYTES, SourcedValue, YamlError, go_float, scalar_to_string, to_json,
+    MAX_DEPTH, MAX_INPUT_BYTES, SourcedValue, YamlError, find, go_float, scalar_to_string, to_json,
     to_json_with_sources,
 };
 pub use write::{to_yaml, to_yaml_stream};

@@ -180,6 +180,18 @@ impl PullError {
         }
     }
 
+    /// Says whether the registry answered that there is no such image.
+    pub fn is_not_found(&self) -> bool {
+        let (Self::Resolve(source) | Self::Copy(CopyError::Source { source, .. })) = self else {
+            return false;
+        };
+        let (SourceError::Endpoint(endpoint)
+        | SourceError::All {
+            source: endpoint, ..
+        }) = source;
+        matches!(endpoint, EndpointError::Manifest { source, .. } if source.is_not_found())
+    }
+
     /// Returns how long the registry asked us to wait, if it did: at most a quarter of an hour,
     /// because one response must not block the caller for long, and `None` for no time at all,
     /// because the usual delays grow.

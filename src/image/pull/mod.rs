@@ -220,6 +220,12 @@ impl Puller {
         })
     }
 
+    /// Asks, with one request for the manifest, whether an image is there.
+    pub async fn probe(&self, image: &ImageRef) -> Result<(), PullError> {
+        let found = within(self.config.catalog.pull, self.find(image)).await?;
+        found.map(drop).map_err(PullError::Resolve)
+    }
+
     /// Reads the manifest for the configured platform and the image configuration.
     pub async fn image(&self, resolved: &Resolved) -> Result<Image, PullError> {
         let found = match &resolved.found {

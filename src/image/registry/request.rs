@@ -122,6 +122,15 @@ impl RequestError {
         }
     }
 
+    /// Says whether the server answered that there is no such thing.
+    pub(crate) fn is_not_found(&self) -> bool {
+        match self {
+            Self::Answer { status, .. } => *status == 404,
+            Self::Explained { cause, .. } => cause.is_not_found(),
+            _ => false,
+        }
+    }
+
     /// Returns how long the registry asked us to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

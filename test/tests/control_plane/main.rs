@@ -29,6 +29,7 @@ mod optional;
 mod overlays;
 mod permissions;
 mod plugin;
+mod plugin_catalogs;
 mod plugin_life;
 mod plugin_rbac;
 mod proxy;

@@ -87,6 +87,25 @@ pub enum Reason {
     NotAString(&'static str),
 }
 
+impl Reason {
+    /// Says whether what follows in the same file can be read all the same.
+    pub(super) fn is_of_one_document(&self) -> bool {
+        match self {
+            Self::BlobTooLarge
+            | Self::TooDeep
+            | Self::Yaml(_)
+            | Self::NotAnObject
+            | Self::DuplicateKeys { .. }
+            | Self::NotAString(_) => true,
+            Self::Io(_)
+            | Self::FileTooLarge
+            | Self::TooManyPatterns
+            | Self::Separator
+            | Self::Json(_) => false,
+        }
+    }
+}
+
 /// Makes text from a catalog fit for a message: cuts it and replaces control characters.
 pub(super) fn clip(text: &str) -> String {
     text.chars()

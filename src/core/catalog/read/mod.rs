@@ -90,22 +90,40 @@ pub fn read_catalog<'a, R: Read>(
 /// See [`read_catalog`] for what `files` is.
 pub fn metas<'a, R: Read>(
     files: impl IntoIterator<Item = (&'a str, R)>,
-) -> Result<Metas<'a, R>, ReadError> {
+) -> Result<impl Iterator<Item = Result<Meta, ReadError>>, ReadError> {
+    let mut failed = false;
+    let metas = documents(files)?.map(|document| document.meta);
+    Ok(metas.take_while(move |meta| !std::mem::replace(&mut failed, meta.is_err())))
+}
+
+/// Returns every document of a catalog and where it begins, in catalog order.
+///
+/// Behind a document that cannot be read it goes on with the next one whose beginning is certain: in
+/// YAML behind the next separator, else in the next file. See [`read_catalog`] for what `files` is.
+pub fn documents<'a, R: Read>(
+    files: impl IntoIterator<Item = (&'a str, R)>,
+) -> Result<Documents<'a, R>, ReadError> {
+    let files = kept(files)?;
+    Ok(Documents {
+        files,
+        current: None,
+    })
+}
+
+/// Returns the files that are read, in catalog order: neither ignore files nor what they exclude.
+pub fn kept<'a, R: Read>(
+    files: impl IntoIterator<Item = (&'a str, R)>,
+) -> Result<VecDeque<(&'a str, R)>, ReadError> {
     let mut files: BTreeMap<Vec<&str>, (&str, R)> = files
         .into_iter()
         .map(|(path, file)| (path.split('/').collect(), (path, file)))
         .collect();
     let ignored = ignore_list(&mut files)?;
-    let files = files
+    Ok(files
         .into_iter()
         .filter(|(parts, (path, _))| parts.last() != Some(&IGNORE_FILE) && !ignored.excludes(path))
         .map(|(_, file)| file)
-        .collect();
-    Ok(Metas {
-        files,
-        current: None,
-        failed: false,
-    })
+        .collect())
 }
 
 /// Collects the patterns of all ignore files, parents before children.
@@ -134,53 +152,66 @@ fn ignore_list<R: Read>(
     Ok(ignored)
 }
 
-/// The blobs of a catalog; see [`metas`].
+/// One document of a catalog.
 #[derive(Debug)]
-pub struct Metas<'a, R> {
-    files: VecDeque<(&'a str, R)>,
-    current: Option<(&'a str, Documents<R>)>,
-    failed: bool,
+pub struct Document<'a> {
+    /// Path of its file.
+    pub path: &'a str,
+    /// Where it begins.
+    pub position: Position,
+    /// What it holds, or why that cannot be read.
+    pub meta: Result<Meta, ReadError>,
 }
 
-impl<R: Read> Iterator for Metas<'_, R> {
-    type Item = Result<Meta, ReadError>;
+/// The documents of a catalog; see [`documents`].
+#[derive(Debug)]
+pub struct Documents<'a, R> {
+    files: VecDeque<(&'a str, R)>,
+    current: Option<(&'a str, FileDocuments<R>)>,
+}
 
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
+impl<'a, R: Read> Iterator for Documents<'a, R> {
+    type Item = Document<'a>;
+
+    fn next(&mut self) -> Option<Document<'a>> {
         loop {
-            let (path, result) = if let Some((path, documents)) = &mut self.current {
-                (*path, documents.next_meta())
-            } else {
+            let Some((path, documents)) = &mut self.current else {
                 let (path, file) = self.files.pop_front()?;
-                let documents = Documents::new(file);
-                let opened = documents.map(|documents| {
-                    self.current = Some((path, documents));
-                    None
-                });
-                (path, opened)
+                match FileDocuments::new(file) {
+                    Ok(documents) => self.current = Some((path, documents)),
+                    Err(fault) => return Some(Document::unreadable(path, fault)),
+                }
+                continue;
             };
-            match result {
-                Ok(Some(meta)) => return Some(Ok(meta)),
-                Ok(None)
-                    if self
-                        .current
-                        .as_ref()
-                        .is_some_and(|(_, it)| it.is_finished()) =>
-                {
-                    self.current = None;
-                }
-                Ok(None) => {}
-                Err(Fault(position, reason)) => {
-                    self.failed = true;
-                    return Some(Err(ReadError {
-                        path: path.to_owned(),
+            let path = *path;
+            match documents.next_meta() {
+                Ok(Some((position, meta))) => {
+                    let meta = Ok(meta);
+                    return Some(Document {
+                        path,
                         position,
-                        reason,
-                    }));
+                        meta,
+                    });
                 }
+                Ok(None) if documents.is_finished() => self.current = None,
+                Ok(None) => {}
+                Err(fault) => return Some(Document::unreadable(path, fault)),
             }
+        }
+    }
+}
+
+impl<'a> Document<'a> {
+    fn unreadable(path: &'a str, Fault(position, reason): Fault) -> Self {
+        let error = ReadError {
+            path: path.to_owned(),
+            position,
+            reason,
+        };
+        Self {
+            path,
+            position,
+            meta: Err(error),
         }
     }
 }
@@ -197,7 +228,7 @@ impl From<Reason> for Fault {
 
 /// The documents of one file.
 #[derive(Debug)]
-struct Documents<R> {
+struct FileDocuments<R> {
     /// The text from the next document on.
     window: Window<R>,
     /// Line where the window begins, from 1.
@@ -211,7 +242,7 @@ struct Documents<R> {
     at_end: bool,
 }
 
-impl<R: Read> Documents<R> {
+impl<R: Read> FileDocuments<R> {
     fn new(file: R) -> Result<Self, Fault> {
         let window = Window::open(file)?;
         let beginning = window.text().as_bytes();
@@ -233,19 +264,24 @@ impl<R: Read> Documents<R> {
 
     /// Returns the next blob; `None` means that there is none at this position, not that the file
     /// is at its end.
-    fn next_meta(&mut self) -> Result<Option<Meta>, Fault> {
+    fn next_meta(&mut self) -> Result<Option<(Position, Meta)>, Fault> {
         if let Some(value) = self.chunk.pop_front() {
             self.count += 1;
             let position = self.at(self.chunk_line);
-            return meta_of_value(&value)
-                .map(Some)
-                .map_err(|reason| Fault(position, reason));
+            return match meta_of_value(&value) {
+                Ok(meta) => Ok(Some((position, meta))),
+                Err(reason) => Err(Fault(position, reason)),
+            };
         }
-        if self.json {
+        let found = if self.json {
             self.next_json()
         } else {
             self.next_chunk().map(|()| None)
+        };
+        if matches!(&found, Err(Fault(_, reason)) if !reason.is_of_one_document()) {
+            self.at_end = true;
         }
+        found
     }
 
     /// Returns the position of the document handed out last, or about to be, at `line`.
@@ -256,7 +292,7 @@ impl<R: Read> Documents<R> {
         }
     }
 
-    fn next_json(&mut self) -> Result<Option<Meta>, Fault> {
+    fn next_json(&mut self) -> Result<Option<(Position, Meta)>, Fault> {
         loop {
             let rest = self.window.text();
             let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
@@ -282,8 +318,11 @@ impl<R: Read> Documents<R> {
                     self.line += newlines(&rest[..read]);
                     self.window.pass(read);
                     self.count += 1;
-                    meta.map(Some)
-                        .map_err(|reason| Fault(self.at(line), reason))
+                    let position = self.at(line);
+                    match meta {
+                        Ok(meta) => Ok(Some((position, meta))),
+                        Err(reason) => Err(Fault(position, reason)),
+                    }
                 }
                 // Flow mappings and trailing commas are not JSON but valid YAML, and so may be what
                 // follows a first object. After two objects it is a broken JSON file.
@@ -306,18 +345,22 @@ impl<R: Read> Documents<R> {
         let (end, read) = self.find_separator()?;
         let chunk = &self.window.text()[..end];
         let first = chunk.lines().take_while(|line| is_blank(line)).count();
-        let values = yaml::to_json(chunk).map_err(|error| {
-            let line = error.line.and_then(|line| usize::try_from(line).ok());
-            let position = Position {
-                document: self.count + 1,
-                line: self.chunk_line + line.map_or(first, |line| line.saturating_sub(1)),
-            };
-            Fault(position, Reason::Yaml(clip(&error.message)))
-        })?;
+        let values = yaml::to_json(chunk);
         self.window.pass(read);
-        self.chunk_line += first;
-        self.chunk = values.into();
-        Ok(())
+        match values {
+            Ok(values) => {
+                self.chunk_line += first;
+                self.chunk = values.into();
+                Ok(())
+            }
+            Err(error) => {
+                self.count += 1;
+                let line = error.line.and_then(|line| usize::try_from(line).ok());
+                let line = line.map_or(first, |line| line.saturating_sub(1));
+                let position = self.at(self.chunk_line + line);
+                Err(Fault(position, Reason::Yaml(clip(&error.message))))
+            }
+        }
     }
 
     /// Returns where the text before the next separator ends, and where the one behind it begins.

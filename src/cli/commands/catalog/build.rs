@@ -1,0 +1,397 @@
+//! `kubectl olm catalog build`: the image of a catalog, the same bytes for the same input.
+//!
+//! Source: plugin.md 2.1.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use clap::Args;
+use olm_core::catalog::lint::Severity;
+use olm_core::catalog::{read, schema};
+use olm_core::error::{Chain, quote};
+use olm_core::yaml;
+use olm_image::auth::Credentials;
+use olm_image::built::{BuiltImage, ImageBuilder, IndexBuilder};
+use olm_image::catalog::CONFIGS_LABEL;
+use olm_image::layout::Layout;
+use olm_image::push::{PushOptions, push};
+use olm_image::reference::ImageRef;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::lint;
+use crate::catalogs::{self, FileList, borrowed};
+use crate::output::{self, Format, Outcome, UsageError, notice};
+
+/// Directory of the content in the image.
+const CONFIGS: &str = "configs";
+/// Name of the file that holds what a reference is rendered to.
+const INDEX: &str = "index.json";
+/// What a Dockerfile says that makes the same image of a directory beside it.
+const DOCKERFILE: &str = "FROM scratch\nADD configs /configs\nLABEL operators.operatorframework.io.index.configs.v1=/configs\n";
+
+/// Flags of `catalog build`.
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    /// Directory of a catalog, or file that names what it is made of
+    #[arg(value_name = "DIR|FILE")]
+    source: PathBuf,
+    /// Reference of the image; by default what FILE says
+    #[arg(short, long, value_name = "IMAGE")]
+    tag: Option<ImageRef>,
+    /// Push the image to its registry
+    #[arg(long)]
+    push: bool,
+    /// Write the image to an OCI layout; what is in the directory goes
+    #[arg(long, value_name = "DIR", conflicts_with = "push")]
+    oci: Option<PathBuf>,
+    /// Write the content and a Dockerfile to a directory that is empty or not there
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["push", "oci"])]
+    dockerfile: Option<PathBuf>,
+    /// Use plain HTTP to push
+    #[arg(long)]
+    plain_http: bool,
+    /// Build even what has errors
+    #[arg(long)]
+    no_lint: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// What a catalog is made of, as its author writes it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Composition {
+    #[expect(dead_code, reason = "the name is for people")]
+    name: Option<String>,
+    repo: Option<String>,
+    tag: Option<String>,
+    references: Vec<Reference>,
+}
+
+/// A catalog that another is made of.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Reference {
+    name: String,
+    /// Image, or directory beside the file.
+    image: String,
+    /// The packages to take; all without it.
+    #[serde(default)]
+    packages: Vec<String>,
+}
+
+/// A part of what was built.
+struct Part {
+    name: String,
+    image: String,
+    bundles: usize,
+}
+
+/// Builds the image of a catalog.
+pub(crate) async fn run(args: BuildArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    if !args.push && args.oci.is_none() && args.dockerfile.is_none() {
+        let text = "where the image goes: --push, --oci DIR or --dockerfile DIR";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    let source = args.source.display().to_string();
+    let (files, parts, said) = if args.source.is_dir() {
+        let files = kept(catalogs::files(&source).await?)?;
+        let bundles = bundles(&files)?;
+        let part = Part {
+            name: String::new(),
+            image: source.clone(),
+            bundles,
+        };
+        (files, vec![part], None)
+    } else {
+        compose(&args.source).await?
+    };
+    if !args.no_lint && !is_sound(&files)? {
+        notice("nothing is built: mend the errors, or build with --no-lint");
+        return Ok(Outcome::Failed);
+    }
+    let image = image(&files)?;
+    let tag = args.tag.clone().or(said);
+    let place = match (&args.oci, &args.dockerfile) {
+        (Some(folder), _) => {
+            let index = IndexBuilder::default().image(image.clone()).build();
+            let name = tag
+                .as_ref()
+                .map_or_else(|| "latest".to_owned(), ImageRef::version);
+            Layout::create(folder)?.add(&index, &name)?;
+            folder.display().to_string()
+        }
+        (None, Some(folder)) => {
+            write_folder(folder, &files)?;
+            folder.display().to_string()
+        }
+        (None, None) => {
+            let tag = tag.context("where to push: -t IMAGE, or repo and tag in the file")?;
+            send(&image, &tag, args.plain_http).await?;
+            tag.to_string()
+        }
+    };
+    say(args.output, &place, &image, &parts, out)?;
+    Ok(Outcome::Done)
+}
+
+/// Reads what a file says a catalog is made of.
+async fn compose(file: &Path) -> anyhow::Result<(FileList, Vec<Part>, Option<ImageRef>)> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| shown.to_string())?;
+    let composition = composition(&text).with_context(|| shown.to_string())?;
+    let said = match (&composition.repo, &composition.tag) {
+        (Some(repo), Some(tag)) => Some(format!("{repo}:{tag}").parse()?),
+        (Some(repo), None) => Some(format!("{repo}:latest").parse()?),
+        (None, _) => None,
+    };
+    let (mut files, mut parts) = (FileList::new(), Vec::new());
+    for reference in composition.references {
+        // A directory is meant from where the file lies.
+        let beside = file
+            .parent()
+            .unwrap_or(Path::new(""))
+            .join(&reference.image);
+        let place = if beside.is_dir() {
+            beside.display().to_string()
+        } else {
+            reference.image.clone()
+        };
+        let content = catalogs::files(&place).await;
+        let content = content.with_context(|| format!("reference {}", quote(&reference.name)))?;
+        let (text, bundles) = rendered(&content, &reference)?;
+        files.push((format!("{}/{INDEX}", reference.name), text.into_bytes()));
+        parts.push(Part {
+            name: reference.name,
+            image: reference.image,
+            bundles,
+        });
+    }
+    Ok((files, parts, said))
+}
+
+/// Reads the file that names what a catalog is made of.
+fn composition(text: &str) -> anyhow::Result<Composition> {
+    let documents = yaml::to_json(text)?;
+    ensure!(
+        documents.len() == 1,
+        "one document is expected, not {}",
+        documents.len()
+    );
+    let document = documents.into_iter().next().unwrap_or_default();
+    let composition: Composition = serde_json::from_value(document).map_err(|error| {
+        let message = error.to_string();
+        match unknown_field(text, &message) {
+            Some((line, column)) => anyhow::anyhow!("line {line}, column {column}: {message}"),
+            None => error.into(),
+        }
+    })?;
+    let mut names = BTreeSet::new();
+    for (i, reference) in composition.references.iter().enumerate() {
+        let at = || {
+            let path = ["references".to_owned(), i.to_string(), "name".to_owned()];
+            let (line, column) = yaml::find(text, &path).unwrap_or((1, 1));
+            format!(
+                "line {line}, column {column}: name {}",
+                quote(&reference.name)
+            )
+        };
+        let name = reference.name.as_str();
+        if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
+            bail!("{} is not the name of a directory", at());
+        }
+        if !names.insert(name) {
+            bail!("{} is given twice", at());
+        }
+    }
+    Ok(composition)
+}
+
+/// Returns line and column of a key that a message names as unknown.
+fn unknown_field(text: &str, message: &str) -> Option<(usize, usize)> {
+    let field = message.strip_prefix("unknown field `")?.split('`').next()?;
+    let mut lines = text.lines().enumerate();
+    lines.find_map(|(i, line)| {
+        let key = line.trim_start().trim_start_matches("- ");
+        let rest = key.strip_prefix(field)?.trim_start();
+        let column = line.chars().count() - key.chars().count() + 1;
+        rest.starts_with(':').then_some((i + 1, column))
+    })
+}
+
+/// Returns the blobs of a reference as canonical JSON, a line each, and how many bundles there are.
+fn rendered(files: &FileList, reference: &Reference) -> anyhow::Result<(String, usize)> {
+    let contents = read::read_catalog(borrowed(files))
+        .map_err(|error| anyhow::anyhow!("{}: {}", reference.image, Chain(&error)))?;
+    let (mut text, mut bundles, mut found) = (String::new(), 0, BTreeSet::new());
+    for meta in &contents.metas {
+        let package = if meta.schema == schema::PACKAGE {
+            &meta.name
+        } else {
+            &meta.package
+        };
+        if !reference.packages.is_empty() && !reference.packages.contains(package) {
+            continue;
+        }
+        found.insert(package.as_str());
+        bundles += usize::from(meta.schema == schema::BUNDLE);
+        text.push_str(&meta.json);
+        text.push('\n');
+    }
+    let missing = reference
+        .packages
+        .iter()
+        .find(|name| !found.contains(name.as_str()));
+    if let Some(missing) = missing {
+        bail!("{} has no package {}", reference.image, quote(missing));
+    }
+    Ok((text, bundles))
+}
+
+/// Returns the files that `.indexignore` leaves.
+fn kept(files: FileList) -> anyhow::Result<FileList> {
+    let kept =
+        read::kept(borrowed(&files)).map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
+    let kept: BTreeSet<String> = kept.into_iter().map(|(path, _)| path.to_owned()).collect();
+    Ok(files
+        .into_iter()
+        .filter(|(path, _)| kept.contains(path))
+        .collect())
+}
+
+fn bundles(files: &FileList) -> anyhow::Result<usize> {
+    let contents = read::read_catalog(borrowed(files));
+    let contents = contents.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
+    let metas = contents.metas.iter();
+    Ok(metas.filter(|meta| meta.schema == schema::BUNDLE).count())
+}
+
+/// Says whether there is no error; each is told.
+fn is_sound(files: &FileList) -> anyhow::Result<bool> {
+    let report = lint::examine(files)?;
+    let errors = report
+        .findings
+        .iter()
+        .filter(|it| it.severity == Severity::Error);
+    Ok(errors.inspect(|error| notice(&error.to_string())).count() == 0)
+}
+
+/// Makes the image: one layer, no program.
+fn image(files: &FileList) -> anyhow::Result<BuiltImage> {
+    let mut placed: Vec<_> = borrowed(files)
+        .map(|(path, bytes)| (format!("{CONFIGS}/{path}"), bytes))
+        .collect();
+    placed.sort();
+    let layer = placed.iter().map(|(path, bytes)| (path.as_str(), *bytes));
+    let builder = ImageBuilder::new().layer(layer)?;
+    Ok(builder
+        .label(CONFIGS_LABEL, format!("/{CONFIGS}"))
+        .build()?)
+}
+
+async fn send(image: &BuiltImage, to: &ImageRef, plain_http: bool) -> anyhow::Result<()> {
+    let credentials = Credentials::of_user()?;
+    let found = credentials.lookup(to.registry(), to.repository());
+    let options = PushOptions {
+        plain_http,
+        credential: found.map(|(_, credential)| credential.clone()),
+    };
+    push(image, to, &options)
+        .await
+        .map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
+    Ok(())
+}
+
+fn write_folder(folder: &Path, files: &FileList) -> anyhow::Result<()> {
+    let shown = folder.display();
+    let is_empty = folder.read_dir().map_or(true, |mut it| it.next().is_none());
+    ensure!(is_empty, "{shown} is not empty");
+    let write = |path: &Path, bytes: &[u8]| {
+        if let Some(above) = path.parent() {
+            std::fs::create_dir_all(above)?;
+        }
+        std::fs::write(path, bytes)
+    };
+    for (path, bytes) in files {
+        let path = folder.join(CONFIGS).join(path);
+        write(&path, bytes).with_context(|| path.display().to_string())?;
+    }
+    write(&folder.join("Dockerfile"), DOCKERFILE.as_bytes()).with_context(|| shown.to_string())
+}
+
+fn say(
+    format: Format,
+    place: &str,
+    image: &BuiltImage,
+    parts: &[Part],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let digest = image.digest();
+    let document = || {
+        let part =
+            |part: &Part| json!({"name": part.name, "image": part.image, "bundles": part.bundles});
+        json!({"schema": "olm.build", "schemaVersion": 1, "place": place,
+            "digest": digest.to_string(),
+            "references": parts.iter().map(part).collect::<Vec<Value>>()})
+    };
+    match format {
+        Format::Json => output::write_json(out, &document()),
+        Format::Yaml => output::write_yaml(out, &document()),
+        Format::Table => {
+            let bundles: usize = parts.iter().map(|part| part.bundles).sum();
+            let bytes: usize = image.layers.iter().map(Vec::len).sum();
+            let references = match parts {
+                [only] if only.name.is_empty() => String::new(),
+                parts => format!("{} references, ", parts.len()),
+            };
+            let size = bytes.div_ceil(1000);
+            writeln!(
+                out,
+                "{place}@{digest} ({references}{bundles} bundles, {size} kB)"
+            )?;
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    // plugin.md U68
+    #[rstest]
+    #[case::unknown_key(
+        "name: a\nreferences: []\nimages: []\n",
+        "line 3, column 1: unknown field `images`"
+    )]
+    #[case::twice(
+        "references:\n- name: a\n  image: x/y:1\n- name: a\n  image: x/z:1\n",
+        "line 4, column 9: name \"a\" is given twice"
+    )]
+    #[case::outside(
+        "references:\n- name: ../x\n  image: x/y:1\n",
+        "line 2, column 9: name \"../x\" is not the name of a directory"
+    )]
+    #[case::nothing("", "one document is expected, not 0")]
+    fn a_wrong_file_is_refused_with_its_line(#[case] text: &str, #[case] want: &str) {
+        let error = composition(text).unwrap_err().to_string();
+        assert!(error.starts_with(want), "{error}");
+    }
+
+    // plugin.md U67, U69
+    #[test]
+    fn the_same_content_gives_the_same_image_in_any_order() {
+        let file = |name: &str| (name.to_owned(), b"{\"schema\":\"s\"}".to_vec());
+        let one = image(&vec![file("a/index.json"), file("b/index.json")]).unwrap();
+        let other = image(&vec![file("b/index.json"), file("a/index.json")]).unwrap();
+        assert_eq!(one.digest(), other.digest());
+        let labels = &one.config_json().unwrap()["config"]["Labels"];
+        assert_eq!(labels[CONFIGS_LABEL], "/configs");
+    }
+}

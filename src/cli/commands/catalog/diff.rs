@@ -1,0 +1,168 @@
+//! `kubectl olm catalog diff`: what another content of a catalog would change.
+//!
+//! Source: plugin.md 2.1.
+
+use std::io::Write;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::ResourceExt as _;
+use olm_api::ClusterExtension;
+use olm_core::catalog::diff::{PackageDiff, diff};
+use olm_core::catalog::{Blob, Content, read};
+use olm_core::error::Chain;
+use olm_core::extension::ValidExtension;
+use serde_json::{Value, json};
+
+use crate::catalogs::{self, FileList, borrowed};
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::connection::Global;
+use crate::graph::plain;
+use crate::output::{self, Format, Outcome};
+use crate::settings::SettingsFlags;
+
+/// Arguments of `catalog diff`.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// What there is: directory, file or image; or the name of a catalog of the cluster
+    #[arg(value_name = "OLD|NAME")]
+    old: String,
+    /// What would come; for a catalog of the cluster by default what its image is now
+    #[arg(value_name = "NEW")]
+    new: Option<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// Prints what would change; exits with 1 on what could hurt.
+pub(crate) async fn run(
+    args: DiffArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let old = content(&super::files(&args.old, global).await?, &args.old)?;
+    let (new, extensions) = match &args.new {
+        Some(new) => (content(&super::files(new, global).await?, new)?, Vec::new()),
+        None => {
+            let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
+            let cluster = Cluster::connect(global, &access, &settings).await?;
+            let catalog = super::catalog(cluster.own_client().clone(), &args.old).await?;
+            let image = catalog.spec.source.image;
+            let image = image.with_context(|| format!("catalog {} has no image", args.old))?;
+            let new = content(&catalogs::files(&image.ref_).await?, &image.ref_)?;
+            (new, cluster.extensions().await?)
+        }
+    };
+    let found = diff(&old, &new);
+    let stranded = stranded(&found, &extensions);
+    match args.output {
+        Format::Json => output::write_json(out, &document(&found, &stranded))?,
+        Format::Yaml => output::write_yaml(out, &document(&found, &stranded))?,
+        Format::Table => {
+            for package in &found {
+                write!(out, "{}", plain_lines(package))?;
+            }
+            for (name, version) in &stranded {
+                writeln!(out, "extension {name} would stay at {version}")?;
+            }
+            if found.is_empty() {
+                writeln!(out, "nothing changes")?;
+            }
+        }
+    }
+    Ok(if found.iter().any(PackageDiff::is_bad) {
+        Outcome::Failed
+    } else {
+        Outcome::Done
+    })
+}
+
+fn content(files: &FileList, place: &str) -> anyhow::Result<Content> {
+    let contents = read::read_catalog(borrowed(files));
+    let contents = contents.map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
+    Ok(Content::from_blobs(contents.metas.iter().map(Blob::from)))
+}
+
+/// Returns the extensions whose installed version nothing would follow, with that version.
+fn stranded(found: &[PackageDiff], extensions: &[ClusterExtension]) -> Vec<(String, String)> {
+    let of = |extension: &ClusterExtension| {
+        let package = &ValidExtension::of(extension)?.filter.package_name;
+        let installed = &extension.status.as_ref()?.install.as_ref()?.bundle.version;
+        let package = found.iter().find(|found| found.name == *package)?;
+        let lost = package.stranded.contains(installed);
+        lost.then(|| (extension.name_any(), installed.clone()))
+    };
+    extensions.iter().filter_map(of).collect()
+}
+
+/// Returns the lines about a package.
+fn plain_lines(package: &PackageDiff) -> String {
+    let mut good = Vec::new();
+    if let Some((before, after)) = &package.default_channel {
+        good.push(format!("default channel {before:?} -> {after:?}"));
+    }
+    for head in &package.heads {
+        let or_none = |text: &str| if text.is_empty() { "none" } else { text }.to_owned();
+        let (before, after) = (or_none(&head.before), or_none(&head.after));
+        good.push(format!("head {} {before} -> {after}", head.channel));
+    }
+    let lists = [
+        ("added", &package.added),
+        ("removed", &package.removed),
+        ("deprecated", &package.deprecated),
+    ];
+    for (word, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+        let names = list
+            .iter()
+            .map(|name| if name.is_empty() { "the package" } else { name });
+        good.push(format!("{word} {}", names.collect::<Vec<_>>().join(", ")));
+    }
+    let mut lines = vec![format!("{}: {}", package.name, good.join("; "))];
+    if let Some(error) = &package.unreadable {
+        lines.push(format!("error: cannot be used: {error}"));
+    }
+    let lists = [
+        (
+            "stranded",
+            &package.stranded,
+            "nothing replaces or skips them",
+        ),
+        (
+            "z-stream",
+            &package.z_stream,
+            "the newest patch is not reached any more",
+        ),
+    ];
+    for (word, list, why) in lists.into_iter().filter(|(_, list, _)| !list.is_empty()) {
+        lines.push(format!("error: {word}: {} ({why})", list.join(", ")));
+    }
+    for image in &package.changed_images {
+        lines.push(format!(
+            "error: {} has another image: {} -> {}",
+            image.version, image.before, image.after
+        ));
+    }
+    let text = lines.iter().map(|line| plain(line));
+    text.collect::<Vec<_>>().join("\n  ") + "\n"
+}
+
+fn document(found: &[PackageDiff], stranded: &[(String, String)]) -> Value {
+    let package = |package: &PackageDiff| {
+        let heads = package.heads.iter();
+        let heads =
+            heads.map(|it| json!({"channel": it.channel, "before": it.before, "after": it.after}));
+        let images = package.changed_images.iter();
+        let images =
+            images.map(|it| json!({"version": it.version, "before": it.before, "after": it.after}));
+        json!({"name": package.name, "unreadable": package.unreadable, "added": package.added,
+            "removed": package.removed, "defaultChannel": package.default_channel,
+            "heads": heads.collect::<Vec<_>>(), "changedImages": images.collect::<Vec<_>>(),
+            "stranded": package.stranded, "zStream": package.z_stream,
+            "deprecated": package.deprecated})
+    };
+    let extension = |(name, version): &(String, String)| json!({"name": name, "stranded": version});
+    json!({"schema": "olm.diff", "schemaVersion": 1,
+        "packages": found.iter().map(package).collect::<Vec<_>>(),
+        "extensions": stranded.iter().map(extension).collect::<Vec<_>>()})
+}

@@ -1,0 +1,155 @@
+//! `kubectl olm catalog list`: which catalogs are served.
+
+use std::io::Write;
+
+use clap::Args;
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use olm_api::conditions::{status, types};
+use olm_api::{AvailabilityMode, ClusterCatalog};
+use olm_core::status::find;
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::connection::Global;
+use crate::output::{self, Format, Outcome, Table};
+
+/// Text of a cell without a value.
+const NOTHING: &str = "-";
+/// Characters of a digest that are shown, as other container tools do.
+const DIGEST: usize = 12;
+
+/// Flags of `catalog list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// Prints a row for each catalog.
+pub(crate) async fn run(
+    args: &ListArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let client = Cluster::client(global).await?;
+    let catalogs = Cluster::catalogs(&client).await?;
+    match args.output {
+        Format::Json => output::write_json(out, &document(&catalogs))?,
+        Format::Yaml => output::write_yaml(out, &document(&catalogs))?,
+        Format::Table => table(&catalogs, Timestamp::now()).write(out)?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn table(catalogs: &[ClusterCatalog], now: Timestamp) -> Table {
+    let mut table = Table::new(&[
+        "NAME", "SERVING", "PRIORITY", "DIGEST", "UNPACKED", "AGE", "IMAGE",
+    ]);
+    for catalog in catalogs {
+        let ago = |time: Option<Timestamp>| time.map_or(NOTHING.to_owned(), |time| age(time, now));
+        let seen = catalog.status.as_ref();
+        let unpacked = seen.and_then(|status| status.last_unpacked.as_ref());
+        let digest = digest(catalog).map(|digest| digest.chars().take(DIGEST).collect());
+        table.row(vec![
+            catalog.name_any(),
+            serving(catalog),
+            catalog.spec.priority.to_string(),
+            digest.unwrap_or_else(|| NOTHING.to_owned()),
+            ago(unpacked.map(|time| time.0)),
+            ago(catalog.creation_timestamp().map(|time| time.0)),
+            image(catalog).unwrap_or(NOTHING).to_owned(),
+        ]);
+    }
+    table
+}
+
+fn document(catalogs: &[ClusterCatalog]) -> Value {
+    let row = |catalog: &ClusterCatalog| {
+        json!({"name": catalog.name_any(), "serving": serving(catalog), "image": image(catalog),
+            "priority": catalog.spec.priority, "digest": digest(catalog),
+            "lastUnpacked": catalog.status.as_ref().and_then(|status| status.last_unpacked.clone())})
+    };
+    json!({"schema": "olm.catalogs", "schemaVersion": 1,
+        "catalogs": catalogs.iter().map(row).collect::<Vec<_>>()})
+}
+
+/// Says whether the content is served, or why not in one word.
+fn serving(catalog: &ClusterCatalog) -> String {
+    if catalog.spec.availability() == AvailabilityMode::Unavailable {
+        return "Unavailable".to_owned();
+    }
+    let seen = catalog.status.as_ref();
+    let found = |type_| seen.and_then(|status| find(&status.conditions, type_));
+    match (found(types::SERVING), found(types::PROGRESSING)) {
+        (Some(serving), _) if serving.status == status::TRUE => status::TRUE.to_owned(),
+        (_, Some(progressing)) => progressing.reason.clone(),
+        _ => "Unknown".to_owned(),
+    }
+}
+
+fn digest(catalog: &ClusterCatalog) -> Option<&str> {
+    let source = catalog.status.as_ref()?.resolved_source.as_ref()?;
+    source
+        .image
+        .ref_
+        .split_once("@sha256:")
+        .map(|(_, digest)| digest)
+}
+
+fn image(catalog: &ClusterCatalog) -> Option<&str> {
+    Some(catalog.spec.source.image.as_ref()?.ref_.as_str())
+}
+
+/// Returns how long ago something was, in its largest unit, as kubectl shows it.
+fn age(time: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(time).as_secs().max(0);
+    let (number, unit) = match seconds {
+        0..120 => (seconds, 's'),
+        120..7_200 => (seconds / 60, 'm'),
+        7_200..172_800 => (seconds / 3600, 'h'),
+        _ => (seconds / 86_400, 'd'),
+    };
+    format!("{number}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_says_what_is_served_or_why_not() {
+        let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+        let condition = |type_: &str, status: &str, reason: &str| {
+            json!({"type": type_, "status": status, "reason": reason, "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let catalog = |name: &str, mode: &str, status: Value| {
+            json!({"metadata": {"name": name, "creationTimestamp": "2026-01-01T12:00:00Z"},
+                "spec": {"priority": 5, "availabilityMode": mode,
+                    "source": {"type": "Image", "image": {"ref": format!("quay.io/x/{name}:1")}}},
+                "status": status})
+        };
+        let served = json!({"lastUnpacked": "2026-01-01T23:57:00Z",
+            "resolvedSource": {"type": "Image",
+                "image": {"ref": format!("quay.io/x/a@sha256:{}", "0123456789abcdef".repeat(4))}},
+            "conditions": [condition("Serving", "True", "Available")]});
+        let failing = json!({"conditions": [condition("Serving", "False", "Unavailable"),
+            condition("Progressing", "True", "Retrying")]});
+        let catalogs = json!([
+            catalog("a", "Available", served),
+            catalog("b", "Available", failing),
+            catalog("c", "Unavailable", json!({}))
+        ]);
+        let catalogs: Vec<ClusterCatalog> = serde_json::from_value(catalogs).unwrap();
+        let mut out = Vec::new();
+        table(&catalogs, now).write(&mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r"
+        NAME  SERVING      PRIORITY  DIGEST        UNPACKED  AGE  IMAGE
+        a     True         5         0123456789ab  3m        12h  quay.io/x/a:1
+        b     Retrying     5         -             -         12h  quay.io/x/b:1
+        c     Unavailable  5         -             -         12h  quay.io/x/c:1
+        ");
+    }
+}

@@ -1,0 +1,278 @@
+//! `kubectl olm catalog add` and `remove`: serve another catalog, or stop.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::api::{Api, DeleteParams};
+use kube::{Client, ResourceExt as _};
+use olm_api::conditions::{status, types};
+use olm_api::{API_VERSION, ClusterCatalog};
+use olm_core::error::Chain;
+use olm_core::extension::ValidExtension;
+use olm_core::object::Object;
+use olm_core::status::find;
+use olm_image::catalog::CONFIGS_LABEL;
+use olm_image::pull::Puller;
+use olm_image::reference::ImageRef;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::changes;
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::connection::Global;
+use crate::output::{self, Format, Outcome, UsageError, agreed, notice};
+use crate::puller::puller;
+use crate::settings::SettingsFlags;
+
+/// How often a catalog is looked at that is waited for.
+const LOOK: Duration = Duration::from_millis(500);
+/// Seconds of a minute.
+const MINUTE: u64 = 60;
+/// Label of older catalogs, which hold a database.
+const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
+
+/// Arguments of `catalog add`.
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    /// Name of the catalog
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Its image
+    #[arg(value_name = "IMAGE")]
+    image: ImageRef,
+    /// Which catalog wins where several offer a package: the one with the higher number
+    #[arg(long, default_value_t, allow_negative_numbers = true)]
+    priority: i32,
+    /// How often to look for new content behind a tag, in whole minutes
+    #[arg(long, value_name = "TIME", value_parser = changes::seconds)]
+    poll: Option<u64>,
+    /// Print the catalog and write nothing
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Do not wait until it is served
+    #[arg(long)]
+    no_wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
+    timeout: u64,
+}
+
+/// Arguments of `catalog remove`.
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArgs {
+    /// Name of the catalog
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Has another catalog served.
+pub(crate) async fn add(
+    args: AddArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let wanted = wanted(&args)?;
+    match args.output {
+        Format::Json => return output::write_json(out, &wanted).map(|()| Outcome::Done),
+        Format::Yaml => return output::write_yaml(out, &wanted).map(|()| Outcome::Done),
+        Format::Table => {}
+    }
+    if let Some((refusal, hint)) = refusal(&puller()?, &args.image).await {
+        notice(&format!("error: {refusal}"));
+        notice(&format!("hint: {hint}"));
+        return Ok(Outcome::Failed);
+    }
+    let client = Cluster::client(global).await?;
+    let api = Api::<ClusterCatalog>::all(client.clone());
+    let there = api.get_opt(&args.name).await;
+    if there.context("reading ClusterCatalogs")?.is_some() {
+        notice(&format!(
+            "error: ClusterCatalog {:?} is there already",
+            args.name
+        ));
+        return Ok(Outcome::Failed);
+    }
+    let question = format!("Serve {} as catalog {}?", args.image, args.name);
+    if !args.yes && !agreed(&question, "--yes does it, -o yaml prints the catalog")? {
+        notice("nothing is written");
+        return Ok(Outcome::Failed);
+    }
+    let object = Object::from_value(wanted).context("the catalog is not an object")?;
+    changes::apply(&client, &[object], out).await?;
+    if args.no_wait {
+        return Ok(Outcome::Done);
+    }
+    wait(&client, &args.name, args.timeout, out).await
+}
+
+/// Returns the catalog that arguments ask for.
+fn wanted(args: &AddArgs) -> Result<Value, UsageError> {
+    let mut image = json!({"ref": args.image.to_string()});
+    if let Some(seconds) = args.poll {
+        if args.image.digest().is_some() {
+            let text = "--poll: a digest never changes; name a tag, or leave --poll out";
+            return Err(UsageError(text.to_owned()));
+        }
+        if seconds < MINUTE || seconds % MINUTE > 0 {
+            return Err(UsageError("--poll: whole minutes, such as 10m".to_owned()));
+        }
+        image["pollIntervalMinutes"] = json!(seconds / MINUTE);
+    }
+    Ok(json!({
+        "apiVersion": API_VERSION,
+        "kind": "ClusterCatalog",
+        "metadata": {"name": args.name},
+        "spec": {"priority": args.priority, "source": {"type": "Image", "image": image}},
+    }))
+}
+
+/// Returns why an image is not a catalog, and the way out; that it cannot be read from here is only
+/// noted, because the cluster may reach it.
+async fn refusal(puller: &Puller, image: &ImageRef) -> Option<(String, &'static str)> {
+    let labels = async {
+        let resolved = puller.resolve(image).await?;
+        puller
+            .image(&resolved)
+            .await
+            .map(|image| image.labels().clone())
+    };
+    match labels.await {
+        Ok(labels) if labels.contains_key(CONFIGS_LABEL) => None,
+        Ok(labels) if labels.contains_key(DATABASE_LABEL) => Some((
+            format!("{image} is a catalog of the older format, an SQLite index"),
+            "opm migrate converts it",
+        )),
+        Ok(_) => Some((
+            format!("{image} is not a catalog: it lacks the label {CONFIGS_LABEL}"),
+            "kubectl olm catalog build makes one",
+        )),
+        Err(error) => {
+            notice(&format!(
+                "note: not looked into from here: {}",
+                Chain(&error)
+            ));
+            None
+        }
+    }
+}
+
+/// Waits until a catalog is served as it was written.
+async fn wait(
+    client: &Client,
+    name: &str,
+    timeout: u64,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let (api, begun) = (Api::<ClusterCatalog>::all(client.clone()), Instant::now());
+    let mut told = String::new();
+    loop {
+        let catalog = api.get(name).await;
+        let catalog = catalog.with_context(|| format!("reading ClusterCatalog {name}"))?;
+        let condition = |type_| {
+            let seen = catalog.status.as_ref()?;
+            let found = find(&seen.conditions, type_)?;
+            (found.observed_generation == catalog.metadata.generation).then_some(found)
+        };
+        if condition(types::SERVING).is_some_and(|found| found.status == status::TRUE) {
+            writeln!(out, "{name}: served after {} s", begun.elapsed().as_secs())?;
+            return Ok(Outcome::Done);
+        }
+        if let Some(progressing) = condition(types::PROGRESSING) {
+            if progressing.status == status::FALSE {
+                notice(&format!("error: {name}: {}", progressing.message));
+                return Ok(Outcome::Failed);
+            }
+            if progressing.message != told {
+                told.clone_from(&progressing.message);
+                notice(&format!("{name}: {told}"));
+            }
+        }
+        if begun.elapsed() >= Duration::from_secs(timeout) {
+            notice(&format!(
+                "error: {name} is not served after {timeout} s; the controller goes on"
+            ));
+            return Ok(Outcome::TimedOut);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Has a catalog served no more.
+pub(crate) async fn remove(
+    args: RemoveArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
+    let cluster = Cluster::connect(global, &access, &settings).await?;
+    let client = cluster.own_client().clone();
+    super::catalog(client.clone(), &args.name).await?;
+    let (packages, unread) = cluster.packages().await?;
+    let offered: Vec<_> = packages
+        .iter()
+        .filter(|(catalog, _)| *catalog == args.name)
+        .filter_map(|(_, blob)| blob["name"].as_str())
+        .collect();
+    if let Some((_, why)) = unread.iter().find(|(catalog, _)| *catalog == args.name) {
+        notice(&format!("note: its packages are not known: {why}"));
+    }
+    for extension in cluster.extensions().await? {
+        let package = ValidExtension::of(&extension).map(|it| it.filter.package_name.as_str());
+        if let Some(package) = package.filter(|package| offered.contains(package)) {
+            writeln!(
+                out,
+                "{} installs {package}, which this catalog offers: it stays and is repaired; updates \
+                 then need another catalog",
+                extension.name_any()
+            )?;
+        }
+    }
+    let question = format!("Remove catalog {}?", args.name);
+    if !args.yes && !agreed(&question, "--yes does it")? {
+        notice("nothing is removed");
+        return Ok(Outcome::Failed);
+    }
+    let api = Api::<ClusterCatalog>::all(client);
+    let removed = api.delete(&args.name, &DeleteParams::default()).await;
+    removed.with_context(|| format!("deleting ClusterCatalog {}", args.name))?;
+    writeln!(out, "catalog {} removed", args.name)?;
+    Ok(Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // plugin.md U71
+    #[test]
+    fn a_digest_is_not_polled_and_minutes_are_whole() {
+        let args = |image: &str, poll| AddArgs {
+            name: "c".to_owned(),
+            image: image.parse().unwrap(),
+            priority: -1,
+            poll,
+            output: Format::Yaml,
+            yes: false,
+            no_wait: false,
+            timeout: 1,
+        };
+        let pinned = format!("quay.io/x/c@sha256:{}", "0".repeat(64));
+        let refused = |args| wanted(&args).unwrap_err().to_string();
+        assert!(refused(args(&pinned, Some(60))).starts_with("--poll: a digest never changes"));
+        assert!(refused(args("quay.io/x/c:1", Some(90))).starts_with("--poll: whole minutes"));
+        let catalog = wanted(&args("quay.io/x/c:1", Some(600))).unwrap();
+        assert_eq!(
+            catalog["spec"]["source"]["image"]["pollIntervalMinutes"],
+            10
+        );
+        assert_eq!(catalog["spec"]["priority"], -1);
+    }
+}

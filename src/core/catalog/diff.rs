@@ -1,0 +1,313 @@
+//! What another content of a catalog changes for who uses it.
+//!
+//! In: two contents. Out: for each package that differs, versions that come and go, and what could
+//! hurt: an image that changed under its version, and bundles that nothing follows any more.
+//!
+//! Source: plugin.md 2.1.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::graph::behind_their_minor;
+use super::index::{Content, PackageIndex};
+use super::model::{Bundle, Channel};
+use crate::version::VersionRelease;
+
+/// What changes in a package.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PackageDiff {
+    /// Name of the package.
+    pub name: String,
+    /// Why the package cannot be compared, where one of its blobs cannot be read.
+    pub unreadable: Option<String>,
+    /// Versions that come, the lowest first.
+    pub added: Vec<String>,
+    /// Versions that go.
+    pub removed: Vec<String>,
+    /// Default channel before and after, where it moves.
+    pub default_channel: Option<(String, String)>,
+    /// Heads that move.
+    pub heads: Vec<HeadMove>,
+    /// Bundles whose image changes.
+    pub changed_images: Vec<ImageChange>,
+    /// Versions of before that nothing replaces or skips and that are no head: they get no update.
+    pub stranded: Vec<String>,
+    /// Versions that reached the newest patch of their minor version before and do not any more.
+    pub z_stream: Vec<String>,
+    /// Names of what is newly deprecated; empty for the package itself.
+    pub deprecated: Vec<String>,
+}
+
+/// A channel whose head moves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadMove {
+    /// Name of the channel.
+    pub channel: String,
+    /// Versions of its heads before; empty where it is new.
+    pub before: String,
+    /// Versions of its heads after; empty where it goes.
+    pub after: String,
+}
+
+/// A bundle that keeps its version and gets another image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageChange {
+    /// Version of the bundle.
+    pub version: String,
+    /// Image before.
+    pub before: String,
+    /// Image after.
+    pub after: String,
+}
+
+impl PackageDiff {
+    /// Says whether who uses the package could be hurt.
+    pub fn is_bad(&self) -> bool {
+        let lists = [&self.removed, &self.stranded, &self.z_stream];
+        self.unreadable.is_some()
+            || !self.changed_images.is_empty()
+            || lists.iter().any(|list| !list.is_empty())
+    }
+
+    fn is_empty(&self) -> bool {
+        let name = self.name.clone();
+        *self
+            == Self {
+                name,
+                ..Self::default()
+            }
+    }
+
+    fn of(name: &str, old: &PackageIndex, new: &PackageIndex) -> Self {
+        let (before, after) = (versions(old), versions(new));
+        let missing = |from: &Versions<'_>, other: &Versions<'_>| {
+            let names = from
+                .iter()
+                .filter(|(version, _)| !other.contains_key(*version));
+            let mut found: Vec<_> = names.map(|(_, bundle)| *bundle).collect();
+            found.sort_by(|a, b| precedence(a, b));
+            found.into_iter().filter_map(version).collect()
+        };
+        let channels: BTreeSet<&String> = old.channels.keys().chain(new.channels.keys()).collect();
+        let heads = channels.into_iter().filter_map(|channel| {
+            let (before, after) = (heads(old, channel), heads(new, channel));
+            (before != after).then(|| HeadMove {
+                channel: channel.clone(),
+                before,
+                after,
+            })
+        });
+        let images = before.iter().filter_map(|(version, bundle)| {
+            let now = after.get(version)?;
+            (now.image != bundle.image).then(|| ImageChange {
+                version: version.clone(),
+                before: bundle.image.clone(),
+                after: now.image.clone(),
+            })
+        });
+        let moved = old.default_channel != new.default_channel;
+        let behind_before = behind(old);
+        let z_stream = behind(new)
+            .into_iter()
+            .filter(|version| before.contains_key(version) && !behind_before.contains(version));
+        Self {
+            name: name.to_owned(),
+            unreadable: None,
+            added: missing(&after, &before),
+            removed: missing(&before, &after),
+            default_channel: moved
+                .then(|| (old.default_channel.clone(), new.default_channel.clone())),
+            heads: heads.collect(),
+            changed_images: images.collect(),
+            stranded: stranded(old, new),
+            z_stream: z_stream.collect(),
+            deprecated: newly_deprecated(old, new),
+        }
+    }
+}
+
+/// Returns what differs, by the name of the package.
+pub fn diff(old: &Content, new: &Content) -> Vec<PackageDiff> {
+    let empty = PackageIndex::default();
+    let names: BTreeSet<&str> = [old, new]
+        .into_iter()
+        .flat_map(|content| content.packages().map(|(name, _)| name))
+        .collect();
+    let of_package = |name: &str| {
+        let of = |content: &'_ Content| match content.package(name) {
+            Some(Err(error)) => Err(error.to_owned()),
+            Some(Ok(package)) => Ok(Some(package.clone())),
+            None => Ok(None),
+        };
+        match (of(old), of(new)) {
+            (Ok(old), Ok(new)) => {
+                let (old, new) = (old.as_ref(), new.as_ref());
+                PackageDiff::of(name, old.unwrap_or(&empty), new.unwrap_or(&empty))
+            }
+            (_, Err(error)) => PackageDiff {
+                name: name.to_owned(),
+                unreadable: Some(error),
+                ..PackageDiff::default()
+            },
+            // What could not be used cannot be lost.
+            (Err(_), Ok(new)) => PackageDiff::of(name, &empty, new.as_ref().unwrap_or(&empty)),
+        }
+    };
+    let found = names.into_iter().map(of_package);
+    found.filter(|package| !package.is_empty()).collect()
+}
+
+type Versions<'a> = BTreeMap<String, &'a Bundle>;
+
+/// Returns the bundles of a package that have a version, by that.
+fn versions(package: &PackageIndex) -> Versions<'_> {
+    let bundles = package.bundles.iter();
+    bundles
+        .filter_map(|bundle| Some((version(bundle)?, bundle)))
+        .collect()
+}
+
+fn release(bundle: &Bundle) -> Option<&VersionRelease> {
+    bundle.version(true).ok()
+}
+
+fn version(bundle: &Bundle) -> Option<String> {
+    release(bundle).map(VersionRelease::recorded)
+}
+
+fn precedence(a: &Bundle, b: &Bundle) -> std::cmp::Ordering {
+    match (release(a), release(b)) {
+        (Some(a), Some(b)) => a.precedence(b),
+        _ => a.name.cmp(&b.name),
+    }
+}
+
+/// Returns the versions of the heads of a channel.
+fn heads(package: &PackageIndex, channel: &str) -> String {
+    let heads = package.channels.get(channel).map(Channel::heads);
+    let heads = heads.unwrap_or_default();
+    let bundles = package.bundles.iter();
+    let found = bundles.filter(|bundle| heads.contains(bundle.name.as_str()));
+    let versions: Vec<_> = found.filter_map(version).collect();
+    versions.join(", ")
+}
+
+/// Returns the versions that do not reach the newest patch of their minor version.
+fn behind(package: &PackageIndex) -> BTreeSet<String> {
+    let channels: Vec<_> = package.channels.values().collect();
+    let bundles = package.bundles.iter();
+    let bundles = bundles.filter_map(|bundle| Some((bundle.name.as_str(), release(bundle)?)));
+    let bundles: Vec<_> = bundles.collect();
+    let behind = behind_their_minor(&channels, &bundles).into_iter();
+    behind.map(|(at, _)| bundles[at].1.recorded()).collect()
+}
+
+/// Returns the versions of before that nothing follows after, though they are not a head there and
+/// something followed them, or they were a head, before.
+fn stranded(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
+    let fine = |package: &PackageIndex, bundle: &Bundle| {
+        let mut entries = package
+            .channels
+            .values()
+            .flat_map(|channel| &channel.entries);
+        let is_head = || {
+            let mut channels = package.channels.values();
+            channels.any(|channel| channel.heads().contains(bundle.name.as_str()))
+        };
+        let followed = entries.any(|entry| {
+            let range = entry.skip_range.as_ref();
+            let range = range.and_then(|range| range.range.as_ref().ok());
+            let in_range = range.zip(release(bundle));
+            entry.replaces == bundle.name
+                || entry.skips.contains(&bundle.name)
+                || in_range.is_some_and(|(range, found)| {
+                    entry.name != bundle.name && range.contains(&found.version)
+                })
+        });
+        followed || is_head()
+    };
+    let bundles = old.bundles.iter().rev();
+    let lost = bundles.filter(|bundle| fine(old, bundle) && !fine(new, bundle));
+    lost.filter_map(version).collect()
+}
+
+fn newly_deprecated(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
+    let names = |package: &PackageIndex| -> BTreeSet<(String, String)> {
+        let entries = package.deprecations.iter().flat_map(|it| &it.entries);
+        entries
+            .map(|entry| (entry.schema.clone(), entry.name.clone()))
+            .collect()
+    };
+    let before = names(old);
+    let now = names(new).into_iter();
+    now.filter(|entry| !before.contains(entry))
+        .map(|(_, name)| name)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bundles are named after their version and have an image of their own.
+    fn content(entries: &[(&str, &str, &str)]) -> Content {
+        let mut lines =
+            vec![r#"{"schema":"olm.package","name":"p","defaultChannel":"c"}"#.to_owned()];
+        let mut channel = Vec::new();
+        for (name, replaces, image) in entries {
+            channel.push(format!(r#"{{"name":"{name}","replaces":"{replaces}"}}"#));
+            let version = format!(r#"{{"packageName":"p","version":"{name}"}}"#);
+            lines.push(format!(
+                r#"{{"schema":"olm.bundle","package":"p","name":"{name}","image":"{image}",
+                "properties":[{{"type":"olm.package","value":{version}}}]}}"#
+            ));
+        }
+        lines.push(format!(
+            r#"{{"schema":"olm.channel","package":"p","name":"c","entries":[{}]}}"#,
+            channel.join(",")
+        ));
+        let lines: Vec<_> = lines.iter().map(|line| line.replace('\n', " ")).collect();
+        Content::from_lines(lines.iter().map(String::as_str)).unwrap()
+    }
+
+    // plugin.md U70
+    #[test]
+    fn what_could_hurt_is_told_apart_from_what_is_new() {
+        let old = content(&[
+            ("1.0.0", "", "a"),
+            ("1.0.1", "1.0.0", "b"),
+            ("1.1.0", "1.0.1", "c"),
+        ]);
+        let next = content(&[
+            ("1.0.0", "", "a"),
+            ("1.0.1", "1.0.0", "b"),
+            ("1.1.0", "1.0.1", "c"),
+            ("1.2.0", "1.1.0", "d"),
+        ]);
+        let found = diff(&old, &next);
+        let [package] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(package.added, ["1.2.0"]);
+        assert_eq!(
+            (
+                package.heads[0].before.as_str(),
+                package.heads[0].after.as_str()
+            ),
+            ("1.1.0", "1.2.0")
+        );
+        assert!(!package.is_bad(), "{package:?}");
+        assert!(diff(&old, &old).is_empty());
+
+        let broken = content(&[("1.0.1", "", "x"), ("1.2.0", "1.0.1", "d")]);
+        let found = diff(&old, &broken);
+        let [package] = &found[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(package.removed, ["1.0.0", "1.1.0"]);
+        assert_eq!(package.stranded, ["1.0.0", "1.1.0"]);
+        assert_eq!(package.changed_images[0].after, "x");
+        assert!(package.is_bad());
+        let gone = diff(&old, &Content::default());
+        assert_eq!(gone[0].removed.len(), 3);
+    }
+}

@@ -1,0 +1,122 @@
+//! The update graph of a channel as authors are to draw it: one head, and one chain from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::model::{Channel, Entry};
+use crate::version::VersionRelease;
+
+/// What following `replaces` from the head of a channel gives.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Chain<'a> {
+    /// Every entry is reached, or skipped.
+    Whole,
+    /// It comes back to an entry.
+    Circle(Vec<&'a str>),
+    /// These are neither reached nor skipped.
+    Without(Vec<&'a str>),
+}
+
+fn by_name(channel: &Channel) -> BTreeMap<&str, &Entry> {
+    let entries = channel.entries.iter();
+    entries.map(|entry| (entry.name.as_str(), entry)).collect()
+}
+
+/// Follows `replaces` from the head.
+pub(super) fn chain<'a>(channel: &'a Channel, head: &'a str) -> Chain<'a> {
+    let entries = by_name(channel);
+    let mut path = Vec::new();
+    let mut next = Some(head);
+    while let Some(name) = next {
+        if let Some(start) = path.iter().position(|known| *known == name) {
+            path.push(name);
+            return Chain::Circle(path.split_off(start));
+        }
+        path.push(name);
+        let replaces = entries.get(name).map(|entry| entry.replaces.as_str());
+        next = replaces.filter(|replaces| !replaces.is_empty());
+    }
+    let mut known: BTreeSet<&str> = path.into_iter().collect();
+    known.extend(channel.skipped());
+    known.insert("");
+    let missed = entries.into_keys().filter(|name| !known.contains(name));
+    let missed: Vec<_> = missed.collect();
+    if missed.is_empty() {
+        Chain::Whole
+    } else {
+        Chain::Without(missed)
+    }
+}
+
+/// Returns the circle that `replaces` form, where there is no single head to begin at.
+pub(super) fn circle(channel: &Channel) -> Chain<'_> {
+    let names = channel.entries.iter().map(|entry| entry.name.as_str());
+    let chains = names.map(|name| chain(channel, name));
+    let circle = |chain: &Chain<'_>| matches!(chain, Chain::Circle(names) if names.len() > 2);
+    chains.into_iter().find(circle).unwrap_or(Chain::Whole)
+}
+
+/// Returns pairs of entries that replace the same and of which neither skips the other: position
+/// of the second, both names, and what they replace.
+pub(super) fn double_replacements(channel: &Channel) -> Vec<(usize, &str, &str, &str)> {
+    let mut replacing: BTreeMap<&str, &Entry> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (i, entry) in channel.entries.iter().enumerate() {
+        let replaced = entry.replaces.as_str();
+        if replaced.is_empty() {
+            continue;
+        }
+        let Some(first) = replacing.get(replaced) else {
+            replacing.insert(replaced, entry);
+            continue;
+        };
+        let skip = |a: &Entry, b: &Entry| a.skips.contains(&b.name);
+        if first.name != entry.name && !skip(first, entry) && !skip(entry, first) {
+            found.push((i, first.name.as_str(), entry.name.as_str(), replaced));
+        }
+    }
+    found
+}
+
+/// Returns the bundles from which no chain of updates leads to the newest patch of their minor
+/// version: their index, and that of the newest.
+pub(super) fn behind_their_minor(
+    channels: &[&Channel],
+    bundles: &[(&str, &VersionRelease)],
+) -> Vec<(usize, usize)> {
+    let mut newest: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+    for (i, (_, release)) in bundles.iter().enumerate() {
+        let minor = (release.version.major, release.version.minor);
+        let best = newest.entry(minor).or_insert(i);
+        if release.precedence(bundles[*best].1).is_gt() {
+            *best = i;
+        }
+    }
+    let mut entries: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
+    for entry in channels.iter().flat_map(|channel| &channel.entries) {
+        entries.entry(&entry.name).or_default().push(entry);
+    }
+    let follows = |entry: &Entry, (name, release): &(&str, &VersionRelease)| {
+        let ranges = entry.skip_range.as_ref();
+        let range = ranges.and_then(|range| range.range.as_ref().ok());
+        entry.replaces == *name
+            || entry.skips.iter().any(|skipped| skipped == name)
+            || range.is_some_and(|range| range.contains(&release.version))
+    };
+    let mut behind = Vec::new();
+    for (minor, top) in newest {
+        let mut reaching = BTreeSet::from([top]);
+        let mut open = vec![top];
+        while let Some(next) = open.pop() {
+            for entry in entries.get(bundles[next].0).into_iter().flatten() {
+                let before = (0..bundles.len()).filter(|i| follows(entry, &bundles[*i]));
+                open.extend(before.filter(|i| reaching.insert(*i)));
+            }
+        }
+        let of_minor =
+            |release: &VersionRelease| (release.version.major, release.version.minor) == minor;
+        let missed = (0..bundles.len()).filter(|i| of_minor(bundles[*i].1));
+        behind.extend(missed.filter(|i| !reaching.contains(i)).map(|i| (i, top)));
+    }
+    behind.sort_unstable();
+    behind
+}

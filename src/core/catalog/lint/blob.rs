@@ -1,0 +1,322 @@
+//! Rules about one blob: packages, channels, bundles and deprecations, each by itself.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use olm_api::keys::property;
+
+use super::package::{BundleBlob, ChannelBlob};
+use super::{Linter, Origin, Pinned, Rule, Severity, property as properties};
+use crate::bundle::is_subdomain;
+use crate::catalog::fields::Fields;
+use crate::catalog::model::{Channel, Deprecations, schema};
+use crate::catalog::read::Meta;
+use crate::error::{Chain, quote};
+
+/// What begins the names of the schemas of OLM.
+const RESERVED: &str = "olm.";
+/// What begins the names of the schemas of opm's templates.
+const TEMPLATE: &str = "olm.template.";
+/// Largest icon that a page shows, in bytes.
+const MAX_ICON_BYTES: usize = 1024 * 1024;
+/// Most letters that differ between a schema and the one that was meant.
+const NEAR: usize = 3;
+
+impl Linter {
+    pub(super) fn without_schema(&mut self, origin: &Origin, meta: &Meta) {
+        let Ok(fields) = Fields::parse(&meta.json) else {
+            return;
+        };
+        let has = |name| fields.raw(name).is_some();
+        if has("packageName") && has("channels") {
+            let hint = "kubectl olm catalog render --graph-from-csv of its bundles";
+            self.not_content(origin, "a package manifest of the older format", Some(hint));
+        } else if has("apiVersion") && has("kind") {
+            let kind = fields.text("kind").unwrap_or_default();
+            self.not_content(
+                origin,
+                &format!("a Kubernetes object, {}", quote(&kind)),
+                None,
+            );
+        } else {
+            let how = if has("schema") { "empty" } else { "missing" };
+            let text = format!("\"schema\" is {how}: the document is left out");
+            self.error(origin, Rule::Meta, "/schema", text);
+        }
+    }
+
+    pub(super) fn other_schema(&mut self, origin: &Origin, name: &str) {
+        if name.starts_with(TEMPLATE) {
+            let text = format!("{} is input of opm, not catalog content", quote(name));
+            self.warning(origin, Rule::Schema, "/schema", text).hint =
+                Some("opm alpha render-template makes content of it".to_owned());
+        } else if name.starts_with(RESERVED) {
+            let known = [
+                schema::PACKAGE,
+                schema::CHANNEL,
+                schema::BUNDLE,
+                schema::DEPRECATIONS,
+            ];
+            let distance = |known: &&str| strsim::damerau_levenshtein(known, name);
+            let near = known.into_iter().min_by_key(distance);
+            let near = near.filter(|known| distance(known) <= NEAR);
+            let text = format!("schema {} is reserved and unknown", quote(name));
+            self.warning(origin, Rule::Schema, "/schema", text).hint =
+                near.map(|near| format!("did you mean {}", quote(near)));
+        }
+    }
+
+    pub(super) fn package(&mut self, origin: Origin, meta: &Meta) {
+        let Ok(fields) = Fields::parse(&meta.json) else {
+            return;
+        };
+        let name = &meta.name;
+        if name.is_empty() {
+            self.error(&origin, Rule::PackageName, "/name", "name is missing");
+            self.unread = true;
+            return;
+        }
+        if !is_subdomain(name) {
+            let text = format!(
+                "{} is not a DNS subdomain: no extension can ask for it",
+                quote(name)
+            );
+            self.error(&origin, Rule::PackageName, "/name", text);
+        } else if name.contains('.') {
+            let text = format!("{} has a dot: opm refuses it", quote(name));
+            self.warning(&origin, Rule::PackageName, "/name", text);
+        }
+        self.icon(&origin, &fields);
+        self.properties(&origin, &fields);
+        let default = fields.text("defaultChannel");
+        match &default {
+            Ok(text) if text.is_empty() => {
+                let text = "\"defaultChannel\" is missing";
+                self.error(&origin, Rule::DefaultChannel, "/defaultChannel", text);
+            }
+            Ok(_) => {}
+            Err(error) => self.wrong_type(&origin, error),
+        }
+        let package = self.packages.entry(name.clone()).or_default();
+        package.heads.push((origin, default.unwrap_or_default()));
+    }
+
+    fn icon(&mut self, origin: &Origin, fields: &Fields<'_>) {
+        let Some(raw) = fields.raw("icon") else {
+            return;
+        };
+        let icon = Fields::parse(raw.get());
+        let texts = icon.and_then(|icon| Ok((icon.text("base64data")?, icon.text("mediatype")?)));
+        let (data, media_type) = match texts {
+            Ok(texts) => texts,
+            Err(error) => {
+                let text = format!("icon: {}", Chain(&error));
+                self.error(origin, Rule::Icon, "/icon", text);
+                return;
+            }
+        };
+        if data.is_empty() || media_type.is_empty() {
+            let text = "icon needs base64data and mediatype";
+            self.error(origin, Rule::Icon, "/icon", text);
+            return;
+        }
+        let data: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+        let Ok(image) = STANDARD.decode(data) else {
+            let text = "icon is not base64";
+            self.error(origin, Rule::Icon, "/icon/base64data", text);
+            return;
+        };
+        if let Some(found) = media_type_of(&image).filter(|found| *found != media_type) {
+            let text = format!("icon is {found}, not {}", quote(&media_type));
+            self.warning(origin, Rule::Icon, "/icon/mediatype", text);
+        }
+        if image.len() > MAX_ICON_BYTES {
+            let text = format!(
+                "icon is {} KiB; pages show at most 1 MiB",
+                image.len().div_ceil(1024)
+            );
+            self.warning(origin, Rule::Icon, "/icon/base64data", text);
+        }
+    }
+
+    pub(super) fn channel(&mut self, origin: Origin, meta: &Meta) {
+        let Ok(fields) = Fields::parse(&meta.json) else {
+            return;
+        };
+        if self.lacks_name(&origin, Rule::Channel, meta) {
+            return;
+        }
+        let channel = match Channel::from_fields(&fields) {
+            Ok(channel) => channel,
+            Err(error) => return self.wrong_type(&origin, &error),
+        };
+        if !is_subdomain(&meta.name) {
+            let text = format!(
+                "{} is not a DNS subdomain: no extension can name it in channels",
+                quote(&meta.name)
+            );
+            self.warning(&origin, Rule::Channel, "/name", text);
+        }
+        self.properties(&origin, &fields);
+        for (i, entry) in channel.entries.iter().enumerate() {
+            let at = |field: &str| format!("/entries/{i}{field}");
+            if entry.name.is_empty() {
+                let text = format!("entry {i} has no name");
+                self.error(&origin, Rule::Entry, at(""), text);
+            }
+            if let Some(j) = entry.skips.iter().position(String::is_empty) {
+                let text = format!("entry {}: skips[{j}] is empty", quote(&entry.name));
+                self.error(&origin, Rule::Entry, at(&format!("/skips/{j}")), text);
+            }
+            if !entry.name.is_empty() && entry.replaces == entry.name {
+                let text = format!("entry {} replaces itself", quote(&entry.name));
+                self.error(&origin, Rule::Entry, at("/replaces"), text);
+            }
+            let range = entry.skip_range.as_ref();
+            if let Some((text, Err(error))) = range.map(|range| (&range.text, &range.range)) {
+                let text = format!(
+                    "skipRange {} cannot be read: {}; the edge does not exist",
+                    quote(text),
+                    Chain(error)
+                );
+                self.error(&origin, Rule::SkipRange, at("/skipRange"), text);
+            }
+        }
+        let package = self.packages.entry(meta.package.clone()).or_default();
+        package.channels.push(ChannelBlob { origin, channel });
+    }
+
+    pub(super) fn bundle(&mut self, origin: Origin, meta: &Meta) {
+        let Ok(fields) = Fields::parse(&meta.json) else {
+            return;
+        };
+        if self.lacks_name(&origin, Rule::Bundle, meta) {
+            return;
+        }
+        let properties = self.properties(&origin, &fields);
+        let objects = properties
+            .iter()
+            .any(|(_, kind, _)| kind == property::BUNDLE_OBJECT);
+        match fields.text("image") {
+            Ok(image) if image.is_empty() => {
+                let severity = if objects {
+                    Severity::Warning
+                } else {
+                    Severity::Error
+                };
+                let rule = Rule::BundleImage;
+                self.report(&origin, rule, severity, "/image", "image is empty");
+            }
+            Ok(image) => self.image(&origin, Rule::BundleImage, "/image", &image),
+            Err(error) => self.wrong_type(&origin, &error),
+        }
+        self.related_images(&origin, &fields);
+        let version = self.bundle_properties(&origin, &properties);
+        let package = self.packages.entry(meta.package.clone()).or_default();
+        package.bundles.push(BundleBlob { origin, version });
+    }
+
+    fn related_images(&mut self, origin: &Origin, fields: &Fields<'_>) {
+        let images = fields.objects("relatedImages", |image| image.text("image"));
+        let images = match images {
+            Ok(images) => images,
+            Err(error) => return self.wrong_type(origin, &error),
+        };
+        for (i, image) in images.iter().enumerate() {
+            let at = format!("/relatedImages/{i}/image");
+            if image.is_empty() {
+                let text = format!("relatedImages[{i}]: image is empty");
+                self.error(origin, Rule::RelatedImage, at, text);
+            } else {
+                self.image(origin, Rule::RelatedImage, &at, image);
+            }
+        }
+    }
+
+    /// Examines a reference that is not empty.
+    fn image(&mut self, origin: &Origin, rule: Rule, at: &str, image: &str) {
+        let shown = quote(image);
+        match (self.image)(image) {
+            Ok(Pinned::Digest) => {}
+            Ok(Pinned::Short) if rule == Rule::RelatedImage => {
+                let text = format!("{shown} names no registry");
+                self.report(origin, rule, Severity::Note, at, text);
+            }
+            Ok(Pinned::Short) => {
+                let text = format!("{shown} is not an image reference: it names no registry");
+                self.error(origin, rule, at, text);
+            }
+            Ok(Pinned::Tag) => {
+                let text = format!("{shown} is a tag: what it names may change");
+                self.report(origin, rule, Severity::Note, at, text);
+            }
+            Err(cause) => {
+                let text = format!("{shown} is not an image reference: {cause}");
+                self.error(origin, rule, at, text);
+            }
+        }
+    }
+
+    pub(super) fn deprecations(&mut self, origin: Origin, meta: &Meta) {
+        let Ok(fields) = Fields::parse(&meta.json) else {
+            return;
+        };
+        if !meta.name.is_empty() {
+            let text = "a blob of this schema has no name";
+            self.error(&origin, Rule::Deprecations, "/name", text);
+        }
+        if meta.package.is_empty() {
+            let text = "package is missing";
+            self.error(&origin, Rule::Deprecations, "/package", text);
+            return;
+        }
+        match Deprecations::from_fields(&fields) {
+            Ok(found) => {
+                let package = self.packages.entry(meta.package.clone()).or_default();
+                package.deprecations.push((origin, found));
+            }
+            Err(error) => self.wrong_type(&origin, &error),
+        }
+    }
+
+    /// Says whether a blob has no name or no package, which is an error.
+    fn lacks_name(&mut self, origin: &Origin, rule: Rule, meta: &Meta) -> bool {
+        let members = [("name", &meta.name), ("package", &meta.package)];
+        let missing = members.iter().find(|(_, text)| text.is_empty());
+        if let Some((member, _)) = missing {
+            let text = format!("{member} is missing");
+            self.error(origin, rule, format!("/{member}"), text);
+            self.unread = true;
+        }
+        missing.is_some()
+    }
+
+    /// Returns the properties of a blob that have type and value: index, type and value.
+    fn properties<'a>(&mut self, origin: &Origin, fields: &Fields<'a>) -> properties::List<'a> {
+        match properties::read(fields) {
+            Ok((list, faults)) => {
+                for fault in faults {
+                    let at = format!("/properties/{}", fault.index);
+                    self.error(origin, Rule::Property, at, fault.text).hint = fault.hint;
+                }
+                list
+            }
+            Err(error) => {
+                self.wrong_type(origin, &error);
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// Returns the media type of an image by its content.
+fn media_type_of(image: &[u8]) -> Option<&'static str> {
+    let text = image.get(..image.len().min(1024))?;
+    let text = String::from_utf8_lossy(text);
+    match image {
+        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
+        _ if text.contains("<svg") => Some("image/svg+xml"),
+        _ => None,
+    }
+}

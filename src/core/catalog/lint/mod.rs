@@ -1,0 +1,377 @@
+//! What is wrong with the content of a catalog, and where.
+//!
+//! Documents of the reader come in one after the other; findings come out, each with its rule, its
+//! place and, where it is known, the way out. An error is what the specification forbids or what no
+//! extension could use, a warning works but not as meant. What cannot be read counts against nothing
+//! else: whether something exists is not asked while a document is unread.
+//!
+//! Source: plugin.md 2.2 and 2.3.
+
+mod blob;
+mod constraints;
+mod package;
+mod place;
+mod property;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::fields::FieldError;
+use super::model::schema;
+use super::read::{Document, Meta, Position, ReadError, Reason};
+use crate::error::{Chain, quote};
+use package::Package;
+
+pub use place::locate;
+
+/// What a finding is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display)]
+#[strum(serialize_all = "kebab-case")]
+#[expect(
+    missing_docs,
+    reason = "the names are those of the table in plugin.md 2.2"
+)]
+pub enum Rule {
+    File,
+    Yaml,
+    Document,
+    Key,
+    Meta,
+    Schema,
+    Property,
+    Package,
+    PackageName,
+    DefaultChannel,
+    Icon,
+    Channel,
+    Entry,
+    SkipRange,
+    ChannelHead,
+    ChannelChain,
+    OneReplacement,
+    ZStream,
+    Bundle,
+    BundleImage,
+    RelatedImage,
+    BundleVersion,
+    Gvk,
+    Required,
+    Constraint,
+    MaxOpenshift,
+    Deprecations,
+    ImageExists,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+pub enum Severity {
+    /// The specification forbids it, or no extension could use it.
+    Error,
+    /// It works, but not as it was meant.
+    Warning,
+    /// Worth to know.
+    Note,
+}
+
+/// Something that is wrong in a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is about.
+    pub rule: Rule,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Path of the file within the catalog.
+    pub file: String,
+    /// Line, from 1; 0 where it is not known. That of the document until [`locate`] was asked.
+    pub line: usize,
+    /// Character of the line, from 1; 0 where it is not known.
+    pub column: usize,
+    /// Schema of the blob; empty where there is none.
+    pub schema: String,
+    /// Package of the blob.
+    pub package: String,
+    /// Name of the blob.
+    pub name: String,
+    /// What is wrong.
+    pub text: String,
+    /// The way out, where it is known.
+    pub hint: Option<String>,
+    /// What is wrong within the document, as a JSON pointer.
+    pub pointer: String,
+}
+
+/// Says whether a reference is pinned by a digest, or why it is not a reference.
+pub type ImageCheck = fn(&str) -> Result<Pinned, String>;
+
+/// What kind of image reference a text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pinned {
+    /// It names a digest: what it stands for never changes.
+    Digest,
+    /// It names a tag.
+    Tag,
+    /// It names no registry; nodes may complete it.
+    Short,
+}
+
+/// Where a blob stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Origin {
+    /// Index among the files.
+    file: usize,
+    line: usize,
+    schema: String,
+    package: String,
+    name: String,
+}
+
+/// Collects the findings about a catalog.
+#[derive(Debug)]
+pub struct Linter {
+    image: ImageCheck,
+    files: Vec<String>,
+    findings: Vec<(usize, Finding)>,
+    /// Files that were found not to be content.
+    foreign: BTreeSet<usize>,
+    /// Something that may be content could not be read, or does not say what it is.
+    unread: bool,
+    packages: BTreeMap<String, Package>,
+}
+
+/// Reads a catalog and returns what is wrong with it, in the order of its files and lines, with how
+/// many files it has.
+///
+/// See [`super::read::read_catalog`] for what `files` is.
+pub fn lint<'a>(
+    files: impl IntoIterator<Item = (&'a str, &'a [u8])> + Clone,
+    image: ImageCheck,
+) -> Result<(Vec<Finding>, usize), ReadError> {
+    let mut linter = Linter::new(image);
+    for document in super::read::documents(files.clone())? {
+        linter.add(&document);
+    }
+    let count = linter.files.len();
+    let mut findings = linter.finish();
+    locate(&mut findings, files);
+    Ok((findings, count))
+}
+
+impl Linter {
+    /// Starts without documents.
+    pub fn new(image: ImageCheck) -> Self {
+        Self {
+            image,
+            files: Vec::new(),
+            findings: Vec::new(),
+            foreign: BTreeSet::new(),
+            unread: false,
+            packages: BTreeMap::new(),
+        }
+    }
+
+    /// Examines one document; those of a file come one after the other.
+    pub fn add(&mut self, document: &Document<'_>) {
+        if self.files.last().is_none_or(|file| file != document.path) {
+            self.files.push(document.path.to_owned());
+        }
+        let mut origin = Origin {
+            file: self.files.len() - 1,
+            line: document.position.line,
+            ..Origin::default()
+        };
+        match &document.meta {
+            Ok(meta) => {
+                origin.schema.clone_from(&meta.schema);
+                origin.package.clone_from(&meta.package);
+                origin.name.clone_from(&meta.name);
+                self.blob(origin, meta);
+            }
+            Err(error) => self.unreadable(origin, error),
+        }
+    }
+
+    /// Returns the findings in the order of files and lines, those about whole packages included.
+    pub fn finish(mut self) -> Vec<Finding> {
+        for (name, package) in std::mem::take(&mut self.packages) {
+            self.whole_package(&name, &package);
+        }
+        let mut findings = self.findings;
+        findings.sort_by(|(file, a), (other, b)| {
+            let (a, b) = ((file, a.line, &a.pointer), (other, b.line, &b.pointer));
+            a.cmp(&b)
+        });
+        findings.into_iter().map(|(_, finding)| finding).collect()
+    }
+
+    /// Adds a finding at a place within a document.
+    fn report(
+        &mut self,
+        origin: &Origin,
+        rule: Rule,
+        severity: Severity,
+        pointer: impl Into<String>,
+        text: impl Into<String>,
+    ) -> &mut Finding {
+        let finding = Finding {
+            rule,
+            severity,
+            file: self.files.get(origin.file).cloned().unwrap_or_default(),
+            line: origin.line,
+            column: 0,
+            schema: origin.schema.clone(),
+            package: origin.package.clone(),
+            name: origin.name.clone(),
+            text: text.into(),
+            hint: None,
+            pointer: pointer.into(),
+        };
+        self.findings.push((origin.file, finding));
+        let last = self.findings.len() - 1;
+        &mut self.findings[last].1
+    }
+
+    /// Adds an error.
+    fn error(
+        &mut self,
+        origin: &Origin,
+        rule: Rule,
+        pointer: impl Into<String>,
+        text: impl Into<String>,
+    ) -> &mut Finding {
+        self.report(origin, rule, Severity::Error, pointer, text)
+    }
+
+    /// Adds a warning.
+    fn warning(
+        &mut self,
+        origin: &Origin,
+        rule: Rule,
+        pointer: impl Into<String>,
+        text: impl Into<String>,
+    ) -> &mut Finding {
+        self.report(origin, rule, Severity::Warning, pointer, text)
+    }
+
+    /// Adds that a member does not have the type its schema gives it.
+    fn wrong_type(&mut self, origin: &Origin, error: &FieldError) {
+        let text = Chain(error).to_string();
+        self.error(origin, Rule::Meta, pointer_to(error), text);
+    }
+
+    /// Returns `FILE:LINE` of a blob.
+    fn place(&self, origin: &Origin) -> String {
+        let file = self.files.get(origin.file).map_or("", String::as_str);
+        format!("{file}:{}", origin.line)
+    }
+
+    fn unreadable(&mut self, origin: Origin, error: &ReadError) {
+        let content = error.path.rsplit_once('.').is_none_or(|(_, extension)| {
+            matches!(extension, "yaml" | "yml" | "json") || extension.contains('/')
+        });
+        if !content {
+            let cause = error.reason.to_string();
+            return self.not_content(&origin, &cause, None);
+        }
+        self.unread = true;
+        let (rule, text) = match &error.reason {
+            Reason::NotAnObject => (
+                Rule::Document,
+                "a document must be an object, not a list or a single value".to_owned(),
+            ),
+            Reason::DuplicateKeys { first, second, .. } => (
+                Rule::Key,
+                format!("keys {} and {} are the same", quote(first), quote(second)),
+            ),
+            Reason::NotAString(field) => (Rule::Meta, format!("{} must be text", quote(field))),
+            Reason::Yaml(_) | Reason::Json(_) | Reason::Separator => {
+                (Rule::Yaml, error.reason.to_string())
+            }
+            other => (Rule::File, other.to_string()),
+        };
+        let pointer = match &error.reason {
+            Reason::NotAString(field) => format!("/{field}"),
+            Reason::DuplicateKeys { second, .. } => format!("/{}", escaped(second)),
+            _ => String::new(),
+        };
+        let finding = self.error(&origin, rule, pointer, text);
+        if let Reason::NotAString(field) = &error.reason {
+            finding.hint = Some(format!("quote it: {field}: \"4.10\""));
+        }
+    }
+
+    /// Adds, once for each file, that it is not content.
+    fn not_content(&mut self, origin: &Origin, cause: &str, hint: Option<&str>) {
+        if self.foreign.insert(origin.file) {
+            let text = format!("not catalog content: {cause}");
+            let finding = self.error(origin, Rule::File, "", text);
+            finding.hint = Some(hint.unwrap_or("list it in .indexignore").to_owned());
+        }
+    }
+
+    fn blob(&mut self, origin: Origin, meta: &Meta) {
+        match meta.schema.as_str() {
+            "" => self.without_schema(&origin, meta),
+            schema::PACKAGE => self.package(origin, meta),
+            schema::CHANNEL => self.channel(origin, meta),
+            schema::BUNDLE => self.bundle(origin, meta),
+            schema::DEPRECATIONS => self.deprecations(origin, meta),
+            other => self.other_schema(&origin, other),
+        }
+    }
+}
+
+impl Finding {
+    /// Returns the position of the finding in its file.
+    pub fn position(&self) -> Position {
+        Position {
+            document: 0,
+            line: self.line,
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    /// `FILE:LINE:COLUMN: SEVERITY[RULE]: TEXT`; numbers that are not known are left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file)?;
+        for number in [self.line, self.column] {
+            if number > 0 {
+                write!(f, ":{number}")?;
+            }
+        }
+        write!(f, ": {}[{}]: {}", self.severity, self.rule, self.text)
+    }
+}
+
+/// Returns the pointer to the member that a fault is about.
+fn pointer_to(error: &FieldError) -> String {
+    match error {
+        FieldError::NotAnObject => String::new(),
+        FieldError::WrongType { field, .. } => format!("/{field}"),
+        FieldError::Element {
+            list,
+            index,
+            source,
+        } => format!("/{list}/{index}{}", pointer_to(source)),
+    }
+}
+
+/// Escapes a key for a JSON pointer.
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+/// Joins names as a message lists them, at most ten.
+fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    const MOST: usize = 10;
+    let names: Vec<_> = names.into_iter().collect();
+    let mut text = names[..names.len().min(MOST)].join(", ");
+    if names.len() > MOST {
+        text.push_str(&format!(" and {} more", names.len() - MOST));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

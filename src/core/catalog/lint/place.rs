@@ -1,0 +1,121 @@
+//! Finds the line and the column of findings in the text of their files.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::{Finding, Rule};
+use crate::error::quote;
+use crate::yaml;
+
+/// What begins a value that YAML reads as something else than text.
+const INDICATORS: &str = ">*&!@`%|";
+
+/// Sets line and column of findings to those of the value that is wrong, and adds hints that need
+/// the text.
+pub fn locate<'a>(findings: &mut [Finding], files: impl IntoIterator<Item = (&'a str, &'a [u8])>) {
+    let mut of_files: BTreeMap<String, Vec<&mut Finding>> = BTreeMap::new();
+    for finding in findings.iter_mut().filter(|finding| finding.line > 0) {
+        of_files
+            .entry(finding.file.clone())
+            .or_default()
+            .push(finding);
+    }
+    for (path, bytes) in files {
+        let Some(findings) = of_files.remove(path) else {
+            continue;
+        };
+        let text = String::from_utf8_lossy(bytes);
+        let text = Text::new(text.strip_prefix('\u{feff}').unwrap_or(&text));
+        for finding in findings {
+            text.place(finding);
+        }
+    }
+    for of_file in findings.chunk_by_mut(|a, b| a.file == b.file) {
+        of_file.sort_by_key(|finding| (finding.line, finding.column));
+    }
+}
+
+/// A file with the beginnings of its lines.
+struct Text<'a> {
+    text: &'a str,
+    lines: Vec<usize>,
+    json: bool,
+}
+
+impl<'a> Text<'a> {
+    fn new(text: &'a str) -> Self {
+        let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let lines = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1));
+        Self {
+            lines: lines.collect(),
+            json: text.trim_start().starts_with('{'),
+            text,
+        }
+    }
+
+    /// Returns the text from a line on, which is counted from 1.
+    fn from_line(&self, line: usize) -> Option<&'a str> {
+        self.text.get(*self.lines.get(line.checked_sub(1)?)?..)
+    }
+
+    fn place(&self, finding: &mut Finding) {
+        if finding.rule == Rule::Yaml {
+            finding.hint = self.from_line(finding.line).and_then(unquoted);
+            return;
+        }
+        let Some(rest) = self.from_line(finding.line) else {
+            return;
+        };
+        let document = if self.json {
+            json_document(rest)
+        } else {
+            Some(yaml_document(rest))
+        };
+        let path: Vec<_> = finding.pointer.split('/').skip(1).map(unescaped).collect();
+        let found = document.and_then(|(text, before)| {
+            let (line, column) = yaml::find(text, &path)?;
+            let indent = if line == 1 { before } else { 0 };
+            Some((line, column + indent))
+        });
+        if let Some((line, column)) = found {
+            finding.line += line - 1;
+            finding.column = column;
+        }
+    }
+}
+
+/// Returns the JSON value that begins in the first line of a text, and what stands before it.
+fn json_document(text: &str) -> Option<(&str, usize)> {
+    let start = text.find('{')?;
+    let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<&RawValue>();
+    let raw = values.next()?.ok()?;
+    Some((raw.get(), text[..start].chars().count()))
+}
+
+/// Returns the text up to the next separator.
+fn yaml_document(text: &str) -> (&str, usize) {
+    let end = text.find("\n---").map_or(text.len(), |end| end + 1);
+    (&text[..end], 0)
+}
+
+fn unescaped(part: &str) -> String {
+    part.replace("~1", "/").replace("~0", "~")
+}
+
+/// Returns the way out for a line whose value YAML does not read as text.
+fn unquoted(text: &str) -> Option<String> {
+    let line = text.lines().next()?;
+    let (key, value) = line.split_once(": ")?;
+    let key = key.trim_start().trim_start_matches("- ");
+    let value = value.trim();
+    if !value.starts_with(|first| INDICATORS.contains(first)) {
+        return None;
+    }
+    let what = if key.to_ascii_lowercase().ends_with("range") {
+        "range"
+    } else {
+        "value"
+    };
+    Some(format!("quote the {what}: {key}: {}", quote(value)))
+}

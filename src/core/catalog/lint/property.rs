@@ -1,0 +1,232 @@
+//! Rules about the properties of a bundle.
+
+use std::fmt::Write as _;
+
+use olm_api::keys::property;
+use serde_json::value::RawValue;
+
+use super::{Linter, Origin, Rule, constraints};
+use crate::catalog::fields::{FieldError, Fields};
+use crate::error::{Chain, quote};
+use crate::gate::{MaxVersion, max_openshift_version};
+use crate::version::VersionRelease;
+
+/// Properties with type and value: index, type and value as JSON.
+pub(super) type List<'a> = Vec<(usize, String, &'a RawValue)>;
+
+/// What is wrong with the shape of a property.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) index: usize,
+    pub(super) text: String,
+    pub(super) hint: Option<String>,
+}
+
+/// Returns the properties of a blob, and what is wrong with the shape of others.
+pub(super) fn read<'a>(fields: &Fields<'a>) -> Result<(List<'a>, Vec<Fault>), FieldError> {
+    let (mut list, mut faults) = (List::new(), Vec::new());
+    for (index, raw) in fields.list("properties")?.into_iter().enumerate() {
+        let mut fault = |text: String, hint: Option<String>| {
+            faults.push(Fault { index, text, hint });
+        };
+        let Ok(property) = Fields::parse(raw.get()) else {
+            fault(format!("property {index} is not an object"), None);
+            continue;
+        };
+        let kind = property.text("type").unwrap_or_default();
+        if kind.is_empty() {
+            let nested = property.raw("property").is_some();
+            let hint = nested.then(|| "write type and value directly: - type: color".to_owned());
+            fault(format!("property {index} has no type"), hint);
+            continue;
+        }
+        let Some(value) = property.raw("value") else {
+            let mut text = format!("property {index} ({kind}) has no value");
+            let mut others = property.names();
+            let other = others.find(|name| !matches!(*name, "type" | "value"));
+            let hint = other.map(|other| {
+                let _ = write!(text, ", but a key {} beside it", quote(other));
+                format!("indent {} below \"value\"", quote(other))
+            });
+            fault(text, hint);
+            continue;
+        };
+        list.push((index, kind, value));
+    }
+    Ok((list, faults))
+}
+
+impl Linter {
+    /// Examines the properties of a bundle; returns its version, if it has one.
+    pub(super) fn bundle_properties(
+        &mut self,
+        origin: &Origin,
+        properties: &[(usize, String, &RawValue)],
+    ) -> Option<VersionRelease> {
+        let mut version = None;
+        let of = |kind: &'static str| properties.iter().filter(move |(_, it, _)| it == kind);
+        let packages = of(property::PACKAGE).count();
+        if packages != 1 {
+            let text = format!("needs exactly one olm.package property, has {packages}");
+            self.error(origin, Rule::BundleVersion, "/properties", text);
+        }
+        for (i, kind, value) in properties {
+            let at = format!("/properties/{i}/value");
+            let value = value.get();
+            match kind.as_str() {
+                property::PACKAGE => version = self.version(origin, &at, value),
+                property::GVK | property::GVK_REQUIRED => self.kind(origin, &at, value),
+                property::PACKAGE_REQUIRED => self.required(origin, &at, value),
+                property::CONSTRAINT => {
+                    for fault in constraints::faults(value) {
+                        let rule = Rule::Constraint;
+                        self.report(origin, rule, fault.severity, at.clone(), fault.text)
+                            .hint = fault.hint;
+                    }
+                }
+                _ => {}
+            }
+        }
+        let max: Vec<_> = of(property::MAX_OPENSHIFT_VERSION).collect();
+        if let [(i, _, value)] = max[..] {
+            self.max_openshift(origin, &format!("/properties/{i}/value"), value.get());
+        } else if let Some((i, ..)) = max.get(1) {
+            let text = "olm.maxOpenShiftVersion is given twice";
+            let at = format!("/properties/{i}");
+            self.error(origin, Rule::MaxOpenshift, at, text);
+        }
+        version
+    }
+
+    fn version(&mut self, origin: &Origin, at: &str, value: &str) -> Option<VersionRelease> {
+        let texts = Fields::parse(value).and_then(|fields| {
+            let package = fields.text("packageName")?;
+            let release = fields.optional_text("release")?;
+            Ok((package, fields.text("version")?, release))
+        });
+        let (package, version, release) = match texts {
+            Ok(texts) => texts,
+            Err(error) => {
+                let text = format!("olm.package: {}", Chain(&error));
+                self.error(origin, Rule::BundleVersion, at, text);
+                return None;
+            }
+        };
+        if package != origin.package {
+            let text = format!(
+                "packageName {} is not the bundle's package {}",
+                quote(&package),
+                quote(&origin.package)
+            );
+            let at = format!("{at}/packageName");
+            self.error(origin, Rule::BundleVersion, at, text);
+        }
+        let parsed = match &release {
+            Some(release) => VersionRelease::explicit(&version, release),
+            None => VersionRelease::legacy(&version),
+        };
+        match parsed {
+            Ok(parsed) => {
+                if let Some(release) = release.filter(|release| !release.is_empty()) {
+                    self.name_of_release(origin, &version, &release);
+                }
+                Some(parsed)
+            }
+            Err(error) => {
+                let text = format!("version {}: {}", quote(&version), Chain(&error));
+                let at = format!("{at}/version");
+                self.error(origin, Rule::BundleVersion, at, text);
+                None
+            }
+        }
+    }
+
+    /// A bundle with a release is named after package, version and release.
+    fn name_of_release(&mut self, origin: &Origin, version: &str, release: &str) {
+        let expected = format!("{}-v{version}-{release}", origin.package);
+        if origin.name != expected {
+            let text = format!("with a release the name must be {}", quote(&expected));
+            self.error(origin, Rule::BundleVersion, "/name", text);
+        }
+    }
+
+    fn kind(&mut self, origin: &Origin, at: &str, value: &str) {
+        let read = |name| Fields::parse(value).and_then(|fields| fields.text(name));
+        for name in ["group", "version", "kind"] {
+            let at = format!("{at}/{name}");
+            let text = match read(name) {
+                Ok(text) => text,
+                Err(error) => {
+                    let text = format!("{name}: {}", Chain(&error));
+                    self.error(origin, Rule::Gvk, at, text);
+                    continue;
+                }
+            };
+            if text.is_empty() {
+                self.error(origin, Rule::Gvk, at, format!("{name} is missing"));
+            } else if !is_kubernetes_name(name, &text) {
+                let text = format!("{name} {} is not a name Kubernetes accepts", quote(&text));
+                self.error(origin, Rule::Gvk, at, text);
+            } else if name == "version" && !is_api_version(&text) {
+                let text = format!("version {} is not like v1, v1beta2", quote(&text));
+                self.warning(origin, Rule::Gvk, at, text);
+            } else if name == "kind" && text.starts_with(|c: char| c.is_lowercase()) {
+                let text = format!("kind {} begins with a small letter", quote(&text));
+                self.warning(origin, Rule::Gvk, at, text);
+            }
+        }
+    }
+
+    fn required(&mut self, origin: &Origin, at: &str, value: &str) {
+        let package = Fields::parse(value).and_then(|fields| fields.text("packageName"));
+        if package.is_ok_and(|package| package.is_empty()) {
+            let at = format!("{at}/packageName");
+            self.error(origin, Rule::Required, at, "packageName is missing");
+        }
+        if let Some(fault) = constraints::package_fault(value) {
+            let at = format!("{at}/versionRange");
+            self.error(origin, Rule::Required, at, fault);
+        }
+    }
+
+    fn max_openshift(&mut self, origin: &Origin, at: &str, raw: &str) {
+        let annotation = format!(
+            r#"[{{"type":"{}","value":{raw}}}]"#,
+            property::MAX_OPENSHIFT_VERSION
+        );
+        match max_openshift_version(Some(&annotation)) {
+            // A number loses its last zero: 4.20 becomes 4.2.
+            Ok(MaxVersion::Supports(_)) if matches!(raw, "4.1" | "4.2") => {
+                let text = format!("olm.maxOpenShiftVersion {raw} may have been {raw}0");
+                let hint = Some("quote it".to_owned());
+                self.warning(origin, Rule::MaxOpenshift, at, text).hint = hint;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let text = format!("olm.maxOpenShiftVersion {raw}: {}", Chain(&error));
+                self.error(origin, Rule::MaxOpenshift, at, text);
+            }
+        }
+    }
+}
+
+/// Says whether Kubernetes could serve a kind with this group, version or kind.
+fn is_kubernetes_name(part: &str, text: &str) -> bool {
+    if part == "group" {
+        return crate::bundle::is_subdomain(text);
+    }
+    crate::bundle::is_subdomain(&text.to_ascii_lowercase()) && !text.contains('.')
+}
+
+/// Says whether a version is like `v1` or `v1beta2`.
+fn is_api_version(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(rest) = text.strip_prefix('v') else {
+        return false;
+    };
+    let level = rest.split_once("alpha").or_else(|| rest.split_once("beta"));
+    match level {
+        Some((major, minor)) => digits(major) && digits(minor),
+        None => digits(rest),
+    }
+}

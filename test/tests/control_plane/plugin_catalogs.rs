@@ -1,0 +1,99 @@
+//! Making a catalog and having it served, with nothing but the plugin.
+
+use std::fs;
+use std::path::Path;
+
+use olm_test::package::{Bundle, Package, chain};
+use olm_test::{cluster, images, plugin};
+
+/// Runs `kubectl olm catalog`, and returns its exit code and everything it prints.
+fn catalog(cluster: &cluster::Cluster, args: &[&str]) -> (Option<i32>, String) {
+    let out = plugin::run(cluster.plane, &[&["catalog"], args].concat());
+    let text = [out.stdout, out.stderr].concat();
+    (
+        out.status.code(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+/// Pushes the bundles of a package and writes its catalog into a folder.
+async fn write(cluster: &cluster::Cluster, package: &Package, versions: &[&str], folder: &Path) {
+    let mut pushed = std::collections::BTreeMap::new();
+    for version in versions {
+        let image = format!("{}/{}-bundle:v{version}", cluster.registry, package.name());
+        let files = package.bundle_files(&Bundle::new(version));
+        let image = images::push_bundle(&image, files).await;
+        pushed.insert((*version).to_owned(), image);
+    }
+    for (path, bytes) in package.catalog_files(&chain(versions), &pushed) {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, bytes).expect("a file");
+    }
+}
+
+// plugin.md U67, U70, U71
+#[tokio::test(flavor = "multi_thread")]
+async fn a_catalog_is_built_served_compared_and_removed() {
+    let cluster = cluster::with_controller().await;
+    let package = Package::new("making");
+    let (name, folder) = (package.name(), tempfile::tempdir().expect("a folder"));
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    write(&cluster, &package, &["1.0.0"], &old).await;
+    write(&cluster, &package, &["1.0.0", "1.1.0"], &new).await;
+    let image = format!("{}/{name}-catalog:latest", cluster.registry);
+    let build = |folder: &Path| {
+        let folder = folder.join("configs").to_string_lossy().into_owned();
+        let args = ["build", &folder, "-t", &image, "--push", "--plain-http"];
+        catalog(&cluster, &args)
+    };
+    let (code, text) = build(&old);
+    assert_eq!(code, Some(0), "{text}");
+    let digest = text.split(['@', ' ']).nth(1).expect("a digest").to_owned();
+
+    // A bundle is not a catalog.
+    let bundle = format!("{}/{name}-bundle:v1.0.0", cluster.registry);
+    let (code, text) = catalog(&cluster, &["add", &name, &bundle, "--yes"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("hint: kubectl olm catalog build makes one"),
+        "{text}"
+    );
+    let (code, text) = catalog(
+        &cluster,
+        &["add", &name, &image, "--priority", "-5", "--yes"],
+    );
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains(&format!("{name}: served after ")), "{text}");
+    let (code, text) = catalog(&cluster, &["add", &name, &image, "--yes"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("is there already"), "{text}");
+
+    let (_, text) = catalog(&cluster, &["list"]);
+    let row = text.lines().find(|line| line.starts_with(&name));
+    let cells: Vec<_> = row.expect("a row").split_whitespace().collect();
+    assert_eq!(cells[1..3], ["True", "-5"]);
+    assert!(digest["sha256:".len()..].starts_with(cells[3]), "{text}");
+    let (code, text) = catalog(&cluster, &["lint", &name]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.ends_with(" in 1 file\n"), "{text}");
+
+    let (code, text) = build(&new);
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = catalog(&cluster, &["diff", &name]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains("head stable 1.0.0 -> 1.1.0; added 1.1.0"),
+        "{text}"
+    );
+    let (code, text) = catalog(&cluster, &["remove", &name]);
+    assert_eq!(
+        code,
+        Some(2),
+        "without a terminal nothing is removed: {text}"
+    );
+    let (code, text) = catalog(&cluster, &["remove", &name, "--yes"]);
+    assert_eq!(code, Some(0), "{text}");
+    let (_, text) = catalog(&cluster, &["list"]);
+    assert!(!text.lines().any(|line| line.starts_with(&name)), "{text}");
+}
