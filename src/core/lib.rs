@@ -4,6 +4,7 @@ pub mod about;
 pub mod annotations;
 pub mod bundle;
 pub mod catalog;
+pub mod classic;
 pub mod config;
 pub mod crd_safety;
 pub mod error;

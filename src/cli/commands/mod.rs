@@ -8,6 +8,7 @@ pub(crate) mod completion;
 pub(crate) mod crd_check;
 pub(crate) mod delete;
 pub(crate) mod doctor;
+pub(crate) mod from_classic;
 pub(crate) mod graph;
 pub(crate) mod install;
 pub(crate) mod lint_bundle;
@@ -86,6 +87,8 @@ pub(crate) enum Command {
     /// Say which catalogs are served and how good they are; make catalogs
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
+    /// Say what Subscriptions of OLM Classic become, and what cannot be carried over
+    FromClassic(from_classic::FromClassicArgs),
     /// Say whether this cluster is fit for extensions, and pack what whoever helps needs
     Doctor(doctor::DoctorArgs),
     /// Complete commands in a shell, or through kubectl
@@ -118,6 +121,7 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Resume(args) => pause::run(args, false, &cli.global, out).await,
         Command::Delete(args) => delete::run(args, &cli.global, out).await,
         Command::Catalog(command) => catalog::run(command, &cli.global, out).await,
+        Command::FromClassic(args) => from_classic::run(args, &cli.global, out).await,
         Command::Doctor(args) => doctor::run(args, &cli.global, out).await,
         Command::Completion(args) => completion::run(&args, out),
         Command::Version(args) => version::run(&args, out),

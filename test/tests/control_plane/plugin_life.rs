@@ -216,3 +216,75 @@ async fn what_is_there_already_is_shown_before_it_is_taken_over() {
         .delete()
         .await;
 }
+
+// plugin.md U74: what OLM Classic left behind is carried over, and no object is lost
+#[tokio::test(flavor = "multi_thread")]
+async fn what_classic_left_behind_is_carried_over() {
+    let cluster = cluster::with_controller().await;
+    let mut scene = Scene::empty(cluster, "classic");
+    let bundle = Bundle::new("1.0.0");
+    scene
+        .publish(std::slice::from_ref(&bundle), &chain(&["1.0.0"]))
+        .await;
+    scene.create_namespace();
+    let (name, plane) = (scene.name.clone(), scene.cluster.plane);
+    let crd = scene.package.bundle_files(&bundle).into_values();
+    let mut crd =
+        crd.filter(|bytes| String::from_utf8_lossy(bytes).contains("CustomResourceDefinition\""));
+    let crd = String::from_utf8(crd.next().expect("a CRD")).expect("text");
+    plane.kubectl_with_input(&["create", "-f", "-"], &crd);
+    let crd = scene.package.crd();
+    plane.kubectl(&["wait", "--for=condition=Established", "crd", &crd]);
+    let kind: Value = scene.get("crd", &crd).expect("the CRD");
+    let object = json!({"kind": kind["spec"]["names"]["kind"], "metadata": {"name": "mine", "namespace": name},
+        "apiVersion": format!("{}/{}", kind["spec"]["group"].as_str().expect("a group"),
+            kind["spec"]["versions"][0]["name"].as_str().expect("a version"))});
+    plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+    let uid =
+        |scene: &Scene| scene.get(&crd, "mine").expect("it is there")["metadata"]["uid"].clone();
+    let before = uid(&scene);
+
+    let csv = scene.package.bundle_name("1.0.0");
+    let of = |kind: &str, spec: Value, status: Value| {
+        json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": kind,
+            "metadata": {"name": if kind == "Subscription" { &name } else { &csv }, "namespace": name},
+            "spec": spec, "status": status})
+    };
+    let list = json!({"items": [
+        of("Subscription", json!({"name": name, "channel": "stable", "source": name,
+            "sourceNamespace": "olm"}), json!({"installedCSV": csv})),
+        of("ClusterServiceVersion", json!({"version": "1.0.0"}), json!({})),
+    ]});
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(&file, list.to_string()).expect("it is written");
+    let path = file.path().to_string_lossy().into_owned();
+    let (code, stream, errors) = olm(&scene, &["from-classic", "-f", &path], false);
+    assert_eq!(
+        code,
+        Some(1),
+        "its catalog is not among the sources: {errors}"
+    );
+    plane.kubectl_with_input(&["apply", "-f", "-"], &stream);
+    let (wanted, account) = (format!("package:{name}@1.0.0"), format!("{name}-installer"));
+    let rights = [
+        "rbac",
+        &wanted,
+        "-n",
+        &name,
+        "--service-account",
+        &account,
+        "--apply",
+        "--yes",
+    ];
+    let (code, _, errors) = olm(&scene, &rights, true);
+    assert_eq!(code, Some(0), "{errors}");
+    let extension = Extension::named(&scene.cluster.client, &name);
+    let ready = |found: &olm_api::ClusterExtension| {
+        let status = found.status.as_ref();
+        status.is_some_and(|status| olm_core::status::is_true(&status.conditions, "Ready"))
+    };
+    extension.eventually("it is ready", UNINSTALL, ready).await;
+    assert_eq!(before, uid(&scene));
+    let (code, _, errors) = olm(&scene, &["delete", &name, "--delete-data", "--yes"], false);
+    assert_eq!(code, Some(0), "{errors}");
+}

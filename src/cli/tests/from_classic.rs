@@ -1,0 +1,58 @@
+//! `kubectl olm from-classic` as a user runs it, on files.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::process::Command;
+
+const FLEET: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../core/testdata/classic/fleet.yaml"
+);
+
+/// Runs the program and returns exit code, stdout and stderr.
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .args(["from-classic", "-f", FLEET])
+        .args(arguments)
+        .env("KUBECONFIG", "/nonexistent")
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(output.stdout), text(output.stderr))
+}
+
+// plugin.md U73, U75
+#[test]
+fn the_stream_ends_with_the_steps() {
+    let (code, text, errors) = run(&["teapot"]);
+    assert_eq!(code, 1, "an override is not carried: {errors}");
+    let comments: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
+    insta::assert_snapshot!(comments.join("\n"), @r"
+    # not carried: OperatorCondition pots/teapot-blue overrides: is not read: pause the extension to hold updates
+    # 1. Apply the catalogs above and wait: kubectl wait --for=condition=Serving clustercatalog pots
+    # 2. Give the account exactly the rights it takes: kubectl olm rbac package:teapot@1.0.0 -n pots --service-account teapot-installer --apply
+    # 3. Stop the operator of Classic; CRDs and their objects stay: kubectl delete subscription.operators.coreos.com -n pots teapot && kubectl delete clusterserviceversion -n pots teapot-blue. Where a CRD has a conversion webhook, look first whether its versions have the same schema, and set conversion strategy None; else do not go on
+    # 4. Apply extension teapot, which takes the CRDs over, and wait: kubectl wait --for=condition=Ready clusterextension teapot
+    # 5. Apply what kubectl olm from-classic --follow printed before the first step: updates go on
+    # 6. The way back: kubectl olm delete NAME --retain-crds, and apply the Subscription again
+    ");
+    assert_eq!(run(&["teapot"]).1, text);
+    let (_, follow, _) = run(&["teapot", "--follow"]);
+    assert!(follow.contains("packageName: teapot"), "{follow}");
+    assert!(!follow.contains("version:"), "{follow}");
+}
+
+#[test]
+fn a_report_has_a_line_for_each_field() {
+    let (code, text, _) = run(&["--report"]);
+    assert_eq!(code, 1);
+    let line = "watches 3 namespaces (a, b, c); an extension watches one or all";
+    assert!(text.contains(line), "{text}");
+    let (code, _, errors) = run(&["kettle"]);
+    assert_eq!(code, 1);
+    assert!(
+        errors.contains("there is no Subscription \"kettle\""),
+        "{errors}"
+    );
+}

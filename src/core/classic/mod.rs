@@ -1,0 +1,200 @@
+//! What the objects of OLM Classic become: catalogs, accounts and extensions, with a line for each
+//! field that is carried over or cannot be, and the steps in their order.
+//!
+//! Nothing of a cluster is read here, and nothing is guessed: what the given objects do not say is a
+//! line. Status and Secrets are never printed.
+//!
+//! Source: plugin.md 3.
+
+mod group;
+mod source;
+mod subscription;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::object::Object;
+
+/// API group of Classic.
+pub const GROUP: &str = "operators.coreos.com";
+/// Kinds that are read, with version and plural.
+pub const KINDS: [(&str, &str, &str); 6] = [
+    ("CatalogSource", "v1alpha1", "catalogsources"),
+    ("Subscription", "v1alpha1", "subscriptions"),
+    ("OperatorGroup", "v1", "operatorgroups"),
+    (
+        "ClusterServiceVersion",
+        "v1alpha1",
+        "clusterserviceversions",
+    ),
+    ("InstallPlan", "v1alpha1", "installplans"),
+    ("OperatorCondition", "v2", "operatorconditions"),
+];
+
+/// Whether something of Classic goes on to exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Carried {
+    /// As an object or a field.
+    Yes,
+    /// It is not needed.
+    NotNeeded,
+    /// It is lost.
+    No,
+}
+
+/// What becomes of a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Kind of the object.
+    pub kind: &'static str,
+    /// Namespace and name of the object.
+    pub object: String,
+    /// The field and its value.
+    pub field: String,
+    /// What becomes of it, or why it does not.
+    pub text: String,
+    /// Whether it goes on to exist.
+    pub carried: Carried,
+}
+
+/// What a Subscription becomes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Migration {
+    /// Namespace and name of the Subscription.
+    pub subscription: (String, String),
+    /// Classic installed it by itself, for others.
+    pub is_dependency: bool,
+    /// Name of the CSV that is installed, if one is.
+    pub csv: Option<String>,
+    /// The account, where Classic used none of its own.
+    pub account: Option<Object>,
+    /// The extension, pinned to what is installed.
+    pub extension: Object,
+    /// The extension as it is to be afterwards, where it is pinned: it follows its channel again.
+    pub follow: Option<Object>,
+}
+
+/// What the given objects become.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answer {
+    /// Catalogs that are to be served.
+    pub catalogs: Vec<Object>,
+    /// Extensions, those that others need first.
+    pub migrations: Vec<Migration>,
+    /// What becomes of each field.
+    pub lines: Vec<Line>,
+}
+
+/// The objects of Classic that are given.
+#[derive(Debug)]
+pub struct Classic<'a> {
+    of_kind: BTreeMap<&'a str, Vec<&'a Object>>,
+}
+
+impl<'a> Classic<'a> {
+    /// Sorts objects by their kind; others than those of Classic are left out.
+    pub fn new(objects: impl IntoIterator<Item = &'a Object>) -> Self {
+        let mut of_kind: BTreeMap<&str, Vec<&Object>> = BTreeMap::new();
+        for object in objects.into_iter().filter(|object| object.group() == GROUP) {
+            of_kind.entry(object.kind()).or_default().push(object);
+        }
+        for objects in of_kind.values_mut() {
+            objects.sort_by_key(|object| (object.namespace(), object.name()));
+        }
+        Self { of_kind }
+    }
+
+    /// Returns what they become. `wanted` says which Subscriptions count: all of them if it is empty.
+    pub fn convert(&self, wanted: &[String]) -> Answer {
+        let mut answer = Answer::default();
+        let counts = |subscription: &&Object| {
+            wanted.is_empty() || wanted.iter().any(|name| name == subscription.name())
+        };
+        let of_them = || self.all("Subscription").filter(counts);
+        for source in self.all("CatalogSource") {
+            let names = |subscription: &Object| text(subscription, "/spec/source") == source.name();
+            if wanted.is_empty() || of_them().any(names) {
+                source::convert(source, &mut answer);
+            }
+        }
+        let mut packages = BTreeMap::new();
+        for subscription in of_them() {
+            self.subscription(subscription, &mut packages, &mut answer);
+        }
+        // What was installed for others comes before them.
+        answer
+            .migrations
+            .sort_by_key(|migration| !migration.is_dependency);
+        answer
+    }
+
+    fn all(&self, kind: &str) -> impl Iterator<Item = &'a Object> {
+        self.of_kind.get(kind).into_iter().flatten().copied()
+    }
+
+    /// Returns an object of a namespace by its name.
+    fn find(&self, kind: &str, namespace: &str, name: &str) -> Option<&'a Object> {
+        let mut all = self.all(kind);
+        all.find(|object| object.namespace() == namespace && object.name() == name)
+    }
+}
+
+impl Answer {
+    /// Adds what becomes of a field.
+    fn line(
+        &mut self,
+        object: &Object,
+        carried: Carried,
+        field: impl Into<String>,
+        text: impl Into<String>,
+    ) {
+        let kind = KINDS.iter().map(|(kind, ..)| *kind);
+        let mut kind = kind.filter(|kind| *kind == object.kind());
+        let line = Line {
+            kind: kind.next().unwrap_or("object"),
+            object: format!("{}/{}", object.namespace(), object.name()),
+            field: field.into(),
+            text: text.into(),
+            carried,
+        };
+        // A group is read for each Subscription of its namespace.
+        if !self.lines.contains(&line) {
+            self.lines.push(line);
+        }
+    }
+
+    /// Says whether everything is carried that is needed.
+    pub fn is_whole(&self) -> bool {
+        self.lines.iter().all(|line| line.carried != Carried::No)
+    }
+}
+
+/// Returns a text of an object; empty where there is none.
+fn text<'a>(object: &'a Object, pointer: &str) -> &'a str {
+    let found = object.pointer(pointer).and_then(Value::as_str);
+    found.unwrap_or_default()
+}
+
+/// Returns the texts of a list.
+fn texts<'a>(object: &'a Object, pointer: &str) -> Vec<&'a str> {
+    let list = object.pointer(pointer).and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+/// Says whether a member is there and not empty.
+fn has(object: &Object, pointer: &str) -> bool {
+    match object.pointer(pointer) {
+        None | Some(Value::Null | Value::Bool(false)) => false,
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Array(list)) => !list.is_empty(),
+        Some(Value::Object(members)) => !members.is_empty(),
+        Some(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;
