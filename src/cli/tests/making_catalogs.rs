@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -39,9 +40,9 @@ fn write(folder: &Path, versions: &[(&str, &str)]) {
             .to_owned();
     let mut before = "";
     for (version, _) in versions {
-        text.push_str(&format!("  - name: teapot.v{version}\n"));
+        writeln!(text, "  - name: teapot.v{version}").unwrap();
         if !before.is_empty() {
-            text.push_str(&format!("    replaces: teapot.v{before}\n"));
+            writeln!(text, "    replaces: teapot.v{before}").unwrap();
         }
         before = version;
     }

@@ -1,11 +1,11 @@
-//! What the OperatorGroup of a namespace becomes.
+//! What the `OperatorGroup` of a namespace becomes.
 
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Carried, Classic, has, text, texts};
 use crate::object::Object;
 
-/// What an OperatorGroup says about the operators of its namespace.
+/// What an `OperatorGroup` says about the operators of its namespace.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     /// The one namespace that is watched.

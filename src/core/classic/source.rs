@@ -1,4 +1,4 @@
-//! What a CatalogSource becomes.
+//! What a `CatalogSource` becomes.
 
 use olm_api::keys::policy;
 use serde_json::json;

@@ -146,15 +146,12 @@ impl Classic<'_> {
         let version = version.filter(|version| !version.is_empty());
         let version = version.or_else(|| of_name(name));
         let line = format!("{field}: {name}");
-        match version {
-            Some(version) => {
-                let text = format!("becomes version {}", quote(version));
-                answer.line(subscription, Carried::Yes, line, text);
-            }
-            None => {
-                let text = "its version is not known: pin it by hand before you apply this";
-                answer.line(subscription, Carried::No, line, text);
-            }
+        if let Some(version) = version {
+            let text = format!("becomes version {}", quote(version));
+            answer.line(subscription, Carried::Yes, line, text);
+        } else {
+            let text = "its version is not known: pin it by hand before you apply this";
+            answer.line(subscription, Carried::No, line, text);
         }
         version.map(str::to_owned)
     }
@@ -204,7 +201,7 @@ impl Classic<'_> {
         annotations
     }
 
-    /// Says what of the OperatorCondition of the installed CSV is not carried.
+    /// Says what of the `OperatorCondition` of the installed CSV is not carried.
     fn conditions(&self, subscription: &Object, answer: &mut Answer) {
         let csv = text(subscription, "/status/installedCSV");
         let found = self.find("OperatorCondition", subscription.namespace(), csv);

@@ -42,17 +42,16 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let old = content(&super::files(&args.old, global).await?, &args.old)?;
-    let (new, extensions) = match &args.new {
-        Some(new) => (content(&super::files(new, global).await?, new)?, Vec::new()),
-        None => {
-            let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
-            let cluster = Cluster::connect(global, &access, &settings).await?;
-            let catalog = super::catalog(cluster.own_client().clone(), &args.old).await?;
-            let image = catalog.spec.source.image;
-            let image = image.with_context(|| format!("catalog {} has no image", args.old))?;
-            let new = content(&catalogs::files(&image.ref_).await?, &image.ref_)?;
-            (new, cluster.extensions().await?)
-        }
+    let (new, extensions) = if let Some(new) = &args.new {
+        (content(&super::files(new, global).await?, new)?, Vec::new())
+    } else {
+        let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
+        let cluster = Cluster::connect(global, &access, &settings).await?;
+        let catalog = super::catalog(cluster.own_client().clone(), &args.old).await?;
+        let image = catalog.spec.source.image;
+        let image = image.with_context(|| format!("catalog {} has no image", args.old))?;
+        let new = content(&catalogs::files(&image.ref_).await?, &image.ref_)?;
+        (new, cluster.extensions().await?)
     };
     let found = diff(&old, &new);
     let stranded = stranded(&found, &extensions);

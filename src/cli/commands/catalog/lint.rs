@@ -78,12 +78,14 @@ pub(crate) async fn run(
         findings.filter(|it| it.severity == severity).count()
     };
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    let counts = [errors, warnings, count(Severity::Note)];
     if !args.notes {
-        let notes = count(Severity::Note);
         report.findings.retain(|it| it.severity != Severity::Note);
-        summary(args.output, &report, [errors, warnings, notes], out)?;
-    } else {
-        summary(args.output, &report, [errors, warnings, 0], out)?;
+    }
+    match args.output {
+        Format::Json => output::write_json(out, &document(&report, counts))?,
+        Format::Yaml => output::write_yaml(out, &document(&report, counts))?,
+        Format::Table => summary(&report, counts, args.notes, out)?,
     }
     Ok(if errors > 0 || (args.strict && warnings > 0) {
         Outcome::Failed
@@ -109,9 +111,8 @@ pub(super) fn examine(files: &FileList) -> anyhow::Result<Report> {
 fn pinned(text: &str) -> Result<Pinned, String> {
     match text.parse::<ImageRef>() {
         Ok(image) if image.digest().is_some() => Ok(Pinned::Digest),
-        Ok(_) => Ok(Pinned::Tag),
         // Without a tag it means the tag `latest`.
-        Err(ReferenceError::NoVersion(_)) => Ok(Pinned::Tag),
+        Ok(_) | Err(ReferenceError::NoVersion(_)) => Ok(Pinned::Tag),
         Err(ReferenceError::Parse {
             reason: Malformed::NotCanonical,
             ..
@@ -194,18 +195,13 @@ fn named_images(files: &FileList) -> anyhow::Result<BTreeMap<String, Finding>> {
     Ok(named)
 }
 
-/// Writes the findings, and how many there are: errors, warnings, and notes that are not shown.
+/// Writes the findings, and how many errors, warnings and notes there are.
 fn summary(
-    format: Format,
     report: &Report,
-    counts: [usize; 3],
+    [errors, warnings, notes]: [usize; 3],
+    with_notes: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    match format {
-        Format::Json => return output::write_json(out, &document(report, counts)),
-        Format::Yaml => return output::write_yaml(out, &document(report, counts)),
-        Format::Table => {}
-    }
     for finding in &report.findings {
         writeln!(out, "{}", plain(&finding.to_string()))?;
         if let Some(hint) = &finding.hint {
@@ -219,9 +215,9 @@ fn summary(
         let s = if count == 1 { "" } else { "s" };
         format!("{count} {word}{s}")
     };
-    let [errors, warnings, notes] = counts;
     let notes = match notes {
         0 => String::new(),
+        notes if with_notes => format!(", {}", plural(notes, "note")),
         notes => format!(", {} (--notes shows them)", plural(notes, "note")),
     };
     writeln!(

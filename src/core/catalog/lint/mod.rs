@@ -187,7 +187,7 @@ impl Linter {
                 origin.name.clone_from(&meta.name);
                 self.blob(origin, meta);
             }
-            Err(error) => self.unreadable(origin, error),
+            Err(error) => self.unreadable(&origin, error),
         }
     }
 
@@ -265,13 +265,13 @@ impl Linter {
         format!("{file}:{}", origin.line)
     }
 
-    fn unreadable(&mut self, origin: Origin, error: &ReadError) {
+    fn unreadable(&mut self, origin: &Origin, error: &ReadError) {
         let content = error.path.rsplit_once('.').is_none_or(|(_, extension)| {
             matches!(extension, "yaml" | "yml" | "json") || extension.contains('/')
         });
         if !content {
             let cause = error.reason.to_string();
-            return self.not_content(&origin, &cause, None);
+            return self.not_content(origin, &cause, None);
         }
         self.unread = true;
         let (rule, text) = match &error.reason {
@@ -294,7 +294,7 @@ impl Linter {
             Reason::DuplicateKeys { second, .. } => format!("/{}", escaped(second)),
             _ => String::new(),
         };
-        let finding = self.error(&origin, rule, pointer, text);
+        let finding = self.error(origin, rule, pointer, text);
         if let Reason::NotAString(field) = &error.reason {
             finding.hint = Some(format!("quote it: {field}: \"4.10\""));
         }
@@ -366,11 +366,11 @@ fn escaped(key: &str) -> String {
 fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const MOST: usize = 10;
     let names: Vec<_> = names.into_iter().collect();
-    let mut text = names[..names.len().min(MOST)].join(", ");
-    if names.len() > MOST {
-        text.push_str(&format!(" and {} more", names.len() - MOST));
+    let text = names[..names.len().min(MOST)].join(", ");
+    match names.len().checked_sub(MOST).filter(|more| *more > 0) {
+        Some(more) => format!("{text} and {more} more"),
+        None => text,
     }
-    text
 }
 
 #[cfg(test)]

@@ -26,9 +26,9 @@ pub fn locate<'a>(findings: &mut [Finding], files: impl IntoIterator<Item = (&'a
             continue;
         };
         let text = String::from_utf8_lossy(bytes);
-        let text = Text::new(text.strip_prefix('\u{feff}').unwrap_or(&text));
+        let source = Source::new(text.strip_prefix('\u{feff}').unwrap_or(&text));
         for finding in findings {
-            text.place(finding);
+            source.place(finding);
         }
     }
     for of_file in findings.chunk_by_mut(|a, b| a.file == b.file) {
@@ -37,13 +37,13 @@ pub fn locate<'a>(findings: &mut [Finding], files: impl IntoIterator<Item = (&'a
 }
 
 /// A file with the beginnings of its lines.
-struct Text<'a> {
+struct Source<'a> {
     text: &'a str,
     lines: Vec<usize>,
     json: bool,
 }
 
-impl<'a> Text<'a> {
+impl<'a> Source<'a> {
     fn new(text: &'a str) -> Self {
         let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let lines = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1));
@@ -55,16 +55,16 @@ impl<'a> Text<'a> {
     }
 
     /// Returns the text from a line on, which is counted from 1.
-    fn from_line(&self, line: usize) -> Option<&'a str> {
+    fn beginning_at(&self, line: usize) -> Option<&'a str> {
         self.text.get(*self.lines.get(line.checked_sub(1)?)?..)
     }
 
     fn place(&self, finding: &mut Finding) {
         if finding.rule == Rule::Yaml {
-            finding.hint = self.from_line(finding.line).and_then(unquoted);
+            finding.hint = self.beginning_at(finding.line).and_then(unquoted);
             return;
         }
-        let Some(rest) = self.from_line(finding.line) else {
+        let Some(rest) = self.beginning_at(finding.line) else {
             return;
         };
         let document = if self.json {
