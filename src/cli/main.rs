@@ -21,15 +21,13 @@ mod target;
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 use crate::commands::Cli;
 use crate::output::{Outcome, UsageError};
 
 fn main() -> ExitCode {
     // This fails if a provider is installed already, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let cli = match Cli::try_parse() {
+    let cli = match commands::parse() {
         Ok(cli) => cli,
         Err(error) => {
             // If the stream is closed, the message cannot be shown anywhere.

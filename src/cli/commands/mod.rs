@@ -1,7 +1,7 @@
 //! The command line as clap reads it, and one file per subcommand: its arguments, and a `run` that
 //! prints in one place.
 //!
-//! A new command needs a variant of [`Command`] and a line in [`run`].
+//! A new command needs a variant of [`Command`], a line in [`run`], and a place in [`GROUPS`].
 
 pub(crate) mod catalog;
 pub(crate) mod completion;
@@ -25,16 +25,17 @@ pub(crate) mod upgrade;
 pub(crate) mod version;
 pub(crate) mod why;
 
+use std::fmt::Write as _;
 use std::io::Write;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::connection::Global;
 use crate::output::Outcome;
 
 /// Install, upgrade and examine ClusterExtensions
 #[derive(Debug, Parser)]
-#[command(name = "kubectl-olm", bin_name = "kubectl olm", version, about)]
+#[command(name = "kubectl-olm", bin_name = "kubectl olm", version)]
 pub(crate) struct Cli {
     /// Flags every command accepts.
     #[command(flatten)]
@@ -100,6 +101,57 @@ pub(crate) enum Command {
     Complete(completion::CompleteArgs),
 }
 
+/// The groups of the help, each with its commands (plugin.md 1.1).
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Find", &["search", "show", "graph", "why"]),
+    (
+        "Install and change",
+        &[
+            "install", "status", "updates", "upgrade", "pause", "resume", "delete",
+        ],
+    ),
+    ("Rights and safety", &["rbac", "crd-check"]),
+    (
+        "Catalogs and bundles",
+        &["catalog", "lint-bundle", "render", "from-classic"],
+    ),
+    ("Look and mend", &["doctor"]),
+    ("Other", &["resolve", "range", "version", "completion"]),
+];
+
+/// Reads the command line.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    let mut command = grouped();
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Returns the command line with a help that lists the commands in groups.
+fn grouped() -> clap::Command {
+    let command = Cli::command();
+    let names = || GROUPS.iter().flat_map(|(_, names)| *names);
+    let width = names().map(|name| name.len()).max().unwrap_or(0);
+    let mut groups = String::new();
+    for (group, names) in GROUPS {
+        // Writing to a String cannot fail.
+        let _ = writeln!(groups, "{group}:");
+        for name in names {
+            let about = command
+                .find_subcommand(name)
+                .and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(groups, "  {name:width$}  {about}");
+        }
+        groups.push('\n');
+    }
+    command
+        .override_usage("kubectl olm <COMMAND> [OPTIONS]")
+        .help_template(format!(
+            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{{all-args}}"
+        ))
+        .mut_subcommands(|command| command.hide(true))
+}
+
 /// Runs one command; data goes to `out`.
 pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match cli.command {
@@ -126,5 +178,27 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Completion(args) => completion::run(&args, out),
         Command::Version(args) => version::run(&args, out),
         Command::Complete(args) => completion::complete(&args, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // plugin.md U1
+    #[test]
+    fn each_command_is_in_one_group() {
+        let command = Cli::command();
+        let visible = command.get_subcommands().filter(|it| !it.is_hide_set());
+        let mut visible: Vec<_> = visible.map(clap::Command::get_name).collect();
+        let mut grouped: Vec<_> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        visible.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(visible, grouped);
+        insta::assert_snapshot!(super::grouped().render_help());
     }
 }
