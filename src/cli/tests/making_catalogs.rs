@@ -191,3 +191,38 @@ fn a_difference_that_could_hurt_ends_the_program_with_1() {
     assert_eq!(code, 1);
     assert!(errors.starts_with("error: ./absent: "), "{errors}");
 }
+
+// plugin.md U66
+#[test]
+fn a_catalog_is_rendered_package_by_package_and_a_bundle_as_its_blob() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    write(&root.join("catalog"), &[("1.0.0", "1")]);
+    let (code, text, _) = catalog(root, &["render", "catalog", "--package", "teapot"]);
+    assert_eq!((code, text.lines().count()), (0, 3));
+    let (code, _, errors) = catalog(root, &["render", "catalog", "--package", "kettle"]);
+    assert_eq!((code, errors.as_str()), (1, "nothing of kettle\n"));
+    let (_, again, _) = catalog(root, &["render", "catalog", "-o", "yaml"]);
+    fs::write(root.join("again.yaml"), again).unwrap();
+    assert_eq!(catalog(root, &["render", "again.yaml"]).1, text);
+
+    let lamps = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../hack/demo/bundles/lamp-operator"
+    );
+    let lamps = fs::read_dir(lamps).unwrap();
+    let mut lamps: Vec<_> = lamps.map(|entry| entry.unwrap().path()).collect();
+    lamps.sort();
+    let lamps: Vec<_> = lamps.iter().map(|path| path.to_str().unwrap()).collect();
+    let arguments = [&["render", "--graph-from-csv"], &lamps[..]].concat();
+    let (code, text, _) = catalog(root, &arguments);
+    assert_eq!(code, 0);
+    fs::write(root.join("lamps.json"), text).unwrap();
+    let (_, text, _) = catalog(root, &["lint", "lamps.json"]);
+    let errors: Vec<_> = text.lines().filter(|it| it.contains("error[")).collect();
+    // A directory has no image, and the CSVs of the demo do not say what they replace.
+    let known = ["image is empty", "has 3 heads"];
+    let known = |it: &&&str| known.iter().any(|known| it.contains(known));
+    assert_eq!(errors.iter().filter(known).count(), errors.len(), "{text}");
+    assert_eq!(errors.len(), 4, "{text}");
+}

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::csv::Csv;
 use super::field::FieldError;
-use super::{Bundle, BundleError, Files, type_name, utf8};
+use super::{Bundle, BundleError, Files, MANIFESTS, type_name, utf8};
 use crate::object::Object;
 use crate::yaml::{self, YamlError};
 
@@ -130,6 +130,14 @@ impl Found {
         }
         Ok(())
     }
+}
+
+/// Returns the ClusterServiceVersion of a bundle with everything its author wrote.
+pub(crate) fn csv_as_written(files: &Files) -> Option<Value> {
+    let files = files.iter().filter(|(path, _)| path.starts_with(MANIFESTS));
+    let mut objects = files.flat_map(|(path, content)| objects(path, content).unwrap_or_default());
+    let csv = objects.find(|object| object.kind() == "ClusterServiceVersion");
+    csv.map(Object::into_value)
 }
 
 /// Returns the objects of a file, those of lists in place of the lists.

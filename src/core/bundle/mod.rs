@@ -23,6 +23,7 @@ pub use csv::{
 pub use dependencies::{DEPENDENCIES_FILE, constraints};
 pub use field::FieldError;
 pub use manifest::ManifestError;
+pub(crate) use manifest::csv_as_written;
 pub(crate) use validate::is_subdomain;
 pub use validate::{ValidationError, supported_kind, validate};
 

@@ -9,6 +9,7 @@ pub mod ignore;
 mod index;
 pub mod lint;
 mod model;
+mod of_bundle;
 mod quick;
 pub mod read;
 
@@ -21,7 +22,9 @@ pub use constraint::{
 };
 pub use fields::FieldError;
 pub use index::{Blob, BlobError, Content, PackageIndex};
+
 pub use model::{
     Bundle, BundleVersionError, Channel, Deprecation, Deprecations, Entry, Property, SkipRangeText,
     schema,
 };
+pub use of_bundle::{CatalogBundle, graph as graph_of_bundles};

@@ -8,6 +8,7 @@
     reason = "helpers of tests fail by panicking and say how many cases there were"
 )]
 
+mod catalogs;
 mod ranges;
 mod resolution;
 

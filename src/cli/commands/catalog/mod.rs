@@ -6,6 +6,7 @@ mod build;
 mod diff;
 mod lint;
 mod list;
+mod render;
 mod serve;
 
 use std::io::Write;
@@ -33,6 +34,8 @@ pub(crate) enum CatalogCommand {
     /// Say what is wrong with the content of a catalog, and where
     #[command(alias = "validate")]
     Lint(lint::LintArgs),
+    /// Print the blobs of catalogs and bundles
+    Render(render::RenderArgs),
     /// Make the image of a catalog
     Build(build::BuildArgs),
     /// Say what another content of a catalog would change
@@ -50,6 +53,7 @@ pub(crate) async fn run(
         CatalogCommand::Add(args) => serve::add(args, global, out).await,
         CatalogCommand::Remove(args) => serve::remove(args, global, out).await,
         CatalogCommand::Lint(args) => lint::run(args, global, out).await,
+        CatalogCommand::Render(args) => render::run(args, global, out).await,
         CatalogCommand::Build(args) => build::run(args, out).await,
         CatalogCommand::Diff(args) => diff::run(args, global, out).await,
     }

@@ -1,0 +1,131 @@
+//! `kubectl olm catalog render`: the blobs of catalogs and of bundles.
+//!
+//! Source: plugin.md 2.1.
+
+use std::io::Write;
+use std::path::Path;
+
+use clap::Args;
+use olm_core::bundle::Bundle;
+use olm_core::catalog::read::Meta;
+use olm_core::catalog::{CatalogBundle, graph_of_bundles, read, schema};
+use olm_core::error::{Chain, quote};
+use olm_core::yaml;
+use serde_json::Value;
+
+use crate::bundle_source::load_files;
+use crate::catalogs::borrowed;
+use crate::connection::Global;
+use crate::output::{Outcome, notice};
+
+/// Directory that makes a directory a bundle.
+const MANIFESTS: &str = "manifests";
+
+/// Arguments of `catalog render`.
+#[derive(Debug, Args)]
+pub(crate) struct RenderArgs {
+    /// Directories, files and images of catalogs and bundles, or names of catalogs on the cluster
+    #[arg(value_name = "DIR|FILE|IMAGE|NAME", required = true)]
+    sources: Vec<String>,
+    /// Only this package; repeatable
+    #[arg(long = "package", value_name = "PACKAGE")]
+    packages: Vec<String>,
+    /// Add the package and the channels that the CSVs of the bundles draw
+    #[arg(long)]
+    graph_from_csv: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Form,
+}
+
+/// How blobs are printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// One line of JSON for each
+    #[default]
+    Json,
+    /// A stream of documents
+    Yaml,
+}
+
+/// Prints the blobs of catalogs and bundles, in the order of the arguments.
+pub(crate) async fn run(
+    args: RenderArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let (mut metas, mut bundles) = (Vec::new(), Vec::new());
+    for source in &args.sources {
+        if is_bundle(source, global).await? {
+            bundles.push(bundle(source).await?);
+        } else {
+            let files = super::files(source, global).await?;
+            let contents = read::read_catalog(borrowed(&files));
+            let contents =
+                contents.map_err(|error| anyhow::anyhow!("{source}: {}", Chain(&error)))?;
+            metas.extend(contents.metas);
+        }
+    }
+    let graph = args.graph_from_csv.then(|| graph_of_bundles(&bundles));
+    let blobs = graph.into_iter().flatten();
+    for blob in blobs.chain(bundles.iter().map(|bundle| bundle.blob.clone())) {
+        metas.push(Meta::parse(&blob.to_string())?);
+    }
+    let of_package = |meta: &&Meta| {
+        let package = if meta.schema == schema::PACKAGE {
+            &meta.name
+        } else {
+            &meta.package
+        };
+        args.packages.is_empty() || args.packages.contains(package)
+    };
+    let mut count = 0;
+    for meta in metas.iter().filter(of_package) {
+        count += 1;
+        match args.output {
+            Form::Json => writeln!(out, "{}", meta.json)?,
+            Form::Yaml => {
+                let value: Value = serde_json::from_str(&meta.json)?;
+                out.write_all(yaml::to_yaml_stream(&[value]).as_bytes())?;
+            }
+        }
+    }
+    if count == 0 {
+        notice(&format!("nothing of {}", args.packages.join(", ")));
+        return Ok(Outcome::Failed);
+    }
+    Ok(Outcome::Done)
+}
+
+/// Says whether a source is a bundle: a directory with manifests, or an image that is not a catalog.
+async fn is_bundle(source: &str, global: &Global) -> anyhow::Result<bool> {
+    let path = Path::new(source);
+    if path.exists() {
+        return Ok(path.join(MANIFESTS).is_dir());
+    }
+    if !source.contains('/') {
+        return Ok(false);
+    }
+    let Err(catalog) = super::files(source, global).await else {
+        return Ok(false);
+    };
+    match load_files(source).await {
+        Ok(_) => Ok(true),
+        Err(_) => Err(catalog),
+    }
+}
+
+async fn bundle(source: &str) -> anyhow::Result<CatalogBundle> {
+    let files = load_files(source).await?;
+    let image = if Path::new(source).is_dir() {
+        notice(&format!(
+            "note: {} is a directory: \"image\" stays empty",
+            quote(source)
+        ));
+        ""
+    } else {
+        source
+    };
+    let read = Bundle::from_files(&files).and_then(|it| CatalogBundle::new(&it, &files, image));
+    read.map_err(|error| anyhow::anyhow!("{source}: {}", Chain(&error)))
+}

@@ -1,0 +1,348 @@
+//! What a bundle is in a catalog: its `olm.bundle` blob, and the package and channels that the CSVs of
+//! several bundles draw.
+//!
+//! Source: plugin.md 2.1; the properties are those opm gives a bundle.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use olm_api::keys::{annotation, property};
+use serde_json::{Map, Value, json};
+
+use super::model::schema;
+use crate::bundle::{ANNOTATIONS_FILE, Bundle, BundleError, Files, constraints, csv_as_written};
+use crate::yaml;
+
+const CHANNELS_KEY: &str = "operators.operatorframework.io.bundle.channels.v1";
+const DEFAULT_CHANNEL_KEY: &str = "operators.operatorframework.io.bundle.channel.default.v1";
+/// Annotation of a CSV with the versions it may follow.
+const SKIP_RANGE: &str = "olm.skipRange";
+/// Members of `spec` that people are shown, and their names in a catalog.
+const SHOWN: [(&str, &str); 12] = [
+    ("apiservicedefinitions", "apiServiceDefinitions"),
+    ("customresourcedefinitions", "crdDescriptions"),
+    ("description", "description"),
+    ("displayName", "displayName"),
+    ("installModes", "installModes"),
+    ("keywords", "keywords"),
+    ("links", "links"),
+    ("maintainers", "maintainers"),
+    ("maturity", "maturity"),
+    ("minKubeVersion", "minKubeVersion"),
+    ("nativeAPIs", "nativeAPIs"),
+    ("provider", "provider"),
+];
+
+/// A bundle as a catalog has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CatalogBundle {
+    /// The `olm.bundle` blob.
+    pub blob: Value,
+    package: String,
+    name: String,
+    /// Its channels, and that of them which is the default.
+    channels: Vec<String>,
+    default_channel: String,
+    /// Its entry in a channel.
+    entry: Value,
+    icon: Option<Value>,
+    description: Option<Value>,
+}
+
+impl CatalogBundle {
+    /// Reads a bundle that is to have this image.
+    pub fn new(bundle: &Bundle, files: &Files, image: &str) -> Result<Self, BundleError> {
+        let csv = csv_as_written(files).unwrap_or_default();
+        let annotations = annotations(files);
+        let text = |key: &str| annotations.get(key).cloned().unwrap_or_default();
+        let name = bundle.csv.name.clone();
+        let mut entry = json!({"name": name});
+        for key in ["replaces", "skips"] {
+            if let Some(value) = csv.pointer(&format!("/spec/{key}")).filter(|it| is_set(it)) {
+                entry[key] = value.clone();
+            }
+        }
+        if let Some(range) = bundle.csv.annotations.get(SKIP_RANGE) {
+            entry["skipRange"] = json!(range);
+        }
+        let channels = text(CHANNELS_KEY);
+        let channels = channels
+            .split(',')
+            .map(str::trim)
+            .filter(|it| !it.is_empty());
+        Ok(Self {
+            blob: json!({
+                "schema": schema::BUNDLE,
+                "name": name,
+                "package": bundle.package,
+                "image": image,
+                "properties": properties(bundle, files, &csv)?,
+                "relatedImages": related_images(bundle, &csv, image),
+            }),
+            package: bundle.package.clone(),
+            channels: channels.map(str::to_owned).collect(),
+            default_channel: text(DEFAULT_CHANNEL_KEY),
+            icon: csv.pointer("/spec/icon/0").cloned(),
+            description: csv.pointer("/spec/description").cloned(),
+            name,
+            entry,
+        })
+    }
+}
+
+/// Returns the packages and channels that the CSVs of some bundles draw, each package's in the order of
+/// the bundles; what the last bundle says of its package counts.
+pub fn graph(bundles: &[CatalogBundle]) -> Vec<Value> {
+    let names: BTreeSet<&str> = bundles.iter().map(|it| it.package.as_str()).collect();
+    let mut blobs = Vec::new();
+    for name in names {
+        let of_package = || bundles.iter().filter(|it| it.package == name);
+        let Some(last) = of_package().next_back() else {
+            continue;
+        };
+        let mut channels: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for bundle in of_package() {
+            for channel in &bundle.channels {
+                channels.entry(channel).or_default().push(&bundle.entry);
+            }
+        }
+        let default = match last.default_channel.as_str() {
+            "" => last.channels.first().map_or("", String::as_str),
+            default => default,
+        };
+        let mut package =
+            json!({"schema": schema::PACKAGE, "name": name, "defaultChannel": default});
+        if let Some(icon) = &last.icon {
+            package["icon"] = icon.clone();
+        }
+        if let Some(description) = &last.description {
+            package["description"] = description.clone();
+        }
+        blobs.push(package);
+        blobs.extend(channels.into_iter().map(|(channel, entries)| {
+            json!({"schema": schema::CHANNEL, "package": name, "name": channel, "entries": entries})
+        }));
+    }
+    blobs
+}
+
+/// Returns the annotations of the bundle that are texts.
+fn annotations(files: &Files) -> BTreeMap<String, String> {
+    let text = files
+        .get(ANNOTATIONS_FILE)
+        .map(|it| String::from_utf8_lossy(it));
+    let documents = text.and_then(|text| yaml::to_json(&text).ok());
+    let document = documents.and_then(|documents| documents.into_iter().next());
+    let annotations = document
+        .as_ref()
+        .and_then(|it| it["annotations"].as_object());
+    let annotations = annotations.into_iter().flatten();
+    annotations
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
+}
+
+/// Returns the properties of a bundle, by type and value; what people are shown comes last.
+fn properties(bundle: &Bundle, files: &Files, csv: &Value) -> Result<Vec<Value>, BundleError> {
+    let composed = bundle.csv.annotations.get(annotation::PROPERTIES);
+    let composed = composed.and_then(|text| serde_json::from_str::<Vec<Value>>(text).ok());
+    let mut found = composed.unwrap_or_default();
+    found.extend(constraints(bundle, files)?);
+    if !found.iter().any(|it| it["type"] == property::PACKAGE) {
+        let version = csv.pointer("/spec/version").cloned().unwrap_or_default();
+        let value = json!({"packageName": bundle.package, "version": version});
+        found.push(json!({"type": property::PACKAGE, "value": value}));
+    }
+    found.extend(kinds(bundle, csv));
+    let key = |it: &Value| (it["type"].to_string(), it["value"].to_string());
+    found.sort_by_key(key);
+    found.dedup();
+    found.push(json!({"type": property::CSV_METADATA, "value": shown(csv)}));
+    Ok(found)
+}
+
+/// Returns the kinds that a bundle provides and requires.
+fn kinds(bundle: &Bundle, csv: &Value) -> Vec<Value> {
+    let property = |kind: &str, group: &str, version: &Value, name: &Value| json!({"type": kind, "value": {"group": group, "version": version, "kind": name}});
+    let mut found = Vec::new();
+    for crd in &bundle.crds {
+        let text = |pointer| crd.pointer(pointer).and_then(Value::as_str);
+        let group = text("/spec/group").unwrap_or_default();
+        let kind = json!(text("/spec/names/kind"));
+        let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+        for version in versions.into_iter().flatten() {
+            found.push(property(property::GVK, group, &version["name"], &kind));
+        }
+    }
+    let listed = |pointer: &str| {
+        let list = csv.pointer(pointer).and_then(Value::as_array);
+        list.cloned().unwrap_or_default()
+    };
+    for crd in listed("/spec/customresourcedefinitions/required") {
+        let name = crd["name"].as_str().unwrap_or_default();
+        let group = name.split_once('.').map_or("", |(_, group)| group);
+        found.push(property(
+            property::GVK_REQUIRED,
+            group,
+            &crd["version"],
+            &crd["kind"],
+        ));
+    }
+    for (pointer, kind) in [
+        ("/spec/apiservicedefinitions/owned", property::GVK),
+        (
+            "/spec/apiservicedefinitions/required",
+            property::GVK_REQUIRED,
+        ),
+    ] {
+        for api in listed(pointer) {
+            let group = api["group"].as_str().unwrap_or_default();
+            found.push(property(kind, group, &api["version"], &api["kind"]));
+        }
+    }
+    found
+}
+
+/// Returns what of a CSV people are shown.
+fn shown(csv: &Value) -> Value {
+    let mut shown = Map::new();
+    for key in ["annotations", "labels"] {
+        let value = csv.pointer(&format!("/metadata/{key}"));
+        if let Some(value) = value.filter(|it| is_set(it)) {
+            shown.insert(key.to_owned(), value.clone());
+        }
+    }
+    for (key, name) in SHOWN {
+        let value = csv.pointer(&format!("/spec/{key}")).filter(|it| is_set(it));
+        let always = matches!(
+            name,
+            "apiServiceDefinitions" | "crdDescriptions" | "provider"
+        );
+        let value = value.cloned().or_else(|| always.then(|| json!({})));
+        if let Some(value) = value {
+            shown.insert(name.to_owned(), value);
+        }
+    }
+    if let Some(crds) = shown.get_mut("crdDescriptions") {
+        write_out_resources(crds);
+    }
+    Value::Object(shown)
+}
+
+/// Gives each resource of a CRD's description its three members, as catalogs have them.
+fn write_out_resources(crds: &mut Value) {
+    let lists = crds.as_object_mut().into_iter().flatten();
+    let crds = lists.filter_map(|(_, list)| list.as_array_mut()).flatten();
+    let resources = crds.filter_map(|crd| crd.get_mut("resources")?.as_array_mut());
+    for resource in resources.flatten() {
+        let Some(members) = resource.as_object() else {
+            continue;
+        };
+        let text = |name: &str| {
+            let mut members = members.iter();
+            let found = members.find(|(key, _)| key.eq_ignore_ascii_case(name));
+            found.map_or_else(|| json!(""), |(_, value)| value.clone())
+        };
+        *resource = json!({"name": text("name"), "kind": text("kind"), "version": text("version")});
+    }
+}
+
+/// Returns the images of a bundle: those it lists, its own, and those of its Deployments.
+fn related_images(bundle: &Bundle, csv: &Value, image: &str) -> Vec<Value> {
+    let listed = csv.pointer("/spec/relatedImages").and_then(Value::as_array);
+    let mut images = listed.cloned().unwrap_or_default();
+    let mut known: BTreeSet<String> = images
+        .iter()
+        .filter_map(|it| it["image"].as_str().map(str::to_owned))
+        .collect();
+    let containers = bundle.csv.deployments.iter().flat_map(|deployment| {
+        ["initContainers", "containers"]
+            .into_iter()
+            .flat_map(|key| {
+                let spec = deployment.template.get("spec");
+                let list = spec.and_then(|spec| spec[key].as_array());
+                list.into_iter().flatten()
+            })
+    });
+    let used = containers.filter_map(|container| container["image"].as_str());
+    for used in std::iter::once(image).chain(used) {
+        if !used.is_empty() && known.insert(used.to_owned()) {
+            images.push(json!({"name": "", "image": used}));
+        }
+    }
+    images.sort_by_key(|it| (it["image"].to_string(), it["name"].to_string()));
+    images
+}
+
+/// Says whether a value is more than nothing.
+fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        Value::Bool(_) | Value::Number(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::lint::{Pinned, lint};
+
+    fn files(version: &str, replaces: &str) -> Files {
+        let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1",
+            "kind": "ClusterServiceVersion",
+            "metadata": {"name": format!("teapot.v{version}"),
+                "annotations": {"olm.skipRange": ">=0.9.0 <1.0.0",
+                    "olm.properties": r#"[{"type":"olm.maxOpenShiftVersion","value":"4.20"}]"#}},
+            "spec": {"version": version, "replaces": replaces, "displayName": "Teapot",
+                "icon": [{"base64data": "PHN2Zz48L3N2Zz4=", "mediatype": "image/svg+xml"}],
+                "relatedImages": [{"name": "pot", "image": "quay.io/pots/pot:1"}],
+                "customresourcedefinitions": {
+                    "required": [{"name": "kettles.example.com", "version": "v1", "kind": "Kettle"}]},
+                "install": {"strategy": "deployment", "spec": {"deployments": [{"name": "d", "spec":
+                    {"template": {"spec": {"containers": [{"image": "quay.io/pots/lid:1"}]}}}}]}}}});
+        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "teapots.example.com"}, "spec": {"group": "example.com",
+                "names": {"kind": "Teapot"}, "versions": [{"name": "v1"}, {"name": "v2"}]}});
+        let annotations = json!({"annotations": {
+            "operators.operatorframework.io.bundle.package.v1": "teapot",
+            CHANNELS_KEY: "stable,fast", DEFAULT_CHANNEL_KEY: "stable"}});
+        let dependencies = json!({"dependencies": [{"type": "olm.package",
+            "value": {"packageName": "kettle", "version": ">=1.0.0"}}]});
+        let file = |path: &str, value: &Value| (path.to_owned(), value.to_string().into_bytes());
+        Files::from([
+            file("manifests/csv.yaml", &csv),
+            file("manifests/crd.yaml", &crd),
+            file(ANNOTATIONS_FILE, &annotations),
+            file(crate::bundle::DEPENDENCIES_FILE, &dependencies),
+        ])
+    }
+
+    fn read(version: &str, replaces: &str) -> CatalogBundle {
+        let files = files(version, replaces);
+        let bundle = Bundle::from_files(&files).unwrap();
+        let image = format!("quay.io/pots/teapot-bundle:{version}");
+        CatalogBundle::new(&bundle, &files, &image).unwrap()
+    }
+
+    #[test]
+    fn a_bundle_becomes_its_blob() {
+        insta::assert_snapshot!(yaml::to_yaml(&read("1.0.0", "").blob));
+    }
+
+    // plugin.md U66
+    #[test]
+    fn the_graph_of_csvs_is_sound() {
+        let bundles = [read("1.0.0", ""), read("1.1.0", "teapot.v1.0.0")];
+        let mut blobs = graph(&bundles);
+        assert_eq!(blobs.len(), 3, "{blobs:?}");
+        assert_eq!(blobs[1]["entries"][1]["replaces"], "teapot.v1.0.0");
+        blobs.extend(bundles.map(|bundle| bundle.blob));
+        let lines: Vec<_> = blobs.iter().map(Value::to_string).collect();
+        let text = lines.join("\n");
+        let files = [("catalog.json", text.as_bytes())];
+        let (findings, _) = lint(files, |_| Ok(Pinned::Digest)).unwrap();
+        assert!(findings.is_empty(), "{findings:?}");
+    }
+}
