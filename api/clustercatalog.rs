@@ -158,6 +158,30 @@ pub struct ClusterCatalogStatus {
     /// When the served content was unpacked from its image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_unpacked: Option<Time>,
+
+    /// Newer content that the reference of the image names and that is not taken yet, ours; absent
+    /// when the newest is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<CatalogUpdateStatus>,
+}
+
+/// Newer content of a catalog, and why it is not taken.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogUpdateStatus {
+    /// The image, by digest.
+    #[serde(rename = "ref")]
+    #[schemars(length(max = 1000))]
+    pub ref_: String,
+
+    /// Since when it is known.
+    pub since: Time,
+
+    /// Why it is not taken, in one word: Paused, TooYoung or Suspicious.
+    pub reason: String,
+
+    /// Why it is not taken, and what to do about it.
+    pub message: String,
 }
 
 /// What served content was read from: a union told apart by `type`.

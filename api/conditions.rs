@@ -150,6 +150,10 @@ pub enum Reason {
     NextPatchHeld,
     /// A newer bundle waits until an update window opens (applying.md 10).
     OutsideWindow,
+    /// `status.update` of a ClusterCatalog: newer content has not been known for long enough.
+    TooYoung,
+    /// `status.update` of a ClusterCatalog: newer content takes away or changes what was offered.
+    Suspicious,
     /// Nothing leads from the installed bundle to it.
     NotSuccessor,
     /// It is in none of the requested channels.

@@ -115,7 +115,8 @@ pub mod policy {
     pub const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
     /// When automatic updates may begin: `[DAYS ]HH:MM-HH:MM[ ZONE]`, joined by `;` (applying.md 10).
     pub const UPDATE_WINDOW: &str = "policy.olm.operatorframework.io/update-window";
-    /// Digest of changed content that is to be taken (decision 29).
+    /// On a ClusterExtension: digest of changed content that is to be taken (decision 29). On a
+    /// ClusterCatalog: digest of newer content that is to be taken although it is held.
     pub const ACCEPT_IMAGE: &str = "policy.olm.operatorframework.io/accept-image";
     /// Checks of CRDs that are let pass, joined by commas, each `[<crd>:]<check>[@<date or time>]`
     /// (decision 36). On a ClusterObjectSet: those it was made with.
@@ -133,13 +134,20 @@ pub mod policy {
     pub const WEBHOOK_CERTIFICATES: &str = "policy.olm.operatorframework.io/webhook-certificates";
     /// `constraints`, `dependencies`: checks that are skipped (applying.md 10, F7).
     pub const FORCE: &str = "policy.olm.operatorframework.io/force";
-    /// `"true"`: resolve and report, apply nothing.
+    /// `"true"` on a ClusterExtension: resolve and report, apply nothing; on a ClusterCatalog: take no
+    /// newer content.
     pub const PAUSED: &str = "policy.olm.operatorframework.io/paused";
     /// The one version that is approved for installation (applying.md 10, F11).
     pub const APPROVE: &str = "policy.olm.operatorframework.io/approve";
     /// On a ClusterCatalog: name of the Secret with the credentials for its image and for those of
     /// its bundles (deploying.md 3.1).
     pub const PULL_SECRET: &str = "policy.olm.operatorframework.io/pull-secret";
+    /// On a ClusterCatalog: for how long newer content is known before it is taken, for example `48h`
+    /// or `7d` (applying.md 10).
+    pub const MINIMUM_AGE: &str = "policy.olm.operatorframework.io/minimum-age";
+    /// On a ClusterCatalog, `Suspicious` or `None`: newer content that takes away or changes what
+    /// was offered is held (applying.md 10).
+    pub const QUARANTINE: &str = "policy.olm.operatorframework.io/quarantine";
     /// Number of the archived revision to go back to (applying.md 10, F10).
     pub const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
 }

@@ -5,46 +5,44 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use olm_api::ClusterCatalog;
 use olm_api::keys::{finalizer, label, policy};
+use olm_api::{CatalogUpdateStatus, ClusterCatalog};
 use olm_core::catalog::read;
-use olm_image::{CatalogImage, ImageRef, PullError, pull_catalog};
+use olm_image::{ImageRef, PullError, Puller, Resolved, pull_catalog};
 use serde_json::json;
 
 use super::context::Context;
 use super::error::CatalogError;
-use super::plan::{Memory, Plan, has_finalizer};
-use super::store::{Content, Origin, Store, StoreError, whole_seconds};
+use super::newer::newest;
+use super::plan::{Memory, Plan, has_finalizer, waiting};
+use super::store::{Origin, Staged, StoreError, whole_seconds};
 
-/// Carries the plan out.
+/// Carries the plan out. Returns the newer content that is held back.
 pub(super) async fn enact(
     ctx: &Arc<Context>,
     catalog: &ClusterCatalog,
     plan: &Plan,
-) -> Result<(), CatalogError> {
+) -> Result<Option<CatalogUpdateStatus>, CatalogError> {
     match plan {
-        Plan::NoOp | Plan::Keep | Plan::Wait(_) => Ok(()),
-        Plan::Disable => remove(ctx, catalog).await?.map_err(CatalogError::Remove),
-        Plan::CleanUp => remove(ctx, catalog).await?.map_err(CatalogError::Finalizer),
-        Plan::AddMetadata => add_metadata(ctx, catalog).await,
+        Plan::Keep => return Ok(waiting(catalog).cloned()),
+        Plan::NoOp | Plan::Wait(_) => {}
+        Plan::Disable => remove(ctx, catalog).await?.map_err(CatalogError::Remove)?,
+        Plan::CleanUp => remove(ctx, catalog)
+            .await?
+            .map_err(CatalogError::Finalizer)?,
+        Plan::AddMetadata => add_metadata(ctx, catalog).await?,
         Plan::Fetch => {
-            fetch(ctx, catalog).await?;
+            let held = newest(ctx, catalog).await?;
             let memory = Memory {
                 generation: catalog.metadata.generation,
                 polled: Instant::now(),
                 jitter: fastrand::f64(),
             };
             ctx.remember(&catalog.name_any(), Some(memory));
-            Ok(())
+            return Ok(held);
         }
     }
-}
-
-/// Asks the registry, and stores the content if it is not what is stored already.
-async fn fetch(ctx: &Arc<Context>, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
-    let image = catalog.spec.source.image.as_ref();
-    let image = image.ok_or_else(|| CatalogError::NoImage(catalog.name_any()))?;
-    copy(ctx, catalog, &image.ref_, Timestamp::now()).await
+    Ok(None)
 }
 
 /// Stores the content of an image as that of the catalog, if it is not what is stored already.
@@ -54,44 +52,100 @@ pub(super) async fn copy(
     image: &str,
     unpacked: Timestamp,
 ) -> Result<(), CatalogError> {
-    let name = catalog.name_any();
-    let reference: ImageRef = image.parse().map_err(CatalogError::Reference)?;
-    let pull = |error: PullError| CatalogError::Pull(Box::new(error));
-    let pull_secret = catalog.annotations().get(policy::PULL_SECRET);
-    let puller = ctx.credentials.puller(pull_secret.map(String::as_str));
-    let puller = puller.await.map_err(CatalogError::PullSecret)?;
-    let resolved = puller.resolve(&reference).await;
-    ctx.metrics.pulled(&resolved);
-    let resolved = resolved.map_err(pull)?;
-    if ctx.holds(catalog, &resolved.image().to_string()) {
-        return Ok(());
+    let registry = Registry::of(ctx, catalog).await?;
+    let resolved = registry.resolve(image).await?;
+    registry.take(&resolved, unpacked).await
+}
+
+/// What the images of one catalog are asked of.
+pub(super) struct Registry<'a> {
+    ctx: &'a Arc<Context>,
+    catalog: &'a ClusterCatalog,
+    puller: Arc<Puller>,
+}
+
+impl<'a> Registry<'a> {
+    /// Returns it with the credentials of the catalog.
+    pub(super) async fn of(
+        ctx: &'a Arc<Context>,
+        catalog: &'a ClusterCatalog,
+    ) -> Result<Self, CatalogError> {
+        let pull_secret = catalog.annotations().get(policy::PULL_SECRET);
+        let puller = ctx.credentials.puller(pull_secret.map(String::as_str));
+        let puller = puller.await.map_err(CatalogError::PullSecret)?;
+        Ok(Self {
+            ctx,
+            catalog,
+            puller,
+        })
     }
-    let image = pull_catalog(&puller, &resolved).await;
-    ctx.metrics.pulled(&image);
-    let image = image.map_err(pull)?;
-    if image.directory_missing {
-        tracing::warn!(
-            directory = image.directory,
-            "the image has no catalog directory"
+
+    /// Returns the digest that a reference names.
+    pub(super) async fn resolve(&self, image: &str) -> Result<Resolved, CatalogError> {
+        let reference: ImageRef = image.parse().map_err(CatalogError::Reference)?;
+        let resolved = self.puller.resolve(&reference).await;
+        self.ctx.metrics.pulled(&resolved);
+        resolved.map_err(pull)
+    }
+
+    /// Stores the content of an image, if it is not what is stored already.
+    pub(super) async fn take(
+        &self,
+        resolved: &Resolved,
+        unpacked: Timestamp,
+    ) -> Result<(), CatalogError> {
+        if self.ctx.holds(self.catalog, &resolved.image().to_string()) {
+            return Ok(());
+        }
+        let staged = self.stage(resolved, unpacked).await?;
+        self.place(staged).await
+    }
+
+    /// Pulls an image and writes its content to the disk, where it is not served yet.
+    pub(super) async fn stage(
+        &self,
+        resolved: &Resolved,
+        unpacked: Timestamp,
+    ) -> Result<Staged, CatalogError> {
+        let image = pull_catalog(&self.puller, resolved).await;
+        self.ctx.metrics.pulled(&image);
+        let image = image.map_err(pull)?;
+        if image.directory_missing {
+            tracing::warn!(
+                directory = image.directory,
+                "the image has no catalog directory"
+            );
+        }
+        let origin = origin(self.catalog, &resolved.image().to_string(), unpacked);
+        let store = Arc::clone(&self.ctx.store);
+        let turn = self.ctx.writes().await;
+        let written = blocking(move || {
+            let _turn = turn;
+            store.stage(origin, read::metas(image.files.readers())?)
+        });
+        written.await?.map_err(CatalogError::Store)
+    }
+
+    /// Serves what was staged.
+    pub(super) async fn place(&self, staged: Staged) -> Result<(), CatalogError> {
+        let store = Arc::clone(&self.ctx.store);
+        let placed = blocking(move || store.place(staged)).await?;
+        let content = placed.map_err(CatalogError::Store)?;
+        let (blobs, dropped) = (content.index().len(), content.dropped());
+        let name = self.catalog.name_any();
+        self.ctx.metrics.stored_catalog(&name, blobs, dropped);
+        tracing::info!(
+            digest = content.digest(),
+            blobs,
+            dropped,
+            "catalog content stored"
         );
+        Ok(())
     }
-    let origin = origin(catalog, &resolved.image().to_string(), unpacked);
-    let store = Arc::clone(&ctx.store);
-    let turn = ctx.writes().await;
-    let written = blocking(move || {
-        let _turn = turn;
-        write(&store, origin, &image)
-    });
-    let content = written.await?.map_err(CatalogError::Store)?;
-    let (blobs, dropped) = (content.index().len(), content.dropped());
-    ctx.metrics.stored_catalog(&name, blobs, dropped);
-    tracing::info!(
-        digest = content.digest(),
-        blobs,
-        dropped,
-        "catalog content stored"
-    );
-    Ok(())
+}
+
+fn pull(error: PullError) -> CatalogError {
+    CatalogError::Pull(Box::new(error))
 }
 
 /// Says of whom and of what the content is that is stored.
@@ -102,11 +156,6 @@ pub(super) fn origin(catalog: &ClusterCatalog, reference: &str, unpacked: Timest
         reference: reference.to_owned(),
         unpacked: whole_seconds(unpacked),
     }
-}
-
-/// Reads the files of an image and stores their blobs. Blocks, and holds no lock meanwhile.
-fn write(store: &Store, origin: Origin, image: &CatalogImage) -> Result<Arc<Content>, StoreError> {
-    store.write(origin, read::metas(image.files.readers())?)
 }
 
 /// Removes the content; the outer error is that the process stops.

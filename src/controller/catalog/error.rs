@@ -2,6 +2,7 @@
 
 use olm_api::conditions::Reason;
 use olm_api::keys;
+use olm_core::catalog::hold::CatalogPolicyError;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_image::{PullError, ReferenceError};
 
@@ -19,6 +20,9 @@ pub enum CatalogError {
     /// The reference is unusable.
     #[error("source catalog content")]
     Reference(#[source] ReferenceError),
+    /// An annotation cannot be followed.
+    #[error(transparent)]
+    Policy(#[from] CatalogPolicyError),
     /// The image cannot be had.
     #[error("source catalog content")]
     Pull(#[source] Box<PullError>),
@@ -58,7 +62,9 @@ impl CatalogError {
 impl Classify for CatalogError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::NoImage(_) | Self::Reference(_) => Disposition::Terminal(Reason::Blocked),
+            Self::NoImage(_) | Self::Reference(_) | Self::Policy(_) => {
+                Disposition::Terminal(Reason::Blocked)
+            }
             Self::Pull(error) if error.is_terminal() => Disposition::Terminal(Reason::Blocked),
             Self::Pull(error) => error
                 .retry_after()

@@ -105,6 +105,20 @@ impl BlobIndex {
             .collect()
     }
 
+    /// Returns the packages that blobs belong to, some of them several times.
+    pub fn packages(&self) -> impl Iterator<Item = &str> {
+        let head = self.numbers.get(schema::PACKAGE).copied();
+        let owners = self.blobs.iter().map(move |blob| {
+            if Some(blob.schema) == head {
+                blob.name
+            } else {
+                blob.package
+            }
+        });
+        let names = owners.filter_map(|number| self.names.get(number as usize));
+        names.map(String::as_str).filter(|name| !name.is_empty())
+    }
+
     /// Returns the blobs that belong to a package, in catalog order.
     pub fn of_package(&self, package: &str) -> impl Iterator<Item = BlobRef> {
         let number = self.numbers.get(package).copied();

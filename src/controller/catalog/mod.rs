@@ -11,6 +11,7 @@ mod error;
 mod follow;
 mod garbage;
 pub mod index;
+mod newer;
 mod plan;
 mod report;
 pub mod store;
@@ -24,10 +25,12 @@ use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
+use kube::runtime::events::EventType;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, WatchStreamExt as _, controller, reflector, watcher};
 use kube::{Api, ResourceExt as _};
 use olm_api::ClusterCatalog;
+use olm_api::conditions::Reason;
 
 pub use context::Context;
 pub use download::{CatalogServer, FetchError};
@@ -38,7 +41,7 @@ pub use trust::{Published, Trust, TrustError};
 use crate::backoff::{FIRST_DELAY_CATALOG, resync};
 use crate::cluster;
 use enact::{enact, release};
-use plan::{Failure, Observed, Plan, plan, until_poll};
+use plan::{Failure, Observed, Plan, plan, release as due_at, until_poll, waiting};
 use report::{Outcome, report};
 
 /// Catalogs worked on at the same time, so that one hanging registry does not stop the others.
@@ -96,6 +99,7 @@ async fn converge(
         stored: ctx.content(catalog).is_some(),
         memory: ctx.memory(&name),
         failure: ctx.failure(&name),
+        due: due_at(catalog, Timestamp::now()).is_some_and(|at| at <= Timestamp::now()),
     };
     let version = ctx.credentials.version();
     let plan = plan(catalog, &observed, Instant::now());
@@ -114,11 +118,11 @@ async fn converge(
     let origin = content.as_ref().map(|content| content.origin());
     let outcome = match (&result, &plan) {
         (Err(error), _) => Outcome::Failed(error, origin),
-        (Ok(()), Plan::AddMetadata | Plan::NoOp | Plan::Wait(_)) => return Ok(None),
-        (Ok(()), Plan::Disable) => Outcome::SwitchedOff,
-        (Ok(()), Plan::CleanUp) => Outcome::Removed,
-        (Ok(()), Plan::Fetch | Plan::Keep) => match origin {
-            Some(origin) => Outcome::Served(origin),
+        (Ok(_), Plan::AddMetadata | Plan::NoOp | Plan::Wait(_)) => return Ok(None),
+        (Ok(_), Plan::Disable) => Outcome::SwitchedOff,
+        (Ok(_), Plan::CleanUp) => Outcome::Removed,
+        (Ok(held), Plan::Fetch | Plan::Keep) => match origin {
+            Some(origin) => Outcome::Served(origin, held.as_ref()),
             // Removed by somebody else between two steps; the next pass fetches it.
             None => return Ok(Some(FIRST_DELAY_CATALOG)),
         },
@@ -136,7 +140,9 @@ async fn converge(
         ctx.failures().insert(name, failure);
         return Err(error);
     }
-    let catalog = written?;
+    let updated = written?;
+    announce(ctx, catalog, &updated).await;
+    let catalog = updated;
     ctx.reconciler.succeeded(&name);
     if matches!(plan, Plan::Disable | Plan::CleanUp) {
         release(ctx, &catalog).await?;
@@ -146,7 +152,25 @@ async fn converge(
     let next = ctx
         .memory(&name)
         .and_then(|memory| until_poll(&catalog, &memory, Instant::now()));
-    Ok(Some(next.unwrap_or_else(resync)))
+    let now = Timestamp::now();
+    let due = due_at(&catalog, now).map(|at| at.duration_since(now));
+    let due = due.map(|left| Duration::try_from(left).unwrap_or_default());
+    Ok(next.into_iter().chain(due).min().or_else(|| Some(resync())))
+}
+
+/// Says in an Event that newer content is held, when that begins.
+async fn announce(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog) {
+    let of = |catalog| waiting(catalog).map(|held| (&held.ref_, &held.reason));
+    let Some(held) = waiting(after).filter(|_| of(before) != of(after)) else {
+        return;
+    };
+    let (type_, reason) = match held.reason.parse() {
+        Ok(Reason::Suspicious) => (EventType::Warning, Reason::Suspicious),
+        Ok(reason) => (EventType::Normal, reason),
+        Err(_) => return,
+    };
+    let note = held.message.clone();
+    ctx.reconciler.publish(after, type_, reason, note).await;
 }
 
 /// Says when a catalog whose reconcile failed is reconciled again.

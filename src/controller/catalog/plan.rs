@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use kube::ResourceExt as _;
+use olm_api::conditions::Reason;
 use olm_api::keys::{finalizer, label};
-use olm_api::{AvailabilityMode, ClusterCatalog};
+use olm_api::{AvailabilityMode, CatalogUpdateStatus, ClusterCatalog};
+use olm_core::catalog::hold::{CatalogPolicy, Hold};
 
 /// One part in so many of a poll interval is added at random, so that catalogs drift apart.
 const JITTER_DIVISOR: u32 = 100;
@@ -47,6 +50,8 @@ pub(super) struct Observed {
     pub(super) memory: Option<Memory>,
     /// The last attempt, if it failed.
     pub(super) failure: Option<Failure>,
+    /// Whether newer content that was held may be taken now.
+    pub(super) due: bool,
 }
 
 /// What to do.
@@ -84,6 +89,7 @@ pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) 
     match &observed.memory {
         Some(memory)
             if observed.stored
+                && !observed.due
                 && memory.generation == catalog.metadata.generation
                 && until_poll(catalog, memory, now) != Some(Duration::ZERO) =>
         {
@@ -109,6 +115,36 @@ fn left(failure: &Failure, catalog: &ClusterCatalog, now: Instant) -> Option<Dur
     let untouched = failure.reported.is_some() && failure.reported == catalog.resource_version();
     let left = failure.retry.saturating_duration_since(now);
     (untouched && !left.is_zero()).then_some(left)
+}
+
+/// Returns the newer content that is held back.
+pub(super) fn waiting(catalog: &ClusterCatalog) -> Option<&CatalogUpdateStatus> {
+    catalog.status.as_ref()?.update.as_ref()
+}
+
+/// Returns when newer content that is held may be taken; nothing where that is not a matter of
+/// time. What an annotation says that cannot be followed has to be reported at once.
+pub(super) fn release(catalog: &ClusterCatalog, now: Timestamp) -> Option<Timestamp> {
+    let Ok(policy) = CatalogPolicy::of(catalog.annotations()) else {
+        return Some(now);
+    };
+    let waiting = waiting(catalog)?;
+    let digest = digest_of(&waiting.ref_);
+    match policy.holds(digest, waiting.since.0, now) {
+        Some(Hold::TooYoung(until)) => Some(until),
+        Some(Hold::Paused | Hold::Suspicious(_)) => None,
+        None => {
+            let examined = waiting.reason == Reason::Suspicious.as_str();
+            (!(examined && policy.examines(digest))).then_some(now)
+        }
+    }
+}
+
+/// Returns the digest of a reference that has one.
+pub(super) fn digest_of(reference: &str) -> &str {
+    reference
+        .rsplit_once('@')
+        .map_or(reference, |(_, digest)| digest)
 }
 
 /// Says whether our finalizer is on the object.
@@ -173,6 +209,7 @@ mod tests {
                 jitter: 0.0,
             }),
             failure: None,
+            due: false,
         }
     }
 

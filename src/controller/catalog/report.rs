@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use olm_api::conditions::types;
+use olm_api::conditions::{Reason, types};
 use olm_api::{
-    CatalogSourceType, ClusterCatalog, ClusterCatalogStatus, ClusterCatalogUrls,
-    ResolvedCatalogSource, ResolvedImageSource,
+    CatalogSourceType, CatalogUpdateStatus, ClusterCatalog, ClusterCatalogStatus,
+    ClusterCatalogUrls, ResolvedCatalogSource, ResolvedImageSource,
 };
 use olm_core::error::{Chain, Classify as _, Disposition};
-use olm_core::status::{self, catalog as texts};
+use olm_core::status::{self, Note, catalog as texts};
 
 use super::error::CatalogError;
 use super::store::Origin;
@@ -20,8 +20,8 @@ const MAX_ERROR_CHARS: usize = 4096;
 /// How a pass ended.
 #[derive(Debug)]
 pub(super) enum Outcome<'a> {
-    /// Content is served as the spec wants it.
-    Served(&'a Origin),
+    /// Content is served as the spec wants it, or newer content is held.
+    Served(&'a Origin, Option<&'a CatalogUpdateStatus>),
     /// The content was removed because the catalog is switched off.
     SwitchedOff,
     /// The content was removed because the catalog is being deleted.
@@ -43,7 +43,8 @@ pub(super) fn report(
     let generation = catalog.metadata.generation;
     let name = catalog.metadata.name.as_deref().unwrap_or_default();
     match outcome {
-        Outcome::Served(origin) => {
+        Outcome::Served(origin, held) => {
+            status.update = held.cloned();
             serve(&mut status, origin, base, name);
             texts::serving().put(&mut status.conditions, generation, now);
             texts::unpacked().put(&mut status.conditions, generation, now);
@@ -76,12 +77,21 @@ pub(super) fn report(
             .put(&mut status.conditions, generation, now);
         }
     }
-    status::catalog_ready(&status.conditions, generation).put(
+    let held = status.update.as_ref().map(note);
+    status::catalog_ready(&status.conditions, generation, held.as_slice()).put(
         &mut status.conditions,
         generation,
         now,
     );
     status
+}
+
+/// Returns what `Ready` explains of newer content.
+fn note(held: &CatalogUpdateStatus) -> Note {
+    Note {
+        reason: held.reason.parse().unwrap_or(Reason::Retrying),
+        message: held.message.clone(),
+    }
 }
 
 fn serve(status: &mut ClusterCatalogStatus, origin: &Origin, base: &str, name: &str) {
@@ -101,6 +111,7 @@ fn clear(status: &mut ClusterCatalogStatus) {
     status.resolved_source = None;
     status.urls = None;
     status.last_unpacked = None;
+    status.update = None;
 }
 
 /// Old content goes on being served; the condition keeps the generation it was unpacked for.
@@ -137,7 +148,7 @@ fn shown(error: &CatalogError) -> String {
 mod tests {
     use super::*;
     use olm_api::ClusterCatalogSpec;
-    use olm_api::conditions::{Reason, status::FALSE, status::TRUE};
+    use olm_api::conditions::{status::FALSE, status::TRUE};
     use std::io;
 
     use super::super::store::StoreError;
@@ -178,7 +189,7 @@ mod tests {
     // catalogs.md R1
     #[test]
     fn success_names_source_address_and_time() {
-        let status = report(&catalog(), &Outcome::Served(&origin()), BASE, at(9));
+        let status = report(&catalog(), &Outcome::Served(&origin(), None), BASE, at(9));
         assert_eq!(
             status.resolved_source.as_ref().unwrap().image.ref_,
             "example.com/c@sha256:1"
@@ -210,10 +221,10 @@ mod tests {
     #[test]
     fn a_second_look_changes_nothing() {
         let mut catalog = catalog();
-        let status = report(&catalog, &Outcome::Served(&origin()), BASE, at(0));
+        let status = report(&catalog, &Outcome::Served(&origin(), None), BASE, at(0));
         catalog.status = Some(status.clone());
         assert_eq!(
-            report(&catalog, &Outcome::Served(&origin()), BASE, at(60)),
+            report(&catalog, &Outcome::Served(&origin(), None), BASE, at(60)),
             status
         );
     }
@@ -239,7 +250,12 @@ mod tests {
         );
         assert_eq!(said(&status, types::READY), (FALSE, Reason::Retrying, text));
         // Content that was lost is another matter: the status said more before.
-        catalog.status = Some(report(&catalog, &Outcome::Served(&origin()), BASE, at(0)));
+        catalog.status = Some(report(
+            &catalog,
+            &Outcome::Served(&origin(), None),
+            BASE,
+            at(0),
+        ));
         let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
         assert_eq!(
             said(&status, types::SERVING),
@@ -252,7 +268,12 @@ mod tests {
     #[test]
     fn old_content_is_served_while_a_newer_one_fails() {
         let mut catalog = catalog();
-        catalog.status = Some(report(&catalog, &Outcome::Served(&origin()), BASE, at(0)));
+        catalog.status = Some(report(
+            &catalog,
+            &Outcome::Served(&origin(), None),
+            BASE,
+            at(0),
+        ));
         catalog.metadata.generation = Some(4);
         let error = disk("x");
         let status = report(
@@ -305,7 +326,12 @@ mod tests {
     #[test]
     fn switching_off_and_deleting_clear_the_status() {
         let mut catalog = catalog();
-        catalog.status = Some(report(&catalog, &Outcome::Served(&origin()), BASE, at(0)));
+        catalog.status = Some(report(
+            &catalog,
+            &Outcome::Served(&origin(), None),
+            BASE,
+            at(0),
+        ));
         for (outcome, reason) in [
             (Outcome::SwitchedOff, Reason::UserSpecifiedUnavailable),
             (Outcome::Removed, Reason::Unavailable),

@@ -19,6 +19,8 @@ pub struct PackageDiff {
     pub name: String,
     /// Why the package cannot be compared, where one of its blobs cannot be read.
     pub unreadable: Option<String>,
+    /// Whether nothing of the package is left.
+    pub is_gone: bool,
     /// Versions that come, the lowest first.
     pub added: Vec<String>,
     /// Versions that go.
@@ -112,6 +114,7 @@ impl PackageDiff {
         Self {
             name: name.to_owned(),
             unreadable: None,
+            is_gone: after.is_empty() && !before.is_empty(),
             added: missing(&after, &before),
             removed: missing(&before, &after),
             default_channel: moved

@@ -5,6 +5,7 @@ mod constraint;
 pub mod diff;
 mod fields;
 mod graph;
+pub mod hold;
 pub mod ignore;
 mod index;
 pub mod lint;

@@ -36,12 +36,16 @@ pub fn extension_ready(
 }
 
 /// Returns `Ready` of a `ClusterCatalog`: true when its content is served and up to date.
-pub fn catalog_ready(conditions: &[Condition], generation: Option<i64>) -> Statement {
+pub fn catalog_ready(
+    conditions: &[Condition],
+    generation: Option<i64>,
+    notes: &[Note],
+) -> Statement {
     let wanted = [types::SERVING, types::PROGRESSING];
     summary(
         conditions,
         generation,
-        &[],
+        notes,
         &wanted,
         "The catalog is served and up to date.",
     )

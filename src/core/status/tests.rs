@@ -210,7 +210,7 @@ mod catalogs {
         for statement in statements {
             statement.put(&mut conditions, Some(1), at(0));
         }
-        catalog_ready(&conditions, Some(1))
+        catalog_ready(&conditions, Some(1), &[])
     }
 
     // decision 32

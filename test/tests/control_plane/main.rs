@@ -5,6 +5,7 @@ mod accounts;
 mod admission;
 mod bad_input;
 mod catalog;
+mod catalog_holds;
 mod configuration;
 mod constraints;
 mod cost;

@@ -11,7 +11,7 @@
 //! Readers hold open files; removing a folder never cuts them off. No lock is held while content
 //! is read, parsed or written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -21,10 +21,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 
 use jiff::Timestamp;
+use olm_core::catalog;
+use olm_core::catalog::diff::{PackageDiff, diff};
 use olm_core::catalog::read::{Meta, ReadError, Reason};
 use olm_core::error::without_path;
 use olm_image::Room;
 use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
 
 use super::index::{BlobIndex, Record};
 use super::writer::Writer;
@@ -112,6 +115,38 @@ pub struct Content {
     place: Arc<Place>,
     gzip: Form,
     zstd: Form,
+}
+
+/// Content that is complete and not served yet; it goes when this is dropped.
+#[derive(Debug)]
+pub struct Staged {
+    content: Arc<Content>,
+    folder: TempDir,
+}
+
+impl Staged {
+    /// Returns what the content changes in packages of what is served. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// If one of the two cannot be read from the disk.
+    pub fn changes(&self, served: &Content) -> io::Result<Vec<PackageDiff>> {
+        let (old, new) = (served.index(), self.content.index());
+        let names: BTreeSet<&str> = old.packages().chain(new.packages()).collect();
+        let mut changes = Vec::new();
+        for name in names {
+            let (old, new) = (
+                served.package_blobs(name)?,
+                self.content.package_blobs(name)?,
+            );
+            if old != new {
+                let parse =
+                    |blobs: &[Meta]| catalog::Content::from_blobs(blobs.iter().map(Into::into));
+                changes.extend(diff(&parse(&old), &parse(&new)));
+            }
+        }
+        Ok(changes)
+    }
 }
 
 /// A form in which content can be had.
@@ -291,6 +326,16 @@ impl Store {
         origin: Origin,
         metas: impl IntoIterator<Item = Result<Meta, E>> + Send,
     ) -> Result<Arc<Content>, StoreError> {
+        let staged = self.stage(origin, metas)?;
+        self.place(staged)
+    }
+
+    /// Writes blobs to the disk as content that is not served yet. Blocks.
+    pub fn stage<E: Into<StoreError> + Send>(
+        &self,
+        origin: Origin,
+        metas: impl IntoIterator<Item = Result<Meta, E>> + Send,
+    ) -> Result<Staged, StoreError> {
         let action = "error writing catalog content";
         let folder = tempfile::Builder::new()
             .tempdir_in(self.root.join(TEMPORARY))
@@ -314,7 +359,15 @@ impl Store {
             .map_err(StoreError::disk(action))?;
         let content = Content::open(folder.path(), &self.place);
         let content = content.map_err(StoreError::disk(action))?;
-        let content = Arc::new(content);
+        Ok(Staged {
+            content: Arc::new(content),
+            folder,
+        })
+    }
+
+    /// Serves what was staged, in place of what was there. Blocks.
+    pub fn place(&self, staged: Staged) -> Result<Arc<Content>, StoreError> {
+        let Staged { content, folder } = staged;
         {
             let _moving = self.moving();
             self.install(folder.path(), content.origin())

@@ -1,0 +1,138 @@
+//! Newer content of a catalog: taken, or held back as its annotations say.
+//!
+//! What is served stays until newer content is taken; a lost cache is filled with it again by its
+//! digest. An edit of the spec is a decision: what the reference names then is taken.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use olm_api::conditions::Reason;
+use olm_api::{CatalogUpdateStatus, ClusterCatalog};
+use olm_core::catalog::hold::{CatalogPolicy, Hold, suspects};
+use olm_core::error::Chain;
+use olm_image::Resolved;
+
+use super::context::Context;
+use super::enact::{Registry, blocking};
+use super::error::CatalogError;
+use super::plan::{digest_of, waiting};
+use super::store::{StoreError, whole_seconds};
+
+/// Asks the registry, and stores the newest content unless it is stored already or held back.
+/// Returns what is held.
+pub(super) async fn newest(
+    ctx: &Arc<Context>,
+    catalog: &ClusterCatalog,
+) -> Result<Option<CatalogUpdateStatus>, CatalogError> {
+    let image = catalog.spec.source.image.as_ref();
+    let image = image.ok_or_else(|| CatalogError::NoImage(catalog.name_any()))?;
+    let policy = CatalogPolicy::of(catalog.annotations())?;
+    let registry = Registry::of(ctx, catalog).await?;
+    let newest = registry.resolve(&image.ref_).await?;
+    let now = whole_seconds(Timestamp::now());
+    let Some(served) = served(catalog) else {
+        registry.take(&newest, now).await?;
+        return Ok(None);
+    };
+    let candidate = candidate(&registry, catalog, &policy, newest).await;
+    let reference = candidate.image().to_string();
+    if reference == served {
+        registry.take(&candidate, unpacked(catalog, now)).await?;
+        return Ok(None);
+    }
+    let before = waiting(catalog).filter(|waiting| waiting.ref_ == reference);
+    let since = before.map_or(now, |waiting| waiting.since.0);
+    let digest = digest_of(&reference);
+    let hold = policy.holds(digest, since, now);
+    if hold.is_none() && !policy.examines(digest) {
+        registry.take(&candidate, now).await?;
+        return Ok(None);
+    }
+    let examined = before.filter(|waiting| waiting.reason == Reason::Suspicious.as_str());
+    if hold.is_none() && examined.is_some() && ctx.holds(catalog, served) {
+        return Ok(examined.cloned());
+    }
+    if !ctx.holds(catalog, served) {
+        let resolved = registry.resolve(served).await?;
+        registry.take(&resolved, unpacked(catalog, now)).await?;
+    }
+    let hold = match hold {
+        Some(hold) => Some(hold),
+        None => examine(ctx, catalog, &registry, &candidate).await?,
+    };
+    Ok(hold.map(|hold| CatalogUpdateStatus {
+        message: hold.text(digest),
+        reason: hold.code().to_string(),
+        since: Time(since),
+        ref_: reference.clone(),
+    }))
+}
+
+/// Returns the content that is served, unless the spec was edited since.
+fn served(catalog: &ClusterCatalog) -> Option<&str> {
+    let status = catalog.status.as_ref()?;
+    let unedited = status.observed_generation == catalog.metadata.generation;
+    let resolved = status.resolved_source.as_ref().filter(|_| unedited)?;
+    Some(&resolved.image.ref_)
+}
+
+/// Returns when the content that is served was unpacked first.
+fn unpacked(catalog: &ClusterCatalog, now: Timestamp) -> Timestamp {
+    let status = catalog.status.as_ref();
+    let first = status.and_then(|status| status.last_unpacked.as_ref());
+    first.map_or(now, |time| time.0)
+}
+
+/// Returns what is taken next: what waits for its time already, as long as it can be had, or a
+/// catalog that changes every hour would never move.
+async fn candidate(
+    registry: &Registry<'_>,
+    catalog: &ClusterCatalog,
+    policy: &CatalogPolicy,
+    newest: Resolved,
+) -> Resolved {
+    let waits = |it: &&CatalogUpdateStatus| it.reason == Reason::TooYoung.as_str();
+    let waiting = waiting(catalog)
+        .filter(waits)
+        .filter(|_| policy.keeps_its_turn());
+    let Some(waiting) = waiting.filter(|it| it.ref_ != newest.image().to_string()) else {
+        return newest;
+    };
+    match registry.resolve(&waiting.ref_).await {
+        Ok(resolved) => resolved,
+        Err(error) => {
+            tracing::info!(error = %Chain(&error), "content that waited is gone");
+            newest
+        }
+    }
+}
+
+/// Looks at what newer content changes, and takes it if nothing is suspicious.
+async fn examine(
+    ctx: &Arc<Context>,
+    catalog: &ClusterCatalog,
+    registry: &Registry<'_>,
+    candidate: &Resolved,
+) -> Result<Option<Hold>, CatalogError> {
+    let staged = registry
+        .stage(candidate, whole_seconds(Timestamp::now()))
+        .await?;
+    let Some(served) = ctx.content(catalog) else {
+        // Removed by somebody else meanwhile: nothing is left to compare it with.
+        registry.place(staged).await?;
+        return Ok(None);
+    };
+    let compared = blocking(move || {
+        let changes = staged.changes(&served)?;
+        Ok((staged, suspects(&changes)))
+    });
+    let compared = compared.await?;
+    let failed = StoreError::disk("error comparing catalog contents");
+    let (staged, hold) = compared.map_err(|error| CatalogError::Store(failed(error)))?;
+    if hold.is_none() {
+        registry.place(staged).await?;
+    }
+    Ok(hold)
+}

@@ -1,0 +1,293 @@
+//! Whether newer content of a catalog is taken, or held back because an annotation of its
+//! ClusterCatalog says so.
+//!
+//! In: the annotations, the digest that the image's reference names now, since when it is waiting,
+//! and what it would change. Out: why it is held. Source: applying.md 10.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+use olm_api::conditions::Reason;
+use olm_api::keys::policy;
+
+use super::diff::PackageDiff;
+use crate::error::quote;
+
+/// Changes that a text of a hold names.
+const MAX_NAMED: usize = 5;
+
+/// What the annotations of a ClusterCatalog say about newer content.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CatalogPolicy {
+    paused: bool,
+    minimum_age: Option<SignedDuration>,
+    quarantine: bool,
+    accepted: Option<String>,
+}
+
+/// An annotation of a ClusterCatalog that cannot be followed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "annotation {annotation} is invalid: unknown value {}: must be {must_be}",
+    quote(found)
+)]
+pub struct CatalogPolicyError {
+    annotation: &'static str,
+    found: String,
+    must_be: &'static str,
+}
+
+/// Why newer content is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hold {
+    /// The catalog is paused.
+    Paused,
+    /// It has not been known for long enough; the moment at which it has.
+    TooYoung(Timestamp),
+    /// It takes away or changes what was offered; each change in words.
+    Suspicious(Vec<String>),
+}
+
+impl CatalogPolicy {
+    /// Reads the annotations of a ClusterCatalog.
+    pub fn of(annotations: &BTreeMap<String, String>) -> Result<Self, CatalogPolicyError> {
+        Ok(Self {
+            paused: word(
+                annotations,
+                policy::PAUSED,
+                ["true", "false"],
+                "true or false",
+            )?,
+            minimum_age: minimum_age(annotations)?,
+            quarantine: word(
+                annotations,
+                policy::QUARANTINE,
+                ["Suspicious", "None"],
+                "Suspicious or None",
+            )?,
+            accepted: annotations.get(policy::ACCEPT_IMAGE).cloned(),
+        })
+    }
+
+    /// Says whether content that waits for its time goes on waiting when newer content is published.
+    pub fn keeps_its_turn(&self) -> bool {
+        self.minimum_age.is_some()
+    }
+
+    /// Says why content that has been known `since` then is not taken, whatever is in it.
+    pub fn holds(&self, digest: &str, since: Timestamp, now: Timestamp) -> Option<Hold> {
+        if self.paused {
+            return Some(Hold::Paused);
+        }
+        let old_enough = since
+            .checked_add(self.minimum_age?)
+            .unwrap_or(Timestamp::MAX);
+        (now < old_enough && !self.accepts(digest)).then_some(Hold::TooYoung(old_enough))
+    }
+
+    /// Says whether what the content changes has to be looked at before it is taken.
+    pub fn examines(&self, digest: &str) -> bool {
+        self.quarantine && !self.accepts(digest)
+    }
+
+    fn accepts(&self, digest: &str) -> bool {
+        self.accepted.as_deref() == Some(digest)
+    }
+}
+
+/// Returns why content is held that changes packages so; nothing if no change is suspicious.
+pub fn suspects(changes: &[PackageDiff]) -> Option<Hold> {
+    let found: Vec<_> = changes.iter().flat_map(suspicious).collect();
+    (!found.is_empty()).then_some(Hold::Suspicious(found))
+}
+
+fn suspicious(package: &PackageDiff) -> Vec<String> {
+    let name = &package.name;
+    if let Some(error) = &package.unreadable {
+        return vec![format!("package {} cannot be read: {error}", quote(name))];
+    }
+    if package.is_gone {
+        return vec![format!("package {} is gone", quote(name))];
+    }
+    let is_removed = |head: &&str| package.removed.iter().any(|removed| removed == head);
+    let heads = package.heads.iter().flat_map(|head| {
+        let gone = head.before.split(", ").filter(is_removed);
+        gone.map(|version| {
+            let channel = quote(&head.channel);
+            format!("{name} {version}, head of channel {channel}, is gone")
+        })
+    });
+    let images = package.changed_images.iter();
+    let images = images.map(|image| format!("{name} {} has another image", image.version));
+    heads.chain(images).collect()
+}
+
+impl Hold {
+    /// Returns the reason in one word.
+    pub fn code(&self) -> Reason {
+        match self {
+            Self::Paused => Reason::Paused,
+            Self::TooYoung(_) => Reason::TooYoung,
+            Self::Suspicious(_) => Reason::Suspicious,
+        }
+    }
+
+    /// Returns what a person is told: what is held, why, and the way out.
+    pub fn text(&self, digest: &str) -> String {
+        let accept = policy::ACCEPT_IMAGE;
+        match self {
+            Self::Paused => format!(
+                "newer content {digest} is not taken until annotation {} is removed",
+                policy::PAUSED
+            ),
+            Self::TooYoung(until) => format!(
+                "newer content {digest} is not taken before {until}: to take it now, set annotation \
+                 {accept}: {digest}"
+            ),
+            Self::Suspicious(changes) => format!(
+                "newer content {digest} is not taken: {}; to take it, set annotation {accept}: \
+                 {digest}",
+                Named(changes)
+            ),
+        }
+    }
+}
+
+/// The first of many, and how many there are besides.
+struct Named<'a>(&'a [String]);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = &self.0[..self.0.len().min(MAX_NAMED)];
+        f.write_str(&named.join(", "))?;
+        match self.0.len() - named.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// Reads an annotation that is one of two words; says whether it is the first.
+fn word(
+    annotations: &BTreeMap<String, String>,
+    annotation: &'static str,
+    words: [&str; 2],
+    must_be: &'static str,
+) -> Result<bool, CatalogPolicyError> {
+    match annotations.get(annotation).map(String::as_str) {
+        None => Ok(false),
+        Some(found) if words.contains(&found) => Ok(found == words[0]),
+        Some(found) => Err(CatalogPolicyError {
+            annotation,
+            found: found.to_owned(),
+            must_be,
+        }),
+    }
+}
+
+fn minimum_age(
+    annotations: &BTreeMap<String, String>,
+) -> Result<Option<SignedDuration>, CatalogPolicyError> {
+    let Some(found) = annotations.get(policy::MINIMUM_AGE) else {
+        return Ok(None);
+    };
+    let days = SpanRelativeTo::days_are_24_hours();
+    let span = found.parse::<Span>().ok();
+    let age = span.and_then(|span| span.to_duration(days).ok());
+    let age = age.filter(SignedDuration::is_positive);
+    let invalid = || CatalogPolicyError {
+        annotation: policy::MINIMUM_AGE,
+        found: found.clone(),
+        must_be: "a duration, for example 48h or 7d",
+    };
+    age.map(Some).ok_or_else(invalid)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::super::diff::{HeadMove, ImageChange};
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
+
+    fn of(annotations: &[(&str, &str)]) -> Result<CatalogPolicy, CatalogPolicyError> {
+        let pairs = annotations.iter();
+        CatalogPolicy::of(
+            &pairs
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect(),
+        )
+    }
+
+    #[rstest]
+    #[case::nothing(&[], 0, None)]
+    #[case::paused(&[(policy::PAUSED, "true")], 0, Some(Hold::Paused))]
+    #[case::accepted_but_paused(&[(policy::PAUSED, "true"), (policy::ACCEPT_IMAGE, "sha256:a")], 0, Some(Hold::Paused))]
+    #[case::not_paused(&[(policy::PAUSED, "false")], 0, None)]
+    #[case::young(&[(policy::MINIMUM_AGE, "2d")], 47, Some(Hold::TooYoung(NOW + SignedDuration::from_hours(1))))]
+    #[case::old_enough(&[(policy::MINIMUM_AGE, "48h")], 48, None)]
+    #[case::accepted(&[(policy::MINIMUM_AGE, "2d"), (policy::ACCEPT_IMAGE, "sha256:a")], 0, None)]
+    #[case::another_accepted(&[(policy::MINIMUM_AGE, "1h"), (policy::ACCEPT_IMAGE, "sha256:b")], 0, Some(Hold::TooYoung(NOW + SignedDuration::from_hours(1))))]
+    fn newer_content(
+        #[case] annotations: &[(&str, &str)],
+        #[case] hours: i64,
+        #[case] want: Option<Hold>,
+    ) {
+        let since = NOW - SignedDuration::from_hours(hours);
+        assert_eq!(of(annotations).unwrap().holds("sha256:a", since, NOW), want);
+    }
+
+    #[rstest]
+    #[case(policy::PAUSED, "yes")]
+    #[case(policy::MINIMUM_AGE, "two days")]
+    #[case(policy::MINIMUM_AGE, "-1h")]
+    #[case(policy::QUARANTINE, "suspicious")]
+    fn unknown_values_are_refused(#[case] annotation: &str, #[case] value: &str) {
+        let error = of(&[(annotation, value)]).unwrap_err().to_string();
+        let want =
+            format!("annotation {annotation} is invalid: unknown value \"{value}\": must be");
+        assert!(error.starts_with(&want), "{error}");
+    }
+
+    #[test]
+    fn what_is_taken_away_or_changed_is_suspicious() {
+        let harmless = PackageDiff {
+            name: "kettle".to_owned(),
+            added: vec!["1.1.0".to_owned()],
+            removed: vec!["0.9.0".to_owned()],
+            heads: vec![HeadMove {
+                channel: "stable".to_owned(),
+                before: "1.0.0".to_owned(),
+                after: "1.1.0".to_owned(),
+            }],
+            ..PackageDiff::default()
+        };
+        assert_eq!(suspects(std::slice::from_ref(&harmless)), None);
+        let head_gone = PackageDiff {
+            removed: vec!["1.0.0".to_owned()],
+            changed_images: vec![ImageChange {
+                version: "0.9.0".to_owned(),
+                before: "a".to_owned(),
+                after: "b".to_owned(),
+            }],
+            ..harmless
+        };
+        let gone = PackageDiff {
+            name: "pot".to_owned(),
+            is_gone: true,
+            ..PackageDiff::default()
+        };
+        let hold = suspects(&[head_gone, gone]).unwrap();
+        assert_eq!(
+            hold.text("sha256:a"),
+            "newer content sha256:a is not taken: kettle 1.0.0, head of channel \"stable\", is gone, \
+             kettle 0.9.0 has another image, package \"pot\" is gone; to take it, set annotation \
+             policy.olm.operatorframework.io/accept-image: sha256:a"
+        );
+        let many = Hold::Suspicious(vec!["x".to_owned(); 7]).text("sha256:a");
+        assert!(many.contains("x, x, x, x, x and 2 more; "), "{many}");
+    }
+}

@@ -1,0 +1,215 @@
+//! Newer content of a catalog that is held: paused, too young, suspicious.
+
+use std::time::Duration;
+
+use olm_test::cluster::{self, ControlPlane};
+use olm_test::{images, wait};
+use serde_json::{Value, json};
+
+/// The shortest poll interval is a minute.
+const POLLED: Duration = Duration::from_secs(150);
+const ACCEPT: &str = "policy.olm.operatorframework.io/accept-image";
+const AGE: &str = "policy.olm.operatorframework.io/minimum-age";
+const PAUSED: &str = "policy.olm.operatorframework.io/paused";
+const QUARANTINE: &str = "policy.olm.operatorframework.io/quarantine";
+
+/// A catalog of one package, behind a tag that moves.
+struct Moving {
+    plane: &'static ControlPlane,
+    name: String,
+}
+
+impl Moving {
+    /// Serves a catalog that has the given versions of a package.
+    async fn with(suffix: &str, versions: &[&str]) -> Self {
+        let plane = cluster::with_controller().await.plane;
+        let name = format!("moving-{suffix}");
+        let moving = Self { plane, name };
+        let digest = moving.push(versions).await;
+        let image = json!({"ref": moving.tag(), "pollIntervalMinutes": 1});
+        let catalog = json!({
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog",
+            "metadata": {"name": moving.name}, "spec": {"source": {"type": "Image", "image": image}},
+        });
+        plane.kubectl_with_input(&["create", "-f", "-"], &catalog.to_string());
+        moving.serves(&digest).await;
+        moving
+    }
+
+    fn tag(&self) -> String {
+        format!("{}/{}:latest", self.plane.addresses.registry, self.name)
+    }
+
+    /// Moves the tag to content with these versions, and returns its digest.
+    async fn push(&self, versions: &[&str]) -> String {
+        let package = &self.name;
+        let mut blobs = vec![
+            json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}),
+            json!({"schema": "olm.channel", "package": package, "name": "stable",
+                "entries": [{"name": format!("{package}.v{}", versions.last().expect("one")),
+                    "skips": versions.iter().map(|it| format!("{package}.v{it}")).collect::<Vec<_>>()}]}),
+        ];
+        blobs.extend(versions.iter().map(|version| {
+            json!({"schema": "olm.bundle", "package": package, "name": format!("{package}.v{version}"),
+                "image": format!("example.com/{package}:v{version}"),
+                "properties": [{"type": "olm.package",
+                    "value": {"packageName": package, "version": version}}]})
+        }));
+        let lines: Vec<_> = blobs.iter().map(ToString::to_string).collect();
+        let file = (
+            "configs/catalog.json".to_owned(),
+            lines.join("\n").into_bytes(),
+        );
+        let pushed = images::push_catalog(&self.tag(), [file].into()).await;
+        pushed.rsplit_once('@').expect("a digest").1.to_owned()
+    }
+
+    fn annotate(&self, annotation: &str, value: Option<&str>) {
+        let change = match value {
+            Some(value) => format!("{annotation}={value}"),
+            None => format!("{annotation}-"),
+        };
+        let args = [
+            "annotate",
+            "--overwrite",
+            "clustercatalog",
+            &self.name,
+            &change,
+        ];
+        self.plane.kubectl(&args);
+    }
+
+    async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        wait::until(what, POLLED, || async {
+            let args = ["get", "clustercatalog", &self.name, "-o", "json"];
+            let found: Value = serde_json::from_str(&self.plane.kubectl(&args)).expect("JSON");
+            if wanted(&found) {
+                Ok(found)
+            } else {
+                Err(found)
+            }
+        })
+        .await
+    }
+
+    async fn serves(&self, digest: &str) -> Value {
+        let what = format!("{} serves {digest}", self.name);
+        let served = |found: &Value| {
+            let reference = found["status"]["resolvedSource"]["image"]["ref"].as_str();
+            reference.is_some_and(|it| it.ends_with(digest)) && found["status"]["update"].is_null()
+        };
+        self.until(&what, served).await
+    }
+
+    /// Waits until content is held for a reason, while other content is served.
+    async fn holds(&self, digest: &str, reason: &str, served: &str) {
+        let what = format!("{} holds {digest}: {reason}", self.name);
+        let held = |found: &Value| {
+            let update = &found["status"]["update"];
+            update["reason"] == reason
+                && update["ref"]
+                    .as_str()
+                    .is_some_and(|it| it.ends_with(digest))
+        };
+        let found = self.until(&what, held).await;
+        let reference = &found["status"]["resolvedSource"]["image"]["ref"];
+        assert!(
+            reference.as_str().expect("served").ends_with(served),
+            "{found}"
+        );
+        let conditions = found["status"]["conditions"]
+            .as_array()
+            .expect("conditions");
+        let ready = conditions
+            .iter()
+            .find(|it| it["type"] == "Ready")
+            .expect("Ready");
+        assert_eq!(
+            (&ready["status"], &ready["reason"]),
+            (&json!("True"), &json!(reason))
+        );
+    }
+
+    fn delete(&self) {
+        self.plane
+            .kubectl(&["delete", "--wait=false", "clustercatalog", &self.name]);
+    }
+}
+
+// applying.md 10
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_catalog_serves_what_it_served() {
+    let catalog = Moving::with("paused", &["1.0.0"]).await;
+    let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
+    catalog.annotate(PAUSED, Some("true"));
+    let second = catalog.push(&["1.0.0", "1.1.0"]).await;
+    let first = first.as_str().expect("a reference");
+    let first = first.rsplit_once('@').expect("a digest").1;
+    catalog.holds(&second, "Paused", first).await;
+    catalog.annotate(PAUSED, None);
+    catalog.serves(&second).await;
+    catalog.annotate(PAUSED, Some("maybe"));
+    let said = catalog.until("it is refused", |found| {
+        let text = found["status"]["conditions"].to_string();
+        text.contains("unknown value") && text.contains("must be true or false")
+    });
+    assert!(
+        !said.await["status"]["resolvedSource"].is_null(),
+        "it is served all the same"
+    );
+    catalog.delete();
+}
+
+// applying.md 10
+#[tokio::test(flavor = "multi_thread")]
+async fn newer_content_is_taken_when_it_is_old_enough() {
+    let catalog = Moving::with("young", &["1.0.0"]).await;
+    let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
+    let first = first
+        .as_str()
+        .and_then(|it| it.rsplit_once('@'))
+        .expect("a digest")
+        .1;
+    catalog.annotate(AGE, Some("90s"));
+    let second = catalog.push(&["1.0.0", "1.1.0"]).await;
+    catalog.holds(&second, "TooYoung", first).await;
+    // What comes meanwhile waits for its own turn.
+    let third = catalog.push(&["1.0.0", "1.1.0", "1.2.0"]).await;
+    let what = format!("{second} is taken first");
+    let taken = |found: &Value| {
+        found["status"]["resolvedSource"]
+            .to_string()
+            .contains(&second)
+    };
+    catalog.until(&what, taken).await;
+    catalog.holds(&third, "TooYoung", &second).await;
+    catalog.annotate(ACCEPT, Some(&third));
+    catalog.serves(&third).await;
+    catalog.delete();
+}
+
+// applying.md 10
+#[tokio::test(flavor = "multi_thread")]
+async fn content_that_takes_something_away_is_looked_at_first() {
+    let catalog = Moving::with("suspicious", &["1.0.0", "1.1.0"]).await;
+    let first = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
+    let first = first
+        .as_str()
+        .and_then(|it| it.rsplit_once('@'))
+        .expect("a digest")
+        .1;
+    catalog.annotate(QUARANTINE, Some("Suspicious"));
+    let harmless = catalog.push(&["1.0.0", "1.1.0", "1.2.0"]).await;
+    assert_ne!(harmless, first);
+    catalog.serves(&harmless).await;
+    let without_head = catalog.push(&["1.0.0", "1.1.0"]).await;
+    catalog.holds(&without_head, "Suspicious", &harmless).await;
+    let message = catalog.until("it says why", |found| {
+        let message = found["status"]["update"]["message"].to_string();
+        message.contains("1.2.0, head of channel") && message.contains(&without_head)
+    });
+    message.await;
+    catalog.annotate(ACCEPT, Some(&without_head));
+    catalog.serves(&without_head).await;
+    catalog.delete();
+}
