@@ -43,11 +43,12 @@ impl Moving {
     /// Moves the tag to content with these versions, and returns its digest.
     async fn push(&self, versions: &[&str]) -> String {
         let package = &self.name;
+        let (head, before) = versions.split_last().expect("a version");
         let mut blobs = vec![
             json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}),
             json!({"schema": "olm.channel", "package": package, "name": "stable",
-                "entries": [{"name": format!("{package}.v{}", versions.last().expect("one")),
-                    "skips": versions.iter().map(|it| format!("{package}.v{it}")).collect::<Vec<_>>()}]}),
+                "entries": [{"name": format!("{package}.v{head}"),
+                    "skips": before.iter().map(|it| format!("{package}.v{it}")).collect::<Vec<_>>()}]}),
         ];
         blobs.extend(versions.iter().map(|version| {
             json!({"schema": "olm.bundle", "package": package, "name": format!("{package}.v{version}"),
