@@ -227,8 +227,16 @@ impl Cluster {
 
     /// Reads an extension and everything that its resolution depends on.
     pub(crate) async fn snapshot(&self, name: &str) -> anyhow::Result<ExtensionSnapshot> {
-        let extension = self.extension(name).await?;
-        let filter = ValidExtension::of(&extension)
+        self.snapshot_of(&self.extension(name).await?).await
+    }
+
+    /// Reads everything that the resolution of an extension depends on.
+    pub(crate) async fn snapshot_of(
+        &self,
+        extension: &ClusterExtension,
+    ) -> anyhow::Result<ExtensionSnapshot> {
+        let name = &extension.name_any();
+        let filter = ValidExtension::of(extension)
             .map(|valid| valid.filter.clone())
             .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
         let updates = self.state().await?.controller().resolution().updates;
@@ -238,7 +246,7 @@ impl Cluster {
             filter,
             policy: Policy::of(extension.annotations(), updates)?,
             installed: installed.map(BundleRecord::of),
-            rolling: ongoing_rollout(&extension, &revisions, Timestamp::now()),
+            rolling: ongoing_rollout(extension, &revisions, Timestamp::now()),
         };
         self.asked(name, question).await
     }

@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use olm_api::conditions::{Reason, status, types};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::annotations::is_paused;
-use olm_core::extension::ValidExtension;
+use olm_core::extension::{ValidExtension, holder};
 use olm_core::revision::{BundleRecord, has_succeeded};
 use olm_core::status::find;
 use serde_json::{Value, json};
@@ -106,21 +106,7 @@ fn held_by(extension: &ClusterExtension) -> Vec<&'static str> {
         held.push("rights");
     }
     let update = seen.and_then(|status| status.update.as_ref());
-    let is = |reason: Reason| update.is_some_and(|update| update.reason == reason.as_str());
-    let constraints = [
-        Reason::ConstraintInvalid,
-        Reason::ConstraintUnmet,
-        Reason::ConstraintUnknown,
-    ];
-    if is(Reason::Pinned) {
-        held.push("version");
-    } else if is(Reason::NotSuccessor) {
-        held.push("catalog");
-    } else if constraints.into_iter().any(is) {
-        held.push("constraints");
-    } else if update.is_some() && !is(Reason::Paused) {
-        held.push("policy");
-    }
+    held.extend(update.and_then(holder));
     held
 }
 

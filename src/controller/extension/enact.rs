@@ -74,6 +74,8 @@ impl Enacted {
 /// A revision and the certificates it needs.
 struct Plan<'a> {
     waivers: &'a Waivers,
+    /// The plan that was approved, where one was.
+    approved: Option<&'a str>,
     desired: Desired,
     certificates: Certificates,
     requests: &'a [CertificateRequest],
@@ -132,8 +134,11 @@ impl Attempt<'_> {
             Err(error) => return Err(failed(error)),
         };
         let provider = certificates.provider();
+        let installed = states(self.revisions).installed.map(BundleRecord::of);
+        let approval = policy.approved.as_ref();
         let plan = Plan {
             waivers: &policy.waivers,
+            approved: approval.and_then(|it| it.binding(target, installed.as_ref())),
             desired: self.desired(target, &resolved, &content),
             requests: &content.certificate_requests,
             certificates,
@@ -187,6 +192,7 @@ impl Attempt<'_> {
     async fn write(&self, plan: Plan<'_>) -> Result<Made, ContentError> {
         let Plan {
             waivers,
+            approved,
             mut desired,
             certificates,
             requests,
@@ -208,6 +214,7 @@ impl Attempt<'_> {
             extension: self.extension,
             desired: &desired,
             change,
+            approved,
             permissions: permissions.as_ref().map(|judgement| Judged {
                 judgement,
                 account: self.account,

@@ -263,8 +263,8 @@ impl Classify for ContentError {
             Self::PullSecret(_) => Disposition::RetryWithin(REPAIRABLE),
             Self::Refused(refusal) => match refusal.awaits {
                 Awaited::CustomResourceDefinitions => Disposition::RetryWithin(REPAIRABLE),
-                // Asking costs many requests, and a change of rights calls.
-                Awaited::Permissions => Disposition::Wait(REPAIRABLE),
+                // Asking costs many requests, and a change of rights or of the approval calls.
+                Awaited::Permissions | Awaited::Approval => Disposition::Wait(REPAIRABLE),
             },
             // The end of the pull calls.
             Self::Pulling(_) => Disposition::Wait(PULLING),

@@ -3,7 +3,9 @@
 //!
 //! The controller acts on these decisions; the plugin prints them.
 
+mod approval;
 mod content;
+mod course;
 mod decide;
 mod deprecation;
 mod desired;
@@ -11,7 +13,9 @@ mod policy;
 mod rollout;
 mod valid;
 
+pub use approval::{Approval, plan_digest, without_ca};
 pub use content::retagged;
+pub use course::{Course, holder};
 pub use decide::{Answer, DecisionError, Goal, Needs, Notice, Question};
 pub use desired::{Source, desired, forced_step};
 pub use policy::{Policy, PolicyError, ValueError};

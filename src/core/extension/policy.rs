@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use olm_api::keys::policy;
 
+use super::approval::{Approval, is_digest};
 use crate::annotations::{UnsupportedKey, check_keys};
 use crate::crd_safety::{WaiverError, Waivers};
 use crate::error::quote;
@@ -20,8 +21,8 @@ const CONSTRAINTS: [&str; 2] = ["constraints", "dependencies"];
 pub struct Policy {
     /// What an automatic update may change.
     pub updates: UpdatePolicy,
-    /// The one version that the update policy does not hold.
-    pub approved: Option<VersionRelease>,
+    /// The one version that the update policy does not hold, and by which plan.
+    pub approved: Option<Approval>,
     /// Whether nothing is applied.
     pub paused: bool,
     /// Whether constraints are passed over.
@@ -101,7 +102,7 @@ impl Policy {
         }
         Ok(Self {
             updates: upgrade.unwrap_or(updates),
-            approved: read(annotations, policy::APPROVE, version)?,
+            approved: read(annotations, policy::APPROVE, approval)?,
             paused: read(annotations, policy::PAUSED, paused)?.unwrap_or(false),
             ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
             accepted_image: annotations.get(policy::ACCEPT_IMAGE).cloned(),
@@ -123,6 +124,24 @@ fn read<T>(
     let text = annotations.get(annotation);
     let parsed = text.map(|text| parse(text)).transpose();
     parsed.map_err(|cause| PolicyError::Value { annotation, cause })
+}
+
+/// Reads `<version>` or `<version>@sha256:<plan>`.
+fn approval(text: &str) -> Result<Approval, ValueError> {
+    let (approved, plan) = match text.split_once('@') {
+        Some((approved, plan)) => (approved, Some(plan)),
+        None => (text, None),
+    };
+    if let Some(plan) = plan.filter(|plan| !is_digest(plan)) {
+        return Err(ValueError::Word {
+            found: plan.to_owned(),
+            must_be: "sha256: and 64 hexadecimal digits",
+        });
+    }
+    Ok(Approval {
+        version: version(approved)?,
+        plan: plan.map(str::to_owned),
+    })
 }
 
 fn version(text: &str) -> Result<VersionRelease, ValueError> {
@@ -169,7 +188,7 @@ mod tests {
             UpdatePolicy::None
         );
         let approved = policy(policy::APPROVE, "2.0.0").unwrap().approved.unwrap();
-        assert_eq!(approved.recorded(), "2.0.0");
+        assert_eq!(approved.version.recorded(), "2.0.0");
         assert!(policy(policy::PAUSED, "true").unwrap().paused);
         assert!(!policy(policy::PAUSED, "false").unwrap().paused);
         assert!(
@@ -183,6 +202,11 @@ mod tests {
     #[rstest]
     #[case::upgrade(policy::UPGRADE, "Always", "unknown update policy \"Always\"")]
     #[case::approve(policy::APPROVE, "2", "\"2\" is not a version: ")]
+    #[case::plan(
+        policy::APPROVE,
+        "2.0.0@sha256:5e2d",
+        "unknown value \"sha256:5e2d\": must be sha256: and 64"
+    )]
     #[case::paused(policy::PAUSED, "yes", "unknown value \"yes\": must be true or false")]
     #[case::force(
         policy::FORCE,

@@ -28,6 +28,7 @@ mod operation;
 mod optional;
 mod overlays;
 mod permissions;
+mod plans;
 mod plugin;
 mod plugin_catalogs;
 mod plugin_life;

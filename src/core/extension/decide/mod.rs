@@ -214,7 +214,7 @@ impl Question {
 
     /// Returns the request for exactly the approved version, if it is held.
     fn approved(&self, request: &Request, resolution: &Resolution<'_>) -> Option<Request> {
-        let approved = self.policy.approved.as_ref()?;
+        let approved = &self.policy.approved.as_ref()?.version;
         let held = resolution.held.iter().any(|held| {
             matches!(held.reason, Reason::Held(_)) && held.version.precedence(approved).is_eq()
         });
