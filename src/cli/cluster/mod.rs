@@ -18,7 +18,7 @@ use olm_api::{
     AvailabilityMode, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet,
 };
 use olm_core::catalog::Content;
-use olm_core::extension::{Policy, Question, ValidExtension, ongoing_rollout};
+use olm_core::extension::{Policy, Question, ValidExtension, going_back, settled_on};
 use olm_core::resolve::{
     Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds, UpdatePolicy,
 };
@@ -242,11 +242,16 @@ impl Cluster {
         let updates = self.state().await?.controller().resolution().updates;
         let revisions = self.revisions(name).await?;
         let installed = revision::states(&revisions).installed;
+        let (policy, now) = (
+            Policy::of(extension.annotations(), updates)?,
+            Timestamp::now(),
+        );
+        let back = going_back(&policy, &revisions, now)?;
         let question = Question {
             filter,
-            policy: Policy::of(extension.annotations(), updates)?,
+            policy,
             installed: installed.map(BundleRecord::of),
-            rolling: ongoing_rollout(extension, &revisions, Timestamp::now()),
+            rolling: settled_on(extension, back.as_ref(), &revisions, now),
         };
         self.asked(name, question).await
     }

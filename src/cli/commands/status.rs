@@ -11,11 +11,12 @@ use olm_api::conditions::{Reason, status, types};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::annotations::is_paused;
 use olm_core::extension::{ValidExtension, holder};
-use olm_core::revision::{BundleRecord, has_succeeded};
+use olm_core::revision::BundleRecord;
 use olm_core::status::find;
 use serde_json::{Value, json};
 
 use crate::cluster::{CatalogAccess, Cluster};
+use crate::commands::history::state;
 use crate::connection::Global;
 use crate::output::{self, Format, KeyValues, Outcome, Table};
 use crate::settings::SettingsFlags;
@@ -201,16 +202,8 @@ fn sheet(extension: &ClusterExtension, revisions: &[ClusterObjectSet]) -> KeyVal
     sheet.lines(
         "Revisions",
         revisions.iter().rev().map(|set| {
-            let state = match (set.spec.lifecycle_state, has_succeeded(set)) {
-                (olm_api::LifecycleState::Archived, _) => "archived",
-                (_, true) => "rolled out",
-                (_, false) => "rolling out",
-            };
-            format!(
-                "{} {} {state}",
-                set.name_any(),
-                BundleRecord::of(set).version
-            )
+            let version = BundleRecord::of(set).version;
+            format!("{} {version} {}", set.name_any(), state(set))
         }),
     );
     sheet
@@ -224,7 +217,7 @@ fn todo(extension: &ClusterExtension, held: &[&str]) -> Vec<String> {
         "rights" => Some(format!(
             "kubectl olm rbac {name} --missing | kubectl apply -f -"
         )),
-        "version" | "policy" => Some(format!("kubectl olm upgrade {name}")),
+        "version" | "policy" | "rollback" => Some(format!("kubectl olm upgrade {name}")),
         "catalog" | "constraints" => Some(format!("kubectl olm why {name}")),
         _ => None,
     };

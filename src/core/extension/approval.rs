@@ -3,11 +3,11 @@
 //! Source: applying.md 10 (F11), decision 35.
 
 use olm_api::keys::annotation;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::ValidExtension;
 use crate::go_json;
-use crate::object::Object;
+use crate::render::without_ca;
 use crate::revision::{BundleRecord, Desired, sha256};
 use crate::version::VersionRelease;
 
@@ -79,31 +79,16 @@ pub fn plan_digest(extension: ValidExtension<'_>, desired: &Desired) -> String {
     sha256(go_json::to_string(&whole).as_bytes())
 }
 
-/// Returns an object without the CA by which callers trust its webhooks.
-pub fn without_ca(object: &Object) -> Object {
-    let mut object = object.clone();
-    let config = |client: &mut Value| {
-        if let Some(client) = client.as_object_mut() {
-            client.remove("caBundle");
-        }
-    };
-    let webhooks = object.0.get_mut("webhooks").and_then(Value::as_array_mut);
-    for webhook in webhooks.into_iter().flatten() {
-        webhook.get_mut("clientConfig").map(config);
-    }
-    let spec = object.0.get_mut("spec");
-    let converted = spec.and_then(|spec| spec.pointer_mut("/conversion/webhook/clientConfig"));
-    converted.map(config);
-    object
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use olm_api::{ClusterExtension, CollisionProtection};
 
+    use serde_json::Value;
+
     use super::*;
+    use crate::object::Object;
     use crate::revision::{Extension, Phase};
 
     fn extension(inline: &Value) -> ClusterExtension {

@@ -29,6 +29,10 @@ pub struct Policy {
     pub ignore_constraints: bool,
     /// Digest of other content of the installed version that may be taken.
     pub accepted_image: Option<String>,
+    /// Number of the revision that is gone back to.
+    pub rollback_to: Option<i64>,
+    /// Whether a roll-out whose time is over is taken back.
+    pub reverts: bool,
     /// What is let pass in upgrades of CRDs.
     pub waivers: Waivers,
 }
@@ -106,6 +110,8 @@ impl Policy {
             paused: read(annotations, policy::PAUSED, paused)?.unwrap_or(false),
             ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
             accepted_image: annotations.get(policy::ACCEPT_IMAGE).cloned(),
+            rollback_to: read(annotations, policy::ROLLBACK_TO, number)?,
+            reverts: read(annotations, policy::ON_FAILURE, reverts)?.unwrap_or(false),
             waivers: waivers.unwrap_or_default(),
         })
     }
@@ -158,6 +164,25 @@ fn paused(text: &str) -> Result<bool, ValueError> {
     })
 }
 
+fn number(text: &str) -> Result<i64, ValueError> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| ValueError::Word {
+        found: text.to_owned(),
+        must_be: "the number of a revision",
+    })
+}
+
+fn reverts(text: &str) -> Result<bool, ValueError> {
+    match text {
+        "Rollback" => Ok(true),
+        "Keep" => Ok(false),
+        _ => Err(ValueError::Word {
+            found: text.to_owned(),
+            must_be: "Rollback or Keep",
+        }),
+    }
+}
+
 fn force(text: &str) -> Result<bool, ValueError> {
     let words = || text.split(',').map(str::trim);
     match words().find(|word| !CONSTRAINTS.contains(word)) {
@@ -197,6 +222,12 @@ mod tests {
                 .ignore_constraints
         );
         assert!(!policy("else", "x").unwrap().ignore_constraints);
+        assert_eq!(
+            policy(policy::ROLLBACK_TO, "3").unwrap().rollback_to,
+            Some(3)
+        );
+        assert!(policy(policy::ON_FAILURE, "Rollback").unwrap().reverts);
+        assert!(!policy(policy::ON_FAILURE, "Keep").unwrap().reverts);
     }
 
     #[rstest]
@@ -208,6 +239,16 @@ mod tests {
         "unknown value \"sha256:5e2d\": must be sha256: and 64"
     )]
     #[case::paused(policy::PAUSED, "yes", "unknown value \"yes\": must be true or false")]
+    #[case::rollback(
+        policy::ROLLBACK_TO,
+        "0",
+        "unknown value \"0\": must be the number of a revision"
+    )]
+    #[case::on_failure(
+        policy::ON_FAILURE,
+        "Retry",
+        "unknown value \"Retry\": must be Rollback or Keep"
+    )]
     #[case::force(
         policy::FORCE,
         "constraints,rbac",

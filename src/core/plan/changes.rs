@@ -6,8 +6,8 @@ use olm_api::keys::annotation;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::extension::without_ca;
 use crate::object::Object;
+use crate::render::without_ca;
 use crate::revision::Phase;
 
 /// What the API server writes into every object.

@@ -13,6 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use olm_api::ClusterObjectSet;
 use olm_api::keys::annotation;
 use serde::Serialize;
 use serde_json::Value;
@@ -24,7 +25,7 @@ use crate::extension::{Course, Policy, ValidExtension, plan_digest};
 use crate::object::Object;
 use crate::preflight::{CrdUpgrades, definitions, is_enforced};
 use crate::rbac::{Permissions, lines};
-use crate::revision::{BundleRecord, Desired};
+use crate::revision::{BundleRecord, Desired, Phase};
 use crate::uninstall::Instances;
 
 /// What a plan is made from.
@@ -59,6 +60,19 @@ pub struct Before<'a> {
     pub properties: Option<&'a str>,
     /// Its objects.
     pub objects: Vec<Object>,
+}
+
+impl<'a> Before<'a> {
+    /// Returns an installed revision with what it holds.
+    pub fn of(set: &'a ClusterObjectSet, phases: Vec<Phase>) -> Self {
+        let annotations = set.metadata.annotations.as_ref();
+        let properties = annotations.and_then(|all| all.get(annotation::PROPERTIES));
+        Self {
+            bundle: BundleRecord::of(set),
+            properties: properties.map(String::as_str),
+            objects: phases.into_iter().flat_map(|phase| phase.objects).collect(),
+        }
+    }
 }
 
 /// CRDs on the cluster.

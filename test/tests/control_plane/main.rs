@@ -39,6 +39,7 @@ mod registry;
 mod render;
 mod replicas;
 mod rights;
+mod rollback;
 mod scale;
 mod secrecy;
 mod serving;

@@ -78,7 +78,10 @@ async fn what_is_applied_is_what_was_approved() {
     scene.grant(&moved);
     scene.publish(&moved, &chain(&all)).await;
     scene.annotate(PAUSED, "");
-    let held = format!("and approved is plan {}; kubectl olm plan {name} shows", digest(&first));
+    let held = format!(
+        "and approved is plan {}; kubectl olm plan {name} shows",
+        digest(&first)
+    );
     extension.shows("Ready", "False", "Retrying", &held).await;
     assert_eq!(extension.revisions().await.len(), 1);
     assert!(scene.events("PlanChanged")[0].contains(digest(&first)));
@@ -87,11 +90,17 @@ async fn what_is_applied_is_what_was_approved() {
 
     // What was approved is back, beside something newer.
     scene.annotate(PAUSED, "true");
-    scene.publish(&[one, two, Bundle::new("1.2.0")], &chain(&all)).await;
+    scene
+        .publish(&[one, two, Bundle::new("1.2.0")], &chain(&all))
+        .await;
     scene.annotate(PAUSED, "");
     extension.installed("1.1.0").await;
     offers(&extension, "1.2.0").await;
-    assert!(scene.get("configmap", &scene.package.second_config_map()).is_none());
+    assert!(
+        scene
+            .get("configmap", &scene.package.second_config_map())
+            .is_none()
+    );
     extension.delete().await;
 }
 
@@ -109,15 +118,27 @@ async fn a_plan_shows_what_changes_whoever_asks() {
     extension.installed("1.0.0").await;
     let (code, text, errors) = olm(&scene, &["plan", &scene.name, "--to", "1.1.0", "--diff"]);
     assert_eq!(code, Some(0), "{text}{errors}");
-    assert!(text.contains("  objects   +0 ~1 -0\n"), "{text}");
-    assert!(text.contains("    .stringData.token\n    -   \"(masked)\"\n"), "{text}");
+    assert!(text.contains("  objects   +2 ~1 -2\n"), "{text}");
+    assert!(
+        text.contains("    .stringData.token\n    -   \"(masked)\"\n"),
+        "{text}"
+    );
     assert!(!text.contains("hidden-"), "{text}");
 
     // Who may read neither Secrets nor roles sees the same objects.
     let plane = scene.cluster.plane;
-    let (user, role) = ("planner", "operator-controller-clusterextension-viewer-role");
+    let (user, role) = (
+        "planner",
+        "operator-controller-clusterextension-viewer-role",
+    );
     let roles = format!("--clusterrole={role}");
-    plane.kubectl(&["create", "clusterrolebinding", "planner-views", &roles, "--user=planner"]);
+    plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "planner-views",
+        &roles,
+        "--user=planner",
+    ]);
     let asked = ["plan", &scene.name, "--to", "1.1.0", "-o", "json"];
     let (_, all, _) = olm(&scene, &asked);
     let (code, few, errors) = olm(&scene, &[&asked[..], &["--as", user]].concat());

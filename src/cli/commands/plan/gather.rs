@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::{annotation, name, policy};
-use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_api::{ClusterExtension, ClusterObjectSet, PhaseObject};
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
-use olm_core::extension::{Source, ValidExtension, desired};
+use olm_core::extension::{Course, Policy, Source, ValidExtension, desired};
 use olm_core::object::Object;
 use olm_core::plan::{Before, Crds, Plan, Proposed};
 use olm_core::preflight::definitions;
@@ -22,7 +22,8 @@ use olm_core::render::{
 };
 use olm_core::resolve::Knowledge;
 use olm_core::revision::{
-    Account, BundleRecord, Desired, Phase, namespace_of, phases, states, unpack,
+    Account, BundleRecord, Desired, Origin, Phase, namespace_of, phases, referenced_secrets,
+    states, unpack,
 };
 use olm_core::uninstall::Instances;
 use serde_json::Value;
@@ -106,24 +107,98 @@ pub(crate) async fn make(
         phases: &content.phases,
     };
     let desired = desired(valid, &account, source);
-    let client = cluster.own_client();
     let installed = states(&revisions).installed;
     let before = match installed {
         None => None,
-        Some(set) => Some(renderer.before(client, set).await?),
+        Some(set) => Some(renderer.before(cluster.own_client(), set).await?),
     };
-    let old: &[Object] = before.as_ref().map_or(&[], |before| &before.objects);
-    Ok(Plan::of(&Proposed {
-        extension: valid,
-        policy: &snapshot.question.policy,
+    let step = Step {
         course: &course,
-        missing: missing(client, state, &account, (&desired, &content.requests)).await,
-        crds: crds(client, &desired, old).await,
-        before,
+        policy: &snapshot.question.policy,
         desired: &desired,
-        rules: state.controller().crd_rules(),
-        now: Timestamp::now(),
-    }))
+        requests: &content.requests,
+    };
+    step.judged(cluster, valid, &account, before).await
+}
+
+/// Makes the plan of going back to a revision, of what it holds.
+pub(crate) async fn back(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    set: &ClusterObjectSet,
+) -> Result<Plan, Missing> {
+    let valid = ValidExtension::of(extension).context("it names no package")?;
+    let settings = cluster.state().await?.controller();
+    let updates = settings.resolution().updates;
+    let policy = Policy::of(extension.annotations(), updates).map_err(anyhow::Error::from)?;
+    let account = settings.accounts().of_extension(extension);
+    let account = account.context("it names no service account")?;
+    let client = cluster.own_client();
+    let phases = stored(client, set).await;
+    let phases = phases.map_err(|error| Missing::unknown(&error))?;
+    let course = Course {
+        target: BundleRecord::of(set),
+        catalog: Origin::of(set).catalog,
+        forced: false,
+        held: None,
+    };
+    let recorded = |key: &str| set.annotations().get(key).map(String::as_str);
+    let source = Source {
+        bundle: &course.target,
+        digest: recorded(annotation::BUNDLE_DIGEST).unwrap_or_default(),
+        properties: recorded(annotation::PROPERTIES),
+        phases: &phases,
+    };
+    let desired = desired(valid, &account, source);
+    let revisions = cluster.revisions(&extension.name_any()).await?;
+    let before = match states(&revisions).installed {
+        None => None,
+        Some(installed) => {
+            let held = stored(client, installed).await;
+            let held = held.map_err(|error| Missing::unknown(&error))?;
+            Some(Before::of(installed, held))
+        }
+    };
+    let step = Step {
+        course: &course,
+        policy: &policy,
+        desired: &desired,
+        requests: &[],
+    };
+    step.judged(cluster, valid, &account, before).await
+}
+
+/// A step, before the cluster is asked about it.
+struct Step<'a> {
+    course: &'a Course,
+    policy: &'a Policy,
+    desired: &'a Desired,
+    requests: &'a [CertificateRequest],
+}
+
+impl Step<'_> {
+    async fn judged(
+        &self,
+        cluster: &Cluster,
+        extension: ValidExtension<'_>,
+        account: &Account,
+        before: Option<Before<'_>>,
+    ) -> Result<Plan, Missing> {
+        let (client, state) = (cluster.own_client(), cluster.state().await?);
+        let old: &[Object] = before.as_ref().map_or(&[], |before| &before.objects);
+        let needed = (self.desired, self.requests);
+        Ok(Plan::of(&Proposed {
+            extension,
+            policy: self.policy,
+            course: self.course,
+            missing: missing(client, state, account, needed).await,
+            crds: crds(client, self.desired, old).await,
+            before,
+            desired: self.desired,
+            rules: state.controller().crd_rules(),
+            now: Timestamp::now(),
+        }))
+    }
 }
 
 impl<'a> Renderer<'a> {
@@ -199,27 +274,20 @@ impl<'a> Renderer<'a> {
         client: &Client,
         set: &'a ClusterObjectSet,
     ) -> Result<Before<'a>, Missing> {
-        let bundle = BundleRecord::of(set);
-        let objects = match stored(client, set).await {
-            Ok(objects) => objects,
+        let phases = match stored(client, set).await {
+            Ok(phases) => phases,
             Err(error) => {
+                let bundle = BundleRecord::of(set);
                 notice(&format!(
                     "note: compared with what {} becomes now, its content cannot be read: {error:#}",
                     bundle.name
                 ));
                 let loaded = load_image(&pinned(&bundle, set)?).await;
                 let (loaded, _) = loaded.map_err(|error| Missing::unknown(&error))?;
-                let content = self.content(&loaded, &bundle)?;
-                let phases = content.phases.into_iter();
-                phases.flat_map(|phase| phase.objects).collect()
+                self.content(&loaded, &bundle)?.phases
             }
         };
-        let properties = set.annotations().get(annotation::PROPERTIES);
-        Ok(Before {
-            bundle,
-            properties: properties.map(String::as_str),
-            objects,
-        })
+        Ok(Before::of(set, phases))
     }
 }
 
@@ -228,33 +296,37 @@ fn properties(bundle: &Bundle) -> Option<&str> {
     properties.map(String::as_str)
 }
 
-/// Reads the objects that a revision holds.
-async fn stored(client: &Client, set: &ClusterObjectSet) -> anyhow::Result<Vec<Object>> {
+/// Reads what a revision holds.
+async fn stored(client: &Client, set: &ClusterObjectSet) -> anyhow::Result<Vec<Phase>> {
     let mut secrets: BTreeMap<(String, String), Secret> = BTreeMap::new();
-    let mut objects = Vec::new();
-    for entry in set.spec.phases.iter().flat_map(|phase| &phase.objects) {
-        if let Some(inline) = &entry.object {
-            objects.extend(Object::from_value(inline.clone()));
-        }
-        let Some(stored) = entry.ref_.as_ref().filter(|_| entry.object.is_none()) else {
-            continue;
-        };
-        let place = (
-            namespace_of(stored, name::SYSTEM_NAMESPACE),
-            stored.name.clone(),
-        );
-        if !secrets.contains_key(&place) {
-            let api = Api::<Secret>::namespaced(client.clone(), &place.0);
-            let secret = api.get(&place.1).await;
-            let secret = secret.with_context(|| format!("reading Secret {}/{}", place.0, place.1));
-            secrets.insert(place.clone(), secret?);
-        }
-        let data = secrets[&place].data.as_ref();
-        let data = data.and_then(|data| data.get(&stored.key));
-        let data = data.with_context(|| format!("Secret {} lacks a key", stored.name))?;
-        objects.push(unpack(&stored.name, &stored.key, &data.0)?);
+    for (namespace, name) in referenced_secrets(&set.spec, name::SYSTEM_NAMESPACE) {
+        let api = Api::<Secret>::namespaced(client.clone(), &namespace);
+        let secret = api.get(&name).await;
+        let secret = secret.with_context(|| format!("reading Secret {namespace}/{name}"))?;
+        secrets.insert((namespace, name), secret);
     }
-    Ok(objects)
+    let object = |entry: &PhaseObject| {
+        if let Some(inline) = &entry.object {
+            return Object::from_value(inline.clone()).context("an entry is no object");
+        }
+        let stored = entry.ref_.as_ref().context("an entry is empty")?;
+        let namespace = namespace_of(stored, name::SYSTEM_NAMESPACE);
+        let secret = secrets.get(&(namespace, stored.name.clone()));
+        let data = secret.and_then(|secret| secret.data.as_ref()?.get(&stored.key));
+        let data = data.with_context(|| format!("Secret {} lacks a key", stored.name))?;
+        Ok(unpack(&stored.name, &stored.key, &data.0)?)
+    };
+    let phases = set.spec.phases.iter().map(|phase| {
+        Ok(Phase {
+            name: phase.name.clone(),
+            objects: phase
+                .objects
+                .iter()
+                .map(object)
+                .collect::<anyhow::Result<_>>()?,
+        })
+    });
+    phases.collect()
 }
 
 /// Returns the rights that the account lacks, or why they are not known.

@@ -41,7 +41,7 @@ pub(crate) fn write(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         count(Action::Change),
         count(Action::Delete)
     );
-    row(out, "objects", counts)?;
+    row(out, "objects", &counts)?;
     for crd in &plan.crds {
         let waived = crd.waived.iter().map(|text| format!("{text} (let pass)"));
         let lines = crd.findings.iter().cloned().chain(waived);
@@ -65,16 +65,16 @@ pub(crate) fn write(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         row(
             out,
             "cluster",
-            format!("supports OpenShift {to} (was: {from})"),
+            &format!("supports OpenShift {to} (was: {from})"),
         )?;
     }
     way_back(plan, out)?;
     for unknown in &plan.unknown {
-        row(out, unknown.what, format!("not known: {}", unknown.why))?;
+        row(out, unknown.what, &format!("not known: {}", unknown.why))?;
     }
     if !plan.held_by.is_empty() {
         let held: Vec<_> = plan.held_by.iter().copied().collect();
-        row(out, "held by", held.join(", "))?;
+        row(out, "held by", &held.join(", "))?;
     }
     Ok(())
 }
@@ -86,11 +86,7 @@ fn way_back(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         findings.map(move |text| format!("{name}: {text}"))
     };
     if plan.from.is_some() && plan.rollback.is_empty() {
-        return row(
-            out,
-            "rollback",
-            "possible: no CRD stands in the way".to_owned(),
-        );
+        return row(out, "rollback", "possible: no CRD stands in the way");
     }
     rows(out, "rollback", plan.rollback.iter().flat_map(findings))
 }
@@ -105,7 +101,7 @@ fn rows(out: &mut dyn Write, label: &str, lines: impl Iterator<Item = String>) -
     let mut left = 0_usize;
     for (index, line) in lines.enumerate() {
         if index < LINES {
-            row(out, if index == 0 { label } else { "" }, line)?;
+            row(out, if index == 0 { label } else { "" }, &line)?;
         } else {
             left += 1;
         }
@@ -114,13 +110,13 @@ fn rows(out: &mut dyn Write, label: &str, lines: impl Iterator<Item = String>) -
         row(
             out,
             "",
-            format!("and {left} more, all of them with -o yaml"),
+            &format!("and {left} more, all of them with -o yaml"),
         )?;
     }
     Ok(())
 }
 
-fn row(out: &mut dyn Write, label: &str, text: String) -> io::Result<()> {
+fn row(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
     let text = text.replace('\n', "\n            ");
     writeln!(out, "  {label:<9} {text}")
 }
