@@ -10,7 +10,7 @@ use crate::error::quote;
 use crate::uninstall;
 
 /// Keys that are supported on a ClusterExtension.
-pub const UNDERSTOOD: [&str; 11] = [
+pub const UNDERSTOOD: [&str; 12] = [
     policy::ACCEPT_IMAGE,
     policy::ADOPT,
     policy::APPROVE,
@@ -21,6 +21,7 @@ pub const UNDERSTOOD: [&str; 11] = [
     policy::PAUSED,
     policy::ROLLBACK_TO,
     policy::UNINSTALL,
+    policy::UPDATE_WINDOW,
     policy::UPGRADE,
 ];
 

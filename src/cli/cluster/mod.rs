@@ -252,6 +252,7 @@ impl Cluster {
             policy,
             installed: installed.map(BundleRecord::of),
             rolling: settled_on(extension, back.as_ref(), &revisions, now),
+            now,
         };
         self.asked(name, question).await
     }
@@ -263,6 +264,7 @@ impl Cluster {
             policy: Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?,
             installed: None,
             rolling: None,
+            now: Timestamp::now(),
         };
         self.asked("", question).await
     }

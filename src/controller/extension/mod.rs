@@ -332,6 +332,7 @@ impl Attempt<'_> {
             policy,
             installed: states(self.revisions).installed.map(BundleRecord::of),
             rolling: settled_on(extension, back.as_ref(), self.revisions, now),
+            now,
         };
         self.pursue(&question, back).await
     }
@@ -340,6 +341,7 @@ impl Attempt<'_> {
     async fn pursue(&self, question: &Question, back: Option<Return<'_>>) -> Outcome {
         let mut outcome = Outcome {
             paused: question.policy.paused,
+            opens: question.closed_until(),
             ..Outcome::default()
         };
         let answer = self.deadline.hold(self.ask(question)).await;

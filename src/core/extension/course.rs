@@ -34,6 +34,7 @@ pub fn holder(update: &UpdateStatus) -> Option<&'static str> {
         () if is(Reason::Paused) => None,
         () if is(Reason::RolledBack) => Some("rollback"),
         () if is(Reason::Pinned) => Some("version"),
+        () if is(Reason::OutsideWindow) => Some("window"),
         () if is(Reason::NotSuccessor) => Some("catalog"),
         () if constraints.into_iter().any(is) => Some("constraints"),
         () => Some("policy"),

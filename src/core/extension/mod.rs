@@ -13,6 +13,7 @@ mod policy;
 mod rollback;
 mod rollout;
 mod valid;
+mod window;
 
 pub use approval::{Approval, plan_digest};
 pub use content::retagged;
@@ -22,3 +23,4 @@ pub use desired::{Source, desired, forced_step};
 pub use policy::{Policy, PolicyError, ValueError};
 pub use rollback::{Return, RollbackError, going_back, reverted, settled_on};
 pub use valid::ValidExtension;
+pub use window::{WindowError, Windows};

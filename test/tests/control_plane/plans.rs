@@ -1,8 +1,9 @@
 //! Plans: shown, approved by digest, and applied as approved or not at all.
 
+use olm_api::UpgradeConstraintPolicy;
 use olm_test::cluster;
 use olm_test::extension::{Extension, ROLLOUT};
-use olm_test::package::{Bundle, chain};
+use olm_test::package::{Bundle, Entry, chain};
 use olm_test::plugin;
 use olm_test::scene::Scene;
 use serde_json::{Value, json};
@@ -151,5 +152,35 @@ async fn a_plan_shows_what_changes_whoever_asks() {
     assert_eq!(all["digest"], few["digest"]);
     assert!(errors.contains("its content cannot be read"), "{errors}");
     assert_eq!(few["unknown"][0]["what"], "account");
+    extension.delete().await;
+}
+
+// plugin.md U42
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forced_move_takes_its_permission_back() {
+    let cluster = cluster::with_controller().await;
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.2.0")];
+    let entries = ["1.0.0", "1.2.0"].map(|version| Entry {
+        version: version.to_owned(),
+        replaces: None,
+    });
+    let scene = Scene::set(cluster, "moved", &bundles, &entries).await;
+    let name = scene.name.clone();
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    for (version, reason) in [("1.2.0", "ForcedUpgrade"), ("1.0.0", "ForcedRollback")] {
+        let args = ["upgrade", &name, "--to", version, "--force", "--yes"];
+        let (code, text, errors) = olm(&scene, &args);
+        assert_eq!(code, Some(0), "{text}{errors}");
+        let now = extension.installed(version).await;
+        let catalog = now.spec.and_then(|spec| spec.source.catalog);
+        let policy = catalog.and_then(|catalog| catalog.upgrade_constraint_policy);
+        assert_ne!(policy, Some(UpgradeConstraintPolicy::SelfCertified));
+        assert_eq!(scene.events(reason).len(), 1);
+    }
+    let plane = scene.cluster.plane;
+    let out = plugin::run(plane, &["history", &name]);
+    let history = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(history.contains("forced from 1.2.0"), "{history}");
     extension.delete().await;
 }
