@@ -1,6 +1,6 @@
 //! `kubectl olm approve`: release exactly one plan.
 //!
-//! Source: plugin.md 1.4, decision 35.
+//! Source: plugin.md 1.5, decision 35.
 
 use std::io::Write;
 

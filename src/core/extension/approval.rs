@@ -46,7 +46,7 @@ pub(super) fn is_digest(text: &str) -> bool {
 /// Left out are what others write into it before it is applied (the CA of webhooks), where the
 /// image was found, and how long a roll-out may take. The order of objects does not count.
 ///
-/// Source: plugin.md 1.4.
+/// Source: plugin.md 1.5.
 pub fn plan_digest(extension: ValidExtension<'_>, desired: &Desired) -> String {
     let recorded = |key: &str| desired.annotations.get(key);
     let objects = desired.phases.iter().flat_map(|phase| &phase.objects);

@@ -2,7 +2,7 @@
 //!
 //! In: the revision as it would be written, what is installed, and what is known of the cluster.
 //! Out: [`Plan`], the document that `kubectl olm plan` prints. Its digest is what the controller
-//! compares with an approval before it writes. Source: plugin.md 1.4, applying.md 10 (F5, F11).
+//! compares with an approval before it writes. Source: plugin.md 1.5, applying.md 10 (F11).
 
 mod changes;
 mod parts;

@@ -11,13 +11,11 @@ use serde_json::{Value, json};
 const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
 const PAUSED: &str = "policy.olm.operatorframework.io/paused";
 
-/// Runs `kubectl olm`, and returns its exit code, what it prints and what it says besides.
+/// Runs `kubectl olm` with the CA of the catalog server.
 fn olm(scene: &Scene, args: &[&str]) -> (Option<i32>, String, String) {
     let plane = scene.cluster.plane;
     let ca = plane.addresses.controller_ca.to_string_lossy();
-    let out = plugin::run(plane, &[args, &["--catalog-ca", &ca]].concat());
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (out.status.code(), text(out.stdout), text(out.stderr))
+    plugin::answer(plane, &[args, &["--catalog-ca", &ca]].concat())
 }
 
 /// Makes the plan of the scene's extension, which something holds.
@@ -179,8 +177,7 @@ async fn a_forced_move_takes_its_permission_back() {
         assert_eq!(scene.events(reason).len(), 1);
     }
     let plane = scene.cluster.plane;
-    let out = plugin::run(plane, &["history", &name]);
-    let history = String::from_utf8_lossy(&out.stdout).into_owned();
+    let (_, history, _) = plugin::answer(plane, &["history", &name]);
     assert!(history.contains("forced from 1.2.0"), "{history}");
     extension.delete().await;
 }

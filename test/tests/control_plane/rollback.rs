@@ -16,11 +16,8 @@ const CONTENT_OF: &str = "olm.operatorframework.io/content-of";
 /// Longer than the shortest deadline of a roll-out.
 const PAST_DEADLINE: Duration = Duration::from_mins(12);
 
-/// Runs `kubectl olm`, and returns its exit code, what it prints and what it says besides.
 fn olm(scene: &Scene, args: &[&str]) -> (Option<i32>, String, String) {
-    let out = plugin::run(scene.cluster.plane, args);
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (out.status.code(), text(out.stdout), text(out.stderr))
+    plugin::answer(scene.cluster.plane, args)
 }
 
 /// Waits until the update that is offered is held by this.

@@ -1,6 +1,6 @@
 //! `kubectl olm plan`: what would change, and what stands in the way.
 //!
-//! Source: plugin.md 1.4.
+//! Source: plugin.md 1.5.
 
 mod gather;
 mod text;

@@ -232,7 +232,7 @@ fn the_cluster_counts_only_for_what_asks_for_it() {
     assert!(!forced.cluster && !forced.installed);
 }
 
-// plugin.md 1.4, U83: what a plan is about
+// plugin.md 1.5: what a plan is about
 #[rstest]
 #[case::taken(Some("1.0.0"), &[], None, "1.1.0", None)]
 #[case::install(None, &[], None, "2.0.0", None)]
