@@ -68,7 +68,7 @@ impl Question {
             let mut exactly = self.request();
             exactly.filter.version = Some(version);
             let released = resolve(&exactly, catalogs, environment, options).result?;
-            return Ok(self.step(&released, *options, word));
+            return Ok(self.step(&released, options, word));
         }
         let goal = answer.goal?;
         let catalog = resolution.result.as_ref().ok();
@@ -89,7 +89,7 @@ impl Question {
     fn step(
         &self,
         selected: &Selected<'_>,
-        options: Options,
+        options: &Options,
         held: Option<&'static str>,
     ) -> Course {
         let package = &self.filter.package_name;
