@@ -117,6 +117,12 @@ pub enum Reason {
     /// `Ready`, ours: what a waiver let pass in the upgrade of a CRD.
     #[strum(serialize = "CRDUpgradeWaived")]
     CrdUpgradeWaived,
+    /// `Ready`, ours: what would be applied is not the plan that was approved.
+    PlanChanged,
+    /// `Ready`, ours: an earlier revision is installed again, because the annotation says so.
+    RolledBack,
+    /// `Ready`, ours: a roll-out failed, and what was installed before is installed again.
+    RolloutReverted,
     /// `Ready`, ours: a newer bundle is of the next major version (decision 22).
     NextMajorHeld,
     /// `Ready`, ours: the successor has a lower version (decision 22).

@@ -63,6 +63,21 @@ pub mod annotation {
     /// ClusterObjectSet, ours: generation of the ClusterExtension it was made for
     /// (applying.md 1.3).
     pub const EXTENSION_GENERATION: &str = "olm.operatorframework.io/clusterextension-generation";
+    /// ClusterObjectSet, ours: name of the catalog that offered the bundle.
+    pub const CATALOG: &str = "olm.operatorframework.io/catalog";
+    /// ClusterObjectSet, ours: the field manager that last wrote spec or policy of the
+    /// ClusterExtension before it was made.
+    pub const CHANGED_BY: &str = "olm.operatorframework.io/changed-by";
+    /// ClusterObjectSet, ours: the version from which no edge of the catalog led to it.
+    pub const FORCED_FROM: &str = "olm.operatorframework.io/forced-from";
+    /// ClusterObjectSet, ours: number of the earlier revision whose content it has
+    /// (applying.md 10, F10).
+    pub const CONTENT_OF: &str = "olm.operatorframework.io/content-of";
+    /// ClusterObjectSet, ours: the bundle whose failed roll-out it took the place of
+    /// (applying.md 10, F23).
+    pub const REVERTED: &str = "olm.operatorframework.io/reverted";
+    /// ClusterObjectSet, ours: how that roll-out stood.
+    pub const REVERTED_BECAUSE: &str = "olm.operatorframework.io/reverted-because";
     /// ClusterExtension being deleted, ours: what it installed is to stay; the value is its
     /// `deletionTimestamp` (applying.md 7.3).
     pub const ORPHANED: &str = "olm.operatorframework.io/orphaned";
@@ -137,7 +152,8 @@ pub mod policy {
     /// `"true"` on a ClusterExtension: resolve and report, apply nothing; on a ClusterCatalog: take no
     /// newer content.
     pub const PAUSED: &str = "policy.olm.operatorframework.io/paused";
-    /// The one version that is approved for installation (applying.md 10, F11).
+    /// The one version that is approved for installation, `<version>` or
+    /// `<version>@sha256:<plan>` (applying.md 10, F11).
     pub const APPROVE: &str = "policy.olm.operatorframework.io/approve";
     /// On a ClusterCatalog: name of the Secret with the credentials for its image and for those of
     /// its bundles (deploying.md 3.1).
@@ -150,6 +166,8 @@ pub mod policy {
     pub const QUARANTINE: &str = "policy.olm.operatorframework.io/quarantine";
     /// Number of the archived revision to go back to (applying.md 10, F10).
     pub const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
+    /// `Rollback` or `Keep`: what becomes of a roll-out whose time is over (applying.md 10, F23).
+    pub const ON_FAILURE: &str = "policy.olm.operatorframework.io/on-failure";
 }
 
 /// Finalizers the controller sets, removes or reads.

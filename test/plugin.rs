@@ -20,6 +20,13 @@ pub fn run(plane: &ControlPlane, args: &[&str]) -> Output {
         .expect("kubectl-olm runs; build it with `cargo build`")
 }
 
+/// The same; returns its exit code, what it prints and what it says besides.
+pub fn answer(plane: &ControlPlane, args: &[&str]) -> (Option<i32>, String, String) {
+    let out = run(plane, args);
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (out.status.code(), text(out.stdout), text(out.stderr))
+}
+
 /// The same for a command that reads catalogs; returns what it prints, panics when it fails.
 pub fn ask(plane: &ControlPlane, args: &[&str]) -> String {
     let ca = plane.addresses.controller_ca.to_string_lossy();

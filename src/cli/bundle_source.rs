@@ -127,6 +127,18 @@ pub(crate) async fn load_bundle_source(source: &str) -> anyhow::Result<Bundle> {
     parse(load_files(source).await?).await
 }
 
+/// Loads the bundle of an image, and says by which digest.
+pub(crate) async fn load_image(image: &str) -> anyhow::Result<(Bundle, String)> {
+    let parsed: ImageRef = image.parse().with_context(|| format!("image {image:?}"))?;
+    let pulled = pull_bundle(&puller()?, &parsed, None).await?;
+    let digest = pulled
+        .image
+        .digest()
+        .context("a pulled image has a digest")?;
+    let digest = digest.to_string();
+    Ok((parse(pulled.files).await?, digest))
+}
+
 /// Loads the files of the bundle that an argument names.
 pub(crate) async fn load_files(source: &str) -> anyhow::Result<Files> {
     if !Path::new(source).is_dir() {

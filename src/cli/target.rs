@@ -215,7 +215,7 @@ async fn add_extension(
 }
 
 /// Returns the image of a revision by the digest it records.
-fn pinned(record: &BundleRecord, set: &ClusterObjectSet) -> anyhow::Result<String> {
+pub(crate) fn pinned(record: &BundleRecord, set: &ClusterObjectSet) -> anyhow::Result<String> {
     let Some(digest) = set.annotations().get(annotation::BUNDLE_DIGEST) else {
         return Ok(record.image.clone());
     };

@@ -10,21 +10,23 @@ use crate::error::quote;
 use crate::uninstall;
 
 /// Keys that are supported on a ClusterExtension.
-pub const UNDERSTOOD: [&str; 10] = [
+pub const UNDERSTOOD: [&str; 12] = [
     policy::ACCEPT_IMAGE,
     policy::ADOPT,
     policy::APPROVE,
     policy::CRD_SAFETY_ALLOW,
     policy::CRD_SAFETY_REASON,
     policy::FORCE,
+    policy::ON_FAILURE,
     policy::PAUSED,
+    policy::ROLLBACK_TO,
     policy::UNINSTALL,
     policy::UPDATE_WINDOW,
     policy::UPGRADE,
 ];
 
 /// Keys of the contract that this version does not implement.
-pub const NOT_BUILT: [&str; 2] = [policy::ROLLBACK_TO, policy::USER_ROLES];
+pub const NOT_BUILT: [&str; 1] = [policy::USER_ROLES];
 
 /// A policy annotation that would be ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -98,10 +100,10 @@ mod tests {
         Some("annotation \"policy.olm.operatorframework.io/uninstal\" is unknown")
     )]
     #[case::not_built(
-        policy::ROLLBACK_TO,
+        policy::USER_ROLES,
         Some(
-            "annotation \"policy.olm.operatorframework.io/rollback-to\" is not supported by this \
-              version"
+            "annotation \"policy.olm.operatorframework.io/user-roles\" is not supported by this \
+             version"
         )
     )]
     fn keys(#[case] key: &str, #[case] want: Option<&str>) {

@@ -18,7 +18,7 @@ use olm_api::{
     AvailabilityMode, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet,
 };
 use olm_core::catalog::Content;
-use olm_core::extension::{Policy, Question, ValidExtension, ongoing_rollout};
+use olm_core::extension::{Policy, Question, ValidExtension, going_back, settled_on};
 use olm_core::resolve::{
     Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds, UpdatePolicy,
 };
@@ -227,19 +227,31 @@ impl Cluster {
 
     /// Reads an extension and everything that its resolution depends on.
     pub(crate) async fn snapshot(&self, name: &str) -> anyhow::Result<ExtensionSnapshot> {
-        let extension = self.extension(name).await?;
-        let filter = ValidExtension::of(&extension)
+        self.snapshot_of(&self.extension(name).await?).await
+    }
+
+    /// Reads everything that the resolution of an extension depends on.
+    pub(crate) async fn snapshot_of(
+        &self,
+        extension: &ClusterExtension,
+    ) -> anyhow::Result<ExtensionSnapshot> {
+        let name = &extension.name_any();
+        let filter = ValidExtension::of(extension)
             .map(|valid| valid.filter.clone())
             .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
         let updates = self.state().await?.controller().resolution().updates;
         let revisions = self.revisions(name).await?;
         let installed = revision::states(&revisions).installed;
-        let now = Timestamp::now();
+        let (policy, now) = (
+            Policy::of(extension.annotations(), updates)?,
+            Timestamp::now(),
+        );
+        let back = going_back(&policy, &revisions, now)?;
         let question = Question {
             filter,
-            policy: Policy::of(extension.annotations(), updates)?,
+            policy,
             installed: installed.map(BundleRecord::of),
-            rolling: ongoing_rollout(&extension, &revisions, now),
+            rolling: settled_on(extension, back.as_ref(), &revisions, now),
             now,
         };
         self.asked(name, question).await

@@ -161,7 +161,7 @@ fn collect(mut document: Value, found: &mut BTreeMap<String, Value>) {
 }
 
 /// Reads CRDs of the cluster; those that are not there are left out.
-async fn live(
+pub(crate) async fn live(
     client: &Client,
     names: impl Iterator<Item = &String>,
 ) -> anyhow::Result<BTreeMap<String, Value>> {

@@ -16,6 +16,7 @@ use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::error::quote;
 use olm_core::extension::ValidExtension;
 use olm_core::object::Object;
+use olm_core::plan::differences;
 use olm_core::rbac::{Account, BundleObjects, Options, manifests};
 use olm_core::resolve::UpdatePolicy;
 use olm_core::revision::controller;
@@ -35,8 +36,6 @@ use crate::target::chosen;
 const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
 /// Differences that are shown of an object.
 const DIFFERENCES: usize = 5;
-/// What the API server writes into every object.
-const WRITTEN_BY_SERVER: [&str; 2] = ["managedFields", "resourceVersion"];
 
 /// Arguments of `install`.
 #[derive(Debug, Args)]
@@ -391,40 +390,14 @@ async fn would_change(client: &Client, object: &Object, live: &Object) -> String
         Err(error) => return format!("what would change is not known: {error}"),
     };
     let before = Value::Object(live.0.clone());
-    let mut found = Vec::new();
-    differences(&before, &after, "", &mut found);
+    let found = differences(&before, &after).into_iter();
+    let mut found: Vec<_> = found.map(|field| field.path).collect();
     let more = found.len().saturating_sub(DIFFERENCES);
     found.truncate(DIFFERENCES);
     match (found.is_empty(), more) {
         (true, _) => "nothing changes".to_owned(),
         (false, 0) => format!("changes {}", found.join(", ")),
         (false, more) => format!("changes {} and {more} more", found.join(", ")),
-    }
-}
-
-/// Collects the paths at which two values differ.
-fn differences(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
-    match (before, after) {
-        (Value::Object(old), Value::Object(new)) => {
-            let mut keys: Vec<_> = old.keys().chain(new.keys()).collect();
-            keys.sort_unstable();
-            keys.dedup();
-            for key in keys {
-                if path == ".metadata" && WRITTEN_BY_SERVER.contains(&key.as_str()) {
-                    continue;
-                }
-                let none = Value::Null;
-                let (old, new) = (old.get(key).unwrap_or(&none), new.get(key).unwrap_or(&none));
-                differences(old, new, &format!("{path}.{key}"), found);
-            }
-        }
-        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
-            for (index, (old, new)) in old.iter().zip(new).enumerate() {
-                differences(old, new, &format!("{path}[{index}]"), found);
-            }
-        }
-        (old, new) if old != new => found.push(path.to_owned()),
-        _ => {}
     }
 }
 
@@ -444,18 +417,4 @@ async fn missing_namespace<'a>(
     Ok(found
         .is_ok_and(|found| found.is_none())
         .then_some(namespace))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn differences_are_paths() {
-        let before = json!({"a": 1, "l": [1, {"b": 2}], "metadata": {"resourceVersion": "1"}});
-        let after = json!({"a": 1, "l": [1, {"b": 3}], "c": {}, "metadata": {}});
-        let mut found = Vec::new();
-        differences(&before, &after, "", &mut found);
-        assert_eq!(found, [".c", ".l[1].b"]);
-    }
 }

@@ -3,6 +3,7 @@
 //!
 //! A new command needs a variant of [`Command`], a line in [`run`], and a place in [`GROUPS`].
 
+pub(crate) mod approve;
 pub(crate) mod catalog;
 pub(crate) mod completion;
 pub(crate) mod crd_check;
@@ -10,13 +11,16 @@ pub(crate) mod delete;
 pub(crate) mod doctor;
 pub(crate) mod from_classic;
 pub(crate) mod graph;
+pub(crate) mod history;
 pub(crate) mod install;
 pub(crate) mod lint_bundle;
 pub(crate) mod pause;
+pub(crate) mod plan;
 pub(crate) mod range;
 pub(crate) mod rbac;
 pub(crate) mod render;
 pub(crate) mod resolve;
+pub(crate) mod rollback;
 pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod status;
@@ -75,8 +79,16 @@ pub(crate) enum Command {
     Status(status::StatusArgs),
     /// Install a package, with an account that may install just that
     Install(Box<install::InstallArgs>),
+    /// Say what would change, and what stands in the way
+    Plan(Box<plan::PlanArgs>),
+    /// Release exactly one plan
+    Approve(Box<approve::ApproveArgs>),
     /// Move an extension to another version
     Upgrade(Box<upgrade::UpgradeArgs>),
+    /// Go back to the content of an earlier revision
+    Rollback(rollback::RollbackArgs),
+    /// Say what was installed when
+    History(history::HistoryArgs),
     /// Touch nothing of extensions for now: no update and no repair
     #[command(alias = "suspend")]
     Pause(pause::PauseArgs),
@@ -107,7 +119,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Install and change",
         &[
-            "install", "status", "updates", "upgrade", "pause", "resume", "delete",
+            "install", "status", "updates", "plan", "approve", "upgrade", "rollback", "history",
+            "pause", "resume", "delete",
         ],
     ),
     ("Rights and safety", &["rbac", "crd-check"]),
@@ -168,7 +181,11 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Search(args) => search::run(args, &cli.global, out).await,
         Command::Status(args) => status::run(args, &cli.global, out).await,
         Command::Install(args) => install::run(*args, &cli.global, out).await,
+        Command::Plan(args) => plan::run(*args, &cli.global, out).await,
+        Command::Approve(args) => approve::run(*args, &cli.global, out).await,
         Command::Upgrade(args) => upgrade::run(*args, &cli.global, out).await,
+        Command::Rollback(args) => rollback::run(args, &cli.global, out).await,
+        Command::History(args) => history::run(args, &cli.global, out).await,
         Command::Pause(args) => pause::run(args, true, &cli.global, out).await,
         Command::Resume(args) => pause::run(args, false, &cli.global, out).await,
         Command::Delete(args) => delete::run(args, &cli.global, out).await,

@@ -10,12 +10,13 @@ use kube::ResourceExt as _;
 use olm_api::conditions::{Reason, status, types};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::annotations::is_paused;
-use olm_core::extension::ValidExtension;
-use olm_core::revision::{BundleRecord, has_succeeded};
+use olm_core::extension::{ValidExtension, holder};
+use olm_core::revision::BundleRecord;
 use olm_core::status::find;
 use serde_json::{Value, json};
 
 use crate::cluster::{CatalogAccess, Cluster};
+use crate::commands::history::state;
 use crate::connection::Global;
 use crate::output::{self, Format, KeyValues, Outcome, Table};
 use crate::settings::SettingsFlags;
@@ -106,23 +107,7 @@ fn held_by(extension: &ClusterExtension) -> Vec<&'static str> {
         held.push("rights");
     }
     let update = seen.and_then(|status| status.update.as_ref());
-    let is = |reason: Reason| update.is_some_and(|update| update.reason == reason.as_str());
-    let constraints = [
-        Reason::ConstraintInvalid,
-        Reason::ConstraintUnmet,
-        Reason::ConstraintUnknown,
-    ];
-    if is(Reason::Pinned) {
-        held.push("version");
-    } else if is(Reason::NotSuccessor) {
-        held.push("catalog");
-    } else if is(Reason::OutsideWindow) {
-        held.push("window");
-    } else if constraints.into_iter().any(is) {
-        held.push("constraints");
-    } else if update.is_some() && !is(Reason::Paused) {
-        held.push("policy");
-    }
+    held.extend(update.and_then(holder));
     held
 }
 
@@ -217,16 +202,8 @@ fn sheet(extension: &ClusterExtension, revisions: &[ClusterObjectSet]) -> KeyVal
     sheet.lines(
         "Revisions",
         revisions.iter().rev().map(|set| {
-            let state = match (set.spec.lifecycle_state, has_succeeded(set)) {
-                (olm_api::LifecycleState::Archived, _) => "archived",
-                (_, true) => "rolled out",
-                (_, false) => "rolling out",
-            };
-            format!(
-                "{} {} {state}",
-                set.name_any(),
-                BundleRecord::of(set).version
-            )
+            let version = BundleRecord::of(set).version;
+            format!("{} {version} {}", set.name_any(), state(set))
         }),
     );
     sheet
@@ -240,7 +217,7 @@ fn todo(extension: &ClusterExtension, held: &[&str]) -> Vec<String> {
         "rights" => Some(format!(
             "kubectl olm rbac {name} --missing | kubectl apply -f -"
         )),
-        "version" | "policy" => Some(format!("kubectl olm upgrade {name}")),
+        "version" | "policy" | "rollback" => Some(format!("kubectl olm upgrade {name}")),
         "catalog" | "constraints" => Some(format!("kubectl olm why {name}")),
         _ => None,
     };

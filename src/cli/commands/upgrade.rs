@@ -74,7 +74,8 @@ pub(crate) async fn run(
         notice(&format!("hint: kubectl olm resume {name}"));
         return Ok(Outcome::Failed);
     }
-    let wanted = args.to.is_some() || !args.channels.is_empty() || args.force;
+    let is_back = extension.annotations().contains_key(policy::ROLLBACK_TO);
+    let wanted = args.to.is_some() || !args.channels.is_empty() || args.force || is_back;
     let edit = if wanted {
         moved(&args, &cluster, &extension).await
     } else {
@@ -189,6 +190,7 @@ async fn moved(
     extension: &ClusterExtension,
 ) -> anyhow::Result<Edit> {
     let mut snapshot = cluster.snapshot(&args.name).await?;
+    let is_back = snapshot.question.policy.rollback_to.is_some();
     let filter = &mut snapshot.question.filter;
     let mut parts = Vec::new();
     let mut change = json!({});
@@ -221,9 +223,14 @@ async fn moved(
             "{package_name} {version} is installed, and what is asked for leads nowhere else"
         );
     }
+    let mut change = catalog(&change);
+    if is_back {
+        parts.push(format!("annotation {} removed", policy::ROLLBACK_TO));
+        change["metadata"]["annotations"] = json!({policy::ROLLBACK_TO: null});
+    }
     Ok(Edit {
         text: parts.join(", "),
-        change: catalog(&change),
+        change,
         version,
     })
 }

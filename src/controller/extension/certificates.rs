@@ -113,14 +113,26 @@ impl Attempt<'_> {
             Some(_) => Served::default(),
             None => served(&self.ctx.client).await?,
         };
-        Ok(match choose_certificates(asked, recorded, served, needs) {
-            CertificateSource::CertManager => {
+        let source = choose_certificates(asked, recorded, served, needs);
+        self.certificates_of(Some(source), &needs.requests).await
+    }
+
+    /// Prepares the certificates of a source, if the controller issues them.
+    pub(super) async fn certificates_of(
+        &self,
+        source: Option<CertificateSource>,
+        requests: &[CertificateRequest],
+    ) -> Result<Certificates, CertificateError> {
+        Ok(match source {
+            None => Certificates::Unneeded,
+            Some(CertificateSource::CertManager) => {
                 Certificates::Foreign(CertificateProvider::CertManager)
             }
-            CertificateSource::ServiceCa => Certificates::Foreign(CertificateProvider::ServiceCa),
-            CertificateSource::SelfSigned => {
+            Some(CertificateSource::ServiceCa) => {
+                Certificates::Foreign(CertificateProvider::ServiceCa)
+            }
+            Some(CertificateSource::SelfSigned) => {
                 let (owner, now) = (self.owner(), Timestamp::now());
-                let requests = &needs.requests;
                 let prepared = self.ctx.issuer.prepare(&owner, self.account, requests, now);
                 match prepared.await {
                     Ok(prepared) => Certificates::Ours(Box::new(prepared)),

@@ -13,7 +13,7 @@ use olm_core::error::Chain;
 use olm_core::extension::{Goal, Policy, Source, desired, forced_step, retagged};
 use olm_core::preflight::{self, CrdUpgrades, Judged, Proposal, RbacPreflight, Refusal};
 use olm_core::render::CertificateRequest;
-use olm_core::revision::{BundleRecord, Change, Desired, states};
+use olm_core::revision::{BundleRecord, Change, Desired, Origin, changed_by, states};
 use olm_core::status::{Note, Statement};
 use olm_image::Resolved;
 
@@ -46,7 +46,7 @@ pub(super) struct Enacted {
 
 impl Enacted {
     /// What runs stays as it is.
-    fn kept(note: Note, look_again: Option<Duration>) -> Self {
+    pub(super) fn kept(note: Note, look_again: Option<Duration>) -> Self {
         Self {
             notes: vec![note],
             look_again,
@@ -72,15 +72,19 @@ impl Enacted {
 }
 
 /// A revision and the certificates it needs.
-struct Plan<'a> {
-    waivers: &'a Waivers,
-    desired: Desired,
-    certificates: Certificates,
-    requests: &'a [CertificateRequest],
+pub(super) struct Plan<'a> {
+    pub(super) waivers: &'a Waivers,
+    /// The plan that was approved, where one was.
+    pub(super) approved: Option<&'a str>,
+    /// How it comes about.
+    pub(super) origin: Origin,
+    pub(super) desired: Desired,
+    pub(super) certificates: Certificates,
+    pub(super) requests: &'a [CertificateRequest],
 }
 
 /// What came of writing a revision.
-struct Made {
+pub(super) struct Made {
     /// The revisions afterwards, if there is another; or why none was written.
     revisions: Result<Option<Vec<ClusterObjectSet>>, Refusal>,
     permissions: Option<Statement>,
@@ -132,13 +136,35 @@ impl Attempt<'_> {
             Err(error) => return Err(failed(error)),
         };
         let provider = certificates.provider();
+        let installed = states(self.revisions).installed.map(BundleRecord::of);
+        let approval = policy.approved.as_ref();
         let plan = Plan {
             waivers: &policy.waivers,
+            approved: approval.and_then(|it| it.binding(target, installed.as_ref())),
+            origin: goal.origin(installed.as_ref()),
             desired: self.desired(target, &resolved, &content),
             requests: &content.certificate_requests,
             certificates,
         };
         let made = self.write(plan).await.map_err(failed)?;
+        let enacted = Box::pin(self.made(made, |refusal| failed(refusal.into()))).await;
+        let quiet = enacted.permissions.is_none() && enacted.notes.is_empty();
+        let changed = enacted.revisions.is_some() || enacted.refused.is_some();
+        if let (true, false, Some(newest)) = (quiet, changed, newest) {
+            self.note_settled(newest, target, &resolved, provider, &content);
+            if let Err(error) = self.drop_release(newest).await {
+                tracing::warn!(error = %Chain(&error), "Helm release not removed yet");
+            }
+        }
+        Ok(enacted)
+    }
+
+    /// Returns what came of a revision that was written, kept or refused, and announces a new one.
+    pub(super) async fn made(
+        &self,
+        made: Made,
+        failed: impl FnOnce(Refusal) -> ExtensionError,
+    ) -> Enacted {
         let mut enacted = Enacted {
             notes: made.notes,
             permissions: made.permissions,
@@ -146,30 +172,18 @@ impl Attempt<'_> {
             certificates_kept: made.certificates_kept,
             ..Enacted::default()
         };
-        let revisions = match made.revisions {
-            Ok(revisions) => revisions,
-            Err(refusal) => {
-                enacted.refused = Some(failed(refusal.into()));
-                return Ok(enacted);
-            }
-        };
-        let Some(revisions) = revisions else {
-            let quiet = enacted.permissions.is_none() && enacted.notes.is_empty();
-            if let (true, Some(newest)) = (quiet, newest) {
-                self.note_settled(newest, target, &resolved, provider, &content);
-                if let Err(error) = self.drop_release(newest).await {
-                    tracing::warn!(error = %Chain(&error), "Helm release not removed yet");
+        match made.revisions {
+            Err(refusal) => enacted.refused = Some(failed(refusal)),
+            Ok(None) => enacted.look_again_within(self.restore_content().await),
+            Ok(Some(revisions)) => {
+                self.ctx.revisions.wrote(self.extension.object, &revisions);
+                if let Some(newest) = revisions.last() {
+                    self.announce(newest).await;
                 }
+                enacted.revisions = Some(revisions);
             }
-            enacted.look_again_within(self.restore_content().await);
-            return Ok(enacted);
-        };
-        self.ctx.revisions.wrote(self.extension.object, &revisions);
-        if let Some(newest) = revisions.last() {
-            self.announce(goal, &newest.name_any()).await;
         }
-        enacted.revisions = Some(revisions);
-        Ok(enacted)
+        enacted
     }
 
     fn desired(&self, target: &BundleRecord, resolved: &Resolved, content: &Content) -> Desired {
@@ -184,9 +198,11 @@ impl Attempt<'_> {
 
     /// Checks and writes a revision, its certificates before it, and removes certificates that it
     /// does not need.
-    async fn write(&self, plan: Plan<'_>) -> Result<Made, ContentError> {
+    pub(super) async fn write(&self, plan: Plan<'_>) -> Result<Made, ContentError> {
         let Plan {
             waivers,
+            approved,
+            mut origin,
             mut desired,
             certificates,
             requests,
@@ -208,6 +224,7 @@ impl Attempt<'_> {
             extension: self.extension,
             desired: &desired,
             change,
+            approved,
             permissions: permissions.as_ref().map(|judgement| Judged {
                 judgement,
                 account: self.account,
@@ -238,7 +255,10 @@ impl Attempt<'_> {
             }
         };
         if change != Change::Unchanged {
-            desired.record_waivers(self.extension.object.annotations());
+            let extension = self.extension.object;
+            desired.record_waivers(extension.annotations());
+            origin.changed_by = changed_by(extension);
+            desired.annotations.extend(origin.annotations());
         }
         let rolled_out = change == Change::Unchanged && is_rolled_out(revisions);
         let look_again = self.issue_certificates(certificates, rolled_out).await?;
@@ -291,20 +311,18 @@ impl Attempt<'_> {
     }
 
     /// Publishes that there is a new revision.
-    async fn announce(&self, goal: &Goal, revision: &str) {
-        let version = &goal.target.version;
-        tracing::info!(revision, version, forced = goal.forced, "revision created");
-        let note = format!("revision {revision} of bundle {} created", goal.target.name);
+    async fn announce(&self, made: &ClusterObjectSet) {
+        let (revision, bundle) = (made.name_any(), BundleRecord::of(made));
+        let (version, forced_from) = (&bundle.version, Origin::of(made).forced_from);
+        let forced = forced_from.is_some();
+        tracing::info!(revision, version, forced, "revision created");
+        let note = format!("revision {revision} of bundle {} created", bundle.name);
         let (ctx, extension) = (self.ctx, self.extension.object);
         ctx.publish(extension, EventType::Normal, Reason::RevisionCreated, note)
             .await;
-        let installed = states(self.revisions).installed.map(BundleRecord::of);
-        if let (true, Some(installed)) = (goal.forced, installed) {
-            let reason = forced_step(&installed.version, version);
-            let note = format!(
-                "from {} to {version}, which no catalog edge allows",
-                installed.version
-            );
+        if let Some(from) = forced_from {
+            let reason = forced_step(&from, version);
+            let note = format!("from {from} to {version}, which no catalog edge allows");
             ctx.publish(extension, EventType::Warning, reason, note)
                 .await;
         }

@@ -6,7 +6,7 @@ use olm_api::conditions::Reason;
 use olm_api::keys;
 use olm_core::bundle::BundleError;
 use olm_core::error::{Classify, Disposition, quote};
-use olm_core::extension::{DecisionError, PolicyError};
+use olm_core::extension::{DecisionError, PolicyError, RollbackError};
 use olm_core::preflight::{Awaited, Refusal};
 use olm_core::render::RenderError;
 use olm_core::resolve::ResolveError;
@@ -19,7 +19,7 @@ use crate::certificates::CertificateError;
 use crate::cluster::{ApiError, RequestError};
 use crate::credentials::PullSecretError;
 use crate::reconcile::TooLong;
-use crate::revision::WriteError;
+use crate::revision::{RefError, WriteError};
 
 /// Failures that a person repairs are looked at again at least this often, should the watch on
 /// what repairs them have missed it (decision 7).
@@ -65,6 +65,9 @@ pub enum ExtensionError {
     /// An annotation cannot be followed.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// What is to be gone back to is not there.
+    #[error(transparent)]
+    Rollback(#[from] RollbackError),
     /// It did not end.
     #[error(transparent)]
     TooLong(#[from] TooLong),
@@ -177,6 +180,9 @@ pub enum ContentError {
     /// The CRDs that it would leave behind cannot be listed.
     #[error(transparent)]
     Crds(#[from] RequestError),
+    /// The content of the revision to go back to cannot be read.
+    #[error(transparent)]
+    Stored(#[from] RefError),
     /// A check refuses it.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -222,9 +228,11 @@ impl From<PullError> for ContentError {
 impl Classify for ExtensionError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::SpecMissing | Self::NoAccount | Self::Policy(_) | Self::Name(_) => {
-                Disposition::Terminal(Reason::InvalidConfiguration)
-            }
+            Self::SpecMissing
+            | Self::NoAccount
+            | Self::Policy(_)
+            | Self::Rollback(_)
+            | Self::Name(_) => Disposition::Terminal(Reason::InvalidConfiguration),
             Self::Decision(error) => error.disposition(),
             Self::AccountMissing {
                 namespace_exists: false,
@@ -263,13 +271,15 @@ impl Classify for ContentError {
             Self::PullSecret(_) => Disposition::RetryWithin(REPAIRABLE),
             Self::Refused(refusal) => match refusal.awaits {
                 Awaited::CustomResourceDefinitions => Disposition::RetryWithin(REPAIRABLE),
-                // Asking costs many requests, and a change of rights calls.
-                Awaited::Permissions => Disposition::Wait(REPAIRABLE),
+                // Asking costs many requests, and a change of rights or of the approval calls.
+                Awaited::Permissions | Awaited::Approval => Disposition::Wait(REPAIRABLE),
             },
             // The end of the pull calls.
             Self::Pulling(_) => Disposition::Wait(PULLING),
             // As upstream: the catalog may offer another bundle tomorrow (decision 20).
-            Self::Bundle(_) | Self::LiveCrd { .. } | Self::Crds(_) => Disposition::Retry,
+            Self::Bundle(_) | Self::LiveCrd { .. } | Self::Crds(_) | Self::Stored(_) => {
+                Disposition::Retry
+            }
             Self::Render(error) => error.disposition(),
             Self::Revision(error) => error.disposition(),
             Self::Write(error) => error.disposition(),

@@ -21,6 +21,7 @@ mod refusals;
 mod removal;
 mod report;
 mod resolve;
+mod rollback;
 mod settled;
 mod takeover;
 mod watch;
@@ -38,7 +39,9 @@ use olm_api::{ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, keys};
 use olm_core::config::Features;
 use olm_core::crd_safety::Rules;
 use olm_core::error::{Chain, Classify as _};
-use olm_core::extension::{Goal, Policy, Question, ValidExtension, ongoing_rollout};
+use olm_core::extension::{
+    Goal, Policy, Question, Return, ValidExtension, going_back, reverted, settled_on,
+};
 use olm_core::helm::KeepHelmReleases;
 use olm_core::preflight::RbacPreflight;
 use olm_core::render::CertificateSource;
@@ -300,18 +303,7 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
             };
             let mut outcome =
                 match Policy::of(extension.annotations(), ctx.settings.resolution.updates) {
-                    Ok(policy) => {
-                        let installed = states(&revisions).installed.map(BundleRecord::of);
-                        let now = Timestamp::now();
-                        let question = Question {
-                            filter: valid.filter.clone(),
-                            policy,
-                            installed,
-                            rolling: ongoing_rollout(extension, &revisions, now),
-                            now,
-                        };
-                        Box::pin(attempt.pursue(&question)).await
-                    }
+                    Ok(policy) => Box::pin(attempt.follow(policy)).await,
                     Err(error) => ExtensionError::Policy(error).into(),
                 };
             // Certificates run out whether or not the catalogs answer.
@@ -328,8 +320,25 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
 }
 
 impl Attempt<'_> {
+    /// Does what the annotations say, else what the catalogs offer.
+    async fn follow(&self, policy: Policy) -> Outcome {
+        let (now, extension) = (Timestamp::now(), self.extension.object);
+        let back = match going_back(&policy, self.revisions, now) {
+            Ok(back) => back,
+            Err(error) => return ExtensionError::Rollback(error).into(),
+        };
+        let question = Question {
+            filter: self.extension.filter.clone(),
+            policy,
+            installed: states(self.revisions).installed.map(BundleRecord::of),
+            rolling: settled_on(extension, back.as_ref(), self.revisions, now),
+            now,
+        };
+        self.pursue(&question, back).await
+    }
+
     /// Finds out what is to be installed, and makes its revision.
-    async fn pursue(&self, question: &Question) -> Outcome {
+    async fn pursue(&self, question: &Question, back: Option<Return<'_>>) -> Outcome {
         let mut outcome = Outcome {
             paused: question.policy.paused,
             opens: question.closed_until(),
@@ -355,7 +364,14 @@ impl Attempt<'_> {
         };
         let enacted = match &goal {
             Ok(goal) if !question.policy.paused => {
-                let enacting = Box::pin(self.enact(goal, &question.policy));
+                let (policy, extension) = (&question.policy, self.extension.object);
+                let again = || reverted(policy, extension, self.revisions, &goal.target);
+                let enacting = async {
+                    match back.or_else(again) {
+                        Some(back) => Box::pin(self.go_back(&back, policy)).await,
+                        None => Box::pin(self.enact(goal, policy)).await,
+                    }
+                };
                 self.deadline.hold(enacting).await
             }
             Ok(_) => Ok(Enacted::default()),

@@ -51,6 +51,17 @@ impl Definition {
         Self::of_parts(member("metadata"), member("spec"), member("status"))
     }
 
+    /// Reads a CRD of a bundle as it would be once it is written and has objects.
+    pub fn written(crd: &Object) -> Self {
+        let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+        let versions = versions.into_iter().flatten();
+        let storing = versions.filter(|version| version["storage"] == true);
+        Self {
+            stored: storing.map(|version| text(&version["name"])).collect(),
+            ..Self::of_object(crd)
+        }
+    }
+
     pub(super) fn version(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|version| version.name == name)
     }

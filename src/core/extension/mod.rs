@@ -3,19 +3,24 @@
 //!
 //! The controller acts on these decisions; the plugin prints them.
 
+mod approval;
 mod content;
+mod course;
 mod decide;
 mod deprecation;
 mod desired;
 mod policy;
+mod rollback;
 mod rollout;
 mod valid;
 mod window;
 
+pub use approval::{Approval, plan_digest};
 pub use content::retagged;
+pub use course::{Course, holder};
 pub use decide::{Answer, DecisionError, Goal, Needs, Notice, Question};
 pub use desired::{Source, desired, forced_step};
 pub use policy::{Policy, PolicyError, ValueError};
-pub use rollout::ongoing_rollout;
+pub use rollback::{Return, RollbackError, going_back, reverted, settled_on};
 pub use valid::ValidExtension;
 pub use window::{WindowError, Windows};

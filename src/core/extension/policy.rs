@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use olm_api::keys::policy;
 
+use super::approval::{Approval, is_digest};
 use super::window::{WindowError, Windows};
 use crate::annotations::{UnsupportedKey, check_keys};
 use crate::crd_safety::{WaiverError, Waivers};
@@ -23,14 +24,18 @@ pub struct Policy {
     pub updates: UpdatePolicy,
     /// When automatic updates may begin; at any time where there are none.
     pub windows: Option<Windows>,
-    /// The one version that the update policy does not hold.
-    pub approved: Option<VersionRelease>,
+    /// The one version that the update policy does not hold, and by which plan.
+    pub approved: Option<Approval>,
     /// Whether nothing is applied.
     pub paused: bool,
     /// Whether constraints are passed over.
     pub ignore_constraints: bool,
     /// Digest of other content of the installed version that may be taken.
     pub accepted_image: Option<String>,
+    /// Number of the revision that is gone back to.
+    pub rollback_to: Option<i64>,
+    /// Whether a roll-out whose time is over is taken back.
+    pub reverts: bool,
     /// What is let pass in upgrades of CRDs.
     pub waivers: Waivers,
 }
@@ -108,10 +113,12 @@ impl Policy {
         Ok(Self {
             updates: upgrade.unwrap_or(updates),
             windows: read(annotations, policy::UPDATE_WINDOW, |text| Ok(text.parse()?))?,
-            approved: read(annotations, policy::APPROVE, version)?,
+            approved: read(annotations, policy::APPROVE, approval)?,
             paused: read(annotations, policy::PAUSED, paused)?.unwrap_or(false),
             ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
             accepted_image: annotations.get(policy::ACCEPT_IMAGE).cloned(),
+            rollback_to: read(annotations, policy::ROLLBACK_TO, number)?,
+            reverts: read(annotations, policy::ON_FAILURE, reverts)?.unwrap_or(false),
             waivers: waivers.unwrap_or_default(),
         })
     }
@@ -132,6 +139,24 @@ fn read<T>(
     parsed.map_err(|cause| PolicyError::Value { annotation, cause })
 }
 
+/// Reads `<version>` or `<version>@sha256:<plan>`.
+fn approval(text: &str) -> Result<Approval, ValueError> {
+    let (approved, plan) = match text.split_once('@') {
+        Some((approved, plan)) => (approved, Some(plan)),
+        None => (text, None),
+    };
+    if let Some(plan) = plan.filter(|plan| !is_digest(plan)) {
+        return Err(ValueError::Word {
+            found: plan.to_owned(),
+            must_be: "sha256: and 64 hexadecimal digits",
+        });
+    }
+    Ok(Approval {
+        version: version(approved)?,
+        plan: plan.map(str::to_owned),
+    })
+}
+
 fn version(text: &str) -> Result<VersionRelease, ValueError> {
     VersionRelease::legacy(text).map_err(|cause| ValueError::Version {
         found: text.to_owned(),
@@ -144,6 +169,25 @@ fn paused(text: &str) -> Result<bool, ValueError> {
         found: text.to_owned(),
         must_be: "true or false",
     })
+}
+
+fn number(text: &str) -> Result<i64, ValueError> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| ValueError::Word {
+        found: text.to_owned(),
+        must_be: "the number of a revision",
+    })
+}
+
+fn reverts(text: &str) -> Result<bool, ValueError> {
+    match text {
+        "Rollback" => Ok(true),
+        "Keep" => Ok(false),
+        _ => Err(ValueError::Word {
+            found: text.to_owned(),
+            must_be: "Rollback or Keep",
+        }),
+    }
 }
 
 fn force(text: &str) -> Result<bool, ValueError> {
@@ -176,7 +220,7 @@ mod tests {
             UpdatePolicy::None
         );
         let approved = policy(policy::APPROVE, "2.0.0").unwrap().approved.unwrap();
-        assert_eq!(approved.recorded(), "2.0.0");
+        assert_eq!(approved.version.recorded(), "2.0.0");
         assert!(policy(policy::PAUSED, "true").unwrap().paused);
         assert!(!policy(policy::PAUSED, "false").unwrap().paused);
         assert!(
@@ -185,12 +229,33 @@ mod tests {
                 .ignore_constraints
         );
         assert!(!policy("else", "x").unwrap().ignore_constraints);
+        assert_eq!(
+            policy(policy::ROLLBACK_TO, "3").unwrap().rollback_to,
+            Some(3)
+        );
+        assert!(policy(policy::ON_FAILURE, "Rollback").unwrap().reverts);
+        assert!(!policy(policy::ON_FAILURE, "Keep").unwrap().reverts);
     }
 
     #[rstest]
     #[case::upgrade(policy::UPGRADE, "Always", "unknown update policy \"Always\"")]
     #[case::approve(policy::APPROVE, "2", "\"2\" is not a version: ")]
+    #[case::plan(
+        policy::APPROVE,
+        "2.0.0@sha256:5e2d",
+        "unknown value \"sha256:5e2d\": must be sha256: and 64"
+    )]
     #[case::paused(policy::PAUSED, "yes", "unknown value \"yes\": must be true or false")]
+    #[case::rollback(
+        policy::ROLLBACK_TO,
+        "0",
+        "unknown value \"0\": must be the number of a revision"
+    )]
+    #[case::on_failure(
+        policy::ON_FAILURE,
+        "Retry",
+        "unknown value \"Retry\": must be Rollback or Keep"
+    )]
     #[case::force(
         policy::FORCE,
         "constraints,rbac",

@@ -1,10 +1,9 @@
 //! Whether a roll-out goes on or the catalogs are asked, as far as the revisions alone can say.
 
 use jiff::Timestamp;
-use olm_api::keys::annotation;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 
-use crate::revision::{BundleRecord, deadline, states};
+use crate::revision::{BundleRecord, deadline, recorded_generation, states};
 
 /// Returns the bundle whose roll-out goes on, whatever the catalogs say.
 ///
@@ -15,7 +14,7 @@ use crate::revision::{BundleRecord, deadline, states};
 /// `revisions` is sorted by number.
 ///
 /// Source: applying.md 1.3, decision 6.
-pub fn ongoing_rollout(
+pub(super) fn ongoing_rollout(
     extension: &ClusterExtension,
     revisions: &[ClusterObjectSet],
     now: Timestamp,
@@ -27,19 +26,10 @@ pub fn ongoing_rollout(
     (same_spec && !late).then(|| BundleRecord::of(rolling))
 }
 
-fn recorded_generation(revision: &ClusterObjectSet) -> Option<i64> {
-    revision
-        .metadata
-        .annotations
-        .as_ref()?
-        .get(annotation::EXTENSION_GENERATION)?
-        .parse()
-        .ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use olm_api::keys::annotation;
     use serde_json::json;
 
     fn extension(generation: i64) -> ClusterExtension {

@@ -38,7 +38,7 @@ pub struct CrdUpgrades<'a> {
 
 impl CrdUpgrades<'_> {
     /// Returns what speaks against a revision, by CRD: first those it has, then those it has not.
-    fn findings(&self, desired: &Desired) -> Vec<(String, Vec<Finding>)> {
+    pub fn findings(&self, desired: &Desired) -> Vec<(String, Vec<Finding>)> {
         let kept = definitions(desired).filter_map(|new| {
             let old = Definition::of(self.live.get(new.name())?);
             let findings = compare(&old, &Definition::of_object(new), self.rules);
@@ -189,6 +189,7 @@ mod tests {
             extension,
             desired: &desired(extension, &account, source),
             change: Change::Upgrade,
+            approved: None,
             permissions: None,
             crds: Some(CrdUpgrades {
                 live: &live,

@@ -6,6 +6,7 @@
 //! A check gives notes, or a [`Refusal`]: then nothing is written, and the extension is tried again
 //! after a delay and when what it awaits has changed.
 
+mod approval;
 mod crd_upgrade_safety;
 mod permissions;
 
@@ -27,6 +28,8 @@ pub struct Proposal<'a> {
     pub desired: &'a Desired,
     /// What writing it changes; [`Change::Unchanged`] where the newest revision is the desired one.
     pub change: Change,
+    /// Digest of the plan that was approved, where this step was approved by one.
+    pub approved: Option<&'a str>,
     /// What is known of the rights of the account that writes it, where somebody looked.
     pub permissions: Option<Judged<'a>>,
     /// The CRDs that it would replace, where their upgrades are checked.
@@ -59,6 +62,8 @@ impl Refusal {
 /// What a refused revision waits for, besides a change of its extension or of the catalogs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
+    /// Its approval, or what was approved.
+    Approval,
     /// Any custom resource definition.
     CustomResourceDefinitions,
     /// The rights of the account.
@@ -68,7 +73,11 @@ pub enum Awaited {
 /// Returns what a person should know of a proposal, or why it is not written.
 type Check = fn(&Proposal<'_>) -> Result<Vec<Note>, Refusal>;
 
-const CHECKS: [Check; 2] = [permissions::check, crd_upgrade_safety::check];
+const CHECKS: [Check; 3] = [
+    approval::check,
+    permissions::check,
+    crd_upgrade_safety::check,
+];
 
 /// Runs the checks up to the first that refuses. Returns what a person should know, in the order of
 /// the checks.

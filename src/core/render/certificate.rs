@@ -166,15 +166,17 @@ pub(super) fn webhook_deployments(csv: &Csv) -> BTreeSet<&str> {
 pub(super) fn certificate_requests(csv: &Csv, namespace: &str) -> Vec<CertificateRequest> {
     let deployments = webhook_deployments(csv).into_iter();
     deployments
-        .map(|deployment| {
-            let service = service_name(deployment);
-            CertificateRequest {
-                secret: certificate_name(&service),
-                namespace: namespace.to_owned(),
-                dns_names: dns_names(&service, namespace).into(),
-            }
-        })
+        .map(|deployment| request_of_service(&service_name(deployment), namespace))
         .collect()
+}
+
+/// Returns what the server behind a Service needs.
+pub(super) fn request_of_service(service: &str, namespace: &str) -> CertificateRequest {
+    CertificateRequest {
+        secret: certificate_name(service),
+        namespace: namespace.to_owned(),
+        dns_names: dns_names(service, namespace).into(),
+    }
 }
 
 fn dns_names(service: &str, namespace: &str) -> [String; 3] {

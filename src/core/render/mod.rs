@@ -7,6 +7,7 @@
 //!
 //! Source: rendering.md sections 2 to 4.
 
+mod callers;
 mod certificate;
 mod deployment;
 mod deployment_config;
@@ -27,6 +28,7 @@ use crate::config::{self, ConfigError, DeploymentConfig, Features};
 use crate::error::{Classify, Disposition};
 use crate::object::Object;
 
+pub use callers::{called_services, trust, without_ca};
 use certificate::certificate_requests;
 pub use certificate::{
     CertificateNeeds, CertificateProvider, CertificateRequest, CertificateSource, Served,

@@ -12,6 +12,7 @@ mod managed_fields;
 pub mod number;
 mod observed;
 mod optional;
+mod origin;
 mod owner;
 mod pack;
 mod phase;
@@ -38,6 +39,7 @@ pub use managed::{
 pub use managed_fields::upgrade_managed_fields;
 pub use observed::changed;
 pub use optional::{OPTIONAL_GROUPS, is_optional_group};
+pub use origin::{Origin, changed_by};
 pub use owner::{
     extension_reference, has_finalizer, has_orphan_finalizer, is_marked_orphaned, is_orphaned,
     orphan_mark, owner_name,
@@ -59,10 +61,16 @@ pub use provider::{
     CSVS_PATH, csv_provider, installed_by_owner, provider, recorded_constraints,
     recorded_properties, served_kinds,
 };
-pub use record::BundleRecord;
+pub use record::{BundleRecord, recorded_generation};
 pub use report::{Deadline, Outcome, bundle_version, deadline, statements};
 
 /// Lower-case hexadecimal digits of `bytes`.
+/// Returns the digest of bytes as images and plans have it.
+pub fn sha256(bytes: &[u8]) -> String {
+    use sha2::Digest as _;
+    format!("sha256:{}", hex(&sha2::Sha256::digest(bytes)))
+}
+
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::object::Object;
 
 use super::phase::Phase;
-use super::{RevisionError, hex, number};
+use super::{RevisionError, hex, number, sha256};
 use crate::go_json;
 
 /// Most bytes of content in one Secret, and most bytes of one stored object: 900 KiB.
@@ -171,7 +171,7 @@ pub fn digest(phase: &str, objects: impl IntoIterator<Item = Value>) -> String {
         go_json::to_string(&Value::from(phase)),
         objects.join(",")
     );
-    format!("sha256:{}", hex(&Sha256::digest(text)))
+    sha256(text.as_bytes())
 }
 
 /// Returns the bytes to store for an object, or their number when there are too many.

@@ -11,6 +11,7 @@ use olm_api::{
 };
 
 use super::RevisionError;
+use super::origin::RECORDED;
 use super::pack::{Packed, digest_packed};
 use super::phase::Phase;
 
@@ -254,16 +255,17 @@ pub fn build(
     object_set(desired, name, number, phases)
 }
 
-/// Returns the ClusterObjectSet to apply when only mutable fields differ: content and number are
-/// those of `newest`.
+/// Returns the ClusterObjectSet to apply when only mutable fields differ: content, number and how it
+/// came about are those of `newest`.
 pub fn rebuild(desired: &Desired, newest: &ClusterObjectSet) -> ClusterObjectSet {
     let name = newest.metadata.name.clone().unwrap_or_default();
-    object_set(
-        desired,
-        &name,
-        newest.spec.revision,
-        newest.spec.phases.clone(),
-    )
+    let phases = newest.spec.phases.clone();
+    let mut set = object_set(desired, &name, newest.spec.revision, phases);
+    let recorded = newest.metadata.annotations.iter().flatten();
+    let recorded = recorded.filter(|(key, _)| RECORDED.contains(&key.as_str()));
+    let annotations = set.metadata.annotations.get_or_insert_default();
+    annotations.extend(recorded.map(|(key, value)| (key.clone(), value.clone())));
+    set
 }
 
 fn object_set(

@@ -108,6 +108,15 @@ impl BundleRecord {
     }
 }
 
+/// Returns the generation of the extension that a revision was made for.
+pub fn recorded_generation(revision: &ClusterObjectSet) -> Option<i64> {
+    let annotations = revision.metadata.annotations.as_ref()?;
+    annotations
+        .get(annotation::EXTENSION_GENERATION)?
+        .parse()
+        .ok()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

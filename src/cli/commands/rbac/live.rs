@@ -31,29 +31,29 @@ const BOOTSTRAPPING: &str = "kubernetes.io/bootstrapping";
 
 /// What an account lacks, and what it has too much.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
-    pub(super) missing: Permissions,
+pub(crate) struct Findings {
+    pub(crate) missing: Permissions,
     /// By binding.
-    pub(super) excess: Vec<(Grant, Permissions)>,
+    pub(crate) excess: Vec<(Grant, Permissions)>,
     /// What could not be evaluated.
-    pub(super) errors: BTreeSet<String>,
-    pub(super) wildcard_name: bool,
+    pub(crate) errors: BTreeSet<String>,
+    pub(crate) wildcard_name: bool,
     /// Whether the account exists.
-    pub(super) account_exists: bool,
+    pub(crate) account_exists: bool,
 }
 
 /// What is to be found out.
-pub(super) struct Question<'a> {
-    pub(super) bundles: &'a [BundleObjects<'a>],
-    pub(super) account: &'a Account,
+pub(crate) struct Question<'a> {
+    pub(crate) bundles: &'a [BundleObjects<'a>],
+    pub(crate) account: &'a Account,
     /// Everything that generated roles grant for the bundles.
-    pub(super) granted: &'a Permissions,
+    pub(crate) granted: &'a Permissions,
     /// Groups of optional kinds that the cluster does not serve.
-    pub(super) unserved: &'a [&'a str],
+    pub(crate) unserved: &'a [&'a str],
 }
 
 /// Compares what an account holds with what it needs.
-pub(super) async fn compare(client: &Client, asked: &Question<'_>) -> anyhow::Result<Findings> {
+pub(crate) async fn compare(client: &Client, asked: &Question<'_>) -> anyhow::Result<Findings> {
     let mut cluster = RbacObjects::default();
     let mut defaults = BTreeSet::new();
     cluster.add_roles(list::<Role>(client).await?);

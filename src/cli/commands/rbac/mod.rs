@@ -6,7 +6,7 @@
 //!
 //! Source: plugin.md 1.4, applying.md 5.
 
-mod live;
+pub(crate) mod live;
 
 use std::fmt::Write as _;
 use std::io::Write;

@@ -15,7 +15,7 @@ use crate::resolve::{
     Catalog, Decision, Dependencies, Environment, Options, Reason, Request, Resolution,
     ResolveError, Selected, Warning, pending, resolve,
 };
-use crate::revision::BundleRecord;
+use crate::revision::{BundleRecord, Origin};
 use crate::status::Note;
 use crate::status::deprecation::Deprecations;
 use crate::status::extension::text;
@@ -55,6 +55,8 @@ pub struct Goal {
     pub held: Option<ResolveError>,
     /// Whether no edge of the catalog allows the step.
     pub forced: bool,
+    /// The catalog that offers it; nothing where none was asked.
+    pub catalog: Option<String>,
 }
 
 /// Why an extension is to have nothing.
@@ -113,6 +115,17 @@ impl Goal {
             target,
             held: None,
             forced: false,
+            catalog: None,
+        }
+    }
+
+    /// Returns how a revision of it comes about.
+    pub fn origin(&self, installed: Option<&BundleRecord>) -> Origin {
+        let from = installed.filter(|_| self.forced);
+        Origin {
+            catalog: self.catalog.clone(),
+            forced_from: from.map(|installed| installed.version.clone()),
+            ..Origin::default()
         }
     }
 }
@@ -224,7 +237,7 @@ impl Question {
 
     /// Returns the request for exactly the approved version, if it is held.
     fn approved(&self, request: &Request, resolution: &Resolution<'_>) -> Option<Request> {
-        let approved = self.policy.approved.as_ref()?;
+        let approved = &self.policy.approved.as_ref()?.version;
         let held = resolution.held.iter().any(|held| {
             matches!(held.reason, Reason::Held(_)) && held.version.precedence(approved).is_eq()
         });
@@ -283,19 +296,29 @@ impl Question {
         let request = self.request();
         let update = pending(&request, catalogs, options, resolution, taken);
         let newer = |it: &&Selected<'_>| it.version.precedence(&installed).is_gt();
-        if let Some(chosen) = selected.filter(newer).filter(|_| self.policy.paused) {
+        if let (Some(chosen), Some((reason, until))) = (selected.filter(newer), self.stands_still())
+        {
             let version = chosen.version.recorded();
             let newest = update.as_ref();
             let newest = newest.map(|update| update.newest.version.recorded());
             return Some(UpdateStatus {
                 newest: newest.unwrap_or_else(|| version.clone()),
                 catalog: chosen.catalog.to_owned(),
-                reason: conditions::Reason::Paused.to_string(),
-                message: format!("{version} is available; {}", text::paused()),
+                reason: reason.to_string(),
+                message: format!("{version} is available; {until}"),
                 version: Some(version),
             });
         }
         update.as_ref().map(UpdateStatus::from)
+    }
+
+    /// Returns why nothing newer is taken whatever is chosen, and until when.
+    fn stands_still(&self) -> Option<(conditions::Reason, String)> {
+        match self.policy.rollback_to {
+            _ if self.policy.paused => Some((conditions::Reason::Paused, text::paused())),
+            Some(_) => Some((conditions::Reason::RolledBack, text::rolled_back())),
+            None => None,
+        }
     }
 
     fn goal(
@@ -315,6 +338,7 @@ impl Question {
                         target,
                         held: None,
                         forced: selected.warnings.contains(&Warning::ForcedStep),
+                        catalog: Some(selected.catalog.to_owned()),
                     });
                 };
                 match content_changed(&self.policy, installed, &target) {
@@ -322,13 +346,17 @@ impl Question {
                         answer.note(note);
                         Goal::keep(installed.clone())
                     }
-                    None => Goal::keep(target),
+                    None => Goal {
+                        catalog: Some(selected.catalog.to_owned()),
+                        ..Goal::keep(target)
+                    },
                 }
             }
             Decision::Keep(error) => Goal {
                 target: installed.cloned().ok_or(DecisionError::NoContent)?,
                 held: error.cloned(),
                 forced: false,
+                catalog: None,
             },
             Decision::Fail(error) => return Err(error.clone().into()),
         })

@@ -231,3 +231,33 @@ fn the_cluster_counts_only_for_what_asks_for_it() {
     let forced = asks(&needy, &[(policy::FORCE, "constraints")]);
     assert!(!forced.cluster && !forced.installed);
 }
+
+// plugin.md 1.5: what a plan is about
+#[rstest]
+#[case::taken(Some("1.0.0"), &[], None, "1.1.0", None)]
+#[case::install(None, &[], None, "2.0.0", None)]
+#[case::held(Some("1.1.0"), &[], None, "2.0.0", Some("policy"))]
+#[case::approved(Some("1.1.0"), &[(policy::APPROVE, "2.0.0")], None, "2.0.0", None)]
+#[case::manual(Some("1.0.0"), &[(policy::UPGRADE, "None")], None, "1.1.0", Some("policy"))]
+#[case::pinned(Some("1.0.0"), &[], Some("1.0.0"), "1.1.0", Some("version"))]
+#[case::asked_for(Some("1.1.0"), &[], Some("2.0.0"), "2.0.0", None)]
+fn the_course_is_what_is_taken_or_held(
+    #[case] installed: Option<&str>,
+    #[case] annotations: &[(&str, &str)],
+    #[case] range: Option<&str>,
+    #[case] target: &str,
+    #[case] held: Option<&str>,
+) {
+    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+    let catalogs = [catalog(Some(&content))];
+    let mut question = question(installed, annotations);
+    question.filter.version = range.map(str::to_owned);
+    let options = question.options(Options::default());
+    let course = question.course(&catalogs, &Environment::default(), &options);
+    let course = course.unwrap();
+    assert_eq!(
+        (course.target.version.as_str(), course.held),
+        (target, held)
+    );
+    assert_eq!(course.catalog.as_deref(), Some("acme"));
+}

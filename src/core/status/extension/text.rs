@@ -18,6 +18,14 @@ pub fn paused() -> String {
     )
 }
 
+/// Why a newer version is not taken after a rollback (applying.md 10).
+pub fn rolled_back() -> String {
+    format!(
+        "updates wait until annotation {} is removed",
+        policy::ROLLBACK_TO
+    )
+}
+
 /// `Installed` is true.
 pub fn installed(image: &str) -> String {
     format!("Installed bundle {image} successfully")

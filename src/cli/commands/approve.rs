@@ -1,0 +1,128 @@
+//! `kubectl olm approve`: release exactly one plan.
+//!
+//! Source: plugin.md 1.5, decision 35.
+
+use std::io::Write;
+
+use clap::Args;
+use kube::ResourceExt as _;
+use olm_api::ClusterExtension;
+use olm_api::keys::policy;
+use olm_core::plan::Plan;
+use serde_json::json;
+
+use crate::changes;
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::commands::plan;
+use crate::connection::Global;
+use crate::output::{Outcome, UsageError, agreed, notice};
+use crate::settings::SettingsFlags;
+
+/// Digits of a digest that are enough to name a plan.
+const ENOUGH: usize = 8;
+/// What an approval releases; everything else that holds a plan goes on holding it.
+const RELEASED: &str = "policy";
+
+/// Arguments of `approve`.
+#[derive(Debug, Args)]
+pub(crate) struct ApproveArgs {
+    /// Name of the extension
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The plan as `plan` showed it, at least 8 digits of its digest; without it the plan is shown
+    #[arg(long, value_name = "DIGEST")]
+    plan: Option<String>,
+    /// Release this version whatever its content is
+    #[arg(long, value_name = "VERSION", conflicts_with = "plan")]
+    version: Option<String>,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    access: CatalogAccess,
+    #[command(flatten)]
+    settings: SettingsFlags,
+}
+
+/// Makes the plan anew, compares, writes.
+pub(crate) async fn run(
+    args: ApproveArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let wanted = args.plan.as_deref();
+    let wanted = wanted.map(|plan| plan.strip_prefix("sha256:").unwrap_or(plan));
+    if wanted.is_some_and(|plan| plan.len() < ENOUGH) {
+        let text = format!("--plan takes at least {ENOUGH} digits of the digest");
+        return Err(UsageError(text).into());
+    }
+    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let extension = cluster.extension(&args.name).await?;
+    if let Some(version) = &args.version {
+        approve(&cluster, &extension, version).await?;
+        writeln!(out, "{}: {version} is released", args.name)?;
+        return Ok(Outcome::Done);
+    }
+    let plan = match plan::make(&cluster, &extension, None).await {
+        Ok(plan) => plan,
+        Err(missing) => return Ok(missing.say(&args.name)),
+    };
+    if plan.is_empty() {
+        notice(&format!("error: {}: nothing would change", args.name));
+        return Ok(Outcome::Failed);
+    }
+    let digits = plan.digest.trim_start_matches("sha256:");
+    if let Some(wanted) = wanted.filter(|wanted| !digits.starts_with(wanted)) {
+        notice(&format!(
+            "error: the plan changed since you saw it: plan {wanted} is now {}, bundle {} of image {}",
+            plan.digest,
+            plan.to.bundle,
+            plan.to.digest.as_deref().unwrap_or(&plan.to.image)
+        ));
+        notice(&format!("hint: kubectl olm plan {} shows it", args.name));
+        return Ok(Outcome::Failed);
+    }
+    if wanted.is_none() {
+        plan::show(&plan, out)?;
+        let question = format!("Release {} by this plan?", plan.to.version);
+        if !args.yes && !agreed(&question, "--yes does it, --plan names the plan")? {
+            notice("nothing is changed");
+            return Ok(Outcome::Failed);
+        }
+    }
+    let value = format!("{}@{}", plan.to.version, plan.digest);
+    approve(&cluster, &extension, &value).await?;
+    writeln!(out, "{}", released(&args.name, &plan))?;
+    Ok(Outcome::Done)
+}
+
+async fn approve(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    value: &str,
+) -> anyhow::Result<()> {
+    let change = json!({"metadata": {"annotations": {policy::APPROVE: value}}});
+    let written = changes::merge(cluster.own_client(), extension, change).await;
+    if written.is_err() {
+        notice(&format!(
+            "hint: who approves has verb approve on clusterextensions.olm.operatorframework.io {}",
+            extension.name_any()
+        ));
+    }
+    written.map(drop)
+}
+
+fn released(name: &str, plan: &Plan) -> String {
+    let held = plan.held_by.iter().copied();
+    let held: Vec<_> = held.filter(|word| *word != RELEASED).collect();
+    let mut text = format!(
+        "{name}: {} is released by plan {}",
+        plan.to.version,
+        plan::short(&plan.digest)
+    );
+    if !held.is_empty() {
+        text.push_str("; still held by ");
+        text.push_str(&held.join(", "));
+    }
+    text
+}

@@ -1,0 +1,197 @@
+//! `kubectl olm history`: what was installed when, from where and by whom.
+//!
+//! Source: plugin.md 1.4.
+
+use std::io::Write;
+
+use clap::Args;
+use kube::ResourceExt as _;
+use olm_api::conditions::types;
+use olm_api::keys::annotation;
+use olm_api::{ClusterObjectSet, LifecycleState};
+use olm_core::revision::{BundleRecord, Origin, has_succeeded, states};
+use olm_core::status::find;
+use serde_json::{Value, json};
+
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::connection::Global;
+use crate::output::{self, Format, Outcome, Table, notice};
+use crate::settings::SettingsFlags;
+
+/// Text of a cell without a value.
+const NOTHING: &str = "-";
+/// Characters of a digest that are shown.
+const DIGEST: usize = 13;
+
+/// Arguments of `history`.
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    /// Name of the extension
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// Prints the revisions, the newest first.
+pub(crate) async fn run(
+    args: HistoryArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
+    let cluster = Cluster::connect(global, &access, &settings).await?;
+    let extension = cluster.extension(&args.name).await?;
+    let revisions = cluster.revisions(&extension.name_any()).await?;
+    match args.output {
+        Format::Json => output::write_json(out, &document(&args.name, &revisions))?,
+        Format::Yaml => output::write_yaml(out, &document(&args.name, &revisions))?,
+        Format::Table => {
+            table(&revisions).write(out)?;
+            notice("note: BY is who last wrote spec or policy; who that was, the audit log tells");
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// Returns the state of a revision in a word or two.
+pub(crate) fn state(set: &ClusterObjectSet) -> &'static str {
+    match (set.spec.lifecycle_state, has_succeeded(set)) {
+        (LifecycleState::Archived, _) => "archived",
+        (_, true) => "rolled out",
+        (_, false) => "rolling out",
+    }
+}
+
+/// A revision as a row and as a member of the document.
+struct Row {
+    revision: i64,
+    bundle: BundleRecord,
+    state: &'static str,
+    since: String,
+    digest: Option<String>,
+    origin: Origin,
+}
+
+fn rows(revisions: &[ClusterObjectSet]) -> Vec<Row> {
+    let installed = states(revisions).installed.map(|set| set.spec.revision);
+    let row = |set: &ClusterObjectSet| Row {
+        revision: set.spec.revision,
+        bundle: BundleRecord::of(set),
+        state: if installed == Some(set.spec.revision) {
+            "installed"
+        } else {
+            state(set)
+        },
+        since: since(set),
+        digest: set.annotations().get(annotation::BUNDLE_DIGEST).cloned(),
+        origin: Origin::of(set),
+    };
+    revisions.iter().rev().map(row).collect()
+}
+
+/// Returns when a revision came into its state.
+fn since(set: &ClusterObjectSet) -> String {
+    let type_ = match (set.spec.lifecycle_state, has_succeeded(set)) {
+        (LifecycleState::Archived, _) => Some(types::PROGRESSING),
+        (_, true) => Some(types::SUCCEEDED),
+        (_, false) => None,
+    };
+    let status = set.status.as_ref();
+    let condition = type_.and_then(|type_| find(&status?.conditions, type_));
+    let time = condition.map(|condition| condition.last_transition_time.0);
+    let time = time.or_else(|| set.creation_timestamp().map(|made| made.0));
+    time.map_or_else(|| NOTHING.to_owned(), |time| time.to_string())
+}
+
+fn table(revisions: &[ClusterObjectSet]) -> Table {
+    let mut table = Table::new(&[
+        "REVISION", "VERSION", "STATE", "SINCE", "BUNDLE", "CATALOG", "BY", "NOTE",
+    ]);
+    let cell = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
+    for row in rows(revisions) {
+        let note = row.origin.note().map(|note| note.replace('\n', " "));
+        let digest = row
+            .digest
+            .map(|digest| digest.chars().take(DIGEST).collect());
+        table.row(vec![
+            row.revision.to_string(),
+            row.bundle.version,
+            row.state.to_owned(),
+            row.since,
+            cell(digest),
+            cell(row.origin.catalog),
+            cell(row.origin.changed_by),
+            cell(note),
+        ]);
+    }
+    table
+}
+
+fn document(extension: &str, revisions: &[ClusterObjectSet]) -> Value {
+    let revisions = rows(revisions).into_iter().map(|row| {
+        let note = row.origin.note();
+        json!({
+            "revision": row.revision, "bundle": row.bundle.name, "version": row.bundle.version,
+            "state": row.state, "since": row.since, "image": row.bundle.image,
+            "digest": row.digest, "catalog": row.origin.catalog, "by": row.origin.changed_by,
+            "forcedFrom": row.origin.forced_from, "contentOf": row.origin.content_of,
+            "note": note,
+        })
+    });
+    let revisions: Vec<_> = revisions.collect();
+    json!({"schema": "olm.history", "schemaVersion": 1, "extension": extension,
+        "revisions": revisions, "unknown": []})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // plugin.md 1.4
+    #[test]
+    fn the_newest_revision_comes_first() {
+        let revision = |number: i64, state: &str, origin: &Origin| -> ClusterObjectSet {
+            let mut annotations = origin.annotations();
+            let recorded = [
+                (annotation::BUNDLE_NAME, format!("quay.v3.16.{number}")),
+                (annotation::BUNDLE_VERSION, format!("3.16.{number}")),
+                (annotation::BUNDLE_DIGEST, format!("sha256:1548f1{number}")),
+            ];
+            annotations.extend(recorded.map(|(key, value)| (key.to_owned(), value)));
+            let condition = |type_: &str, status: &str| {
+                json!({"type": type_, "status": status, "reason": "R", "message": "",
+                    "lastTransitionTime": format!("2026-10-1{number}T08:02:11Z")})
+            };
+            let conditions = [
+                condition("Succeeded", "True"),
+                condition("Progressing", "True"),
+            ];
+            serde_json::from_value(json!({
+                "metadata": {"name": format!("quay-{number}"), "annotations": annotations},
+                "spec": {"lifecycleState": state, "revision": number, "collisionProtection": "Prevent"},
+                "status": {"conditions": conditions},
+            }))
+            .unwrap()
+        };
+        let origin = Origin {
+            catalog: Some("community".to_owned()),
+            changed_by: Some("kubectl-olm".to_owned()),
+            ..Origin::default()
+        };
+        let forced = Origin {
+            forced_from: Some("3.16.5".to_owned()),
+            ..origin.clone()
+        };
+        let all = [
+            revision(5, "Archived", &origin),
+            revision(6, "Active", &forced),
+        ];
+        let mut out = Vec::new();
+        table(&all).write(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let document = serde_json::to_string_pretty(&document("quay", &all)).unwrap();
+        insta::assert_snapshot!(format!("{text}\n{document}"));
+    }
+}

@@ -1,0 +1,404 @@
+//! What a plan is made from, read from the cluster, its catalogs and the registry.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::{Client, ResourceExt as _};
+use olm_api::keys::{annotation, name, policy};
+use olm_api::{ClusterExtension, ClusterObjectSet, PhaseObject};
+use olm_core::bundle::Bundle;
+use olm_core::error::Chain;
+use olm_core::extension::{Course, Policy, Source, ValidExtension, desired};
+use olm_core::object::Object;
+use olm_core::plan::{Before, Crds, Plan, Proposed};
+use olm_core::preflight::definitions;
+use olm_core::rbac::{BundleObjects, Permissions};
+use olm_core::render::{
+    CertificateProvider, CertificateRequest, CertificateSource, RolePlacement, Served, Settings,
+    certificate_needs, choose_certificates, handover, render_configured,
+};
+use olm_core::resolve::Knowledge;
+use olm_core::revision::{
+    Account, BundleRecord, Desired, Origin, Phase, namespace_of, phases, referenced_secrets,
+    states, unpack,
+};
+use olm_core::uninstall::Instances;
+use serde_json::Value;
+
+use crate::bundle_source::load_image;
+use crate::cluster::{Cluster, ClusterState, ExtensionSnapshot};
+use crate::commands::crd_check::live;
+use crate::commands::rbac::live::{Question, compare};
+use crate::output::{Outcome, notice};
+use crate::target::pinned;
+
+/// Why there is no plan.
+pub(crate) struct Missing {
+    pub(crate) outcome: Outcome,
+    pub(crate) why: String,
+}
+
+impl From<anyhow::Error> for Missing {
+    fn from(error: anyhow::Error) -> Self {
+        Self {
+            outcome: Outcome::Failed,
+            why: format!("{error:#}"),
+        }
+    }
+}
+
+impl Missing {
+    /// What a registry or a cluster did not tell.
+    fn unknown(error: &anyhow::Error) -> Self {
+        Self {
+            outcome: Outcome::Unknown,
+            why: format!("{error:#}"),
+        }
+    }
+}
+
+/// An extension as bundles are rendered for it.
+struct Renderer<'a> {
+    extension: ValidExtension<'a>,
+    state: &'a ClusterState,
+    /// Who issued its certificates before.
+    recorded: Option<CertificateSource>,
+    served: Served,
+}
+
+/// What a bundle becomes.
+struct Content {
+    phases: Vec<Phase>,
+    requests: Vec<CertificateRequest>,
+}
+
+/// Makes the plan of an extension; with `to`, as if that version were asked for.
+pub(crate) async fn make(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    to: Option<&str>,
+) -> Result<Plan, Missing> {
+    let mut snapshot = cluster.snapshot_of(extension).await?;
+    let question = &mut snapshot.question;
+    question.filter.version = to.map(str::to_owned).or(question.filter.version.take());
+    let course = {
+        let (catalogs, options) = (snapshot.catalogs(), &snapshot.options);
+        let question = &snapshot.question;
+        let environment = question.environment(&catalogs, options, &snapshot.environment);
+        let course = question.course(&catalogs, &environment, options);
+        course.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?
+    };
+    let valid = ValidExtension::of(extension).context("it names no package")?;
+    let state = cluster.state().await?;
+    let account = state.controller().accounts().of_extension(extension);
+    let account = account.context("it names no service account")?;
+    let revisions = cluster.revisions(&extension.name_any()).await?;
+    let renderer = Renderer::new(valid, state, &snapshot, &revisions);
+    let loaded = load_image(&course.target.image).await;
+    let (bundle, digest) = loaded.map_err(|error| Missing::unknown(&error))?;
+    let content = renderer.content(&bundle, &course.target)?;
+    let source = Source {
+        bundle: &course.target,
+        digest: &digest,
+        properties: properties(&bundle),
+        phases: &content.phases,
+    };
+    let desired = desired(valid, &account, source);
+    let installed = states(&revisions).installed;
+    let before = match installed {
+        None => None,
+        Some(set) => Some(renderer.before(cluster.own_client(), set).await?),
+    };
+    let step = Step {
+        course: &course,
+        policy: &snapshot.question.policy,
+        desired: &desired,
+        requests: &content.requests,
+    };
+    step.judged(cluster, valid, &account, before).await
+}
+
+/// Makes the plan of going back to a revision, of what it holds.
+pub(crate) async fn back(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    set: &ClusterObjectSet,
+) -> Result<Plan, Missing> {
+    let valid = ValidExtension::of(extension).context("it names no package")?;
+    let settings = cluster.state().await?.controller();
+    let updates = settings.resolution().updates;
+    let policy = Policy::of(extension.annotations(), updates).map_err(anyhow::Error::from)?;
+    let account = settings.accounts().of_extension(extension);
+    let account = account.context("it names no service account")?;
+    let client = cluster.own_client();
+    let phases = stored(client, set).await;
+    let phases = phases.map_err(|error| Missing::unknown(&error))?;
+    let course = Course {
+        target: BundleRecord::of(set),
+        catalog: Origin::of(set).catalog,
+        forced: false,
+        held: None,
+    };
+    let recorded = |key: &str| set.annotations().get(key).map(String::as_str);
+    let source = Source {
+        bundle: &course.target,
+        digest: recorded(annotation::BUNDLE_DIGEST).unwrap_or_default(),
+        properties: recorded(annotation::PROPERTIES),
+        phases: &phases,
+    };
+    let desired = desired(valid, &account, source);
+    let revisions = cluster.revisions(&extension.name_any()).await?;
+    let before = match states(&revisions).installed {
+        None => None,
+        Some(installed) => {
+            let held = stored(client, installed).await;
+            let held = held.map_err(|error| Missing::unknown(&error))?;
+            Some(Before::of(installed, held))
+        }
+    };
+    let step = Step {
+        course: &course,
+        policy: &policy,
+        desired: &desired,
+        requests: &[],
+    };
+    step.judged(cluster, valid, &account, before).await
+}
+
+/// A step, before the cluster is asked about it.
+struct Step<'a> {
+    course: &'a Course,
+    policy: &'a Policy,
+    desired: &'a Desired,
+    requests: &'a [CertificateRequest],
+}
+
+impl Step<'_> {
+    async fn judged(
+        &self,
+        cluster: &Cluster,
+        extension: ValidExtension<'_>,
+        account: &Account,
+        before: Option<Before<'_>>,
+    ) -> Result<Plan, Missing> {
+        let (client, state) = (cluster.own_client(), cluster.state().await?);
+        let old: &[Object] = before.as_ref().map_or(&[], |before| &before.objects);
+        let needed = (self.desired, self.requests);
+        Ok(Plan::of(&Proposed {
+            extension,
+            policy: self.policy,
+            course: self.course,
+            missing: missing(client, state, account, needed).await,
+            crds: crds(client, self.desired, old).await,
+            before,
+            desired: self.desired,
+            rules: state.controller().crd_rules(),
+            now: Timestamp::now(),
+        }))
+    }
+}
+
+impl<'a> Renderer<'a> {
+    fn new(
+        extension: ValidExtension<'a>,
+        state: &'a ClusterState,
+        snapshot: &ExtensionSnapshot,
+        revisions: &[ClusterObjectSet],
+    ) -> Self {
+        let recorded = revisions.iter().rev().find_map(|set| {
+            let recorded = set.annotations().get(policy::WEBHOOK_CERTIFICATES)?;
+            recorded.parse().ok()
+        });
+        let serves = |group: &str, kind: Option<&str>| match &snapshot.environment.served {
+            Knowledge::Known(served) => served
+                .kinds
+                .iter()
+                .any(|one| one.group == group && kind.is_none_or(|kind| one.kind == kind)),
+            _ => false,
+        };
+        Self {
+            extension,
+            state,
+            recorded,
+            served: Served {
+                openshift: serves("config.openshift.io", None),
+                cert_manager: serves("cert-manager.io", Some("Certificate")),
+            },
+        }
+    }
+
+    /// Renders a bundle as the controller does.
+    fn content(&self, bundle: &Bundle, target: &BundleRecord) -> anyhow::Result<Content> {
+        let namespace = &self.extension.spec.namespace;
+        let needs = certificate_needs(bundle, namespace);
+        let settings = self.state.controller();
+        let asked = settings.certificates();
+        let source = || choose_certificates(asked, self.recorded, self.served, &needs);
+        let provider = (!needs.requests.is_empty()).then(|| match source() {
+            CertificateSource::CertManager => CertificateProvider::CertManager,
+            CertificateSource::ServiceCa => CertificateProvider::ServiceCa,
+            CertificateSource::SelfSigned => CertificateProvider::SelfSigned {
+                ca_bundle: String::new(),
+            },
+        });
+        let inline = self.extension.inline_config();
+        let rendered = render_configured(
+            bundle,
+            &Settings {
+                install_namespace: namespace,
+                inline: inline.as_ref(),
+                features: settings.features(),
+                role_placement: RolePlacement::default(),
+                certificates: provider,
+            },
+        )?;
+        let name = self.extension.object.name_any();
+        let objects = handover::prepare_for_revision(
+            rendered.objects,
+            &name,
+            &target.package,
+            &target.version,
+        );
+        Ok(Content {
+            phases: phases(objects)?,
+            requests: rendered.certificate_requests,
+        })
+    }
+
+    /// Reads what is installed; where that is not possible, what its bundle becomes now.
+    async fn before(
+        &self,
+        client: &Client,
+        set: &'a ClusterObjectSet,
+    ) -> Result<Before<'a>, Missing> {
+        let phases = match stored(client, set).await {
+            Ok(phases) => phases,
+            Err(error) => {
+                let bundle = BundleRecord::of(set);
+                notice(&format!(
+                    "note: compared with what {} becomes now, its content cannot be read: {error:#}",
+                    bundle.name
+                ));
+                let loaded = load_image(&pinned(&bundle, set)?).await;
+                let (loaded, _) = loaded.map_err(|error| Missing::unknown(&error))?;
+                self.content(&loaded, &bundle)?.phases
+            }
+        };
+        Ok(Before::of(set, phases))
+    }
+}
+
+fn properties(bundle: &Bundle) -> Option<&str> {
+    let properties = bundle.csv.annotations.get(annotation::PROPERTIES);
+    properties.map(String::as_str)
+}
+
+/// Reads what a revision holds.
+async fn stored(client: &Client, set: &ClusterObjectSet) -> anyhow::Result<Vec<Phase>> {
+    let mut secrets: BTreeMap<(String, String), Secret> = BTreeMap::new();
+    for (namespace, name) in referenced_secrets(&set.spec, name::SYSTEM_NAMESPACE) {
+        let api = Api::<Secret>::namespaced(client.clone(), &namespace);
+        let secret = api.get(&name).await;
+        let secret = secret.with_context(|| format!("reading Secret {namespace}/{name}"))?;
+        secrets.insert((namespace, name), secret);
+    }
+    let object = |entry: &PhaseObject| {
+        if let Some(inline) = &entry.object {
+            return Object::from_value(inline.clone()).context("an entry is no object");
+        }
+        let stored = entry.ref_.as_ref().context("an entry is empty")?;
+        let namespace = namespace_of(stored, name::SYSTEM_NAMESPACE);
+        let secret = secrets.get(&(namespace, stored.name.clone()));
+        let data = secret.and_then(|secret| secret.data.as_ref()?.get(&stored.key));
+        let data = data.with_context(|| format!("Secret {} lacks a key", stored.name))?;
+        Ok(unpack(&stored.name, &stored.key, &data.0)?)
+    };
+    let phases = set.spec.phases.iter().map(|phase| {
+        Ok(Phase {
+            name: phase.name.clone(),
+            objects: phase
+                .objects
+                .iter()
+                .map(object)
+                .collect::<anyhow::Result<_>>()?,
+        })
+    });
+    phases.collect()
+}
+
+/// Returns the rights that the account lacks, or why they are not known.
+async fn missing(
+    client: &Client,
+    state: &ClusterState,
+    account: &Account,
+    (desired, requests): (&Desired, &[CertificateRequest]),
+) -> Result<Permissions, String> {
+    let objects = desired.phases.iter().flat_map(|phase| &phase.objects);
+    let secrets = requests.iter().map(CertificateRequest::secret_object);
+    let objects: Vec<Object> = objects.cloned().chain(secrets).collect();
+    let question = Question {
+        bundles: &[BundleObjects {
+            name: &desired.extension.name,
+            objects: &objects,
+        }],
+        account,
+        granted: &Permissions::default(),
+        unserved: &state.unserved(),
+    };
+    let found = compare(client, &question).await;
+    found
+        .map(|found| found.missing)
+        .map_err(|error| format!("{error:#}"))
+}
+
+/// Reads the CRDs that a revision would replace, and those that it does not have any more.
+async fn crds(client: &Client, desired: &Desired, old: &[Object]) -> Result<Crds, String> {
+    let failed = |error: anyhow::Error| format!("{error:#}");
+    let kept: Vec<String> = definitions(desired)
+        .map(|crd| crd.name().to_owned())
+        .collect();
+    let leaving: Vec<String> = old
+        .iter()
+        .filter(|object| object.kind() == "CustomResourceDefinition")
+        .map(|crd| crd.name().to_owned())
+        .filter(|name| !kept.contains(name))
+        .collect();
+    let mut crds = Crds {
+        live: live(client, kept.iter()).await.map_err(failed)?,
+        leaving: BTreeMap::new(),
+    };
+    for (name, crd) in live(client, leaving.iter()).await.map_err(failed)? {
+        let counted = count(client, &crd).await;
+        let counted = counted.map_or_else(
+            |error| Instances::Unknown(failed(error)),
+            Instances::Counted,
+        );
+        crds.leaving.insert(name, counted);
+    }
+    Ok(crds)
+}
+
+/// Counts the objects of a CRD.
+async fn count(client: &Client, crd: &Value) -> anyhow::Result<u64> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let versions = crd["spec"]["versions"].as_array();
+    let mut versions = versions.into_iter().flatten();
+    let version = versions.find(|version| version["served"] == true);
+    let version = version.map(|version| text(&version["name"]));
+    let version = version.context("no version is served")?;
+    let group = text(&crd["spec"]["group"]);
+    let resource = ApiResource {
+        api_version: format!("{group}/{version}"),
+        kind: text(&crd["spec"]["names"]["kind"]),
+        plural: text(&crd["spec"]["names"]["plural"]),
+        group,
+        version,
+    };
+    let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+    let found = api.list_metadata(&ListParams::default().limit(1)).await?;
+    let more = found.metadata.remaining_item_count.unwrap_or_default();
+    Ok(u64::try_from(found.items.len())? + u64::try_from(more)?)
+}

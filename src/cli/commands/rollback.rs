@@ -1,0 +1,157 @@
+//! `kubectl olm rollback`: go back to the content of an earlier revision.
+//!
+//! Source: plugin.md 1.4, applying.md 10 (F10).
+
+use std::io::Write;
+
+use clap::Args;
+use kube::ResourceExt as _;
+use olm_api::ClusterObjectSet;
+use olm_api::keys::policy;
+use olm_core::annotations::is_paused;
+use olm_core::plan::Plan;
+use olm_core::revision::{BundleRecord, has_succeeded, states};
+use serde_json::json;
+
+use crate::changes;
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::commands::plan;
+use crate::connection::Global;
+use crate::output::{Outcome, agreed, notice};
+use crate::settings::SettingsFlags;
+
+/// Arguments of `rollback`.
+#[derive(Debug, Args)]
+pub(crate) struct RollbackArgs {
+    /// Name of the extension
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The revision to go back to, as `history` numbers them; by default the one before
+    #[arg(long, value_name = "REVISION")]
+    to: Option<i64>,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Do not wait for the end
+    #[arg(long)]
+    no_wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
+    timeout: u64,
+    #[command(flatten)]
+    settings: SettingsFlags,
+}
+
+/// Finds the revision, shows what would change, asks, writes and waits.
+pub(crate) async fn run(
+    args: RollbackArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let cluster = Cluster::connect(global, &CatalogAccess::default(), &args.settings).await?;
+    let extension = cluster.extension(&args.name).await?;
+    let name = &args.name;
+    if is_paused(extension.annotations()) {
+        notice(&format!("error: {name} is paused"));
+        notice(&format!("hint: kubectl olm resume {name}"));
+        return Ok(Outcome::Failed);
+    }
+    let revisions = cluster.revisions(name).await?;
+    let Some(set) = chosen(&revisions, args.to) else {
+        notice(&format!(
+            "error: {name}: there is no such revision that was rolled out"
+        ));
+        notice(&format!("hint: kubectl olm history {name}"));
+        return Ok(Outcome::Failed);
+    };
+    let (number, version) = (set.spec.revision, BundleRecord::of(set).version);
+    match plan::back(&cluster, &extension, set).await {
+        Ok(plan) => {
+            plan::show(&plan, out)?;
+            if let Some(refused) = refused(&plan) {
+                notice(&format!(
+                    "error: cannot go back to revision {number} ({version}): {refused}"
+                ));
+                return Ok(Outcome::Failed);
+            }
+        }
+        // The controller checks the same.
+        Err(missing) => notice(&format!("note: what changes is not known: {}", missing.why)),
+    }
+    let question = format!("Go back to revision {number} ({version})?");
+    if !args.yes && !agreed(&question, "--yes does it")? {
+        notice("nothing is changed");
+        return Ok(Outcome::Failed);
+    }
+    let back = number.to_string();
+    let change = json!({"metadata": {"annotations": {policy::ROLLBACK_TO: back}}});
+    let client = cluster.own_client();
+    let written = changes::merge(client, &extension, change).await?;
+    writeln!(
+        out,
+        "{name}: updates stand still until: kubectl olm upgrade {name}"
+    )?;
+    if args.no_wait {
+        return Ok(Outcome::Done);
+    }
+    changes::wait_ready(client, &written, Some(&version), args.timeout, out).await
+}
+
+/// Returns the revision of this number, or the one before what is installed, if it was rolled out.
+fn chosen(revisions: &[ClusterObjectSet], to: Option<i64>) -> Option<&ClusterObjectSet> {
+    let installed = states(revisions).installed?.spec.revision;
+    let mut newest_first = revisions.iter().rev().filter(|set| has_succeeded(set));
+    newest_first.find(|set| match to {
+        Some(number) => set.spec.revision == number,
+        None => set.spec.revision < installed,
+    })
+}
+
+/// Returns why the controller would not write it.
+fn refused(plan: &Plan) -> Option<String> {
+    let held = |word: &str| plan.held_by.contains(word);
+    let findings = plan.crds.iter().flat_map(|crd| {
+        let findings = crd.findings.iter();
+        findings.map(|finding| format!("CRD {}: {finding}", crd.name))
+    });
+    match () {
+        () if held("crds") => Some(findings.collect::<Vec<_>>().join("; ")),
+        () if held("rights") => Some(format!(
+            "the account lacks {}",
+            plan.account.missing.join("; ")
+        )),
+        () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::the_one_before(None, Some(3))]
+    #[case::named(Some(1), Some(1))]
+    #[case::failed(Some(4), None)]
+    #[case::unknown(Some(9), None)]
+    fn the_revision_before_was_rolled_out(#[case] to: Option<i64>, #[case] want: Option<i64>) {
+        let revision = |(number, state, succeeded): (i64, &str, &str)| -> ClusterObjectSet {
+            serde_json::from_value(json!({
+                "metadata": {"name": format!("e-{number}")},
+                "spec": {"lifecycleState": state, "revision": number, "collisionProtection": "Prevent"},
+                "status": {"conditions": [{"type": "Succeeded", "status": succeeded, "reason": "R",
+                    "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+            }))
+            .unwrap()
+        };
+        let all = [
+            (1, "Archived", "True"),
+            (3, "Archived", "True"),
+            (4, "Archived", "False"),
+            (5, "Active", "True"),
+        ];
+        let all = all.map(revision);
+        assert_eq!(chosen(&all, to).map(|set| set.spec.revision), want);
+    }
+}

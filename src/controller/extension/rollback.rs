@@ -1,0 +1,87 @@
+//! Going back to the content of an earlier revision: neither catalogs nor registries are asked, what
+//! is written is what its Secrets hold.
+//!
+//! Source: applying.md 10 (F10, F23).
+
+use kube::ResourceExt as _;
+use olm_api::ClusterObjectSet;
+use olm_api::keys::{annotation, policy};
+use olm_core::extension::{Policy, Return, Source, desired};
+use olm_core::object::Object;
+use olm_core::render::{CertificateSource, called_services, trust};
+use olm_core::revision::{BundleRecord, Phase, recorded_generation};
+
+use super::Attempt;
+use super::certificates::Certificates;
+use super::enact::{Enacted, Plan};
+use super::error::{ContentError, ExtensionError};
+use crate::revision::{read_secrets, resolve};
+
+impl Attempt<'_> {
+    /// Makes the revision that goes back, if it is not there.
+    pub(super) async fn go_back(
+        &self,
+        back: &Return<'_>,
+        policy: &Policy,
+    ) -> Result<Enacted, ExtensionError> {
+        let target = BundleRecord::of(back.source);
+        let failed = |cause: ContentError| ExtensionError::Bundle {
+            name: target.name.clone(),
+            version: target.version.clone(),
+            cause: Box::new(cause),
+        };
+        let note = back.note();
+        let generation = self.extension.object.metadata.generation;
+        if back.is_made && recorded_generation(back.source) == generation {
+            return Ok(Enacted::kept(note, self.restore_content().await));
+        }
+        let mut phases = self.stored(back.source).await.map_err(failed)?;
+        let objects: Vec<Object> = phases.iter().flat_map(|it| it.objects.clone()).collect();
+        let source = back.source.annotations().get(policy::WEBHOOK_CERTIFICATES);
+        let source = source.and_then(|source| source.parse().ok());
+        let requests = match source {
+            Some(CertificateSource::SelfSigned) => called_services(&objects),
+            _ => Vec::new(),
+        };
+        let certificates = self.certificates_of(source, &requests).await;
+        let certificates = certificates.map_err(|error| failed(error.into()))?;
+        renew_trust(&mut phases, &certificates);
+        let recorded = |key: &str| back.source.annotations().get(key).map(String::as_str);
+        let source = Source {
+            bundle: &target,
+            digest: recorded(annotation::BUNDLE_DIGEST).unwrap_or_default(),
+            properties: recorded(annotation::PROPERTIES),
+            phases: &phases,
+        };
+        let plan = Plan {
+            waivers: &policy.waivers,
+            approved: None,
+            origin: back.origin(),
+            desired: desired(self.extension, self.account, source),
+            requests: &requests,
+            certificates,
+        };
+        let made = self.write(plan).await.map_err(failed)?;
+        let mut enacted = Box::pin(self.made(made, |refusal| failed(refusal.into()))).await;
+        enacted.notes.push(note);
+        Ok(enacted)
+    }
+
+    /// Reads what a revision holds.
+    async fn stored(&self, set: &ClusterObjectSet) -> Result<Vec<Phase>, ContentError> {
+        let (client, namespace) = (&self.ctx.client, &self.ctx.settings.system_namespace);
+        let secrets = read_secrets(client, client, set, namespace).await;
+        Ok(resolve(set, &secrets, namespace)?.plain())
+    }
+}
+
+/// Has callers trust the present CA, where it is ours.
+fn renew_trust(phases: &mut [Phase], certificates: &Certificates) {
+    let Certificates::Ours(prepared) = certificates else {
+        return;
+    };
+    let bundle = prepared.bundle();
+    for object in phases.iter_mut().flat_map(|phase| &mut phase.objects) {
+        trust(object, &bundle);
+    }
+}

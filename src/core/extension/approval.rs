@@ -1,0 +1,178 @@
+//! A version that was approved, and the plan it was approved by.
+//!
+//! Source: applying.md 10 (F11), decision 35.
+
+use olm_api::keys::annotation;
+use serde_json::json;
+
+use super::ValidExtension;
+use crate::go_json;
+use crate::render::without_ca;
+use crate::revision::{BundleRecord, Desired, sha256};
+use crate::version::VersionRelease;
+
+/// How digests begin, and how many digits follow.
+const SHA256: (&str, usize) = ("sha256:", 64);
+
+/// What annotation `approve` releases.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Approval {
+    /// The one version that the update policy does not hold.
+    pub version: VersionRelease,
+    /// Digest of the plan; nothing else may be written as that version.
+    pub plan: Option<String>,
+}
+
+impl Approval {
+    /// Returns the plan that `target` has to be written by: none once it is installed, when the
+    /// approval is used up.
+    pub fn binding(&self, target: &BundleRecord, installed: Option<&BundleRecord>) -> Option<&str> {
+        let version = target.version_release()?;
+        let used = installed.is_some_and(|installed| installed.is_same_bundle(target));
+        let concerns = !used && version.precedence(&self.version).is_eq();
+        self.plan.as_deref().filter(|_| concerns)
+    }
+}
+
+/// Says whether a text is the digest of a plan.
+pub(super) fn is_digest(text: &str) -> bool {
+    let (prefix, digits) = SHA256;
+    let hex = text.strip_prefix(prefix);
+    hex.is_some_and(|hex| hex.len() == digits && hex.bytes().all(|it| it.is_ascii_hexdigit()))
+}
+
+/// Returns the digest of a plan: of everything that decides what is applied, and as whom.
+///
+/// Left out are what others write into it before it is applied (the CA of webhooks), where the
+/// image was found, and how long a roll-out may take. The order of objects does not count.
+///
+/// Source: plugin.md 1.5.
+pub fn plan_digest(extension: ValidExtension<'_>, desired: &Desired) -> String {
+    let recorded = |key: &str| desired.annotations.get(key);
+    let objects = desired.phases.iter().flat_map(|phase| &phase.objects);
+    let mut objects: Vec<(String, String)> = objects
+        .map(|object| {
+            let text = go_json::to_string(&without_ca(object).into_value());
+            (object.identity().text(), sha256(text.as_bytes()))
+        })
+        .collect();
+    objects.sort();
+    let whole = json!({
+        "extension": {
+            "name": desired.extension.name,
+            "namespace": extension.spec.namespace,
+            "account": [
+                recorded(annotation::SERVICE_ACCOUNT_NAMESPACE),
+                recorded(annotation::SERVICE_ACCOUNT_NAME),
+            ],
+        },
+        "bundle": {
+            "package": recorded(annotation::PACKAGE_NAME),
+            "name": recorded(annotation::BUNDLE_NAME),
+            "version": recorded(annotation::BUNDLE_VERSION),
+            "release": recorded(annotation::BUNDLE_RELEASE),
+        },
+        "image": recorded(annotation::BUNDLE_DIGEST),
+        "configuration": extension.inline_config(),
+        "objects": objects,
+    });
+    sha256(go_json::to_string(&whole).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use olm_api::{ClusterExtension, CollisionProtection};
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::object::Object;
+    use crate::revision::{Extension, Phase};
+
+    fn extension(inline: &Value) -> ClusterExtension {
+        serde_json::from_value(
+            json!({"metadata": {"name": "e"}, "spec": {"namespace": "ns",
+            "config": {"configType": "Inline", "inline": inline},
+            "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}}),
+        )
+        .unwrap()
+    }
+
+    fn record(version: &str) -> BundleRecord {
+        BundleRecord {
+            name: format!("p.v{version}"),
+            package: "p".into(),
+            version: version.into(),
+            release: None,
+            image: "r/p:1".into(),
+            constraints: None,
+        }
+    }
+
+    fn desired(image: &str, objects: &[Value]) -> Desired {
+        let objects = objects.iter().cloned();
+        Desired {
+            extension: Extension {
+                name: "e".into(),
+                uid: String::new(),
+            },
+            phases: vec![Phase {
+                name: "deploy".into(),
+                objects: objects.filter_map(Object::from_value).collect(),
+            }],
+            annotations: BTreeMap::from([(annotation::BUNDLE_DIGEST.into(), image.into())]),
+            probes: Vec::new(),
+            deadline_minutes: None,
+            collision_protection: CollisionProtection::Prevent,
+            is_migrated: false,
+        }
+    }
+
+    fn hook(name: &str, ca: &str) -> Value {
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": name},
+            "kind": "ValidatingWebhookConfiguration",
+            "webhooks": [{"name": name, "clientConfig": {"caBundle": ca, "service": {}}}]})
+    }
+
+    // plugin.md U35
+    #[test]
+    fn the_digest_is_of_what_is_applied() {
+        let none = extension(&Value::Null);
+        let of = |extension: &ClusterExtension, image: &str, objects: &[Value]| {
+            plan_digest(
+                ValidExtension::of(extension).unwrap(),
+                &desired(image, objects),
+            )
+        };
+        let plan = of(&none, "sha256:a", &[hook("a", "x"), hook("b", "x")]);
+        assert!(is_digest(&plan), "{plan}");
+        let turned = of(&none, "sha256:a", &[hook("b", "x"), hook("a", "other CA")]);
+        assert_eq!(plan, turned);
+        let configured = extension(&json!({"watchNamespace": "w"}));
+        for other in [
+            of(&none, "sha256:b", &[hook("a", "x"), hook("b", "x")]),
+            of(&configured, "sha256:a", &[hook("a", "x"), hook("b", "x")]),
+            of(&none, "sha256:a", &[hook("a", "x"), hook("c", "x")]),
+        ] {
+            assert_ne!(plan, other);
+        }
+    }
+
+    // applying.md F11
+    #[test]
+    fn an_approval_binds_until_it_is_used() {
+        let plan = format!("sha256:{}", "0".repeat(64));
+        let version = VersionRelease::legacy("2.0.0").unwrap();
+        let approval = Approval {
+            version,
+            plan: Some(plan.clone()),
+        };
+        let (one, two) = (record("1.0.0"), record("2.0.0"));
+        assert_eq!(approval.binding(&two, Some(&one)), Some(plan.as_str()));
+        assert_eq!(approval.binding(&two, None), Some(plan.as_str()));
+        assert_eq!(approval.binding(&one, None), None);
+        assert_eq!(approval.binding(&two, Some(&two)), None);
+    }
+}

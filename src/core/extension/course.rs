@@ -1,0 +1,103 @@
+//! Where an extension would go if whoever holds it let it go.
+
+use olm_api::UpdateStatus;
+use olm_api::conditions::Reason;
+
+use super::decide::{DecisionError, Question};
+use crate::resolve::{Catalog, Environment, Options, Resolution, Selected, Warning, resolve};
+use crate::revision::BundleRecord;
+
+/// A step, taken or held.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Course {
+    /// The bundle it leads to.
+    pub target: BundleRecord,
+    /// The catalog that offers it; nothing while a roll-out goes on, whatever catalogs say.
+    pub catalog: Option<String>,
+    /// Whether no edge of the catalog allows it.
+    pub forced: bool,
+    /// What holds it, as [`holder`] says.
+    pub held: Option<&'static str>,
+}
+
+/// Returns what holds a newer version, in one word; a pause has a condition of its own.
+///
+/// Source: plugin.md 1.4.
+pub fn holder(update: &UpdateStatus) -> Option<&'static str> {
+    let is = |reason: Reason| update.reason == reason.as_str();
+    let constraints = [
+        Reason::ConstraintInvalid,
+        Reason::ConstraintUnmet,
+        Reason::ConstraintUnknown,
+    ];
+    match () {
+        () if is(Reason::Paused) => None,
+        () if is(Reason::RolledBack) => Some("rollback"),
+        () if is(Reason::Pinned) => Some("version"),
+        () if is(Reason::OutsideWindow) => Some("window"),
+        () if is(Reason::NotSuccessor) => Some("catalog"),
+        () if constraints.into_iter().any(is) => Some("constraints"),
+        () => Some("policy"),
+    }
+}
+
+impl Question {
+    /// Returns what is rolled out, else the step that the catalogs offer; one that is held is
+    /// resolved as if its version were asked for.
+    ///
+    /// # Errors
+    /// As the [`Answer`](super::Answer) has them.
+    pub fn course(
+        &self,
+        catalogs: &[Catalog<'_>],
+        environment: &Environment,
+        options: &Options,
+    ) -> Result<Course, DecisionError> {
+        if let Some(rolling) = &self.rolling {
+            return Ok(Course {
+                target: rolling.clone(),
+                catalog: None,
+                forced: false,
+                held: None,
+            });
+        }
+        let resolution = self.resolve(catalogs, environment, options);
+        let answer = self.answer(catalogs, environment, options, &resolution);
+        let held = answer.update.as_ref().filter(|_| self.stays(&resolution));
+        if let Some((version, word)) = held.and_then(|it| Some((it.version.clone()?, holder(it)))) {
+            let mut exactly = self.request();
+            exactly.filter.version = Some(version);
+            let released = resolve(&exactly, catalogs, environment, options).result?;
+            return Ok(self.step(&released, options, word));
+        }
+        let goal = answer.goal?;
+        let catalog = resolution.result.as_ref().ok();
+        Ok(Course {
+            target: goal.target,
+            catalog: catalog.map(|selected| selected.catalog.to_owned()),
+            forced: goal.forced,
+            held: None,
+        })
+    }
+
+    fn stays(&self, resolution: &Resolution<'_>) -> bool {
+        let installed = self.installed.as_ref().map(|installed| &installed.name);
+        let selected = resolution.result.as_ref();
+        selected.map_or(true, |selected| Some(&selected.bundle.name) == installed)
+    }
+
+    fn step(
+        &self,
+        selected: &Selected<'_>,
+        options: &Options,
+        held: Option<&'static str>,
+    ) -> Course {
+        let package = &self.filter.package_name;
+        Course {
+            target: BundleRecord::selected(selected, package, options.release_support),
+            catalog: Some(selected.catalog.to_owned()),
+            forced: selected.warnings.contains(&Warning::ForcedStep),
+            held,
+        }
+    }
+}

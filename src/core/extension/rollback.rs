@@ -1,0 +1,336 @@
+//! Going back: to the content of an earlier revision, because somebody asks for it or because a
+//! roll-out failed.
+//!
+//! Source: applying.md 10 (F10, F23).
+
+use jiff::Timestamp;
+use olm_api::conditions::{Reason, types};
+use olm_api::keys::policy;
+use olm_api::{ClusterExtension, ClusterObjectSet};
+
+use super::Policy;
+use super::rollout::ongoing_rollout;
+use crate::revision::{BundleRecord, Origin, deadline, has_succeeded, recorded_generation, states};
+use crate::status::{Note, find};
+
+/// An earlier revision whose content counts, whatever the catalogs say.
+#[derive(Debug, Clone, Copy)]
+pub struct Return<'a> {
+    /// The revision that holds it: the newest one once that is made.
+    pub source: &'a ClusterObjectSet,
+    /// The newest revision, where its roll-out has failed and the new one takes its place.
+    pub failed: Option<&'a ClusterObjectSet>,
+    /// Whether the newest revision is the one that was made for it.
+    pub is_made: bool,
+}
+
+/// Annotation `rollback-to` names a revision that cannot be gone back to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RollbackError {
+    /// It is not there.
+    #[error(
+        "annotation {} is invalid: there is no revision {number}: {kept}",
+        policy::ROLLBACK_TO
+    )]
+    Unknown {
+        /// Its number.
+        number: i64,
+        /// Which are there.
+        kept: String,
+    },
+    /// It never worked.
+    #[error(
+        "annotation {} is invalid: revision {_0} was never rolled out",
+        policy::ROLLBACK_TO
+    )]
+    NeverRolledOut(i64),
+}
+
+/// Returns what is gone back to: what annotation `rollback-to` names, else, where `on-failure` says
+/// so, what was installed before the newest roll-out failed. That happens once: a roll-out that goes
+/// back is never gone back from.
+///
+/// `revisions` is sorted by number.
+///
+/// # Errors
+/// Where the annotation names a revision that is not there or was never rolled out.
+pub fn going_back<'a>(
+    wanted: &Policy,
+    revisions: &'a [ClusterObjectSet],
+    now: Timestamp,
+) -> Result<Option<Return<'a>>, RollbackError> {
+    let there = |set: &&ClusterObjectSet| set.metadata.deletion_timestamp.is_none();
+    let mut kept = revisions.iter().filter(there);
+    let Some(newest) = kept.clone().next_back() else {
+        return wanted
+            .rollback_to
+            .map_or(Ok(None), |number| Err(unknown(number, &[])));
+    };
+    let Some(number) = wanted.rollback_to else {
+        return Ok(failed(wanted, revisions, newest, now));
+    };
+    let is_made = newest.spec.revision == number || Origin::of(newest).content_of == Some(number);
+    let found = kept.find(|set| set.spec.revision == number);
+    let source = match found {
+        _ if is_made => newest,
+        Some(found) if has_succeeded(found) => found,
+        Some(_) => return Err(RollbackError::NeverRolledOut(number)),
+        None => return Err(unknown(number, revisions)),
+    };
+    Ok(Some(Return {
+        source,
+        failed: None,
+        is_made,
+    }))
+}
+
+fn unknown(number: i64, revisions: &[ClusterObjectSet]) -> RollbackError {
+    let numbers = revisions.iter().map(|set| set.spec.revision.to_string());
+    let numbers: Vec<_> = numbers.collect();
+    let kept = match numbers.as_slice() {
+        [] => "none is kept".to_owned(),
+        numbers => format!("kept are {}", numbers.join(", ")),
+    };
+    RollbackError::Unknown { number, kept }
+}
+
+fn failed<'a>(
+    wanted: &Policy,
+    revisions: &'a [ClusterObjectSet],
+    newest: &'a ClusterObjectSet,
+    now: Timestamp,
+) -> Option<Return<'a>> {
+    let late = deadline(newest).is_some_and(|deadline| deadline.at <= now);
+    let is_return = Origin::of(newest).content_of.is_some();
+    let source = states(revisions).installed?;
+    (wanted.reverts && late && !is_return).then_some(Return {
+        source,
+        failed: Some(newest),
+        is_made: false,
+    })
+}
+
+/// Returns the newest revision, if it took the place of a roll-out of `target` that failed and
+/// nobody has changed anything since: that roll-out is not tried again.
+pub fn reverted<'a>(
+    wanted: &Policy,
+    extension: &ClusterExtension,
+    revisions: &'a [ClusterObjectSet],
+    target: &BundleRecord,
+) -> Option<Return<'a>> {
+    let newest = revisions.last()?;
+    let (bundle, _) = Origin::of(newest).reverted?;
+    let same_spec = recorded_generation(newest) == extension.metadata.generation;
+    (wanted.reverts && same_spec && bundle == target.name).then_some(Return {
+        source: newest,
+        failed: None,
+        is_made: true,
+    })
+}
+
+/// Returns the bundle that an extension has whatever the catalogs say: one that is gone back to, or
+/// whose roll-out goes on.
+pub fn settled_on(
+    extension: &ClusterExtension,
+    back: Option<&Return<'_>>,
+    revisions: &[ClusterObjectSet],
+    now: Timestamp,
+) -> Option<BundleRecord> {
+    let back = back.map(|back| BundleRecord::of(back.source));
+    back.or_else(|| ongoing_rollout(extension, revisions, now))
+}
+
+impl Return<'_> {
+    /// Returns how the revision comes about that is made for it.
+    pub fn origin(&self) -> Origin {
+        Origin {
+            content_of: Some(self.source.spec.revision),
+            reverted: self.failed.map(|failed| {
+                let bundle = BundleRecord::of(failed).name;
+                (bundle, evidence(failed))
+            }),
+            ..Origin::default()
+        }
+    }
+
+    /// Says what an administrator should know as long as it lasts.
+    pub fn note(&self) -> Note {
+        let origin = if self.is_made {
+            Origin::of(self.source)
+        } else {
+            self.origin()
+        };
+        let version = BundleRecord::of(self.source).version;
+        let number = origin.content_of.unwrap_or(self.source.spec.revision);
+        match origin.reverted {
+            Some((bundle, because)) => Note {
+                reason: Reason::RolloutReverted,
+                message: format!(
+                    "{bundle} was not rolled out in time, and {version} of revision {number} is \
+                     installed again; it is tried again when the spec changes or annotation {} is \
+                     removed: {because}",
+                    policy::ON_FAILURE
+                ),
+            },
+            None => Note {
+                reason: Reason::RolledBack,
+                message: format!(
+                    "{version} of revision {number} is installed again; updates and changes of the \
+                     spec wait until annotation {} is removed",
+                    policy::ROLLBACK_TO
+                ),
+            },
+        }
+    }
+}
+
+/// Says how a roll-out stands: what is not ready, else what it does.
+fn evidence(revision: &ClusterObjectSet) -> String {
+    let conditions = revision.status.as_ref().map(|status| &status.conditions);
+    let message = |type_| {
+        let found = find(conditions?, type_)?;
+        (found.status != "True").then(|| found.message.clone())
+    };
+    let found = message(types::AVAILABLE).or_else(|| message(types::PROGRESSING));
+    found.unwrap_or_else(|| "nothing is known of it".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use olm_api::keys::annotation;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::resolve::UpdatePolicy;
+
+    const LATE: &str = "2026-01-01T00:11:00Z";
+
+    fn revision(number: i64, succeeded: bool, origin: &Origin) -> ClusterObjectSet {
+        let status = if succeeded { "True" } else { "False" };
+        let condition = |type_: &str, status: &str| {
+            json!({"type": type_, "status": status, "reason": "R", "message": format!("{type_} of {number}"),
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let mut annotations = origin.annotations();
+        let more = [
+            (annotation::BUNDLE_NAME, format!("p.v{number}")),
+            (annotation::BUNDLE_VERSION, format!("{number}.0.0")),
+            (annotation::EXTENSION_GENERATION, "1".to_owned()),
+        ];
+        annotations.extend(more.map(|(key, value)| (key.to_owned(), value)));
+        serde_json::from_value(json!({
+            "metadata": {"name": format!("e-{number}"), "annotations": annotations,
+                "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"lifecycleState": "Active", "revision": number,
+                "collisionProtection": "Prevent", "progressDeadlineMinutes": 10},
+            "status": {"conditions": [condition("Succeeded", status), condition("Available", status)]},
+        }))
+        .unwrap()
+    }
+
+    fn policy_of(key: &str, value: &str) -> Policy {
+        let annotations = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        Policy::of(&annotations, UpdatePolicy::MinorOnly).unwrap()
+    }
+
+    fn of(content: i64) -> Origin {
+        Origin {
+            content_of: Some(content),
+            ..Origin::default()
+        }
+    }
+
+    // applying.md j3
+    #[rstest]
+    #[case::earlier("1", Ok((1, false)))]
+    #[case::made("4", Ok((5, true)))]
+    #[case::the_newest("5", Ok((5, true)))]
+    #[case::failed(
+        "2",
+        Err(
+            "annotation policy.olm.operatorframework.io/rollback-to is invalid: revision 2 was never rolled out"
+        )
+    )]
+    #[case::gone(
+        "3",
+        Err(
+            "annotation policy.olm.operatorframework.io/rollback-to is invalid: there is no revision 3: kept are 1, 2, 5"
+        )
+    )]
+    fn an_earlier_revision_is_gone_back_to(
+        #[case] number: &str,
+        #[case] want: Result<(i64, bool), &str>,
+    ) {
+        let none = Origin::default();
+        let revisions = [
+            revision(1, true, &none),
+            revision(2, false, &none),
+            revision(5, true, &of(4)),
+        ];
+        let wanted = policy_of(policy::ROLLBACK_TO, number);
+        let got = going_back(&wanted, &revisions, LATE.parse().unwrap());
+        let got = got.map(|back| back.map(|back| (back.source.spec.revision, back.is_made)));
+        let got = got.map_err(|error| error.to_string());
+        assert_eq!(got, want.map(Some).map_err(str::to_owned));
+    }
+
+    // applying.md F23: once, at the deadline, with the evidence
+    #[rstest]
+    #[case::in_time("2026-01-01T00:09:00Z", "Rollback", &Origin::default(), None)]
+    #[case::late(LATE, "Rollback", &Origin::default(), Some(1))]
+    #[case::not_asked_for(LATE, "Keep", &Origin::default(), None)]
+    #[case::a_way_back(LATE, "Rollback", &of(1), None)]
+    fn a_failed_roll_out_is_reverted_once(
+        #[case] now: &str,
+        #[case] word: &str,
+        #[case] origin: &Origin,
+        #[case] want: Option<i64>,
+    ) {
+        let revisions = [
+            revision(1, true, &Origin::default()),
+            revision(2, false, origin),
+        ];
+        let wanted = policy_of(policy::ON_FAILURE, word);
+        let back = going_back(&wanted, &revisions, now.parse().unwrap()).unwrap();
+        assert_eq!(back.map(|back| back.source.spec.revision), want);
+        let Some(back) = back else { return };
+        let reverted = back.origin().reverted;
+        assert_eq!(reverted, Some(("p.v2".into(), "Available of 2".into())));
+        assert_eq!(back.note().reason, Reason::RolloutReverted);
+    }
+
+    #[rstest]
+    #[case::the_same("p.v2", 1, true)]
+    #[case::something_newer("p.v3", 1, false)]
+    #[case::changed_spec("p.v2", 2, false)]
+    fn what_failed_is_not_tried_again(
+        #[case] target: &str,
+        #[case] generation: i64,
+        #[case] held: bool,
+    ) {
+        let origin = Origin {
+            reverted: Some(("p.v2".into(), "not ready".into())),
+            ..of(1)
+        };
+        let revisions = [revision(3, true, &origin)];
+        let extension = json!({"metadata": {"name": "e", "generation": generation}});
+        let extension = serde_json::from_value(extension).unwrap();
+        let target = BundleRecord {
+            name: target.to_owned(),
+            ..BundleRecord::of(&revisions[0])
+        };
+        let wanted = policy_of(policy::ON_FAILURE, "Rollback");
+        let back = reverted(&wanted, &extension, &revisions, &target);
+        assert_eq!(back.is_some(), held);
+        if let Some(back) = back {
+            let note = back.note().message;
+            assert!(
+                note.starts_with("p.v2 was not rolled out in time, and 3.0.0 of revision 1"),
+                "{note}"
+            );
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What becomes of each object, and of its fields.
+
+use std::collections::BTreeMap;
+
+use olm_api::keys::annotation;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::object::Object;
+use crate::render::without_ca;
+use crate::revision::Phase;
+
+/// What the API server writes into every object.
+const WRITTEN_BY_SERVER: [&str; 2] = ["managedFields", "resourceVersion"];
+/// What stands for a value of a Secret.
+const MASK: &str = "(masked)";
+
+/// What becomes of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// It is made.
+    Create,
+    /// Fields of it change.
+    Change,
+    /// It is removed.
+    Delete,
+}
+
+/// An object that does not stay as it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectChange {
+    /// What becomes of it.
+    pub action: Action,
+    /// The phase it is in; of one that is removed none.
+    pub phase: Option<String>,
+    /// Its group and version.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace, empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// What of it changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldChange>,
+}
+
+/// A field that changes; null stands for one that is not there.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FieldChange {
+    /// Where it is.
+    pub path: String,
+    /// What it is.
+    pub from: Value,
+    /// What it becomes.
+    pub to: Value,
+}
+
+/// Compares the objects of two revisions: those of the new one in their order, then those that go.
+pub(super) fn changes(old: &[Object], new: &[Phase]) -> Vec<ObjectChange> {
+    let mut left: BTreeMap<_, &Object> = BTreeMap::new();
+    for object in old {
+        left.insert(key(object), object);
+    }
+    let mut changes = Vec::new();
+    for phase in new {
+        for object in &phase.objects {
+            let (action, fields) = match left.remove(&key(object)) {
+                None => (Action::Create, Vec::new()),
+                Some(before) => (Action::Change, fields(before, object)),
+            };
+            if action == Action::Create || !fields.is_empty() {
+                changes.push(change(action, Some(&phase.name), object, fields));
+            }
+        }
+    }
+    let gone = left.into_values();
+    changes.extend(gone.map(|object| change(Action::Delete, None, object, Vec::new())));
+    changes
+}
+
+fn key(object: &Object) -> [String; 4] {
+    [
+        object.group(),
+        object.kind(),
+        object.namespace(),
+        object.name(),
+    ]
+    .map(str::to_owned)
+}
+
+fn change(
+    action: Action,
+    phase: Option<&str>,
+    object: &Object,
+    fields: Vec<FieldChange>,
+) -> ObjectChange {
+    ObjectChange {
+        action,
+        phase: phase.map(str::to_owned),
+        api_version: object.api_version().to_owned(),
+        kind: object.kind().to_owned(),
+        namespace: object.namespace().to_owned(),
+        name: object.name().to_owned(),
+        fields,
+    }
+}
+
+fn fields(before: &Object, after: &Object) -> Vec<FieldChange> {
+    let value = |object: &Object| without_ca(object).into_value();
+    let mut fields = differences(&value(before), &value(after));
+    if after.group().is_empty() && after.kind() == "Secret" {
+        let content = |field: &&mut FieldChange| {
+            [".data", ".stringData"]
+                .iter()
+                .any(|path| field.path.starts_with(path))
+        };
+        for field in fields.iter_mut().filter(content) {
+            for value in [&mut field.from, &mut field.to] {
+                if !value.is_null() {
+                    *value = json!(MASK);
+                }
+            }
+        }
+    }
+    fields
+}
+
+/// Returns what differs between two states of an object. The version of the bundle, which every
+/// object of it carries, and what the API server writes are left out.
+pub fn differences(before: &Value, after: &Value) -> Vec<FieldChange> {
+    let mut found = Vec::new();
+    collect(before, after, "", &mut found);
+    found
+}
+
+fn collect(before: &Value, after: &Value, path: &str, found: &mut Vec<FieldChange>) {
+    match (before, after) {
+        (Value::Object(old), Value::Object(new)) => {
+            let mut keys: Vec<_> = old.keys().chain(new.keys()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            for key in keys {
+                let ignored = match path {
+                    ".metadata" => WRITTEN_BY_SERVER.contains(&key.as_str()),
+                    ".metadata.annotations" => key == annotation::BUNDLE_VERSION,
+                    _ => false,
+                };
+                if ignored {
+                    continue;
+                }
+                let none = Value::Null;
+                let (old, new) = (old.get(key).unwrap_or(&none), new.get(key).unwrap_or(&none));
+                let path = if key.contains(['.', '/']) {
+                    format!("{path}[{key:?}]")
+                } else {
+                    format!("{path}.{key}")
+                };
+                collect(old, new, &path, found);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                collect(old, new, &format!("{path}[{index}]"), found);
+            }
+        }
+        (old, new) if old != new => found.push(FieldChange {
+            path: path.to_owned(),
+            from: old.clone(),
+            to: new.clone(),
+        }),
+        _ => {}
+    }
+}

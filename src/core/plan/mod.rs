@@ -1,0 +1,334 @@
+//! What giving an extension a bundle would change, before anything is changed.
+//!
+//! In: the revision as it would be written, what is installed, and what is known of the cluster.
+//! Out: [`Plan`], the document that `kubectl olm plan` prints. Its digest is what the controller
+//! compares with an approval before it writes. Source: plugin.md 1.5, applying.md 10 (F11).
+
+mod changes;
+mod parts;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use olm_api::ClusterObjectSet;
+use olm_api::keys::annotation;
+use serde::Serialize;
+use serde_json::Value;
+
+pub use changes::{Action, FieldChange, ObjectChange, differences};
+
+use crate::crd_safety::{Definition, Rules, compare};
+use crate::extension::{Course, Policy, ValidExtension, plan_digest};
+use crate::object::Object;
+use crate::preflight::{CrdUpgrades, definitions, is_enforced};
+use crate::rbac::{Permissions, lines};
+use crate::revision::{BundleRecord, Desired, Phase};
+use crate::uninstall::Instances;
+
+/// What a plan is made from.
+#[derive(Debug)]
+pub struct Proposed<'a> {
+    /// The extension.
+    pub extension: ValidExtension<'a>,
+    /// What its annotations say.
+    pub policy: &'a Policy,
+    /// Where it goes, and what holds it.
+    pub course: &'a Course,
+    /// What is installed, if anything is.
+    pub before: Option<Before<'a>>,
+    /// The revision as it would be written.
+    pub desired: &'a Desired,
+    /// The rights that the account lacks, or why they are not known.
+    pub missing: Result<Permissions, String>,
+    /// The CRDs on the cluster, or why they are not known.
+    pub crds: Result<Crds, String>,
+    /// Which changes of CRDs are let pass.
+    pub rules: Rules,
+    /// What time it is.
+    pub now: Timestamp,
+}
+
+/// The installed revision.
+#[derive(Debug, Clone)]
+pub struct Before<'a> {
+    /// Its bundle.
+    pub bundle: BundleRecord,
+    /// Annotation `olm.properties`, if it has one.
+    pub properties: Option<&'a str>,
+    /// Its objects.
+    pub objects: Vec<Object>,
+}
+
+impl<'a> Before<'a> {
+    /// Returns an installed revision with what it holds.
+    pub fn of(set: &'a ClusterObjectSet, phases: Vec<Phase>) -> Self {
+        let annotations = set.metadata.annotations.as_ref();
+        let properties = annotations.and_then(|all| all.get(annotation::PROPERTIES));
+        Self {
+            bundle: BundleRecord::of(set),
+            properties: properties.map(String::as_str),
+            objects: phases.into_iter().flat_map(|phase| phase.objects).collect(),
+        }
+    }
+}
+
+/// CRDs on the cluster.
+#[derive(Debug, Clone, Default)]
+pub struct Crds {
+    /// Those that the revision would replace, by name.
+    pub live: BTreeMap<String, Value>,
+    /// Those that it does not have any more, with their objects.
+    pub leaving: BTreeMap<String, Instances>,
+}
+
+/// What would change.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    schema: &'static str,
+    schema_version: u8,
+    /// Name of the extension.
+    pub extension: String,
+    /// What is installed; absent where nothing is.
+    pub from: Option<Step>,
+    /// What would be.
+    pub to: Step,
+    /// The catalog that offers it, where one was asked.
+    pub catalog: Option<String>,
+    /// Whether no edge of the catalog allows the step.
+    pub forced: bool,
+    /// What becomes of objects, in the order in which they are applied; those that stay as they are
+    /// are left out.
+    pub objects: Vec<ObjectChange>,
+    /// What speaks against the CRDs.
+    pub crds: Vec<CrdVerdict>,
+    /// What the account lacks, a rule a line.
+    pub account: Account,
+    /// What the roles of the bundle give to the operator, a rule a line.
+    pub operator: Difference,
+    /// Webhooks that are called.
+    pub webhooks: Difference,
+    /// The newest version of OpenShift that the bundle supports.
+    pub gate: Gate,
+    /// Images that run.
+    pub images: Difference,
+    /// What speaks against going back afterwards.
+    pub rollback: Vec<CrdVerdict>,
+    /// What holds it: `policy`, `version`, `constraints`, `pause`, `crds`, `rights`.
+    pub held_by: BTreeSet<&'static str>,
+    /// What is not known, and why.
+    pub unknown: Vec<Unknown>,
+    /// Digest of everything that decides what is applied.
+    pub digest: String,
+}
+
+/// A bundle.
+#[derive(Debug, Clone, Serialize)]
+pub struct Step {
+    /// Its name.
+    pub bundle: String,
+    /// Its version.
+    pub version: String,
+    /// Its image as the catalog writes it.
+    pub image: String,
+    /// Digest of that image, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// What the checks say about one CRD.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CrdVerdict {
+    /// Its name.
+    pub name: String,
+    /// What does not pass.
+    pub findings: Vec<String>,
+    /// What a waiver lets pass.
+    pub waived: Vec<String>,
+}
+
+/// Rights.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Account {
+    /// Those that are missing.
+    pub missing: Vec<String>,
+}
+
+/// What of a list comes and goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What comes.
+    pub added: Vec<String>,
+    /// What goes.
+    pub removed: Vec<String>,
+}
+
+/// Versions of OpenShift; absent where the bundle declares none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Gate {
+    /// Of what is installed.
+    pub from: Option<String>,
+    /// Of what would be.
+    pub to: Option<String>,
+}
+
+/// Something that is not known.
+#[derive(Debug, Clone, Serialize)]
+pub struct Unknown {
+    /// The member of the document.
+    pub what: &'static str,
+    /// Why.
+    pub why: String,
+}
+
+impl Plan {
+    /// Makes the plan.
+    pub fn of(proposed: &Proposed<'_>) -> Self {
+        let desired = proposed.desired;
+        let before = proposed.before.as_ref();
+        let old: &[Object] = before.map_or(&[], |before| &before.objects);
+        let new = || desired.phases.iter().flat_map(|phase| &phase.objects);
+        let crds = verdicts(proposed);
+        let missing = proposed.missing.clone().unwrap_or_default();
+        let recorded = |key: &str| desired.annotations.get(key).map(String::as_str);
+        let text = |key| recorded(key).unwrap_or_default().to_owned();
+        Self {
+            schema: "olm.plan",
+            schema_version: 1,
+            extension: desired.extension.name.clone(),
+            from: before.map(|before| Step::of(&before.bundle, None)),
+            to: Step {
+                bundle: text(annotation::BUNDLE_NAME),
+                version: text(annotation::BUNDLE_VERSION),
+                image: text(annotation::BUNDLE_REFERENCE),
+                digest: recorded(annotation::BUNDLE_DIGEST).map(str::to_owned),
+            },
+            catalog: proposed.course.catalog.clone(),
+            forced: proposed.course.forced,
+            objects: changes::changes(old, &desired.phases),
+            account: Account {
+                missing: lines(&missing),
+            },
+            operator: parts::granted(old.iter(), new()),
+            webhooks: Difference::between(&parts::webhooks(old.iter()), &parts::webhooks(new())),
+            gate: Gate {
+                from: before.and_then(|before| parts::supported(before.properties)),
+                to: parts::supported(recorded(annotation::PROPERTIES)),
+            },
+            images: Difference::between(&parts::images(old.iter()), &parts::images(new())),
+            rollback: way_back(old, desired, proposed.rules),
+            held_by: held_by(proposed, &crds, &missing),
+            crds,
+            unknown: unknown(proposed),
+            digest: plan_digest(proposed.extension, desired),
+        }
+    }
+
+    /// Says whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        let same = self.from.as_ref().map(|from| &from.bundle) == Some(&self.to.bundle);
+        same && self.objects.is_empty()
+    }
+}
+
+impl Step {
+    fn of(bundle: &BundleRecord, digest: Option<String>) -> Self {
+        Self {
+            bundle: bundle.name.clone(),
+            version: bundle.version.clone(),
+            image: bundle.image.clone(),
+            digest,
+        }
+    }
+}
+
+impl Difference {
+    fn between(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Self {
+        Self {
+            added: new.difference(old).cloned().collect(),
+            removed: old.difference(new).cloned().collect(),
+        }
+    }
+}
+
+/// Judges the CRDs as the check before a revision is written does; those without findings are left
+/// out.
+fn verdicts(proposed: &Proposed<'_>) -> Vec<CrdVerdict> {
+    let Ok(crds) = &proposed.crds else {
+        return Vec::new();
+    };
+    let upgrades = CrdUpgrades {
+        live: &crds.live,
+        leaving: &crds.leaving,
+        waivers: &proposed.policy.waivers,
+        rules: proposed.rules,
+        now: proposed.now,
+    };
+    let found = upgrades.findings(proposed.desired).into_iter();
+    let found = found.filter(|(_, findings)| !findings.is_empty());
+    found
+        .map(|(name, findings)| {
+            let covered = |finding: &_| upgrades.waivers.cover(&name, finding, proposed.now);
+            let (waived, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(covered);
+            CrdVerdict {
+                findings: findings.iter().map(ToString::to_string).collect(),
+                waived: waived.iter().map(ToString::to_string).collect(),
+                name,
+            }
+        })
+        .collect()
+}
+
+/// Returns what would speak against the installed CRDs once those of the revision took their place.
+fn way_back(old: &[Object], desired: &Desired, rules: Rules) -> Vec<CrdVerdict> {
+    let before = |name: &str| {
+        let mut crds = old.iter().filter(|object| object.kind() == CRD);
+        crds.find(|crd| crd.name() == name)
+    };
+    let pairs = definitions(desired).filter_map(|new| Some((before(new.name())?, new)));
+    let found = pairs.map(|(old, new)| CrdVerdict {
+        name: new.name().to_owned(),
+        findings: compare(
+            &Definition::written(new),
+            &Definition::of_object(old),
+            rules,
+        )
+        .iter()
+        .map(ToString::to_string)
+        .collect(),
+        waived: Vec::new(),
+    });
+    found.filter(|crd| !crd.findings.is_empty()).collect()
+}
+
+const CRD: &str = "CustomResourceDefinition";
+
+fn held_by(
+    proposed: &Proposed<'_>,
+    crds: &[CrdVerdict],
+    missing: &Permissions,
+) -> BTreeSet<&'static str> {
+    let refused = crds.iter().any(|crd| !crd.findings.is_empty());
+    let reasons = [
+        (proposed.policy.paused, "pause"),
+        (refused && is_enforced(proposed.extension), "crds"),
+        (!missing.is_empty(), "rights"),
+    ];
+    let holding = reasons.into_iter().filter(|(holds, _)| *holds);
+    let holding = holding.map(|(_, word)| word);
+    holding.chain(proposed.course.held).collect()
+}
+
+fn unknown(proposed: &Proposed<'_>) -> Vec<Unknown> {
+    let account = proposed.missing.as_ref().err().map(|why| ("account", why));
+    let crds = proposed.crds.as_ref().err().map(|why| ("crds", why));
+    let both = account.into_iter().chain(crds);
+    both.map(|(what, why)| Unknown {
+        what,
+        why: why.clone(),
+    })
+    .collect()
+}

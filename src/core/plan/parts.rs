@@ -1,0 +1,70 @@
+//! Parts of objects that a person asks for before a step.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::Difference;
+use crate::gate::{MaxVersion, max_openshift_version};
+use crate::object::Object;
+use crate::rbac::{Permissions, PolicyRule, lines};
+
+/// Compares what roles give.
+pub(super) fn granted<'a>(
+    old: impl Iterator<Item = &'a Object>,
+    new: impl Iterator<Item = &'a Object>,
+) -> Difference {
+    let (old, new) = (rights(old), rights(new));
+    Difference {
+        added: lines(&new.missing(&old)),
+        removed: lines(&old.missing(&new)),
+    }
+}
+
+fn rights<'a>(objects: impl Iterator<Item = &'a Object>) -> Permissions {
+    let mut rights = Permissions::default();
+    let roles = objects.filter(|object| matches!(object.kind(), "Role" | "ClusterRole"));
+    for role in roles {
+        let given = role.0.get("rules").and_then(Value::as_array);
+        for rule in given.into_iter().flatten() {
+            rights.insert_rule(role.namespace(), &PolicyRule::from_value(rule));
+        }
+    }
+    rights
+}
+
+/// Returns the webhooks of configurations, and the CRDs whose objects a webhook converts.
+pub(super) fn webhooks<'a>(objects: impl Iterator<Item = &'a Object>) -> BTreeSet<String> {
+    objects
+        .flat_map(|object| {
+            let hooks = object.0.get("webhooks").and_then(Value::as_array);
+            let named = hooks.into_iter().flatten().map(|hook| {
+                let name = hook["name"].as_str().unwrap_or_default();
+                format!("{} {name}", object.kind())
+            });
+            let converts = crate::uninstall::is_converted_by_webhook(object);
+            let converted = converts.then(|| format!("conversion of {}", object.name()));
+            named.chain(converted).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Returns the images of containers.
+pub(super) fn images<'a>(objects: impl Iterator<Item = &'a Object>) -> BTreeSet<String> {
+    let lists = ["initContainers", "containers"].map(|list| format!("/spec/template/spec/{list}"));
+    objects
+        .flat_map(|object| {
+            let found = lists.iter().filter_map(|list| object.pointer(list));
+            let containers = found.filter_map(Value::as_array).flatten();
+            containers.filter_map(|container| Some(container["image"].as_str()?.to_owned()))
+        })
+        .collect()
+}
+
+/// Returns the newest version of OpenShift that properties name, as they write it.
+pub(super) fn supported(properties: Option<&str>) -> Option<String> {
+    match max_openshift_version(properties) {
+        Ok(MaxVersion::Supports(max)) => Some(max.to_string()),
+        Ok(MaxVersion::NotDeclared) | Err(_) => None,
+    }
+}

@@ -1,0 +1,126 @@
+use olm_api::ClusterExtension;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::extension::{Source, desired};
+use crate::resolve::UpdatePolicy;
+use crate::revision::{self, phases};
+
+fn record(version: &str) -> BundleRecord {
+    BundleRecord {
+        name: format!("kettle.v{version}"),
+        package: "kettle".to_owned(),
+        version: version.to_owned(),
+        release: None,
+        image: format!("r/kettle:{version}"),
+        constraints: None,
+    }
+}
+
+fn objects(version: u8) -> Vec<Object> {
+    let pattern = "x".repeat(usize::from(version - 1));
+    let all = [
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "kettles.example.com"},
+            "spec": {"scope": "Namespaced", "versions": [{"name": format!("v{version}"), "storage": true,
+                "schema": {"openAPIV3Schema": {"properties": {"a": {"pattern": pattern}}}}}]}}),
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "ns",
+                "annotations": {"olm.operatorframework.io/bundle-version": version.to_string()}},
+            "data": {"password": format!("secret{version}")}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("only-{version}"),
+            "namespace": "ns"}}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "same", "namespace": "ns",
+            "annotations": {"olm.operatorframework.io/bundle-version": version.to_string()}}}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["nodes"],
+                "verbs": if version == 1 { vec!["get"] } else { vec!["get", "list"] }}]}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "ns"},
+            "spec": {"template": {"spec": {"containers": [{"name": "c", "image": format!("r/c:{version}")}]}}}}),
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": "m"}, "webhooks": [{"name": format!("m{version}.example.com"),
+                "clientConfig": {"caBundle": version}}]}),
+    ];
+    all.into_iter().filter_map(Object::from_value).collect()
+}
+
+fn plan(annotations: &Value, known: bool) -> Plan {
+    let extension: ClusterExtension = serde_json::from_value(json!({
+        "metadata": {"name": "e", "annotations": annotations},
+        "spec": {"namespace": "ns", "source": {"sourceType": "Catalog", "catalog": {"packageName": "kettle"}}},
+    }))
+    .unwrap();
+    let extension = ValidExtension::of(&extension).unwrap();
+    let account = revision::Account {
+        namespace: "ns".to_owned(),
+        name: "sa".to_owned(),
+    };
+    let properties = r#"[{"type": "olm.maxOpenShiftVersion", "value": "4.20"}]"#;
+    let (before, after) = (record("1.0.0"), record("2.0.0"));
+    let source = Source {
+        bundle: &after,
+        digest: "sha256:b",
+        properties: Some(properties),
+        phases: &phases(objects(2)).unwrap(),
+    };
+    let annotations = extension.object.metadata.annotations.clone();
+    let mut live = objects(1)[0].clone().into_value();
+    live["status"] = json!({"storedVersions": ["v1"]});
+    let mut missing = Permissions::default();
+    let rule = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["patch"]});
+    missing.insert_rule("ns", &crate::rbac::PolicyRule::from_value(&rule));
+    Plan::of(&Proposed {
+        extension,
+        policy: &Policy::of(&annotations.unwrap_or_default(), UpdatePolicy::MinorOnly).unwrap(),
+        course: &Course {
+            target: after.clone(),
+            catalog: Some("acme".to_owned()),
+            forced: false,
+            held: Some("policy"),
+        },
+        before: Some(Before {
+            bundle: before,
+            properties: None,
+            objects: objects(1),
+        }),
+        desired: &desired(extension, &account, source),
+        missing: if known {
+            Ok(missing)
+        } else {
+            Err("forbidden".to_owned())
+        },
+        crds: if known {
+            Ok(Crds {
+                live: [("kettles.example.com".to_owned(), live)].into(),
+                leaving: BTreeMap::new(),
+            })
+        } else {
+            Err("forbidden".to_owned())
+        },
+        rules: Rules::Loosenings,
+        now: "2026-12-31T12:00:00Z".parse().unwrap(),
+    })
+}
+
+// plugin.md 1.4, U36, U40
+#[test]
+fn a_plan_says_what_changes_and_what_holds_it() {
+    let plan = plan(&json!({}), true);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&plan).unwrap());
+}
+
+// plugin.md U38
+#[rstest]
+#[case::held(json!({"policy.olm.operatorframework.io/paused": "true"}), true, &["crds", "pause", "policy", "rights"])]
+#[case::waived(
+    json!({"policy.olm.operatorframework.io/crd-safety-allow": "storedVersionRemoval",
+        "policy.olm.operatorframework.io/crd-safety-reason": "tested"}),
+    true,
+    &["policy", "rights"]
+)]
+#[case::not_known(json!({}), false, &["policy"])]
+fn holds_are_named(#[case] annotations: Value, #[case] known: bool, #[case] want: &[&str]) {
+    let plan = plan(&annotations, known);
+    assert_eq!(plan.held_by.iter().copied().collect::<Vec<_>>(), want);
+    assert_eq!(plan.unknown.len(), if known { 0 } else { 2 });
+}

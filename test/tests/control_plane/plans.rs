@@ -1,0 +1,183 @@
+//! Plans: shown, approved by digest, and applied as approved or not at all.
+
+use olm_api::UpgradeConstraintPolicy;
+use olm_test::cluster;
+use olm_test::extension::{Extension, ROLLOUT};
+use olm_test::package::{Bundle, Entry, chain};
+use olm_test::plugin;
+use olm_test::scene::Scene;
+use serde_json::{Value, json};
+
+const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
+const PAUSED: &str = "policy.olm.operatorframework.io/paused";
+
+/// Runs `kubectl olm` with the CA of the catalog server.
+fn olm(scene: &Scene, args: &[&str]) -> (Option<i32>, String, String) {
+    let plane = scene.cluster.plane;
+    let ca = plane.addresses.controller_ca.to_string_lossy();
+    plugin::answer(plane, &[args, &["--catalog-ca", &ca]].concat())
+}
+
+/// Makes the plan of the scene's extension, which something holds.
+fn plan(scene: &Scene) -> Value {
+    let (code, text, errors) = olm(scene, &["plan", &scene.name, "-o", "json"]);
+    assert_eq!(code, Some(1), "it is held: {errors}");
+    serde_json::from_str(&text).expect("a document")
+}
+
+fn digest(plan: &Value) -> &str {
+    plan["digest"].as_str().expect("a digest")
+}
+
+/// Waits until an update to this version is offered.
+async fn offers(extension: &Extension, version: &str) {
+    let what = format!("{version} is offered");
+    let offered = |found: &olm_api::ClusterExtension| {
+        let update = found.status.as_ref().and_then(|it| it.update.as_ref());
+        update.is_some_and(|update| update.version.as_deref() == Some(version))
+    };
+    extension.eventually(&what, ROLLOUT, offered).await;
+}
+
+// plugin.md U35, U38, U39, U40
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_applied_is_what_was_approved() {
+    let cluster = cluster::with_controller().await;
+    let (one, two) = (Bundle::new("1.0.0"), Bundle::new("1.1.0"));
+    let other = Bundle::new("1.1.0").with_second_config_map();
+    let bundles = [one.clone(), two.clone()];
+    let mut scene = Scene::set(cluster, "approved", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let name = scene.name.clone();
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    scene.annotate(UPGRADE, "None");
+    extension.patch_catalog(json!({"version": null})).await;
+    offers(&extension, "1.1.0").await;
+
+    let first = plan(&scene);
+    assert_eq!(first, plan(&scene), "two plans of the same are equal");
+    assert_eq!(first["heldBy"], json!(["policy"]));
+    assert_eq!(first["from"]["version"], "1.0.0");
+    assert_eq!(first["to"]["version"], "1.1.0");
+    assert_eq!(first["unknown"], json!([]));
+    let (code, _, errors) = olm(&scene, &["approve", &name, "--plan", "00000000", "--yes"]);
+    assert_eq!(code, Some(1));
+    let both = format!("plan 00000000 is now {}", digest(&first));
+    assert!(errors.contains(&both), "{errors}");
+
+    // The catalog moves between the approval and the controller.
+    scene.annotate(PAUSED, "true");
+    let digits = &digest(&first)["sha256:".len()..][..8];
+    let (code, text, errors) = olm(&scene, &["approve", &name, "--plan", digits]);
+    assert_eq!(code, Some(0), "{errors}");
+    let released = format!("{name}: 1.1.0 is released by plan {digits}");
+    assert!(text.starts_with(&released), "{text}");
+    let all = ["1.0.0", "1.1.0", "1.2.0"];
+    let moved = [one.clone(), other, Bundle::new("1.2.0")];
+    scene.grant(&moved);
+    scene.publish(&moved, &chain(&all)).await;
+    scene.annotate(PAUSED, "");
+    let held = format!(
+        "and approved is plan {}; kubectl olm plan {name} shows",
+        digest(&first)
+    );
+    extension.shows("Ready", "False", "Retrying", &held).await;
+    assert_eq!(extension.revisions().await.len(), 1);
+    assert!(scene.events("PlanChanged")[0].contains(digest(&first)));
+    let (code, _, errors) = olm(&scene, &["approve", &name, "--plan", digits]);
+    assert_eq!(code, Some(1), "{errors}");
+
+    // What was approved is back, beside something newer.
+    scene.annotate(PAUSED, "true");
+    scene
+        .publish(&[one, two, Bundle::new("1.2.0")], &chain(&all))
+        .await;
+    scene.annotate(PAUSED, "");
+    extension.installed("1.1.0").await;
+    offers(&extension, "1.2.0").await;
+    assert!(
+        scene
+            .get("configmap", &scene.package.second_config_map())
+            .is_none()
+    );
+    extension.delete().await;
+}
+
+// plugin.md U36, U37
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_shows_what_changes_whoever_asks() {
+    let cluster = cluster::with_controller().await;
+    let secret = |version: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "planned-token"},
+            "stringData": {"token": format!("hidden-{version}")}})
+    };
+    let bundles = ["1.0.0", "1.1.0"].map(|it| Bundle::new(it).with_manifest(secret(it)));
+    let scene = Scene::set(cluster, "planned", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    let (code, text, errors) = olm(&scene, &["plan", &scene.name, "--to", "1.1.0", "--diff"]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(text.contains("  objects   +2 ~1 -2\n"), "{text}");
+    assert!(
+        text.contains("    .stringData.token\n    -   \"(masked)\"\n"),
+        "{text}"
+    );
+    assert!(!text.contains("hidden-"), "{text}");
+
+    // Who may read neither Secrets nor roles sees the same objects.
+    let plane = scene.cluster.plane;
+    let (user, role) = (
+        "planner",
+        "operator-controller-clusterextension-viewer-role",
+    );
+    let roles = format!("--clusterrole={role}");
+    plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "planner-views",
+        &roles,
+        "--user=planner",
+    ]);
+    let asked = ["plan", &scene.name, "--to", "1.1.0", "-o", "json"];
+    let (_, all, _) = olm(&scene, &asked);
+    let (code, few, errors) = olm(&scene, &[&asked[..], &["--as", user]].concat());
+    let (all, few): (Value, Value) = (
+        serde_json::from_str(&all).expect("a document"),
+        serde_json::from_str(&few).unwrap_or_else(|_| panic!("{errors}")),
+    );
+    assert_eq!(code, Some(3), "{errors}");
+    assert_eq!(all["objects"], few["objects"]);
+    assert_eq!(all["digest"], few["digest"]);
+    assert!(errors.contains("its content cannot be read"), "{errors}");
+    assert_eq!(few["unknown"][0]["what"], "account");
+    extension.delete().await;
+}
+
+// plugin.md U42
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forced_move_takes_its_permission_back() {
+    let cluster = cluster::with_controller().await;
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.2.0")];
+    let entries = ["1.0.0", "1.2.0"].map(|version| Entry {
+        version: version.to_owned(),
+        replaces: None,
+    });
+    let scene = Scene::set(cluster, "moved", &bundles, &entries).await;
+    let name = scene.name.clone();
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    for (version, reason) in [("1.2.0", "ForcedUpgrade"), ("1.0.0", "ForcedRollback")] {
+        let args = ["upgrade", &name, "--to", version, "--force", "--yes"];
+        let (code, text, errors) = olm(&scene, &args);
+        assert_eq!(code, Some(0), "{text}{errors}");
+        let now = extension.installed(version).await;
+        let catalog = now.spec.and_then(|spec| spec.source.catalog);
+        let policy = catalog.and_then(|catalog| catalog.upgrade_constraint_policy);
+        assert_ne!(policy, Some(UpgradeConstraintPolicy::SelfCertified));
+        assert_eq!(scene.events(reason).len(), 1);
+    }
+    let plane = scene.cluster.plane;
+    let (_, history, _) = plugin::answer(plane, &["history", &name]);
+    assert!(history.contains("forced from 1.2.0"), "{history}");
+    extension.delete().await;
+}

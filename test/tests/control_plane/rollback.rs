@@ -1,0 +1,210 @@
+//! Going back to what was installed before.
+
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use olm_test::cluster::{self, Controller, ControllerOptions};
+use olm_test::extension::{Extension, ROLLOUT};
+use olm_test::package::{Bundle, chain};
+use olm_test::plugin;
+use olm_test::scene::Scene;
+use serde_json::{Value, json};
+
+const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
+const ON_FAILURE: &str = "policy.olm.operatorframework.io/on-failure";
+const CONTENT_OF: &str = "olm.operatorframework.io/content-of";
+/// Longer than the shortest deadline of a roll-out.
+const PAST_DEADLINE: Duration = Duration::from_mins(12);
+
+fn olm(scene: &Scene, args: &[&str]) -> (Option<i32>, String, String) {
+    plugin::answer(scene.cluster.plane, args)
+}
+
+/// Waits until the update that is offered is held by this.
+async fn held(extension: &Extension, version: &str, reason: &str) {
+    let what = format!("{version} is held: {reason}");
+    let offered = |found: &olm_api::ClusterExtension| {
+        let update = found.status.as_ref().and_then(|it| it.update.as_ref());
+        update.is_some_and(|it| it.version.as_deref() == Some(version) && it.reason == reason)
+    };
+    extension.eventually(&what, ROLLOUT, offered).await;
+}
+
+// applying.md j3, plugin.md U45
+#[tokio::test(flavor = "multi_thread")]
+async fn an_earlier_revision_comes_back_without_catalog_and_registry() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    let options = ControllerOptions {
+        args: vec!["--webhook-certificates=self-signed".to_owned()],
+        ..ControllerOptions::default()
+    };
+    let _controller = Controller::start(plane, options);
+    let mut scene = Scene::empty(cluster, "goback");
+    let hook = scene.package.validating_webhook();
+    let bundles = [
+        Bundle::new("1.0.0")
+            .with_webhook(hook.clone())
+            .with_second_config_map(),
+        Bundle::new("1.1.0").with_webhook(hook),
+    ];
+    let versions = chain(&["1.0.0", "1.1.0"]);
+    scene.publish(&bundles, &versions).await;
+    scene.create_namespace();
+    scene.grant_with(&bundles, &["--webhook-certificates=self-signed"]);
+    let name = scene.name.clone();
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    extension.patch_catalog(json!({"version": null})).await;
+    extension.installed("1.1.0").await;
+    let second = scene.package.second_config_map();
+    assert!(scene.get("configmap", &second).is_none());
+
+    plane.kubectl(&["delete", "clustercatalog", &name]);
+    plane.control("stop", "registry");
+    let (code, text, errors) = olm(&scene, &["rollback", &name, "--yes"]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(
+        text.contains(&format!("{name}: 1.0.0 ready after ")),
+        "{text}"
+    );
+    assert!(text.contains("  objects   +3 "), "{text}");
+    assert!(scene.get("configmap", &second).is_some());
+    let revisions = extension.revisions().await;
+    let newest = revisions.last().expect("a revision");
+    assert_eq!(newest.spec.revision, 3);
+    assert_eq!(newest.annotations()[CONTENT_OF], "1");
+    let hooks = plane.kubectl(&["get", "validatingwebhookconfigurations", "-o", "json"]);
+    let hooks: Value = serde_json::from_str(&hooks).expect("JSON");
+    let ca = &hooks["items"][0]["webhooks"][0]["clientConfig"]["caBundle"];
+    assert!(ca.is_string(), "{hooks}");
+
+    plane.control("start", "registry");
+    scene.publish(&bundles, &versions).await;
+    held(&extension, "1.1.0", "RolledBack").await;
+    assert_eq!(extension.revisions().await.len(), 3, "nothing undoes it");
+    let (_, history, _) = olm(&scene, &["history", &name, "-o", "json"]);
+    let history: Value = serde_json::from_str(&history).expect("a document");
+    let [third, second, first] = history["revisions"].as_array().expect("a list").as_slice() else {
+        panic!("{history}");
+    };
+    assert_eq!(
+        (&third["state"], &third["note"]),
+        (&json!("installed"), &json!("content of 1"))
+    );
+    assert_eq!(
+        (&second["state"], &second["catalog"]),
+        (&json!("archived"), &json!(name))
+    );
+    assert_eq!(
+        (&first["version"], &first["digest"]),
+        (&json!("1.0.0"), &third["digest"])
+    );
+
+    let ca = plane.addresses.controller_ca.to_string_lossy();
+    let upgrade = ["upgrade", &name, "--yes", "--catalog-ca", &ca];
+    let (code, text, errors) = olm(&scene, &upgrade);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    extension.installed("1.1.0").await;
+    extension.delete().await;
+}
+
+fn definition(suffix: &str, versions: &[(&str, bool)]) -> Value {
+    let versions = versions.iter().map(|(name, storage)| {
+        json!({"name": name, "served": true, "storage": storage,
+            "schema": {"openAPIV3Schema": {"type": "object"}}})
+    });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("floats.{suffix}.example.com")},
+        "spec": {"group": format!("{suffix}.example.com"), "scope": "Namespaced",
+            "names": {"kind": "Float", "listKind": "FloatList", "plural": "floats", "singular": "float"},
+            "versions": versions.collect::<Vec<_>>()},
+    })
+}
+
+// applying.md j3, plugin.md U45
+#[tokio::test(flavor = "multi_thread")]
+async fn no_way_leads_back_from_a_stored_version() {
+    let suffix = "stored";
+    let bundles = [
+        Bundle::new("1.0.0").with_manifest(definition(suffix, &[("v1", true)])),
+        Bundle::new("1.1.0").with_manifest(definition(suffix, &[("v1", false), ("v2", true)])),
+    ];
+    let cluster = cluster::with_controller().await;
+    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    extension.patch_catalog(json!({"version": null})).await;
+    extension.installed("1.1.0").await;
+    let lost = "storedVersionRemoval: stored versions removed : [v2]";
+    let (code, _, errors) = olm(&scene, &["rollback", &scene.name, "--yes"]);
+    assert_eq!(code, Some(1));
+    let refused = "error: cannot go back to revision 1 (1.0.0): CRD floats.stored.example.com: ";
+    assert!(errors.contains(&format!("{refused}{lost}")), "{errors}");
+
+    scene.annotate(ROLLBACK_TO, "1");
+    extension
+        .shows("Progressing", "True", "Retrying", lost)
+        .await;
+    assert_eq!(extension.revisions().await.len(), 2, "nothing is written");
+    scene.annotate(ROLLBACK_TO, "7");
+    let unknown = "there is no revision 7: kept are 1, 2";
+    extension
+        .shows("Progressing", "False", "InvalidConfiguration", unknown)
+        .await;
+    scene.annotate(ROLLBACK_TO, "");
+    extension.shows("Ready", "True", "Succeeded", "").await;
+    extension.delete().await;
+}
+
+// applying.md F23: once, with the evidence kept
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "waits for a deadline, which is ten minutes at least"]
+async fn a_roll_out_that_fails_is_taken_back_once() {
+    let cluster = cluster::with_controller().await;
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
+    let scene = Scene::set(cluster, "reverted", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    scene.annotate(ON_FAILURE, "Rollback");
+    extension
+        .patch_spec(json!({"progressDeadlineMinutes": 10}))
+        .await;
+    extension.patch_catalog(json!({"version": null})).await;
+    let noted = |found: &olm_api::ClusterExtension| {
+        olm_test::extension::is(found, "Ready", "True", "RolloutReverted")
+    };
+    let found = extension
+        .eventually("it is reverted", PAST_DEADLINE, noted)
+        .await;
+    let ready = olm_test::extension::condition(&found, "Ready").expect("Ready");
+    assert!(
+        ready.message.contains(&scene.package.deployment()),
+        "{}",
+        ready.message
+    );
+    assert_eq!(
+        olm_test::extension::installed_version(&found),
+        Some("1.0.0")
+    );
+    assert_eq!(scene.events("RolloutReverted").len(), 1);
+
+    // It is not tried again until somebody changes something.
+    scene.annotate("example.com/look", "again");
+    extension
+        .shows("Ready", "True", "RolloutReverted", "1.1.0")
+        .await;
+    assert_eq!(extension.revisions().await.len(), 3);
+    scene.annotate(ON_FAILURE, "");
+    let again = |found: &olm_api::ClusterExtension| {
+        found
+            .status
+            .as_ref()
+            .is_some_and(|it| it.active_revisions.len() == 2)
+    };
+    extension
+        .eventually("it is tried again", ROLLOUT, again)
+        .await;
+    extension.delete().await;
+}
