@@ -9,9 +9,9 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::Api;
 use kube::{Client, ResourceExt as _};
-use olm_api::keys::{manager, policy};
+use olm_api::keys::policy;
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::error::quote;
 use olm_core::extension::ValidExtension;
@@ -26,7 +26,7 @@ use crate::bundle_source::load_bundle_source;
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster, only};
 use crate::commands::render::{Output, Rendering, print};
-use crate::connection::Global;
+use crate::connection::{DryRun, Global};
 use crate::output::{Outcome, UsageError, agreed, notice};
 use crate::settings::SettingsFlags;
 use crate::target::chosen;
@@ -35,12 +35,9 @@ use crate::target::chosen;
 const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
 /// Differences that are shown of an object.
 const DIFFERENCES: usize = 5;
-/// What the API server writes into every object.
-const WRITTEN_BY_SERVER: [&str; 2] = ["managedFields", "resourceVersion"];
 
 /// Arguments of `install`.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct InstallArgs {
     /// The package, and which of its versions may be installed
     #[arg(value_name = "PACKAGE[@RANGE]")]
@@ -79,9 +76,6 @@ pub(crate) struct InstallArgs {
     /// Print the objects instead of writing them
     #[arg(short, long, value_enum)]
     output: Option<Output>,
-    /// Say what would be made, and what of it is there already, and write nothing
-    #[arg(long)]
-    dry_run: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -148,7 +142,7 @@ pub(crate) async fn run(
         notice("hint: --adopt KINDS or --adopt all takes over those that nobody controls");
         return Ok(Outcome::Failed);
     }
-    if args.dry_run {
+    if global.dry_run == Some(DryRun::Client) {
         return Ok(Outcome::Done);
     }
     let question = format!("Create these {} objects?", plan.written.len());
@@ -161,7 +155,7 @@ pub(crate) async fn run(
         notice("hint: have an administrator apply what the same command prints with -o yaml");
         return Ok(Outcome::Failed);
     }
-    if args.no_wait {
+    if args.no_wait || global.dry_run.is_some() {
         return Ok(Outcome::Done);
     }
     let written = cluster.extension(args.name()).await?;
@@ -343,18 +337,14 @@ async fn existing(
     let mut in_the_way = false;
     for object in objects {
         let identity = object.identity();
-        let found = match changes::api(client, object).get_opt(object.name()).await {
-            Ok(found) => found,
+        let live = match changes::live(client, object).await {
+            Ok(Some(live)) => live,
             // The kind may come with the bundle.
-            Err(kube::Error::Api(status)) if status.code == 404 => None,
-            Err(error) => {
-                writeln!(out, "  not known {}: {error}", identity.text())?;
+            Ok(None) => continue,
+            Err(why) => {
+                writeln!(out, "  not known {}: {why}", identity.text())?;
                 continue;
             }
-        };
-        let live = found.and_then(|found| serde_json::to_value(found).ok());
-        let Some(live) = live.and_then(Object::from_value) else {
-            continue;
         };
         let kind = format!("{}.{}", object.kind(), object.group());
         let named = |word: &&str| [object.kind(), &kind, "all"].contains(word);
@@ -365,7 +355,7 @@ async fn existing(
                 writeln!(out, "  taken     {}: by {kind} {name}", identity.text())?;
             }
             None if words.iter().any(named) => {
-                let changes = would_change(client, object, &live).await;
+                let changes = changes_of(client, object, &live).await;
                 writeln!(out, "  adopts    {}: {changes}", identity.text())?;
             }
             None => {
@@ -377,54 +367,18 @@ async fn existing(
     Ok(in_the_way)
 }
 
-/// Returns what taking an object over would change, as the API server says without doing it.
-async fn would_change(client: &Client, object: &Object, live: &Object) -> String {
-    let params = PatchParams {
-        force: true,
-        dry_run: true,
-        ..PatchParams::apply(manager::OBJECTS)
+/// Says what taking an object over would change.
+async fn changes_of(client: &Client, object: &Object, live: &Object) -> String {
+    let mut found = match changes::would_change(client, object, live).await {
+        Ok(found) => found,
+        Err(why) => return format!("what would change is not known: {why}"),
     };
-    let wanted = Patch::Apply(&object.0);
-    let api = changes::api(client, object);
-    let after = match api.patch(object.name(), &params, &wanted).await {
-        Ok(after) => serde_json::to_value(after).unwrap_or_default(),
-        Err(error) => return format!("what would change is not known: {error}"),
-    };
-    let before = Value::Object(live.0.clone());
-    let mut found = Vec::new();
-    differences(&before, &after, "", &mut found);
     let more = found.len().saturating_sub(DIFFERENCES);
     found.truncate(DIFFERENCES);
     match (found.is_empty(), more) {
         (true, _) => "nothing changes".to_owned(),
         (false, 0) => format!("changes {}", found.join(", ")),
         (false, more) => format!("changes {} and {more} more", found.join(", ")),
-    }
-}
-
-/// Collects the paths at which two values differ.
-fn differences(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
-    match (before, after) {
-        (Value::Object(old), Value::Object(new)) => {
-            let mut keys: Vec<_> = old.keys().chain(new.keys()).collect();
-            keys.sort_unstable();
-            keys.dedup();
-            for key in keys {
-                if path == ".metadata" && WRITTEN_BY_SERVER.contains(&key.as_str()) {
-                    continue;
-                }
-                let none = Value::Null;
-                let (old, new) = (old.get(key).unwrap_or(&none), new.get(key).unwrap_or(&none));
-                differences(old, new, &format!("{path}.{key}"), found);
-            }
-        }
-        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
-            for (index, (old, new)) in old.iter().zip(new).enumerate() {
-                differences(old, new, &format!("{path}[{index}]"), found);
-            }
-        }
-        (old, new) if old != new => found.push(path.to_owned()),
-        _ => {}
     }
 }
 
@@ -444,18 +398,4 @@ async fn missing_namespace<'a>(
     Ok(found
         .is_ok_and(|found| found.is_none())
         .then_some(namespace))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn differences_are_paths() {
-        let before = json!({"a": 1, "l": [1, {"b": 2}], "metadata": {"resourceVersion": "1"}});
-        let after = json!({"a": 1, "l": [1, {"b": 3}], "c": {}, "metadata": {}});
-        let mut found = Vec::new();
-        differences(&before, &after, "", &mut found);
-        assert_eq!(found, [".c", ".l[1].b"]);
-    }
 }

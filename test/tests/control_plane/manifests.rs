@@ -56,7 +56,7 @@ impl Install {
     }
 
     /// Applies the file as README says, and returns the resource version of each object.
-    fn apply(&self) -> BTreeMap<String, String> {
+    pub(crate) fn apply(&self) -> BTreeMap<String, String> {
         let file = self.file.to_string_lossy();
         let plane = self.cluster.plane;
         plane.kubectl(&["apply", "--server-side", "-f", &file]);
@@ -374,9 +374,8 @@ fn stand_in(install: &Install, plural: &str, group: &str, kind: &str, scope: &st
     ]);
 }
 
-// deploying.md P9, 2.6
-#[tokio::test(flavor = "multi_thread")]
-async fn on_openshift_two_processes_install_from_their_two_namespaces() {
+/// The overlay for OpenShift, on a cluster that serves the kinds it takes.
+pub(crate) async fn openshift() -> Install {
     let install = Install::of("openshift").await;
     let plane = install.cluster.plane;
     plane.kubectl(&["create", "namespace", "openshift-config"]);
@@ -395,6 +394,14 @@ async fn on_openshift_two_processes_install_from_their_two_namespaces() {
         "ServiceMonitor",
         "Namespaced",
     );
+    install
+}
+
+// deploying.md P9, 2.6
+#[tokio::test(flavor = "multi_thread")]
+async fn on_openshift_two_processes_install_from_their_two_namespaces() {
+    let install = openshift().await;
+    let plane = install.cluster.plane;
     let first = install.apply();
     assert!(first.contains_key("SecurityContextConstraints/olm-controller"));
     assert_eq!(install.apply(), first, "the second apply changes nothing");
