@@ -65,7 +65,7 @@ impl Target {
 /// A bundle and where it came from.
 pub(crate) struct Source {
     /// What a person calls it.
-    pub(crate) source: String,
+    pub(crate) called: String,
     /// The bundle.
     pub(crate) bundle: Bundle,
     /// What it was read from.
@@ -75,11 +75,11 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    async fn new(source: String, image: String, files: Files) -> anyhow::Result<Self> {
+    async fn new(called: String, image: String, files: Files) -> anyhow::Result<Self> {
         let bundle = parse(files.clone()).await;
-        let bundle = bundle.with_context(|| source.clone())?;
+        let bundle = bundle.with_context(|| called.clone())?;
         Ok(Self {
-            source,
+            called,
             bundle,
             files,
             image,
@@ -111,7 +111,7 @@ impl Loaded {
     async fn add(&mut self, source: String, place: &str) -> anyhow::Result<()> {
         let files = load_files(place).await;
         let files = files.with_context(|| source.clone())?;
-        if self.sources.iter().all(|known| known.source != source) {
+        if self.sources.iter().all(|known| known.called != source) {
             let is_image = !Path::new(place).is_dir();
             let image = if is_image { place } else { "" }.to_owned();
             self.sources.push(Source::new(source, image, files).await?);

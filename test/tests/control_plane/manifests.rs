@@ -56,7 +56,7 @@ impl Install {
     }
 
     /// Applies the file as README says, and returns the resource version of each object.
-    pub(crate) fn apply(&self) -> BTreeMap<String, String> {
+    fn apply(&self) -> BTreeMap<String, String> {
         let file = self.file.to_string_lossy();
         let plane = self.cluster.plane;
         plane.kubectl(&["apply", "--server-side", "-f", &file]);
@@ -374,8 +374,9 @@ fn stand_in(install: &Install, plural: &str, group: &str, kind: &str, scope: &st
     ]);
 }
 
-/// The overlay for OpenShift, on a cluster that serves the kinds it takes.
-pub(crate) async fn openshift() -> Install {
+// deploying.md P9, 2.6
+#[tokio::test(flavor = "multi_thread")]
+async fn on_openshift_two_processes_install_from_their_two_namespaces() {
     let install = Install::of("openshift").await;
     let plane = install.cluster.plane;
     plane.kubectl(&["create", "namespace", "openshift-config"]);
@@ -394,14 +395,6 @@ pub(crate) async fn openshift() -> Install {
         "ServiceMonitor",
         "Namespaced",
     );
-    install
-}
-
-// deploying.md P9, 2.6
-#[tokio::test(flavor = "multi_thread")]
-async fn on_openshift_two_processes_install_from_their_two_namespaces() {
-    let install = openshift().await;
-    let plane = install.cluster.plane;
     let first = install.apply();
     assert!(first.contains_key("SecurityContextConstraints/olm-controller"));
     assert_eq!(install.apply(), first, "the second apply changes nothing");

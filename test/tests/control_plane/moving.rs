@@ -5,13 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use olm_test::cluster::{ControlPlane, SYSTEM_NAMESPACE};
-use olm_test::package::{Bundle, chain};
+use olm_test::package::Bundle;
 use olm_test::plugin;
-use olm_test::scene::Scene;
 use olm_test::wait;
 use serde_json::{Value, json};
 
-use crate::manifests;
 use crate::takeover::{Left, ready_pod};
 
 const STEP: Duration = Duration::from_mins(1);
@@ -124,82 +122,6 @@ async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restart
     let (code, text, _) = doctor(plane, &compare);
     assert_eq!(code, Some(1), "a restart is noticed: {text}");
     assert!(text.contains(" is gone"), "{text}");
-}
-
-/// Says to OpenShift's operator whether it is in charge.
-fn management(plane: &ControlPlane, state: &str) {
-    let olm = json!({"apiVersion": "operator.openshift.io/v1alpha1", "kind": "OLM",
-        "metadata": {"name": "cluster"}, "spec": {"managementState": state}});
-    plane.kubectl_with_input(&["apply", "-f", "-"], &olm.to_string());
-}
-
-// deploying.md P57
-#[tokio::test(flavor = "multi_thread")]
-async fn on_openshift_what_helm_installed_is_taken_over_from_its_namespace() {
-    let install = manifests::openshift().await;
-    let plane = install.cluster.plane;
-    install.apply();
-    let mut controllers = install.start();
-    manifests::ready(&controllers).await;
-    let bundles = [Bundle::new("1.0.0")];
-    let entries = chain(&["1.0.0"]);
-    let scene = Scene::set(install.cluster.clone(), "payload", &bundles, &entries).await;
-    // kubectl lists by namespace: that for catalogs is the first.
-    let mut controller = controllers.pop().expect("the process for extensions");
-    controller.kill();
-    let extension = scene.install(json!({"version": "1.0.0"})).await;
-    let uid = extension.get().await.metadata.uid.expect("a UID");
-    let namespace = "openshift-operator-controller";
-    let mut left = Left {
-        scene,
-        controller,
-        extension,
-        uid,
-        namespace,
-    };
-    let objects = left.install(&bundles[0]);
-    left.release((1, "deployed"), "1.0.0", &objects);
-    plane.kubectl(&[
-        "wait",
-        "crd",
-        &left.scene.package.crd(),
-        "--for=condition=Established",
-    ]);
-    let runs = || async { ready_pod(&left.scene) };
-    wait::until("the operator runs", STEP, runs).await;
-    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    create(
-        plane,
-        &[json!({"apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition", "metadata": {"name": "olms.operator.openshift.io"},
-        "spec": {"group": "operator.openshift.io", "scope": "Cluster",
-            "names": {"kind": "OLM", "plural": "olms"},
-            "versions": [{"name": "v1alpha1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": any}}]}})],
-    );
-    plane.kubectl(&[
-        "wait",
-        "crd",
-        "olms.operator.openshift.io",
-        "--for=condition=Established",
-    ]);
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("before.json");
-    management(plane, "Managed");
-    let (code, text, _) = save(plane, &file);
-    assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("cluster-olm-operator is in charge"), "{text}");
-    management(plane, "Unmanaged");
-    let (code, text, errors) = save(plane, &file);
-    assert_eq!(code, Some(0), "{text}{errors}");
-    left.controller.restart(plane);
-    left.extension.installed("1.0.0").await;
-    left.extension.shows("Ready", "True", "Succeeded", "").await;
-    let (code, text, errors) = doctor(plane, &["--compare", &file.to_string_lossy()]);
-    assert_eq!(code, Some(0), "{text}{errors}");
-    let first = left.extension.revisions().await.remove(0);
-    let labels = first.metadata.labels.unwrap_or_default();
-    assert_eq!(labels[&format!("{KEYS}/migrated-from-helm")], "true");
 }
 
 /// Returns who controls each object of an extension.
@@ -328,6 +250,32 @@ fn extension(plane: &ControlPlane, name: &str, spec: &Value) -> String {
     ])
 }
 
+/// Prepares faults that are no extension's.
+fn of_the_cluster(plane: &ControlPlane) {
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("clusterextensionrevisions.{KEYS}"),
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
+        "spec": {"group": KEYS, "scope": "Cluster",
+            "names": {"kind": "ClusterExtensionRevision", "plural": "clusterextensionrevisions"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                "openAPIV3Schema": {"type": "object"}}}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "catalogd-controller-manager", "namespace": SYSTEM_NAMESPACE,
+            "labels": {"app.kubernetes.io/part-of": "olm"}},
+        "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "manager", "image": "example.com/a:1"}]}}}});
+    let args = ["create", "--field-manager=argocd-controller", "-f", "-"];
+    plane.kubectl_with_input(&args, &deployment.to_string());
+    let catalog = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterCatalog",
+        "metadata": {"name": "away"},
+        "spec": {"source": {"type": "Image", "image": {"ref": "example.com/none:1"}}}});
+    create(plane, &[crd, catalog]);
+    create(plane, &upstream("example.com/a:1")[2..]);
+    let plural = format!("clusterextensionrevisions.{KEYS}");
+    plane.kubectl(&["wait", "crd", &plural, "--for=condition=Established"]);
+}
+
 /// Prepares faults that a take-over would meet; returns what the doctor has to say of each.
 fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
     let (plane, name) = (left.scene.cluster.plane, &left.scene.name);
@@ -356,39 +304,10 @@ fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
         "jsonpath={.metadata.uid}",
     ];
     let namespace = plane.kubectl(&its_uid);
-    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("clusterextensionrevisions.{KEYS}"),
-            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
-        "spec": {"group": KEYS, "scope": "Cluster",
-            "names": {"kind": "ClusterExtensionRevision", "plural": "clusterextensionrevisions"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                "openAPIV3Schema": {"type": "object"}}}]}});
-    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "catalogd-controller-manager", "namespace": SYSTEM_NAMESPACE,
-            "labels": {"app.kubernetes.io/part-of": "olm"}},
-        "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": {
-            "metadata": {"labels": {"a": "b"}},
-            "spec": {"containers": [{"name": "manager", "image": "example.com/a:1"}]}}}});
-    let args = ["create", "--field-manager=argocd-controller", "-f", "-"];
-    plane.kubectl_with_input(&args, &deployment.to_string());
-    let catalog = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterCatalog",
-        "metadata": {"name": "away"},
-        "spec": {"source": {"type": "Image", "image": {"ref": "example.com/none:1"}}}});
-    create(
-        plane,
-        &[
-            crd,
-            catalog,
-            map(
-                "mine",
-                &owner("ClusterExtension", &format!("{KEYS}/v1"), "poor", &uid),
-            ),
-            map("theirs", &owner("Namespace", "v1", "faults", &namespace)),
-        ],
-    );
-    create(plane, &upstream("example.com/a:1")[2..]);
-    let plural = format!("clusterextensionrevisions.{KEYS}");
-    plane.kubectl(&["wait", "crd", &plural, "--for=condition=Established"]);
+    let theirs = owner("Namespace", "v1", "faults", &namespace);
+    let mine = owner("ClusterExtension", &format!("{KEYS}/v1"), "poor", &uid);
+    create(plane, &[map("mine", &mine), map("theirs", &theirs)]);
+    of_the_cluster(plane);
     create(
         plane,
         &[

@@ -21,30 +21,15 @@ fn olm(plane: &ControlPlane, args: &[&str]) -> (Option<i32>, String, String) {
     (out.status.code(), text(out.stdout), text(out.stderr))
 }
 
-// plugin.md U11, U33, U34
-#[tokio::test(flavor = "multi_thread")]
-async fn a_tree_shows_health_and_drift_and_a_watch_each_change() {
-    let cluster = cluster::with_controller().await;
-    let plane = cluster.plane;
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hidden"},
-        "data": {"token": SECRET}});
-    let bundles = [Bundle::new("1.0.0").with_manifest(secret)];
-    let scene = Scene::set(cluster.clone(), "tree", &bundles, &chain(&["1.0.0"])).await;
-    let extension = scene.install(json!({})).await;
-    extension.shows("Ready", "True", "Succeeded", "").await;
-    let name = &scene.name;
-    let (code, text, errors) = olm(plane, &["tree", name]);
-    assert_eq!(code, Some(0), "{errors}");
-    let row = |text: &str, what: &str| {
-        let row = text.lines().find(|line| line.contains(what));
-        row.unwrap_or_else(|| panic!("{what}: {text}")).to_owned()
-    };
-    let deployment = format!("Deployment.apps/v1 {name}/{}", scene.package.deployment());
-    assert!(row(&text, &deployment).ends_with(" ready"), "{text}");
-    assert!(row(&text, "Secret.v1 ").ends_with(" ready"), "{text}");
-    assert!(text.lines().any(|line| line == "    deploy"), "{text}");
-    assert!(!text.contains("changed"), "{text}");
+/// Returns the line about something.
+fn row(text: &str, what: &str) -> String {
+    let row = text.lines().find(|line| line.contains(what));
+    row.unwrap_or_else(|| panic!("{what}: {text}")).to_owned()
+}
 
+/// Pauses the extension while it is watched.
+async fn watched(scene: &Scene) {
+    let (plane, name) = (scene.cluster.plane, &scene.name);
     let file = tempfile::NamedTempFile::new().expect("a file");
     let mut watching = Command::new(paths::built("kubectl-olm"))
         .args(["status", name, "-w", "--kubeconfig"])
@@ -72,7 +57,11 @@ async fn a_tree_shows_health_and_drift_and_a_watch_each_change() {
         told.lines().last().is_some_and(|row| row.contains("pause")),
         "{told}"
     );
+}
 
+/// Changes objects by hand, and looks at the tree.
+fn drifted(scene: &Scene) {
+    let (plane, name) = (scene.cluster.plane, &scene.name);
     let edit = json!({"data": {"depth": "edited by hand"}}).to_string();
     let settings = scene.package.config_map();
     plane.kubectl(&[
@@ -109,7 +98,30 @@ async fn a_tree_shows_health_and_drift_and_a_watch_each_change() {
         !text.contains(SECRET) && !text.contains("b3RoZXI"),
         "{text}"
     );
+}
 
+// plugin.md U11, U33, U34
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_shows_health_and_drift_and_a_watch_each_change() {
+    let cluster = cluster::with_controller().await;
+    let plane = cluster.plane;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hidden"},
+        "data": {"token": SECRET}});
+    let bundles = [Bundle::new("1.0.0").with_manifest(secret)];
+    let scene = Scene::set(cluster.clone(), "tree", &bundles, &chain(&["1.0.0"])).await;
+    let extension = scene.install(json!({})).await;
+    extension.shows("Ready", "True", "Succeeded", "").await;
+    let name = &scene.name;
+    let (code, text, errors) = olm(plane, &["tree", name]);
+    assert_eq!(code, Some(0), "{errors}");
+    let deployment = format!("Deployment.apps/v1 {name}/{}", scene.package.deployment());
+    assert!(row(&text, &deployment).ends_with(" ready"), "{text}");
+    assert!(row(&text, "Secret.v1 ").ends_with(" ready"), "{text}");
+    assert!(text.lines().any(|line| line == "    deploy"), "{text}");
+    assert!(!text.contains("changed"), "{text}");
+
+    watched(&scene).await;
+    drifted(&scene);
     let (_, names, _) = olm(plane, &["status", "-o", "name"]);
     let mine = names
         .lines()
@@ -311,6 +323,35 @@ async fn a_lock_says_what_runs_and_moves_only_to_what_is_offered_by_that_digest(
     assert!(said.trim_end().ends_with("absent"), "{said}");
 }
 
+const KETTLES: &str = "kettles.migrate.example.com";
+
+fn crd_says(plane: &ControlPlane, path: &str) -> String {
+    plane.kubectl(&["get", "crd", KETTLES, "-o", path])
+}
+
+/// A conversion that does not answer.
+async fn refused_without_conversion(plane: &ControlPlane, mut dead: Value) {
+    let name = KETTLES;
+    let apply =
+        |object: &Value| plane.kubectl_with_input(&["apply", "-f", "-"], &object.to_string());
+    dead["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+        "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"}}});
+    apply(&dead);
+    let refused = || async {
+        let (code, _, errors) = olm(plane, &["crd", "migrate", name, "--yes"]);
+        let named = errors.contains("kettles.migrate.example.com cannot be read in v1: ");
+        if code == Some(1) && named {
+            Ok(())
+        } else {
+            Err(errors)
+        }
+    };
+    wait::until("it is refused", STEP, refused).await;
+    dead["spec"]["conversion"] = json!({"strategy": "None"});
+    apply(&dead);
+    plane.kubectl(&["delete", "crd", name]);
+}
+
 // plugin.md U54
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
@@ -329,7 +370,7 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
     };
     let apply =
         |object: &Value| plane.kubectl_with_input(&["apply", "-f", "-"], &object.to_string());
-    let name = "kettles.migrate.example.com";
+    let name = KETTLES;
     apply(&crd([version("v1", true), version("v2", false)]));
     plane.kubectl(&["wait", "crd", name, "--for=condition=Established"]);
     let kettles: Vec<Value> = (0..OBJECTS)
@@ -341,15 +382,7 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": kettles});
     plane.kubectl_with_input(&["create", "-f", "-"], &list.to_string());
     apply(&crd([version("v1", false), version("v2", true)]));
-    let stored = || {
-        plane.kubectl(&[
-            "get",
-            "crd",
-            name,
-            "-o",
-            "jsonpath={.status.storedVersions}",
-        ])
-    };
+    let stored = || crd_says(plane, "jsonpath={.status.storedVersions}");
     wait::until("both are stored", STEP, || async {
         let stored = stored();
         if stored == r#"["v1","v2"]"# {
@@ -371,14 +404,8 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
         .spawn()
         .expect("the plugin runs");
     let before = |index: usize| {
-        let object = format!("k{index}");
-        plane.kubectl(&[
-            "get",
-            "kettles",
-            &object,
-            "-o",
-            "jsonpath={.metadata.resourceVersion}",
-        ])
+        let (object, path) = (format!("k{index}"), "jsonpath={.metadata.resourceVersion}");
+        plane.kubectl(&["get", "kettles", &object, "-o", path])
     };
     let untouched = before(0);
     first.kill().expect("it runs, or has ended");
@@ -399,22 +426,5 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
         )
     );
 
-    // A conversion that does not answer.
-    let mut dead = crd([version("v1", true), version("v2", false)]);
-    dead["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
-        "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"}}});
-    apply(&dead);
-    let refused = || async {
-        let (code, _, errors) = olm(plane, &["crd", "migrate", name, "--yes"]);
-        let named = errors.contains("kettles.migrate.example.com cannot be read in v1: ");
-        if code == Some(1) && named {
-            Ok(())
-        } else {
-            Err(errors)
-        }
-    };
-    wait::until("it is refused", STEP, refused).await;
-    dead["spec"]["conversion"] = json!({"strategy": "None"});
-    apply(&dead);
-    plane.kubectl(&["delete", "crd", name]);
+    refused_without_conversion(plane, crd([version("v1", true), version("v2", false)])).await;
 }

@@ -20,9 +20,7 @@ pub(crate) struct Left {
     pub(crate) scene: Scene,
     pub(crate) controller: Controller,
     pub(crate) extension: Extension,
-    pub(crate) uid: String,
-    /// Namespace of the controller, and of the releases.
-    pub(crate) namespace: &'static str,
+    uid: String,
 }
 
 impl Left {
@@ -40,7 +38,6 @@ impl Left {
             controller,
             extension,
             uid,
-            namespace: SYSTEM_NAMESPACE,
         }
     }
 
@@ -89,7 +86,7 @@ impl Left {
             annotations: json!({"olm.properties": "[]"}),
             objects,
         };
-        for secret in release.secrets(self.namespace, bytes) {
+        for secret in release.secrets(SYSTEM_NAMESPACE, bytes) {
             let args = ["create", "-f", "-"];
             self.scene
                 .cluster
@@ -106,7 +103,7 @@ impl Left {
             "get",
             "secrets",
             "-n",
-            self.namespace,
+            SYSTEM_NAMESPACE,
             "-l",
             &selector,
             "-o",

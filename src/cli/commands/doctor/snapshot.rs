@@ -25,7 +25,7 @@ const SUBJECT: &str = "objects";
 enum Of {
     /// What an extension installed.
     Extension,
-    /// A ReplicaSet or pod of it.
+    /// A `ReplicaSet` or pod of it.
     Workload,
     /// Made by users of a CRD of it.
     User,
@@ -176,7 +176,7 @@ impl Snapshot {
                     format!("{what} is gone"),
                 ),
                 Some(now) if now.uid != before.uid => {
-                    found(before, format!("{what} was made anew"))
+                    found(before, format!("{what} was made anew"));
                 }
                 Some(now) if now.state != before.state => found(before, format!("{what} changed")),
                 Some(_) => {}

@@ -297,13 +297,10 @@ impl Asked<'_> {
         account: Option<&Account>,
         said: &mut Vec<Said>,
     ) -> Option<String> {
-        let releases = match &self.releases {
-            Ok(releases) => releases,
-            Err(_) => {
-                let text = "whether Helm installed it may not be read";
-                said.push((Level::Unknown, text.into(), "list Secrets".into()));
-                return None;
-            }
+        let Ok(releases) = &self.releases else {
+            let text = "whether Helm installed it may not be read";
+            said.push((Level::Unknown, text.into(), "list Secrets".into()));
+            return None;
         };
         let release = match releases.of(self.client, &extension.name_any()).await {
             Ok(Left::Release(release)) => release,

@@ -73,7 +73,10 @@ impl GivingBack {
         if !unread.is_empty() {
             bail!("what {name} installed is not known: {}", unread.join("; "));
         }
-        let uids: Vec<String> = revisions.iter().filter_map(|set| set.uid()).collect();
+        let uids: Vec<String> = revisions
+            .iter()
+            .filter_map(kube::ResourceExt::uid)
+            .collect();
         let ours = |one: &Managed| {
             one.controller()
                 .is_some_and(|(uid, _)| uids.iter().any(|it| it == uid))
@@ -104,7 +107,11 @@ impl GivingBack {
         let name = self.extension.name_any();
         let pause = json!({"metadata": {"annotations": {policy::PAUSED: "true"}}});
         let extension = changes::merge(client, &self.extension, pause).await?;
-        let uids: Vec<String> = self.revisions.iter().filter_map(|set| set.uid()).collect();
+        let uids: Vec<String> = self
+            .revisions
+            .iter()
+            .filter_map(kube::ResourceExt::uid)
+            .collect();
         for one in &self.objects {
             let change = json!({"metadata": {
                 "resourceVersion": one.object.resource_version(),
