@@ -77,13 +77,19 @@ impl CatalogArgs {
         }
     }
 
-    /// Loads the bundle that the catalogs offer for `PACKAGE` or `PACKAGE@VERSION`.
-    pub(crate) async fn load(&self, wanted: &str) -> anyhow::Result<Bundle> {
-        parse(self.files(wanted).await?).await
+    /// Returns the places of the catalogs.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &str> {
+        self.catalogs.iter().map(|flag| flag.place.as_str())
     }
 
-    /// Pulls the bundle that the catalogs offer for `PACKAGE` or `PACKAGE@VERSION`.
-    pub(crate) async fn files(&self, wanted: &str) -> anyhow::Result<Files> {
+    /// Loads the bundle that the catalogs offer for `PACKAGE` or `PACKAGE@VERSION`.
+    pub(crate) async fn load(&self, wanted: &str) -> anyhow::Result<Bundle> {
+        parse(self.files(wanted).await?.1).await
+    }
+
+    /// Pulls the bundle that the catalogs offer for `PACKAGE` or `PACKAGE@VERSION`; returns its image
+    /// and its files.
+    pub(crate) async fn files(&self, wanted: &str) -> anyhow::Result<(String, Files)> {
         let (package, version) = match wanted.split_once('@') {
             Some((package, version)) => (package, Some(version.to_owned())),
             None => (wanted, None),
@@ -117,7 +123,9 @@ impl CatalogArgs {
             "{} of catalog {}: {}",
             selected.bundle.name, selected.catalog, selected.bundle.image
         ));
-        pull(&selected.bundle.image).await
+        let image = selected.bundle.image.clone();
+        let files = pull(&image).await?;
+        Ok((image, files))
     }
 }
 
@@ -150,7 +158,7 @@ pub(crate) async fn load_files(source: &str) -> anyhow::Result<Files> {
 }
 
 /// Parses a bundle on a blocking thread, because megabytes of YAML would block async tasks.
-async fn parse(files: Files) -> anyhow::Result<Bundle> {
+pub(crate) async fn parse(files: Files) -> anyhow::Result<Bundle> {
     let bundle = tokio::task::spawn_blocking(move || Bundle::from_files(&files)).await?;
     Ok(bundle?)
 }

@@ -8,11 +8,14 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchP
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterExtension;
 use olm_api::conditions::{status, types};
+use olm_api::keys::manager;
 use olm_core::object::Object;
+use olm_core::plan::differences;
 use olm_core::status::find;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::managed::failure;
 use crate::output::{Outcome, notice};
 
 /// The field manager of what the plugin writes.
@@ -22,7 +25,13 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How often a change is tried again because something else of the extension was written.
 const ATTEMPTS: usize = 5;
 /// Managers that put back what somebody else changes, by how their names begin.
-const KEEPERS: [&str; 4] = ["argocd", "kustomize-controller", "helm-controller", "fleet"];
+const KEEPERS: [&str; 5] = [
+    "argocd",
+    "kustomize-controller",
+    "helm-controller",
+    "fleet",
+    "cluster-olm-operator",
+];
 
 /// Returns the interface to the objects of an object's kind, in its namespace.
 pub(crate) fn api(client: &Client, object: &Object) -> Api<DynamicObject> {
@@ -55,6 +64,14 @@ pub(crate) async fn apply(
     Ok(())
 }
 
+/// Returns how a change is written that is no object of the plugin's own.
+pub(crate) fn params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
 /// Merges a change into an extension, if nobody changed what it asks for since it was read. That its
 /// status was written meanwhile does no harm.
 pub(crate) async fn merge(
@@ -63,16 +80,14 @@ pub(crate) async fn merge(
     mut change: Value,
 ) -> anyhow::Result<ClusterExtension> {
     let name = extension.name_any();
-    if let Some(keeper) = keeper(extension) {
+    let managers = extension.managed_fields().iter();
+    if let Some(keeper) = keeper(managers.filter_map(|entry| entry.manager.as_deref())) {
         notice(&format!(
             "warning: {name} is kept by {keeper}, which may put this back; change it there: {change}"
         ));
     }
     change["metadata"]["uid"] = serde_json::to_value(&extension.metadata.uid)?;
-    let params = PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
+    let params = params();
     let api = Api::<ClusterExtension>::all(client.clone());
     let mut seen = extension.metadata.clone();
     for _ in 0..ATTEMPTS {
@@ -113,14 +128,43 @@ pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     seconds.ok_or_else(|| "not a time such as 90s, 10m or 1h".to_owned())
 }
 
-/// Returns who puts back what others change, if somebody does.
-fn keeper(extension: &ClusterExtension) -> Option<&str> {
-    let mut managers = extension.managed_fields().iter();
-    managers.find_map(|entry| {
-        let manager = entry.manager.as_deref()?;
-        let keeps = KEEPERS.iter().any(|begin| manager.starts_with(begin));
-        keeps.then_some(manager)
-    })
+/// Returns which of the field managers of an object puts back what others change, if one does.
+pub(crate) fn keeper<'a>(mut managers: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    managers.find(|manager| KEEPERS.iter().any(|begin| manager.starts_with(begin)))
+}
+
+/// Returns an object as it is on the cluster, if it is there.
+pub(crate) async fn live(client: &Client, object: &Object) -> Result<Option<Object>, String> {
+    match api(client, object).get_opt(object.name()).await {
+        Ok(found) => {
+            let value = found.and_then(|found| serde_json::to_value(found).ok());
+            Ok(value.and_then(Object::from_value))
+        }
+        // The kind is not served.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+/// Returns the paths at which `live` would change if the controller applied `object`, as the API
+/// server says without doing it.
+pub(crate) async fn would_change(
+    client: &Client,
+    object: &Object,
+    live: &Object,
+) -> Result<Vec<String>, String> {
+    let params = PatchParams {
+        force: true,
+        dry_run: true,
+        ..PatchParams::apply(manager::OBJECTS)
+    };
+    let after = api(client, object)
+        .patch(object.name(), &params, &Patch::Apply(&object.0))
+        .await;
+    let after = after.map_err(|error| failure(&error))?;
+    let after = serde_json::to_value(after).unwrap_or_default();
+    let found = differences(&Value::Object(live.0.clone()), &after);
+    Ok(found.into_iter().map(|field| field.path).collect())
 }
 
 /// Waits until an extension is ready as it was written, with this version if one is given. What it

@@ -1,11 +1,22 @@
-//! The flags of every command: which cluster is meant, as whom, and with which credentials images
-//! are pulled.
+//! The flags of every command: which cluster is meant, as whom, whether anything is stored, and with
+//! which credentials images are pulled.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request};
+use kube::client::Body;
 
 use crate::output::UsageError;
+
+/// Groups whose objects are questions: nothing of them is stored anyway.
+const QUESTIONS: [&str; 2] = [
+    "/apis/authorization.k8s.io/",
+    "/apis/authentication.k8s.io/",
+];
+/// What a deletion is asked with that deletes nothing.
+const DRY_DELETION: &[u8] = br#"{"apiVersion":"v1","kind":"DeleteOptions","dryRun":["All"]}"#;
 
 /// The connection flags of kubectl; commands that work offline accept and ignore them.
 #[derive(Debug, Default, Args)]
@@ -26,9 +37,56 @@ pub(crate) struct Global {
     /// Group to impersonate; may be repeated
     #[arg(long = "as-group", global = true, value_name = "GROUP")]
     pub(crate) impersonate_groups: Vec<String>,
+    /// Store nothing: say what would be written, with `server` as the API server judges it
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "client|server",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "client"
+    )]
+    pub(crate) dry_run: Option<DryRun>,
     /// File with credentials for registries; by default that of `REGISTRY_AUTH_FILE`, else those of other tools
     #[arg(long, global = true, value_name = "FILE", help_heading = "Images")]
     pub(crate) auth_file: Option<PathBuf>,
+}
+
+/// How far a command goes that stores nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DryRun {
+    /// It writes nothing, where it can say what it would write without that
+    Client,
+    /// It sends every write, and the API server stores none of them
+    Server,
+}
+
+/// Makes a request one that changes nothing.
+pub(crate) fn dry(request: Request<Body>) -> Request<Body> {
+    let (mut parts, mut body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let reads = [Method::GET, Method::HEAD].contains(&parts.method);
+    if reads || QUESTIONS.iter().any(|group| path.starts_with(group)) {
+        return Request::from_parts(parts, body);
+    }
+    if parts.method == Method::DELETE {
+        // Its options come from the body alone.
+        body = Body::from(DRY_DELETION.to_vec());
+        parts.headers.remove(CONTENT_LENGTH);
+        let json = HeaderValue::from_static("application/json");
+        parts.headers.insert(CONTENT_TYPE, json);
+    }
+    let query = parts.uri.query().map(|query| format!("{query}&"));
+    let longer = format!("{path}?{}dryRun=All", query.unwrap_or_default());
+    let mut uri = parts.uri.into_parts();
+    #[expect(clippy::expect_used, reason = "what is added are letters")]
+    let longer = longer.parse().expect("a path with a longer query is one");
+    uri.path_and_query = Some(longer);
+    #[expect(clippy::expect_used, reason = "its parts were those of one")]
+    let uri = http::Uri::from_parts(uri).expect("a URI with another query is one");
+    parts.uri = uri;
+    Request::from_parts(parts, body)
 }
 
 impl Global {
@@ -38,5 +96,35 @@ impl Global {
             .as_deref()
             .filter(|namespace| !namespace.is_empty())
             .ok_or_else(|| UsageError("a namespace is required: -n NAMESPACE".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    // plugin.md U17
+    #[rstest]
+    #[case::read("GET", "/api/v1/pods?limit=1", "/api/v1/pods?limit=1")]
+    #[case::create("POST", "/api/v1/pods", "/api/v1/pods?dryRun=All")]
+    #[case::apply(
+        "PATCH",
+        "https://h:1/api?force=true",
+        "https://h:1/api?force=true&dryRun=All"
+    )]
+    #[case::delete("DELETE", "/api/v1/pods/a", "/api/v1/pods/a?dryRun=All")]
+    #[case::question(
+        "POST",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    )]
+    fn every_write_becomes_a_dry_run(#[case] method: &str, #[case] uri: &str, #[case] want: &str) {
+        let request = Request::builder().method(method).uri(uri);
+        let request = dry(request.body(Body::from(b"{}".to_vec())).unwrap());
+        assert_eq!(request.uri().to_string(), want);
+        let is_json = request.headers().contains_key(CONTENT_TYPE);
+        assert_eq!(is_json, method == "DELETE");
     }
 }

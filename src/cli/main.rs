@@ -12,6 +12,7 @@ mod connection;
 mod describe;
 mod environment;
 mod graph;
+mod managed;
 mod output;
 mod puller;
 mod requests;

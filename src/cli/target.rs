@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use kube::ResourceExt as _;
 use olm_api::keys::{annotation, policy};
 use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet};
-use olm_core::bundle::Bundle;
+use olm_core::bundle::{Bundle, Files};
 use olm_core::error::{Chain, quote};
 use olm_core::extension::ValidExtension;
 use olm_core::render::CertificateSource;
@@ -16,7 +16,7 @@ use olm_core::revision::{Account, BundleRecord, states};
 use olm_image::reference::ImageRef;
 use serde_json::Value;
 
-use crate::bundle_source::{CatalogArgs, load_bundle_source};
+use crate::bundle_source::{CatalogArgs, load_files, parse};
 use crate::cluster::{Cluster, ExtensionSnapshot};
 use crate::output::notice;
 
@@ -65,9 +65,26 @@ impl Target {
 /// A bundle and where it came from.
 pub(crate) struct Source {
     /// What a person calls it.
-    pub(crate) source: String,
+    pub(crate) called: String,
     /// The bundle.
     pub(crate) bundle: Bundle,
+    /// What it was read from.
+    pub(crate) files: Files,
+    /// Its image; empty for a directory.
+    pub(crate) image: String,
+}
+
+impl Source {
+    async fn new(called: String, image: String, files: Files) -> anyhow::Result<Self> {
+        let bundle = parse(files.clone()).await;
+        let bundle = bundle.with_context(|| called.clone())?;
+        Ok(Self {
+            called,
+            bundle,
+            files,
+            image,
+        })
+    }
 }
 
 /// What an extension says about its bundles.
@@ -92,10 +109,12 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     async fn add(&mut self, source: String, place: &str) -> anyhow::Result<()> {
-        let bundle = load_bundle_source(place).await;
-        let bundle = bundle.with_context(|| source.clone())?;
-        if self.sources.iter().all(|known| known.source != source) {
-            self.sources.push(Source { source, bundle });
+        let files = load_files(place).await;
+        let files = files.with_context(|| source.clone())?;
+        if self.sources.iter().all(|known| known.called != source) {
+            let is_image = !Path::new(place).is_dir();
+            let image = if is_image { place } else { "" }.to_owned();
+            self.sources.push(Source::new(source, image, files).await?);
         }
         Ok(())
     }
@@ -114,9 +133,9 @@ pub(crate) async fn load(
         match (target, cluster) {
             (Target::Bundle(place), _) => loaded.add(place.clone(), place).await?,
             (Target::Package(wanted), _) if offered.any() => {
-                let bundle = offered.load(wanted).await?;
-                let source = wanted.clone();
-                loaded.sources.push(Source { source, bundle });
+                let (image, files) = offered.files(wanted).await?;
+                let source = Source::new(wanted.clone(), image, files).await?;
+                loaded.sources.push(source);
             }
             (Target::Package(wanted), Some(cluster)) => {
                 add_package(&mut loaded, cluster, wanted).await?;

@@ -102,6 +102,7 @@ mod tests {
                 file: at("registries.conf"),
                 drop_ins: Some(at("registries.conf.d")),
                 required: false,
+                more: Vec::new(),
             },
             policy: PolicyPath::new(Some(at("policy.json"))),
             certificates: CertificateDirs {

@@ -10,6 +10,7 @@ use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{Api, ListParams};
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::types;
@@ -27,11 +28,12 @@ use olm_core::settings::{ControllerSettings, MissingOptionalKinds};
 use olm_core::status::is_true;
 use olm_core::version::Version;
 use tokio::sync::OnceCell;
+use tower::util::MapRequestLayer;
 
 pub(crate) use content::CatalogAccess;
 use content::CatalogTransport;
 
-use crate::connection::Global;
+use crate::connection::{Global, dry};
 use crate::output;
 use crate::settings::{Settings, SettingsFlags};
 
@@ -168,7 +170,12 @@ impl Cluster {
             config.auth_info.impersonate = Some(user.clone());
             config.auth_info.impersonate_groups = Some(global.impersonate_groups.clone());
         }
-        Client::try_from(config).context("making a client")
+        let builder = ClientBuilder::try_from(config).context("making a client")?;
+        if global.dry_run.is_none() {
+            return Ok(builder.build());
+        }
+        output::notice("note: a dry run, nothing is stored");
+        Ok(builder.with_layer(&MapRequestLayer::new(dry)).build())
     }
 
     /// Returns the client of the connection.

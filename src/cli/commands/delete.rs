@@ -7,9 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions,
-};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, Preconditions};
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::types;
@@ -21,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
-use crate::connection::Global;
+use crate::connection::{DryRun, Global};
 use crate::output::{Outcome, agreed, notice};
 use crate::settings::SettingsFlags;
 
@@ -48,9 +46,6 @@ pub(crate) struct DeleteArgs {
     /// Keep everything it installed, without owner
     #[arg(long, conflicts_with_all = ["retain_crds", "delete_data"])]
     orphan: bool,
-    /// Say what would go, and delete nothing
-    #[arg(long)]
-    dry_run: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -94,7 +89,7 @@ pub(crate) async fn run(
         ));
         return Ok(Outcome::Failed);
     }
-    if args.dry_run {
+    if global.dry_run == Some(DryRun::Client) {
         return Ok(Outcome::Done);
     }
     let question = format!("Delete extension {}?", args.name);
@@ -104,7 +99,7 @@ pub(crate) async fn run(
     }
     let api = Api::<ClusterExtension>::all(cluster.own_client().clone());
     delete(&api, &extension, &args).await?;
-    if args.no_wait {
+    if args.no_wait || global.dry_run.is_some() {
         writeln!(out, "{} is being deleted", args.name)?;
         return Ok(Outcome::Done);
     }
@@ -243,11 +238,9 @@ async fn delete(
     if let Some(word) = chosen {
         let uid = &extension.metadata.uid;
         let mark = json!({"metadata": {"uid": uid, "annotations": {policy::UNINSTALL: word}}});
-        let params = PatchParams {
-            field_manager: Some("kubectl-olm".to_owned()),
-            ..PatchParams::default()
-        };
-        let marked = api.patch(&name, &params, &Patch::Merge(mark)).await;
+        let marked = api
+            .patch(&name, &changes::params(), &Patch::Merge(mark))
+            .await;
         marked.with_context(|| format!("annotating ClusterExtension {name}"))?;
     }
     let mut params = if args.orphan {

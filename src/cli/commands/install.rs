@@ -9,14 +9,13 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::Api;
 use kube::{Client, ResourceExt as _};
-use olm_api::keys::{manager, policy};
+use olm_api::keys::policy;
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::error::quote;
 use olm_core::extension::ValidExtension;
 use olm_core::object::Object;
-use olm_core::plan::differences;
 use olm_core::rbac::{Account, BundleObjects, Options, manifests};
 use olm_core::resolve::UpdatePolicy;
 use olm_core::revision::controller;
@@ -27,7 +26,7 @@ use crate::bundle_source::load_bundle_source;
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster, only};
 use crate::commands::render::{Output, Rendering, print};
-use crate::connection::Global;
+use crate::connection::{DryRun, Global};
 use crate::output::{Outcome, UsageError, agreed, notice};
 use crate::settings::SettingsFlags;
 use crate::target::chosen;
@@ -39,7 +38,6 @@ const DIFFERENCES: usize = 5;
 
 /// Arguments of `install`.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct InstallArgs {
     /// The package, and which of its versions may be installed
     #[arg(value_name = "PACKAGE[@RANGE]")]
@@ -78,9 +76,6 @@ pub(crate) struct InstallArgs {
     /// Print the objects instead of writing them
     #[arg(short, long, value_enum)]
     output: Option<Output>,
-    /// Say what would be made, and what of it is there already, and write nothing
-    #[arg(long)]
-    dry_run: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -147,7 +142,7 @@ pub(crate) async fn run(
         notice("hint: --adopt KINDS or --adopt all takes over those that nobody controls");
         return Ok(Outcome::Failed);
     }
-    if args.dry_run {
+    if global.dry_run == Some(DryRun::Client) {
         return Ok(Outcome::Done);
     }
     let question = format!("Create these {} objects?", plan.written.len());
@@ -160,7 +155,7 @@ pub(crate) async fn run(
         notice("hint: have an administrator apply what the same command prints with -o yaml");
         return Ok(Outcome::Failed);
     }
-    if args.no_wait {
+    if args.no_wait || global.dry_run.is_some() {
         return Ok(Outcome::Done);
     }
     let written = cluster.extension(args.name()).await?;
@@ -342,18 +337,14 @@ async fn existing(
     let mut in_the_way = false;
     for object in objects {
         let identity = object.identity();
-        let found = match changes::api(client, object).get_opt(object.name()).await {
-            Ok(found) => found,
+        let live = match changes::live(client, object).await {
+            Ok(Some(live)) => live,
             // The kind may come with the bundle.
-            Err(kube::Error::Api(status)) if status.code == 404 => None,
-            Err(error) => {
-                writeln!(out, "  not known {}: {error}", identity.text())?;
+            Ok(None) => continue,
+            Err(why) => {
+                writeln!(out, "  not known {}: {why}", identity.text())?;
                 continue;
             }
-        };
-        let live = found.and_then(|found| serde_json::to_value(found).ok());
-        let Some(live) = live.and_then(Object::from_value) else {
-            continue;
         };
         let kind = format!("{}.{}", object.kind(), object.group());
         let named = |word: &&str| [object.kind(), &kind, "all"].contains(word);
@@ -364,7 +355,7 @@ async fn existing(
                 writeln!(out, "  taken     {}: by {kind} {name}", identity.text())?;
             }
             None if words.iter().any(named) => {
-                let changes = would_change(client, object, &live).await;
+                let changes = changes_of(client, object, &live).await;
                 writeln!(out, "  adopts    {}: {changes}", identity.text())?;
             }
             None => {
@@ -376,22 +367,12 @@ async fn existing(
     Ok(in_the_way)
 }
 
-/// Returns what taking an object over would change, as the API server says without doing it.
-async fn would_change(client: &Client, object: &Object, live: &Object) -> String {
-    let params = PatchParams {
-        force: true,
-        dry_run: true,
-        ..PatchParams::apply(manager::OBJECTS)
+/// Says what taking an object over would change.
+async fn changes_of(client: &Client, object: &Object, live: &Object) -> String {
+    let mut found = match changes::would_change(client, object, live).await {
+        Ok(found) => found,
+        Err(why) => return format!("what would change is not known: {why}"),
     };
-    let wanted = Patch::Apply(&object.0);
-    let api = changes::api(client, object);
-    let after = match api.patch(object.name(), &params, &wanted).await {
-        Ok(after) => serde_json::to_value(after).unwrap_or_default(),
-        Err(error) => return format!("what would change is not known: {error}"),
-    };
-    let before = Value::Object(live.0.clone());
-    let found = differences(&before, &after).into_iter();
-    let mut found: Vec<_> = found.map(|field| field.path).collect();
     let more = found.len().saturating_sub(DIFFERENCES);
     found.truncate(DIFFERENCES);
     match (found.is_empty(), more) {

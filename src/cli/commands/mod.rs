@@ -7,13 +7,17 @@ pub(crate) mod approve;
 pub(crate) mod catalog;
 pub(crate) mod completion;
 pub(crate) mod crd_check;
+pub(crate) mod crd_migrate;
 pub(crate) mod delete;
 pub(crate) mod doctor;
 pub(crate) mod from_classic;
 pub(crate) mod graph;
 pub(crate) mod history;
+pub(crate) mod images;
 pub(crate) mod install;
 pub(crate) mod lint_bundle;
+pub(crate) mod lock;
+mod names;
 pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod range;
@@ -24,14 +28,17 @@ pub(crate) mod rollback;
 pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod status;
+pub(crate) mod tree;
 pub(crate) mod updates;
 pub(crate) mod upgrade;
 pub(crate) mod version;
 pub(crate) mod why;
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::connection::Global;
@@ -64,14 +71,18 @@ pub(crate) enum Command {
     Show(show::ShowArgs),
     /// Say what is wrong with a bundle and what it needs of a cluster
     LintBundle(lint_bundle::LintBundleArgs),
-    /// Say whether the CRDs of a bundle may follow others
-    CrdCheck(crd_check::CrdCheckArgs),
+    /// Say whether CRDs may follow others; rid one of an old stored version
+    #[command(subcommand)]
+    Crd(CrdCommand),
+    /// Say which images bundles take, and whether they can be had from here
+    Images(images::ImagesArgs),
+    /// Write down what a cluster runs, compare with it, and go there
+    #[command(subcommand)]
+    Lock(lock::LockCommand),
     /// Print or apply an account with exactly the rights that bundles need, or say what one lacks
     Rbac(Box<rbac::RbacArgs>),
     /// Print the objects a bundle becomes
     Render(render::RenderArgs),
-    /// Say which ClusterExtensions could be newer, and why they are not
-    Updates(updates::UpdatesArgs),
     /// Say which packages the catalogs of the cluster have
     Search(search::SearchArgs),
     /// Say what is installed, whether it is well, what could be newer and what holds it
@@ -113,17 +124,26 @@ pub(crate) enum Command {
     Complete(completion::CompleteArgs),
 }
 
+/// What is asked of CRDs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CrdCommand {
+    /// Say whether the CRDs of a bundle may follow others
+    Check(crd_check::CrdCheckArgs),
+    /// Store all objects of a CRD in its present version, and drop the others
+    Migrate(crd_migrate::CrdMigrateArgs),
+}
+
 /// The groups of the help, each with its commands (plugin.md 1.1).
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Find", &["search", "show", "graph", "why"]),
     (
         "Install and change",
         &[
-            "install", "status", "updates", "plan", "approve", "upgrade", "rollback", "history",
-            "pause", "resume", "delete",
+            "install", "status", "plan", "approve", "upgrade", "rollback", "history", "pause",
+            "resume", "delete",
         ],
     ),
-    ("Rights and safety", &["rbac", "crd-check"]),
+    ("Rights and safety", &["rbac", "crd", "images", "lock"]),
     (
         "Catalogs and bundles",
         &["catalog", "lint-bundle", "render", "from-classic"],
@@ -135,7 +155,12 @@ const GROUPS: [(&str, &[&str]); 6] = [
 /// Reads the command line.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let mut command = grouped();
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if names::verb(&command, &words).is_some_and(|at| words[at] == "update") {
+        return Err(command.error(ErrorKind::InvalidSubcommand, names::UPDATE));
+    }
+    let words = names::resolved(&command, words);
+    let matches = command.try_get_matches_from_mut(words)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
@@ -174,10 +199,12 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Range(args) => range::run(args, out).await,
         Command::Show(args) => show::run(args, &cli.global, out).await,
         Command::LintBundle(args) => lint_bundle::run(args, out).await,
-        Command::CrdCheck(args) => crd_check::run(args, &cli.global, out).await,
+        Command::Crd(CrdCommand::Check(args)) => crd_check::run(args, &cli.global, out).await,
+        Command::Crd(CrdCommand::Migrate(args)) => crd_migrate::run(args, &cli.global, out).await,
+        Command::Images(args) => images::run(args, &cli.global, out).await,
+        Command::Lock(command) => lock::run(command, &cli.global, out).await,
         Command::Render(args) => render::run(args, &cli.global, out).await,
         Command::Rbac(args) => rbac::run(*args, &cli.global, out).await,
-        Command::Updates(args) => updates::run(args, &cli.global, out).await,
         Command::Search(args) => search::run(args, &cli.global, out).await,
         Command::Status(args) => status::run(args, &cli.global, out).await,
         Command::Install(args) => install::run(*args, &cli.global, out).await,

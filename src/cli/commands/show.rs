@@ -38,7 +38,7 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let files = if args.offered.any() && !Path::new(&args.bundle).is_dir() {
-        args.offered.files(&args.bundle).await?
+        args.offered.files(&args.bundle).await?.1
     } else {
         load_files(&args.bundle).await?
     };

@@ -2,12 +2,18 @@
 //!
 //! Source: plugin.md 1.4.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use clap::Args;
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use futures::StreamExt as _;
 use jiff::Timestamp;
-use kube::ResourceExt as _;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use kube::{Client, ResourceExt as _};
 use olm_api::conditions::{Reason, status, types};
+use olm_api::keys::{annotation, label};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::annotations::is_paused;
 use olm_core::extension::{ValidExtension, holder};
@@ -17,8 +23,10 @@ use serde_json::{Value, json};
 
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::commands::history::state;
+use crate::commands::tree;
+use crate::commands::updates::{self, UpdatesArgs};
 use crate::connection::Global;
-use crate::output::{self, Format, KeyValues, Outcome, Table};
+use crate::output::{self, Format, KeyValues, Outcome, Table, UsageError};
 use crate::settings::SettingsFlags;
 
 /// Text of a cell without a value.
@@ -26,6 +34,7 @@ const NOTHING: &str = "-";
 
 /// Flags of `status`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct StatusArgs {
     /// Names of extensions; by default all of them. One name is answered in full
     #[arg(value_name = "NAME")]
@@ -33,9 +42,41 @@ pub(crate) struct StatusArgs {
     /// Exit with 1 unless all of them are ready
     #[arg(long)]
     check: bool,
+    /// Go on, and print a row for each change
+    #[arg(short, long, conflicts_with = "check")]
+    watch: bool,
+    /// Only those whose operators watch this namespace
+    #[arg(long, value_name = "NAMESPACE")]
+    watching: Option<String>,
+    /// Say instead what could be newer, and why it is not
+    #[arg(long, conflicts_with_all = ["check", "watch", "watching"])]
+    updates: bool,
+    /// With --updates: look into the catalogs instead of the status
+    #[arg(long, requires = "updates")]
+    from_catalogs: bool,
+    #[command(flatten)]
+    access: CatalogAccess,
+    #[command(flatten)]
+    settings: SettingsFlags,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: Output,
+}
+
+/// How the answer is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON document
+    Json,
+    /// One YAML document
+    Yaml,
+    /// Names, for kubectl
+    Name,
+    /// Phases and objects, with health and drift
+    Tree,
 }
 
 /// Prints a row for each extension, or a sheet about one.
@@ -44,25 +85,60 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
-    let cluster = Cluster::connect(global, &access, &settings).await?;
-    let extensions = if args.names.is_empty() {
+    if args.updates {
+        let output = match args.output {
+            Output::Table => Format::Table,
+            Output::Json => Format::Json,
+            Output::Yaml => Format::Yaml,
+            Output::Name | Output::Tree => {
+                return Err(UsageError("--updates prints table, json or yaml".to_owned()).into());
+            }
+        };
+        let args = UpdatesArgs {
+            names: args.names,
+            from_catalogs: args.from_catalogs,
+            access: args.access,
+            settings: args.settings,
+            output,
+        };
+        return updates::run(args, global, out).await;
+    }
+    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let mut extensions = if args.names.is_empty() {
         cluster.extensions().await?
     } else {
         let named = args.names.iter().map(|name| cluster.extension(name));
         futures::future::try_join_all(named).await?
     };
+    if let Some(namespace) = &args.watching {
+        let watching = watching(cluster.own_client(), namespace).await?;
+        extensions.retain(|extension| watching.contains(&extension.name_any()));
+    }
+    if args.watch {
+        return watch(cluster.own_client(), &args, out).await;
+    }
     match (args.output, args.names.as_slice(), extensions.as_slice()) {
-        (Format::Json, ..) => output::write_json(out, &document(&extensions))?,
-        (Format::Yaml, ..) => output::write_yaml(out, &document(&extensions))?,
-        (Format::Table, [name], [extension]) => {
+        (Output::Json, ..) => output::write_json(out, &document(&extensions))?,
+        (Output::Yaml, ..) => output::write_yaml(out, &document(&extensions))?,
+        (Output::Name, ..) => {
+            for extension in &extensions {
+                let (name, group) = (extension.name_any(), olm_api::GROUP);
+                writeln!(out, "clusterextension.{group}/{name}")?;
+            }
+        }
+        (Output::Tree, ..) => {
+            for extension in &extensions {
+                tree::write(&cluster, extension, out).await?;
+            }
+        }
+        (Output::Table, [name], [extension]) => {
             let revisions = cluster.revisions(name).await?;
             sheet(extension, &revisions).write(out)?;
         }
-        (Format::Table, ..) if extensions.is_empty() => {
+        (Output::Table, ..) if extensions.is_empty() => {
             output::notice("no ClusterExtensions: kubectl olm install makes one");
         }
-        (Format::Table, ..) => table(&extensions, Timestamp::now()).write(out)?,
+        (Output::Table, ..) => table(&extensions, Timestamp::now()).write(out)?,
     }
     let all_ready = extensions
         .iter()
@@ -72,6 +148,87 @@ pub(crate) async fn run(
     } else {
         Outcome::Done
     })
+}
+
+/// Prints a row for each extension, and another one whenever it changes.
+async fn watch(client: &Client, args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let api = Api::<ClusterExtension>::all(client.clone());
+    let mut told = BTreeMap::<String, String>::new();
+    loop {
+        let listed = api.list(&ListParams::default()).await;
+        let listed = listed.context("listing ClusterExtensions")?;
+        let version = listed.metadata.resource_version.unwrap_or_default();
+        for extension in &listed.items {
+            tell(extension, args, &mut told, out)?;
+        }
+        let events = api.watch(&WatchParams::default(), &version).await;
+        let mut events = events.context("watching ClusterExtensions")?.boxed();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(WatchEvent::Added(extension) | WatchEvent::Modified(extension)) => {
+                    tell(&extension, args, &mut told, out)?;
+                }
+                Ok(WatchEvent::Deleted(extension)) => {
+                    let name = extension.name_any();
+                    if told.remove(&name).is_some() {
+                        writeln!(out, "{name}  deleted")?;
+                        out.flush()?;
+                    }
+                }
+                Ok(WatchEvent::Bookmark(_)) => {}
+                // It is listed anew.
+                Ok(WatchEvent::Error(_)) | Err(_) => break,
+            }
+        }
+    }
+}
+
+/// Prints the row of an extension if it is another one than before.
+fn tell(
+    extension: &ClusterExtension,
+    args: &StatusArgs,
+    told: &mut BTreeMap<String, String>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let name = extension.name_any();
+    if !args.names.is_empty() && !args.names.contains(&name) {
+        return Ok(());
+    }
+    let one = std::slice::from_ref(extension);
+    let row = match args.output {
+        Output::Json => serde_json::to_string(&document(one))?,
+        _ => cells(extension).join("  "),
+    };
+    if told.get(&name) != Some(&row) {
+        writeln!(out, "{row}")?;
+        out.flush()?;
+        told.insert(name, row);
+    }
+    Ok(())
+}
+
+/// Returns the extensions whose operators watch a namespace, by what their Deployments are told.
+async fn watching(client: &Client, namespace: &str) -> anyhow::Result<BTreeSet<String>> {
+    let api = Api::<Deployment>::all(client.clone());
+    let listed = api
+        .list(&ListParams::default().labels(label::OWNER_NAME))
+        .await;
+    let listed = listed.context("listing Deployments")?;
+    let watch = listed.items.iter().filter(|one| {
+        let template = one
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.template.metadata.as_ref());
+        let annotations = template.and_then(|template| template.annotations.as_ref());
+        let targets = annotations.and_then(|all| all.get(annotation::TARGET_NAMESPACES));
+        // Without a name all namespaces are.
+        targets.is_some_and(|targets| {
+            targets.is_empty() || targets.split(',').any(|target| target == namespace)
+        })
+    });
+    Ok(watch
+        .filter_map(|one| one.labels().get(label::OWNER_NAME).cloned())
+        .collect())
 }
 
 /// `True`, or in one word why not.
@@ -126,26 +283,32 @@ fn table(extensions: &[ClusterExtension], now: Timestamp) -> Table {
         "NAME", "PACKAGE", "VERSION", "READY", "UPDATE", "HELD BY", "AGE",
     ]);
     for extension in extensions {
-        let update = extension.status.as_ref();
-        let update = update.and_then(|status| status.update.as_ref());
-        let version = update.map(|update| update.version.as_ref().unwrap_or(&update.newest));
-        let held = held_by(extension).join(",");
-        let age = extension.creation_timestamp();
-        table.row(vec![
-            extension.name_any(),
-            package(extension).to_owned(),
-            installed(extension).unwrap_or(NOTHING).to_owned(),
-            ready(extension).to_owned(),
-            version.map_or(NOTHING, String::as_str).to_owned(),
-            if held.is_empty() {
-                NOTHING.to_owned()
-            } else {
-                held
-            },
-            age.map_or_else(|| NOTHING.to_owned(), |made| span(made.0, now)),
-        ]);
+        let mut row = cells(extension);
+        let made = extension.creation_timestamp();
+        row.push(made.map_or_else(|| NOTHING.to_owned(), |made| span(made.0, now)));
+        table.row(row);
     }
     table
+}
+
+/// The cells of a row, all but the age.
+fn cells(extension: &ClusterExtension) -> Vec<String> {
+    let update = extension.status.as_ref();
+    let update = update.and_then(|status| status.update.as_ref());
+    let version = update.map(|update| update.version.as_ref().unwrap_or(&update.newest));
+    let held = held_by(extension).join(",");
+    vec![
+        extension.name_any(),
+        package(extension).to_owned(),
+        installed(extension).unwrap_or(NOTHING).to_owned(),
+        ready(extension).to_owned(),
+        version.map_or(NOTHING, String::as_str).to_owned(),
+        if held.is_empty() {
+            NOTHING.to_owned()
+        } else {
+            held
+        },
+    ]
 }
 
 /// A span as kubectl prints ages: its largest unit.

@@ -24,17 +24,17 @@ const NOTHING: &str = "-";
 pub(crate) struct UpdatesArgs {
     /// Names of extensions; by default all of them
     #[arg(value_name = "NAME")]
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     /// Look into the catalogs instead of the status
     #[arg(long)]
-    from_catalogs: bool,
+    pub(super) from_catalogs: bool,
     #[command(flatten)]
-    access: CatalogAccess,
+    pub(super) access: CatalogAccess,
     #[command(flatten)]
-    settings: SettingsFlags,
+    pub(super) settings: SettingsFlags,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    pub(super) output: Format,
 }
 
 /// Prints one row for each extension.

@@ -106,7 +106,7 @@ pub(crate) async fn run(
     }
     let client = cluster.own_client();
     let written = changes::merge(client, &extension, edit.change).await?;
-    if args.no_wait {
+    if args.no_wait || global.dry_run.is_some() {
         if args.force {
             notice(&format!(
                 "note: it stays SelfCertified until: {}",

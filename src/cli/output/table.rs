@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 /// Rows under a header; every column is as wide as its widest cell.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }

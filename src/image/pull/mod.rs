@@ -318,8 +318,10 @@ impl Puller {
     async fn read(&self, found: Found) -> Result<Image, CopyError> {
         let Found { session, manifest } = found;
         let mut parsed = parse(&manifest)?;
+        let mut suits = true;
         if let Manifest::Index(entries) = &parsed {
-            let (entry, suits) = manifest::choose(entries, &self.config.platform)?;
+            let (entry, is_right) = manifest::choose(entries, &self.config.platform)?;
+            suits = is_right;
             let digest = &entry.descriptor.digest;
             if !suits {
                 tracing::info!(%digest, "no image for this platform, taking the first for Linux");
@@ -339,6 +341,7 @@ impl Puller {
             source,
         })?;
         Ok(Image {
+            suits,
             config: manifest::parse_config(&bytes, layers.len())?,
             layers,
             session,
@@ -352,12 +355,18 @@ fn parse(manifest: &RawManifest) -> Result<Manifest, ManifestError> {
 
 /// An image whose layers have not been fetched yet.
 pub struct Image {
+    suits: bool,
     config: ImageConfig,
     layers: Vec<Descriptor>,
     session: Arc<Session>,
 }
 
 impl Image {
+    /// Says whether it is for the configured platform, as far as an index says which are.
+    pub fn suits(&self) -> bool {
+        self.suits
+    }
+
     /// Returns the labels in the image configuration.
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.config.labels

@@ -15,6 +15,7 @@ use olm_core::error::quote;
 use crate::reference::{ImageRef, ReferenceError};
 
 mod alias;
+pub mod cluster;
 mod file;
 mod table;
 
@@ -22,6 +23,9 @@ mod table;
 pub const SYSTEM_FILE: &str = "/etc/containers/registries.conf";
 /// The system's drop-in directory.
 pub const SYSTEM_DROP_INS: &str = "/etc/containers/registries.conf.d";
+
+/// What a text is called that was given in no file.
+const GIVEN: &str = "of the cluster";
 
 /// Paths of the configuration, which is read again for each pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub struct RegistriesPaths {
     pub drop_ins: Option<PathBuf>,
     /// Whether a missing main file is an error; it is when a user named the file.
     pub required: bool,
+    /// Texts that are read after the files.
+    pub more: Vec<String>,
 }
 
 impl RegistriesPaths {
@@ -43,11 +49,13 @@ impl RegistriesPaths {
                 file,
                 drop_ins: None,
                 required: true,
+                more: Vec::new(),
             },
             None => Self {
                 file: SYSTEM_FILE.into(),
                 drop_ins: Some(SYSTEM_DROP_INS.into()),
                 required: false,
+                more: Vec::new(),
             },
         }
     }
@@ -168,6 +176,9 @@ impl Registries {
                 Err(err) if err.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => return Err(read_error(&path, source)),
             }
+        }
+        for text in &paths.more {
+            merged.add(Path::new(GIVEN), text)?;
         }
         Ok(merged)
     }

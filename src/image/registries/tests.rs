@@ -50,6 +50,7 @@ impl Case {
             file,
             drop_ins: Some(drop_ins),
             required: true,
+            more: Vec::new(),
         })?;
         if self.image.is_empty() {
             return Ok(vec![]);
@@ -233,6 +234,7 @@ fn drop_ins_replace_entries_in_name_order() {
         file: dir.path().join("registries.conf"),
         drop_ins: Some(drop_ins),
         required: true,
+        more: Vec::new(),
     };
     assert_eq!(
         images(&Registries::load(&paths).unwrap(), "a.io/x:1"),
@@ -248,6 +250,7 @@ fn missing_file_matters_only_when_it_was_named() {
         file: missing,
         drop_ins: Some("/nonexistent/d".into()),
         required: false,
+        more: Vec::new(),
     };
     assert_eq!(Registries::load(&system).unwrap(), Registries::default());
 }

@@ -16,16 +16,16 @@ const STEP: Duration = Duration::from_mins(1);
 const KEYS: &str = "olm.operatorframework.io";
 
 /// An extension that Helm installed, with no controller running.
-struct Left {
-    scene: Scene,
-    controller: Controller,
-    extension: Extension,
+pub(crate) struct Left {
+    pub(crate) scene: Scene,
+    pub(crate) controller: Controller,
+    pub(crate) extension: Extension,
     uid: String,
 }
 
 impl Left {
     /// Serves a catalog with these bundles, and makes an extension that nobody looks at.
-    async fn of(suffix: &str, bundles: &[Bundle], version: &str) -> Self {
+    pub(crate) async fn of(suffix: &str, bundles: &[Bundle], version: &str) -> Self {
         let cluster = cluster::own().await;
         let mut controller = Controller::start(cluster.plane, ControllerOptions::default());
         let versions: Vec<&str> = bundles.iter().map(|one| one.version.as_str()).collect();
@@ -42,7 +42,7 @@ impl Left {
     }
 
     /// Creates the objects of a bundle as Helm does.
-    fn install(&self, bundle: &Bundle) -> Vec<Value> {
+    pub(crate) fn install(&self, bundle: &Bundle) -> Vec<Value> {
         self.install_for(bundle, &json!([owner(&self.scene.name, &self.uid)]))
     }
 
@@ -58,7 +58,7 @@ impl Left {
     }
 
     /// Writes a release, in chunks.
-    fn release(&self, (version, status): (u32, &str), bundle: &str, objects: &[Value]) {
+    pub(crate) fn release(&self, (version, status): (u32, &str), bundle: &str, objects: &[Value]) {
         self.release_by(700, (version, status), bundle, objects);
     }
 
@@ -96,7 +96,7 @@ impl Left {
     }
 
     /// Names of the Secrets of releases.
-    fn releases(&self) -> Vec<String> {
+    pub(crate) fn releases(&self) -> Vec<String> {
         let plane = self.scene.cluster.plane;
         let selector = format!("name={},owner=operator-controller", self.scene.name);
         let of = [
@@ -113,7 +113,7 @@ impl Left {
     }
 
     /// UIDs of everything that must stay, pods included, and generations.
-    fn alive(&self) -> BTreeMap<String, String> {
+    pub(crate) fn alive(&self) -> BTreeMap<String, String> {
         let (scene, plane) = (&self.scene, self.scene.cluster.plane);
         let mut alive = BTreeMap::new();
         let of = [
@@ -145,7 +145,7 @@ impl Left {
     }
 }
 
-fn ready_pod(scene: &Scene) -> Result<(), String> {
+pub(crate) fn ready_pod(scene: &Scene) -> Result<(), String> {
     let plane = scene.cluster.plane;
     let pods = plane.kubectl(&["get", "pods", "-n", &scene.name, "-o", "json"]);
     if pods.contains("\"Running\"") {
@@ -414,45 +414,6 @@ async fn a_release_that_cannot_be_read_is_named() {
         .await;
     assert!(condition(&found, "Installed").is_none_or(|found| found.status != "True"));
     assert!(left.extension.revisions().await.is_empty());
-}
-
-// deploying.md P58
-#[tokio::test(flavor = "multi_thread")]
-async fn whoever_leaves_leaves_nothing_that_upstream_would_keep() {
-    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let mut left = Left::of("leaves", &bundles, "1.0.0").await;
-    let plane = left.scene.cluster.plane;
-    left.controller.restart(plane);
-    left.extension.installed("1.0.0").await;
-    left.controller.kill();
-    let before = left.alive();
-    let out = plugin::run(plane, &["doctor", "--leave", "--yes"]);
-    let text = String::from_utf8_lossy(&out.stdout);
-    let errors = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{text}{errors}");
-    let name = &left.scene.name;
-    let way = format!("ClusterExtension {name}: upstream with ClusterObjectSets goes on");
-    assert!(text.contains(&way), "{text}");
-    let found = left.extension.get().await.status.expect("a status");
-    let types: Vec<_> = found
-        .conditions
-        .iter()
-        .map(|it| it.type_.as_str())
-        .collect();
-    let ours = [
-        "Ready",
-        "Paused",
-        "PermissionsSufficient",
-        "PlatformUpgradeable",
-    ];
-    assert!(!types.iter().any(|it| ours.contains(it)), "{types:?}");
-    assert!(types.contains(&"Installed"));
-    assert_eq!(found.update, None);
-    assert_eq!(left.alive(), before);
-    left.controller.restart(plane);
-    left.extension.shows("Ready", "True", "Succeeded", "").await;
-    assert_eq!(left.alive(), before);
-    left.extension.delete().await;
 }
 
 // ours: what somebody installed by hand is taken over on request, unless something else controls it

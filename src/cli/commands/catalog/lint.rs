@@ -108,7 +108,7 @@ pub(super) fn examine(files: &FileList) -> anyhow::Result<Report> {
 }
 
 /// Says how a reference names an image.
-fn pinned(text: &str) -> Result<Pinned, String> {
+pub(crate) fn pinned(text: &str) -> Result<Pinned, String> {
     match text.parse::<ImageRef>() {
         Ok(image) if image.digest().is_some() => Ok(Pinned::Digest),
         // Without a tag it means the tag `latest`.
@@ -146,7 +146,7 @@ async fn images(files: &FileList, report: &mut Report) -> anyhow::Result<()> {
 }
 
 /// Returns why an image is not there, or, as an error, why that is not known; nothing if it is.
-async fn missing(puller: &Puller, image: &ImageRef) -> Option<Result<String, String>> {
+pub(crate) async fn missing(puller: &Puller, image: &ImageRef) -> Option<Result<String, String>> {
     let error = puller.probe(image).await.err()?;
     let text = Chain(&error).to_string();
     Some(if error.is_not_found() {
@@ -157,7 +157,7 @@ async fn missing(puller: &Puller, image: &ImageRef) -> Option<Result<String, Str
 }
 
 /// Returns the images of all bundles with a finding at the place where each is named first.
-fn named_images(files: &FileList) -> anyhow::Result<BTreeMap<String, Finding>> {
+pub(crate) fn named_images(files: &FileList) -> anyhow::Result<BTreeMap<String, Finding>> {
     let documents = read::documents(borrowed(files));
     let documents = documents.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
     let mut named = BTreeMap::new();

@@ -4,7 +4,7 @@
 
 mod build;
 mod diff;
-mod lint;
+pub(crate) mod lint;
 mod list;
 mod render;
 mod serve;

@@ -107,7 +107,7 @@ pub(crate) async fn add(
     }
     let object = Object::from_value(wanted).context("the catalog is not an object")?;
     changes::apply(&client, &[object], out).await?;
-    if args.no_wait {
+    if args.no_wait || global.dry_run.is_some() {
         return Ok(Outcome::Done);
     }
     wait(&client, &args.name, args.timeout, out).await

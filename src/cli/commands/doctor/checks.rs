@@ -29,22 +29,30 @@ const INSTALL: &str = "kubectl apply --server-side -f install.yaml";
 /// A check of one subject; `Err` if what it needs is not known.
 type Check = fn(&Facts) -> Result<Vec<Row>, Refusal>;
 
-/// Runs every check, in the order in which a fault of one explains those of the next.
+/// Every check, in the order in which a fault of one explains those of the next.
+const CHECKS: [(&str, Check); 10] = [
+    ("api", api),
+    ("kinds", kinds),
+    ("controller", controller),
+    (facts::RIGHTS, controller_rights),
+    ("settings", settings),
+    ("leases", leases),
+    ("policies", policies),
+    ("catalogs", catalogs),
+    ("extensions", extensions),
+    ("leftovers", leftovers),
+];
+
+/// Runs every check.
 pub(super) fn all(facts: &Facts) -> Vec<Row> {
-    let checks: [(&str, Check); 10] = [
-        ("api", api),
-        ("kinds", kinds),
-        ("controller", controller),
-        (facts::RIGHTS, controller_rights),
-        ("settings", settings),
-        ("leases", leases),
-        ("policies", policies),
-        ("catalogs", catalogs),
-        ("extensions", extensions),
-        ("leftovers", leftovers),
-    ];
-    checks
+    some(facts, &CHECKS.map(|(subject, _)| subject))
+}
+
+/// Runs the checks of some subjects.
+pub(super) fn some(facts: &Facts, subjects: &[&str]) -> Vec<Row> {
+    CHECKS
         .into_iter()
+        .filter(|(subject, _)| subjects.contains(subject))
         .flat_map(|(subject, check)| match check(facts) {
             Ok(rows) => rows,
             Err(refusal) => vec![not_known(subject, &refusal)],
@@ -52,7 +60,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Row> {
         .collect()
 }
 
-fn not_known(subject: &'static str, refusal: &Refusal) -> Row {
+pub(super) fn not_known(subject: &'static str, refusal: &Refusal) -> Row {
     match refusal {
         Refusal::Absent => Row::new(Level::Unknown, subject, "the kind is not served"),
         Refusal::Failed(why) => Row::new(Level::Unknown, subject, why)
@@ -86,9 +94,17 @@ fn api(facts: &Facts) -> Result<Vec<Row>, Refusal> {
 }
 
 fn kinds(facts: &Facts) -> Result<Vec<Row>, Refusal> {
+    kinds_of(
+        facts,
+        &[facts::CATALOGS, facts::EXTENSIONS, facts::REVISIONS],
+    )
+}
+
+/// Says whether the kinds that are named are served as they have to be.
+pub(super) fn kinds_of(facts: &Facts, wanted: &[&str]) -> Result<Vec<Row>, Refusal> {
     const SUBJECT: &str = "kinds";
     let mut rows = Vec::new();
-    for kind in [facts::CATALOGS, facts::EXTENSIONS, facts::REVISIONS] {
+    for kind in wanted {
         let crd = match facts.one(&facts::crd(kind)) {
             Ok(crd) => crd,
             Err(Refusal::Absent) => {
@@ -124,7 +140,11 @@ fn kinds(facts: &Facts) -> Result<Vec<Row>, Refusal> {
             rows.push(Row::new(Level::Warning, SUBJECT, text));
         }
     }
-    Ok(or_ok(rows, SUBJECT, "the three kinds serve v1".to_owned()))
+    Ok(or_ok(
+        rows,
+        SUBJECT,
+        format!("{} serve v1", wanted.join(", ")),
+    ))
 }
 
 fn controller(facts: &Facts) -> Result<Vec<Row>, Refusal> {

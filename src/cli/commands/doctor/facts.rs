@@ -9,12 +9,13 @@ use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use olm_api::keys::name;
-use olm_core::error::Chain;
 use olm_core::rbac::{Permissions, lines};
 use olm_core::revision::Account;
 use olm_core::rights::{Half, access_review};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::managed::failure;
 
 /// Questions under way at the same time.
 const AT_ONCE: usize = 8;
@@ -254,7 +255,7 @@ fn needs(deployment: &Value) -> (Account, Permissions) {
 }
 
 /// Asks for a path; the value as the API server has it.
-async fn get(client: &Client, path: &str) -> Result<Value, Refusal> {
+pub(super) async fn get(client: &Client, path: &str) -> Result<Value, Refusal> {
     let request = http::Request::get(path).body(Vec::new());
     let request = request.map_err(|error| Refusal::Failed(error.to_string()))?;
     match client.request::<Value>(request).await {
@@ -263,11 +264,10 @@ async fn get(client: &Client, path: &str) -> Result<Value, Refusal> {
     }
 }
 
-fn refusal(error: kube::Error) -> Refusal {
+pub(super) fn refusal(error: kube::Error) -> Refusal {
     match error {
         kube::Error::Api(status) if status.code == 404 => Refusal::Absent,
-        kube::Error::Api(status) => Refusal::Failed(status.message),
-        error => Refusal::Failed(Chain(&error).to_string()),
+        error => Refusal::Failed(failure(&error)),
     }
 }
 

@@ -15,7 +15,9 @@ use olm_api::keys::label;
 use olm_core::helm;
 use serde_json::{Value, json};
 
+use super::DoctorArgs;
 use super::facts::{CATALOGS, DEPLOYMENTS, EXTENSIONS, Facts, REVISIONS, Refusal};
+use super::to_helm::GivingBack;
 use crate::output::{Outcome, agreed, notice};
 
 /// Conditions that upstream does not know, and therefore keeps.
@@ -31,7 +33,7 @@ const OURS: [&str; 5] = [
 pub(super) async fn leave(
     client: &Client,
     facts: &Facts,
-    yes: bool,
+    args: &DoctorArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let deployments = items(facts, DEPLOYMENTS)?;
@@ -58,14 +60,47 @@ pub(super) async fn leave(
         changes.extend(all.filter_map(|object| Some((kind, plural, cleaned(&object)?))));
     }
     ways_back(client, facts, out).await?;
+    let mut giving_back = None;
+    if let Some(name) = &args.to_helm {
+        match GivingBack::plan(client, facts, name).await? {
+            Ok(plan) => giving_back = Some(plan),
+            Err((why, hint)) => {
+                notice(&format!("error: {why}"));
+                notice(&format!("hint: {hint}"));
+                return Ok(Outcome::Failed);
+            }
+        }
+    }
+    let also = giving_back
+        .as_ref()
+        .map(|it| format!(", {}", it.question()));
     let question = format!(
-        "Remove what upstream would not keep true from {} statuses?",
-        changes.len()
+        "Remove what upstream would not keep true from {} statuses{}?",
+        changes.len(),
+        also.unwrap_or_default()
     );
-    if !changes.is_empty() && !yes && !agreed(&question, "--yes does it")? {
+    let nothing = changes.is_empty() && giving_back.is_none();
+    if !nothing && !args.yes && !agreed(&question, "--yes does it")? {
         notice("nothing is changed");
         return Ok(Outcome::Failed);
     }
+    clean(client, changes, out).await?;
+    if let Some(plan) = giving_back {
+        plan.carry_out(client, out).await?;
+    }
+    notice(
+        "note: before upstream v1.2 to v1.10 starts, delete the policies of config/policy: its \
+         account holds none of the rights they ask for; never delete the CRD of ClusterObjectSets",
+    );
+    Ok(Outcome::Done)
+}
+
+/// Takes out of statuses what is not true any more.
+async fn clean(
+    client: &Client,
+    changes: Vec<(&str, &str, Value)>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     for (kind, plural, change) in changes {
         let resource = ApiResource {
             group: olm_api::GROUP.to_owned(),
@@ -81,14 +116,10 @@ pub(super) async fn leave(
         patched.with_context(|| format!("writing the status of {kind} {name}"))?;
         writeln!(out, "{kind} {name}: status cleaned")?;
     }
-    notice(
-        "note: before upstream v1.2 to v1.10 starts, delete the policies of config/policy: its \
-         account holds none of the rights they ask for; never delete the CRD of ClusterObjectSets",
-    );
-    Ok(Outcome::Done)
+    Ok(())
 }
 
-fn items(facts: &Facts, name: &str) -> anyhow::Result<Vec<Value>> {
+pub(super) fn items(facts: &Facts, name: &str) -> anyhow::Result<Vec<Value>> {
     facts.items(name).map_err(|refusal| match refusal {
         Refusal::Absent => anyhow::anyhow!("{name} are not served here"),
         Refusal::Failed(why) => anyhow::anyhow!("{name} are not known: {why}"),

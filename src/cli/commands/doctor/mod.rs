@@ -7,17 +7,24 @@ mod checks;
 mod dump;
 mod facts;
 mod leave;
+mod releases;
+mod snapshot;
+mod takeover;
+mod to_helm;
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use kube::Client;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::connection::Global;
+use crate::managed::{kinds, of_extensions};
 use crate::output::{self, Format, Outcome, Table};
 use facts::Facts;
+use snapshot::Snapshot;
 
 /// Flags of `doctor`.
 #[derive(Debug, Args)]
@@ -32,6 +39,18 @@ pub(crate) struct DoctorArgs {
     /// which extensions have a way back to it
     #[arg(long, conflicts_with = "dump")]
     leave: bool,
+    /// With --leave: give what this extension installed back to the Helm release that it had
+    #[arg(long, value_name = "NAME", requires = "leave")]
+    to_helm: Option<String>,
+    /// Say instead what stands in the way of taking this cluster over from upstream
+    #[arg(long, conflicts_with_all = ["dump", "leave", "compare"])]
+    take_over: bool,
+    /// With --take-over: write what has to stay the same into this file
+    #[arg(long, value_name = "FILE", requires = "take_over")]
+    save: Option<PathBuf>,
+    /// Say instead what is not as it was when --save wrote this file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dump", "leave"])]
+    compare: Option<PathBuf>,
     /// With --leave: do not ask
     #[arg(long, requires = "leave")]
     yes: bool,
@@ -93,9 +112,9 @@ pub(crate) async fn run(
     let client = Cluster::client(global).await?;
     let facts = Facts::read(&client).await;
     if args.leave {
-        return leave::leave(&client, &facts, args.yes, out).await;
+        return leave::leave(&client, &facts, &args, out).await;
     }
-    let rows = checks::all(&facts);
+    let rows = rows(&client, &facts, &args).await?;
     let answer = json!({"rows": rows.iter().map(Row::to_json).collect::<Vec<_>>()});
     if let Some(path) = &args.dump {
         dump::write(path, &args.names, &facts, &answer, &client).await?;
@@ -111,6 +130,30 @@ pub(crate) async fn run(
         Some(Level::Unknown) => Outcome::Unknown,
         _ => Outcome::Done,
     })
+}
+
+/// Finds what was asked for.
+async fn rows(client: &Client, facts: &Facts, args: &DoctorArgs) -> anyhow::Result<Vec<Row>> {
+    if !args.take_over && args.compare.is_none() {
+        return Ok(checks::all(facts));
+    }
+    let kinds = kinds(client).await?;
+    let (managed, unread) = of_extensions(client, &kinds, None).await;
+    let now = Snapshot::take(client, &kinds, (&managed, unread)).await;
+    if let Some(file) = &args.compare {
+        let mut rows = Snapshot::read(file)?.compare(&now);
+        rows.extend(takeover::left(client, Level::Problem).await);
+        rows.extend(checks::some(facts, &["extensions"]));
+        return Ok(rows);
+    }
+    let mut rows = takeover::rows(client, facts, &managed).await;
+    rows.push(now.row());
+    rows.extend(now.unknown());
+    if let Some(file) = &args.save {
+        now.save(file)?;
+        output::notice(&format!("note: {} is written", file.display()));
+    }
+    Ok(rows)
 }
 
 fn table(rows: &[Row]) -> Table {

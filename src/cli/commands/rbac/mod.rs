@@ -296,9 +296,9 @@ fn subjects(args: &RbacArgs, global: &Global, loaded: Loaded) -> anyhow::Result<
     for source in loaded.sources {
         let objects = rendering.installed(&source.bundle, &account.namespace);
         rendered.push(Rendered {
-            objects: objects.with_context(|| source.source.clone())?,
+            objects: objects.with_context(|| source.called.clone())?,
             name: source.bundle.csv.name,
-            source: source.source,
+            source: source.called,
         });
     }
     rendered.sort_by(|a, b| (&a.name, &a.source).cmp(&(&b.name, &b.source)));

@@ -1,0 +1,216 @@
+//! `kubectl olm crd migrate`: rid a CRD of an old stored version.
+//!
+//! Every object is written once, unchanged, which the API server stores in the present version; then
+//! the others are taken out of `status.storedVersions`. Begun again it writes what is stored already,
+//! which the API server takes for no change. Source: plugin.md 1.4.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch};
+use kube::core::PartialObjectMeta;
+use kube::{Client, ResourceExt as _};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::changes;
+use crate::cluster::Cluster;
+use crate::connection::Global;
+use crate::managed::{all, failure};
+use crate::output::{Outcome, agreed, notice};
+
+/// Objects that are written at the same time.
+const AT_ONCE: usize = 8;
+/// How often it is said how far it is.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+
+/// Arguments of `crd migrate`.
+#[derive(Debug, Args)]
+pub(crate) struct CrdMigrateArgs {
+    /// Name of the CRD, `<plural>.<group>`
+    #[arg(value_name = "CRD")]
+    name: String,
+    /// The version that all objects are to be stored in: the one that the CRD stores
+    #[arg(long, value_name = "VERSION")]
+    to: Option<String>,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Checks, asks, writes every object and trims the stored versions.
+pub(crate) async fn run(
+    args: CrdMigrateArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let client = Cluster::client(global).await?;
+    let crds = Api::<CustomResourceDefinition>::all(client.clone());
+    let name = &args.name;
+    let crd = crds
+        .get_opt(name)
+        .await
+        .with_context(|| format!("reading CRD {name}"))?;
+    let crd = crd.with_context(|| format!("there is no CRD {name}"))?;
+    let stored = storage(&crd).with_context(|| format!("CRD {name} stores no version"))?;
+    if let Some(wanted) = args.to.as_ref().filter(|wanted| **wanted != stored) {
+        notice(&format!("error: CRD {name} stores {stored}, not {wanted}"));
+        notice(&format!(
+            "hint: its {} would store new objects in {stored} again; go to a version whose CRD stores {wanted} first",
+            holder(&crd)
+        ));
+        return Ok(Outcome::Failed);
+    }
+    let old = others(&crd, &stored);
+    if old.is_empty() {
+        writeln!(out, "{name}: all objects are stored in {stored}")?;
+        return Ok(Outcome::Done);
+    }
+    if let Some(why) = unreadable(&client, &crd).await {
+        notice(&format!("error: {why}"));
+        notice("hint: the operator that serves the conversion has to run");
+        return Ok(Outcome::Failed);
+    }
+    let api = Api::<DynamicObject>::all_with(client.clone(), &resource(&crd, &stored));
+    let objects = all(&api, "").await;
+    let objects = objects.with_context(|| format!("listing the objects of {name}"))?;
+    let (count, old) = (objects.len(), old.join(", "));
+    writeln!(out, "{name}: {count} objects, stored in {stored} or {old}")?;
+    let question = format!("Write all {count} once, unchanged, and drop {old}?");
+    if !args.yes && !agreed(&question, "--yes does it")? {
+        notice("nothing is written");
+        return Ok(Outcome::Failed);
+    }
+    let written = rewrite(&client, &resource(&crd, &stored), objects).await?;
+    trim(&crds, &crd, &stored).await?;
+    writeln!(
+        out,
+        "{name}: {written} objects written, all are stored in {stored}"
+    )?;
+    Ok(Outcome::Done)
+}
+
+/// Returns the version that a CRD stores.
+fn storage(crd: &CustomResourceDefinition) -> Option<String> {
+    let mut versions = crd.spec.versions.iter();
+    Some(versions.find(|version| version.storage)?.name.clone())
+}
+
+/// Returns the other versions that objects may be stored in.
+fn others(crd: &CustomResourceDefinition, stored: &str) -> Vec<String> {
+    let status = crd.status.iter();
+    let stored_versions = status.flat_map(|status| status.stored_versions.iter().flatten());
+    stored_versions
+        .filter(|it| *it != stored)
+        .cloned()
+        .collect()
+}
+
+/// Returns who keeps a CRD as it is.
+fn holder(crd: &CustomResourceDefinition) -> String {
+    let mut owners = crd.owner_references().iter();
+    let owner = owners.find(|owner| owner.controller == Some(true));
+    owner.map_or_else(
+        || "definition".to_owned(),
+        |owner| format!("{} {}", owner.kind, owner.name),
+    )
+}
+
+fn resource(crd: &CustomResourceDefinition, version: &str) -> ApiResource {
+    ApiResource {
+        group: crd.spec.group.clone(),
+        version: version.to_owned(),
+        api_version: format!("{}/{version}", crd.spec.group),
+        kind: crd.spec.names.kind.clone(),
+        plural: crd.spec.names.plural.clone(),
+    }
+}
+
+/// Says why objects cannot be read in a version that is served: a conversion that does not answer.
+async fn unreadable(client: &Client, crd: &CustomResourceDefinition) -> Option<String> {
+    for version in crd.spec.versions.iter().filter(|version| version.served) {
+        let api = Api::<DynamicObject>::all_with(client.clone(), &resource(crd, &version.name));
+        if let Err(error) = api.list_metadata(&ListParams::default().limit(1)).await {
+            let (name, version) = (crd.name_any(), &version.name);
+            return Some(format!(
+                "{name} cannot be read in {version}: {}",
+                failure(&error)
+            ));
+        }
+    }
+    None
+}
+
+/// Writes every object once; returns how many had not been written by somebody else meanwhile.
+async fn rewrite(
+    client: &Client,
+    resource: &ApiResource,
+    objects: Vec<PartialObjectMeta<DynamicObject>>,
+) -> anyhow::Result<usize> {
+    let (count, begun) = (objects.len(), Instant::now());
+    let writes = stream::iter(objects).map(|object| async move {
+        let api = match object.namespace() {
+            Some(namespace) => Api::namespaced_with(client.clone(), &namespace, resource),
+            None => Api::all_with(client.clone(), resource),
+        };
+        touch(&api, &object).await
+    });
+    let mut writes = writes.buffer_unordered(AT_ONCE);
+    let (mut done, mut written, mut told) = (0, 0, begun);
+    while let Some(wrote) = writes.try_next().await? {
+        done += 1;
+        written += usize::from(wrote);
+        if told.elapsed() >= TOLD_EVERY {
+            told = Instant::now();
+            notice(&format!("{done} of {count} objects"));
+        }
+    }
+    Ok(written)
+}
+
+/// Has the API server store an object anew. What is gone, or was written since, is as it should be.
+async fn touch(
+    api: &Api<DynamicObject>,
+    object: &PartialObjectMeta<DynamicObject>,
+) -> anyhow::Result<bool> {
+    let name = object.name_any();
+    let same = json!({"metadata": {
+        "uid": object.uid(), "resourceVersion": object.resource_version()}});
+    match api
+        .patch_metadata(&name, &changes::params(), &Patch::Merge(&same))
+        .await
+    {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        Err(error) => bail!("writing {name}: {}", failure(&error)),
+    }
+}
+
+/// Takes the other versions out of the stored ones, if the CRD still stores what was written.
+async fn trim(
+    crds: &Api<CustomResourceDefinition>,
+    before: &CustomResourceDefinition,
+    stored: &str,
+) -> anyhow::Result<()> {
+    let name = before.name_any();
+    let now = crds
+        .get(&name)
+        .await
+        .with_context(|| format!("reading CRD {name}"))?;
+    if now.uid() != before.uid() || storage(&now).as_deref() != Some(stored) {
+        bail!("CRD {name} changed meanwhile: run it again");
+    }
+    let change = json!({
+        "metadata": {"resourceVersion": now.resource_version()},
+        "status": {"storedVersions": [stored]},
+    });
+    let trimmed = crds
+        .patch_status(&name, &changes::params(), &Patch::Merge(&change))
+        .await;
+    trimmed.with_context(|| format!("writing the status of CRD {name}: run it again"))?;
+    Ok(())
+}

@@ -1,0 +1,288 @@
+//! `kubectl olm images`: which images bundles take, and whether they can be had from here.
+//!
+//! Source: plugin.md 1.4.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use futures::stream::{self, StreamExt as _};
+use kube::Client;
+use olm_core::catalog::CatalogBundle;
+use olm_core::catalog::lint::Pinned;
+use olm_core::error::Chain;
+use olm_image::manifest::Platform;
+use olm_image::pull::{PullConfig, Puller};
+use olm_image::reference::ImageRef;
+use olm_image::registries::cluster::{KINDS, configuration};
+use serde_json::{Value, json};
+
+use crate::bundle_source::CatalogArgs;
+use crate::catalogs;
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::commands::catalog::lint::{missing, named_images, pinned};
+use crate::connection::Global;
+use crate::managed::failure;
+use crate::output::{self, Outcome, Table, UsageError, notice};
+use crate::puller::puller_with;
+use crate::settings::SettingsFlags;
+use crate::target::{Target, load};
+
+/// Manifests that are asked for at the same time.
+const AT_ONCE: usize = 8;
+
+/// Arguments of `images`.
+#[derive(Debug, Args)]
+pub(crate) struct ImagesArgs {
+    /// Bundles, packages and extensions; with `--catalog` alone all packages
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+    /// Ask for the manifest of each: through the mirrors of this machine and of the cluster, with the
+    /// credentials of this machine
+    #[arg(long)]
+    check: bool,
+    /// With --check: the platform they have to have an image for, as linux/arm64
+    #[arg(long, value_name = "OS/ARCHITECTURE", value_parser = platform, requires = "check")]
+    platform: Option<Platform>,
+    #[command(flatten)]
+    offered: CatalogArgs,
+    #[command(flatten)]
+    settings: SettingsFlags,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Form,
+}
+
+/// How images are printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON document
+    Json,
+    /// One YAML document
+    Yaml,
+    /// One reference a line
+    Name,
+    /// The configuration file of oc-mirror v2
+    Imageset,
+}
+
+/// Whether an image is there; `Err` holds why that is not known.
+type Found = Result<Result<(), String>, String>;
+
+/// Lists the images, and asks for them.
+pub(crate) async fn run(
+    args: ImagesArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    if args.targets.is_empty() && !args.offered.any() {
+        return Err(UsageError("a target, or --catalog".to_owned()).into());
+    }
+    let images = named(&args, global).await?;
+    let mut found = BTreeMap::new();
+    if args.check {
+        found = check(&args, global, images.keys()).await?;
+    }
+    match args.output {
+        Form::Table if args.check => write_found(&found, out)?,
+        Form::Table => table(&images).write(out)?,
+        Form::Json => output::write_json(out, &document(&images, &found))?,
+        Form::Yaml => output::write_yaml(out, &document(&images, &found))?,
+        Form::Name => {
+            for image in images.keys() {
+                writeln!(out, "{image}")?;
+            }
+        }
+        Form::Imageset => output::write_yaml(out, &image_set(&images))?,
+    }
+    Ok(if found.values().any(|found| matches!(found, Ok(Err(_)))) {
+        Outcome::Failed
+    } else if found.values().any(Result::is_err) {
+        Outcome::Unknown
+    } else {
+        Outcome::Done
+    })
+}
+
+/// Images, each with the bundles that take it.
+type Images = BTreeMap<String, BTreeSet<String>>;
+
+async fn named(args: &ImagesArgs, global: &Global) -> anyhow::Result<Images> {
+    let mut images = Images::new();
+    if args.targets.is_empty() {
+        for place in args.offered.places() {
+            for (image, first) in named_images(&catalogs::files(place).await?)? {
+                images.entry(image).or_default().insert(first.name);
+            }
+        }
+        return Ok(images);
+    }
+    let offline = args.offered.any();
+    let targets = args.targets.iter().map(|text| Target::of(text, offline));
+    let targets: Vec<Target> = targets.collect();
+    let access = CatalogAccess::default();
+    let on_cluster = |target: &Target| match target {
+        Target::Bundle(_) => false,
+        Target::Package(_) => !offline,
+        Target::Extension(_) | Target::Word(_) => true,
+    };
+    let cluster = if targets.iter().any(on_cluster) {
+        Some(Cluster::connect(global, &access, &args.settings).await?)
+    } else {
+        None
+    };
+    let loaded = load(&targets, &args.offered, cluster.as_ref(), None).await?;
+    for source in &loaded.sources {
+        let bundle = CatalogBundle::new(&source.bundle, &source.files, &source.image);
+        let blob = bundle
+            .map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?
+            .blob;
+        let related = blob["relatedImages"].as_array().into_iter().flatten();
+        for image in related.filter_map(|related| related["image"].as_str()) {
+            let bundles = images.entry(image.to_owned()).or_default();
+            bundles.insert(source.bundle.csv.name.clone());
+        }
+    }
+    Ok(images)
+}
+
+/// Asks for each image once.
+async fn check(
+    args: &ImagesArgs,
+    global: &Global,
+    images: impl Iterator<Item = &String>,
+) -> anyhow::Result<BTreeMap<String, Found>> {
+    let mut config = PullConfig::from_env();
+    if let Ok(client) = Cluster::client(global).await {
+        config.registries.more.extend(mirrors(&client).await);
+    }
+    if let Some(platform) = &args.platform {
+        config.platform = platform.clone();
+    }
+    let puller = &puller_with(config)?;
+    let asked = images.map(|image| async move {
+        let found = ask(puller, image, args.platform.is_some()).await;
+        (image.clone(), found)
+    });
+    let asked: Vec<_> = asked.collect();
+    Ok(stream::iter(asked).buffered(AT_ONCE).collect().await)
+}
+
+async fn ask(puller: &Puller, text: &str, with_platform: bool) -> Found {
+    let image = text
+        .parse::<ImageRef>()
+        .map_err(|error| Chain(&error).to_string())?;
+    match missing(puller, &image).await {
+        Some(Ok(why)) => return Ok(Err(why)),
+        Some(Err(why)) => return Err(why),
+        None if !with_platform => return Ok(Ok(())),
+        None => {}
+    }
+    let suits = async { puller.image(&puller.resolve(&image).await?).await };
+    match suits.await {
+        Ok(image) if image.suits() => Ok(Ok(())),
+        Ok(_) => Ok(Err("not for this platform".to_owned())),
+        Err(error) => Ok(Err(Chain(&error).to_string())),
+    }
+}
+
+/// Reads the mirrors that the nodes of a cluster are told of, if it has such kinds.
+async fn mirrors(client: &Client) -> Option<String> {
+    let mut lists = Vec::new();
+    for (path, key, _) in KINDS {
+        let request = http::Request::get(path).body(Vec::new()).ok()?;
+        match client.request::<Value>(request).await {
+            Ok(list) => lists.push((key, list)),
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => {
+                let why = failure(&error);
+                notice(&format!(
+                    "note: mirrors of the cluster are not known: {why}"
+                ));
+                return None;
+            }
+        }
+    }
+    (!lists.is_empty()).then(|| configuration(&lists))
+}
+
+fn is_tag(image: &str) -> bool {
+    !matches!(pinned(image), Ok(Pinned::Digest))
+}
+
+fn table(images: &Images) -> Table {
+    let mut table = Table::new(&["IMAGE", "BY", "BUNDLES"]);
+    for (image, bundles) in images {
+        let by = if is_tag(image) { "tag" } else { "digest" };
+        let bundles: Vec<&str> = bundles.iter().map(String::as_str).collect();
+        table.row(vec![image.clone(), by.to_owned(), bundles.join(",")]);
+    }
+    table
+}
+
+fn write_found(found: &BTreeMap<String, Found>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let count = |is: fn(&Found) -> bool| found.values().filter(|one| is(one)).count();
+    let (there, not) = (
+        count(|one| matches!(one, Ok(Ok(())))),
+        count(|one| matches!(one, Ok(Err(_)))),
+    );
+    let unknown = match count(Result::is_err) {
+        0 => String::new(),
+        count => format!(", {count} not known"),
+    };
+    writeln!(
+        out,
+        "{} images from here: {there} found, {not} not{unknown}",
+        found.len()
+    )?;
+    let mut table = Table::default();
+    for (image, found) in found {
+        match found {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) | Err(why) => table.row(vec![image.clone(), why.replace('\n', " ")]),
+        }
+    }
+    Ok(table.write(out)?)
+}
+
+fn document(images: &Images, found: &BTreeMap<String, Found>) -> Value {
+    let unknown = found.iter().filter_map(|(image, found)| {
+        let why = found.as_ref().err()?;
+        Some(json!({"what": image, "why": why}))
+    });
+    let image = |(image, bundles): (&String, &BTreeSet<String>)| {
+        let mut row = json!({"image": image, "byTag": is_tag(image), "bundles": bundles});
+        if let Some(Ok(found)) = found.get(image) {
+            row["found"] = json!(found.is_ok());
+            row["why"] = json!(found.as_ref().err());
+        }
+        row
+    };
+    json!({"schema": "olm.images", "schemaVersion": 1,
+        "images": images.iter().map(image).collect::<Vec<_>>(),
+        "unknown": unknown.collect::<Vec<_>>()})
+}
+
+/// Returns the configuration with which oc-mirror v2 copies the images.
+fn image_set(images: &Images) -> Value {
+    let names: Vec<_> = images.keys().map(|image| json!({"name": image})).collect();
+    json!({"apiVersion": "mirror.openshift.io/v2alpha1", "kind": "ImageSetConfiguration",
+        "mirror": {"additionalImages": names}})
+}
+
+/// Reads `os/architecture[/variant]`.
+fn platform(text: &str) -> anyhow::Result<Platform> {
+    let mut parts = text.split('/').map(str::to_owned);
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(os), Some(architecture), variant, None) if !architecture.is_empty() => Ok(Platform {
+            os,
+            architecture,
+            variant,
+        }),
+        _ => bail!("not a platform such as linux/arm64"),
+    }
+}

@@ -1,0 +1,392 @@
+//! `kubectl olm lock`: what a cluster runs, written down; whether another one, or the same one later,
+//! runs that; and making it so.
+//!
+//! Source: plugin.md 1.4.
+
+use std::cmp::Ordering;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use kube::ResourceExt as _;
+use olm_api::keys::policy;
+use olm_api::{ClusterCatalog, ClusterExtension};
+use olm_core::extension::ValidExtension;
+use olm_core::revision::{BundleRecord, states};
+use olm_core::version::VersionRelease;
+use olm_core::yaml;
+use olm_image::reference::ImageRef;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::changes;
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::connection::Global;
+use crate::output::{Outcome, Table, agreed, notice, write_yaml};
+use crate::puller::puller;
+use crate::settings::SettingsFlags;
+use crate::target::pinned;
+
+const SCHEMA: &str = "olm.lock";
+
+/// What is done with a lock.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LockCommand {
+    /// Print what extensions run, by version and digest
+    Write(WriteArgs),
+    /// Say whether this cluster runs what a file says
+    Check(FileArgs),
+    /// Move extensions to what a file says, where the catalogs offer just that
+    Apply(FileArgs),
+}
+
+/// Arguments of `lock write`.
+#[derive(Debug, Args)]
+pub(crate) struct WriteArgs {
+    /// Names of extensions; by default all of them
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    #[command(flatten)]
+    access: CatalogAccess,
+    #[command(flatten)]
+    settings: SettingsFlags,
+}
+
+/// Arguments of `lock check` and `lock apply`.
+#[derive(Debug, Args)]
+pub(crate) struct FileArgs {
+    /// What `lock write` printed
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// With apply: do not ask
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    access: CatalogAccess,
+    #[command(flatten)]
+    settings: SettingsFlags,
+}
+
+/// A file of locked extensions.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Lock {
+    schema: String,
+    schema_version: u32,
+    extensions: Vec<Locked>,
+}
+
+/// What an extension runs, or is to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Locked {
+    name: String,
+    package: String,
+    /// Name of the bundle in its catalog.
+    bundle: String,
+    version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    release: Option<String>,
+    /// By digest, where that is known.
+    image: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    catalog: Option<LockedCatalog>,
+}
+
+/// The catalog that offers it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct LockedCatalog {
+    name: String,
+    digest: String,
+}
+
+/// Writes, checks or applies.
+pub(crate) async fn run(
+    command: LockCommand,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    match command {
+        LockCommand::Write(args) => write(args, global, out).await,
+        LockCommand::Check(args) => check(args, global, out).await,
+        LockCommand::Apply(args) => apply(args, global, out).await,
+    }
+}
+
+async fn write(args: WriteArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let extensions = if args.names.is_empty() {
+        cluster.extensions().await?
+    } else {
+        let named = args.names.iter().map(|name| cluster.extension(name));
+        futures::future::try_join_all(named).await?
+    };
+    let catalogs = Cluster::catalogs(cluster.own_client()).await?;
+    let mut locked = Vec::new();
+    for extension in &extensions {
+        match running(&cluster, extension).await? {
+            Some(found) => {
+                let catalog = offering(&cluster, &found, &catalogs).await?;
+                locked.push(Locked { catalog, ..found });
+            }
+            None => notice(&format!("note: {} runs nothing", extension.name_any())),
+        }
+    }
+    let lock = Lock {
+        schema: SCHEMA.to_owned(),
+        schema_version: 1,
+        extensions: locked,
+    };
+    write_yaml(out, &serde_json::to_value(&lock)?)?;
+    Ok(Outcome::Done)
+}
+
+/// Returns what an extension runs.
+async fn running(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+) -> anyhow::Result<Option<Locked>> {
+    let name = extension.name_any();
+    let revisions = cluster.revisions(&name).await?;
+    let Some(installed) = states(&revisions).installed else {
+        return Ok(None);
+    };
+    let record = BundleRecord::of(installed);
+    Ok(Some(Locked {
+        image: pinned(&record, installed)?,
+        name,
+        package: record.package,
+        bundle: record.name,
+        version: record.version,
+        release: record.release,
+        catalog: None,
+    }))
+}
+
+/// Returns the image of a bundle in a catalog of the cluster that an extension may take it from, and
+/// the name of that catalog.
+async fn offered(cluster: &Cluster, locked: &Locked) -> anyhow::Result<Option<(String, String)>> {
+    let snapshot = cluster.snapshot(&locked.name).await?;
+    for catalog in snapshot.catalogs() {
+        let package = catalog
+            .content
+            .and_then(|content| content.package(&locked.package));
+        let Some(Ok(package)) = package else { continue };
+        let mut bundles = package.bundles.iter();
+        if let Some(bundle) = bundles.find(|bundle| bundle.name == locked.bundle) {
+            return Ok(Some((bundle.image.clone(), catalog.name.to_owned())));
+        }
+    }
+    Ok(None)
+}
+
+async fn offering(
+    cluster: &Cluster,
+    locked: &Locked,
+    catalogs: &[ClusterCatalog],
+) -> anyhow::Result<Option<LockedCatalog>> {
+    let Some((_, name)) = offered(cluster, locked).await? else {
+        return Ok(None);
+    };
+    let catalog = catalogs.iter().find(|catalog| catalog.name_any() == name);
+    let status = catalog.and_then(|catalog| catalog.status.as_ref());
+    let image = status.and_then(|status| Some(&status.resolved_source.as_ref()?.image.ref_));
+    let digest = image
+        .map(|image| digest(image).to_owned())
+        .unwrap_or_default();
+    Ok(Some(LockedCatalog { name, digest }))
+}
+
+/// Returns the digest of a reference; nothing if it names a tag.
+fn digest(image: &str) -> &str {
+    image.split_once('@').map_or("", |(_, digest)| digest)
+}
+
+/// How what runs compares with what is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+enum Verdict {
+    Same,
+    Behind,
+    Ahead,
+    Absent,
+    #[strum(serialize = "other image")]
+    OtherImage,
+}
+
+fn verdict(locked: &Locked, now: Option<&Locked>) -> Verdict {
+    let Some(now) = now.filter(|now| now.package == locked.package) else {
+        return Verdict::Absent;
+    };
+    let read = |of: &Locked| match &of.release {
+        Some(release) => VersionRelease::explicit(&of.version, release).ok(),
+        None => VersionRelease::legacy(&of.version).ok(),
+    };
+    let order = match (read(now), read(locked)) {
+        (Some(now), Some(locked)) => now.precedence(&locked),
+        _ => now.version.cmp(&locked.version),
+    };
+    match order {
+        Ordering::Less => Verdict::Behind,
+        Ordering::Greater => Verdict::Ahead,
+        Ordering::Equal if digest(&now.image) == digest(&locked.image) => Verdict::Same,
+        Ordering::Equal => Verdict::OtherImage,
+    }
+}
+
+/// An extension as it is locked, as it is, and how these compare.
+type Compared = (Locked, Option<Locked>, Verdict);
+
+async fn compare(args: &FileArgs, cluster: &Cluster) -> anyhow::Result<Vec<Compared>> {
+    let place = || format!("reading {}", args.file.display());
+    let text = std::fs::read_to_string(&args.file).with_context(place)?;
+    let document = yaml::to_json(&text).with_context(place)?.into_iter().next();
+    let lock: Lock = serde_json::from_value(document.unwrap_or_default()).with_context(place)?;
+    if lock.schema != SCHEMA || lock.schema_version != 1 {
+        bail!("{} is nothing that lock write printed", args.file.display());
+    }
+    let mut compared = Vec::new();
+    for locked in lock.extensions {
+        let now = match cluster.find_extension(&locked.name).await? {
+            Some(extension) => running(cluster, &extension).await?,
+            None => None,
+        };
+        let verdict = verdict(&locked, now.as_ref());
+        compared.push((locked, now, verdict));
+    }
+    Ok(compared)
+}
+
+async fn check(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let compared = compare(&args, &cluster).await?;
+    let mut table = Table::default();
+    for (locked, now, verdict) in &compared {
+        let runs = now.as_ref().map_or("nothing", |now| &now.version);
+        table.row(vec![
+            locked.name.clone(),
+            format!("locked {}", locked.version),
+            format!("runs {runs}"),
+            verdict.to_string(),
+        ]);
+    }
+    table.write(out)?;
+    let same = compared
+        .iter()
+        .all(|(_, _, verdict)| *verdict == Verdict::Same);
+    Ok(if same { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Moves what can be moved; what cannot is named and left.
+async fn apply(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let (mut moves, mut left) = (Vec::new(), false);
+    for (locked, _, verdict) in compare(&args, &cluster).await? {
+        if verdict == Verdict::Same {
+            continue;
+        }
+        if let Some(why) = in_the_way(&cluster, &locked, verdict).await? {
+            notice(&format!("error: {} is left: {why}", locked.name));
+            left = true;
+            continue;
+        }
+        writeln!(
+            out,
+            "{}: to {}, {}",
+            locked.name, locked.version, locked.image
+        )?;
+        moves.push(locked);
+    }
+    let question = format!("Move these {} extensions?", moves.len());
+    if !moves.is_empty() && !args.yes && !agreed(&question, "--yes does it")? {
+        notice("nothing is changed");
+        return Ok(Outcome::Failed);
+    }
+    for locked in &moves {
+        let extension = cluster.extension(&locked.name).await?;
+        let change = json!({
+            "metadata": {"annotations": {policy::APPROVE: locked.version}},
+            "spec": {"source": {"catalog": {"version": locked.version}}},
+        });
+        changes::merge(cluster.own_client(), &extension, change).await?;
+        writeln!(out, "{}: version {}", locked.name, locked.version)?;
+    }
+    Ok(if left { Outcome::Failed } else { Outcome::Done })
+}
+
+/// Says why an extension cannot be moved to what is locked.
+async fn in_the_way(
+    cluster: &Cluster,
+    locked: &Locked,
+    verdict: Verdict,
+) -> anyhow::Result<Option<String>> {
+    let (name, version) = (&locked.name, &locked.version);
+    let Some(extension) = cluster.find_extension(name).await? else {
+        let package = &locked.package;
+        return Ok(Some(format!(
+            "kubectl olm install {package}@{version} makes it"
+        )));
+    };
+    let valid = ValidExtension::of(&extension);
+    if valid.is_none_or(|valid| valid.filter.package_name != locked.package) {
+        return Ok(Some(format!(
+            "it is of another package than {}",
+            locked.package
+        )));
+    }
+    if verdict == Verdict::Ahead {
+        return Ok(Some(
+            "what it runs is newer; kubectl olm rollback goes back".to_owned(),
+        ));
+    }
+    let Some((image, catalog)) = offered(cluster, locked).await? else {
+        return Ok(Some(format!("no catalog offers {}", locked.bundle)));
+    };
+    let mut has = digest(&image).to_owned();
+    if has.is_empty() {
+        let tagged: ImageRef = image.parse()?;
+        has = puller()?.resolve(&tagged).await?.digest().to_string();
+    }
+    Ok((has != digest(&locked.image)).then(|| {
+        format!(
+            "catalog {catalog} has {} by another digest: {has}",
+            locked.bundle
+        )
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn locked(version: &str, image: &str) -> Locked {
+        Locked {
+            name: "e".to_owned(),
+            package: "p".to_owned(),
+            bundle: format!("p.v{version}"),
+            version: version.to_owned(),
+            release: None,
+            image: image.to_owned(),
+            catalog: None,
+        }
+    }
+
+    // plugin.md U59
+    #[rstest]
+    #[case::same("1.10.0", "r.io/p@sha256:a", Verdict::Same)]
+    #[case::elsewhere("1.10.0", "mirror/p@sha256:a", Verdict::Same)]
+    #[case::other("1.10.0", "r.io/p@sha256:b", Verdict::OtherImage)]
+    #[case::behind("1.9.0", "r.io/p@sha256:b", Verdict::Behind)]
+    #[case::ahead("1.11.0", "r.io/p@sha256:b", Verdict::Ahead)]
+    fn what_runs_is_compared_with_what_is_locked(
+        #[case] version: &str,
+        #[case] image: &str,
+        #[case] want: Verdict,
+    ) {
+        let lock = locked("1.10.0", "r.io/p@sha256:a");
+        assert_eq!(verdict(&lock, Some(&locked(version, image))), want);
+        assert_eq!(verdict(&lock, None), Verdict::Absent);
+    }
+}

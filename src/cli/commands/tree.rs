@@ -1,0 +1,203 @@
+//! The tree of `kubectl olm status -o tree`: phases, objects, health and drift.
+//!
+//! Contents are compared, never shown. Source: plugin.md 1.4.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use futures::stream::{self, StreamExt as _};
+use kube::{Client, ResourceExt as _};
+use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_core::object::{Identity, Object};
+use olm_core::revision::{
+    BundleRecord, Readiness, RevisionOwner, controller, evaluate, is_applied, owner_name, phase_of,
+    states,
+};
+
+use crate::changes;
+use crate::cluster::Cluster;
+use crate::managed::{content, kinds, of_extensions};
+use crate::output::{Table, notice};
+
+/// Objects that are looked at together.
+const AT_ONCE: usize = 8;
+/// Fields that are named of an object that is not as it was applied.
+const FIELDS: usize = 3;
+
+/// Writes the tree of an extension.
+pub(crate) async fn write(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let name = extension.name_any();
+    let revisions = cluster.revisions(&name).await?;
+    let now = states(&revisions);
+    let shown: Vec<_> = now.installed.into_iter().chain(now.rolling).collect();
+    writeln!(out, "{name}")?;
+    if shown.is_empty() {
+        writeln!(out, "  nothing is installed")?;
+    }
+    let client = cluster.own_client();
+    for set in shown {
+        let version = BundleRecord::of(set).version;
+        writeln!(out, "  {} {version}", set.name_any())?;
+        let rows = match content(client, set).await {
+            Ok(phases) => {
+                let objects = phases.into_iter();
+                let objects = objects.flat_map(|phase| {
+                    let name = phase.name;
+                    phase
+                        .objects
+                        .into_iter()
+                        .map(move |object| (name.clone(), object))
+                });
+                let rows = objects.map(|(phase, object)| looked_at(client, set, phase, object));
+                stream::iter(rows).buffered(AT_ONCE).collect().await
+            }
+            Err(error) => {
+                notice(&format!(
+                    "note: what is there is shown, and no drift: {error:#}"
+                ));
+                found(client, set, &name).await?
+            }
+        };
+        by_phase(rows, out)?;
+    }
+    Ok(())
+}
+
+/// An object in the tree.
+struct Leaf {
+    phase: String,
+    what: String,
+    health: String,
+    drift: String,
+}
+
+fn by_phase(leaves: Vec<Leaf>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut table = Table::default();
+    let mut phase = None;
+    for leaf in leaves {
+        if phase.as_ref() != Some(&leaf.phase) {
+            table.row(vec![format!("    {}", leaf.phase)]);
+            phase = Some(leaf.phase);
+        }
+        table.row(vec![
+            format!("      {}", leaf.what),
+            leaf.health,
+            leaf.drift,
+        ]);
+    }
+    Ok(table.write(out)?)
+}
+
+/// Looks at an object that a revision holds.
+async fn looked_at(client: &Client, set: &ClusterObjectSet, phase: String, object: Object) -> Leaf {
+    let what = object.identity().to_string();
+    let (health, drift) = match changes::live(client, &object).await {
+        Ok(None) => ("absent".to_owned(), String::new()),
+        Ok(Some(live)) => {
+            let health = health(set, &live);
+            (health, drift(client, set, (&object, &live)).await)
+        }
+        Err(why) => (format!("not known: {why}"), String::new()),
+    };
+    Leaf {
+        phase,
+        what,
+        health,
+        drift,
+    }
+}
+
+fn health(set: &ClusterObjectSet, live: &Object) -> String {
+    match evaluate(live, &set.spec.progression_probes) {
+        Readiness::Ready => "ready".to_owned(),
+        Readiness::NotReady(why) | Readiness::Unknown(why) => format!("not ready: {why}"),
+    }
+}
+
+/// Says how an object differs from what its revision applied, in names of fields only.
+async fn drift(
+    client: &Client,
+    set: &ClusterObjectSet,
+    (object, live): (&Object, &Object),
+) -> String {
+    let uid = set.uid().unwrap_or_default();
+    match controller(live) {
+        Some(owner) if owner.uid == uid => {}
+        Some(owner) => return format!("controlled by {} {}", owner.kind, owner.name),
+        None => return "controlled by nobody".to_owned(),
+    }
+    let owner = RevisionOwner {
+        name: set.name_any(),
+        uid,
+        revision: set.spec.revision,
+        owner_name: owner_name(set).map(str::to_owned),
+        archived: Vec::new(),
+    };
+    if is_applied(object, &owner, live) {
+        return String::new();
+    }
+    // What the API server writes in another form is told apart by asking it.
+    let wanted = olm_core::revision::desired_object(object, &owner, Some(live));
+    match changes::would_change(client, &wanted, live).await {
+        Ok(fields) if fields.is_empty() => String::new(),
+        Ok(mut fields) => {
+            let more = fields.len().saturating_sub(FIELDS);
+            fields.truncate(FIELDS);
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            format!("changed: {}{more}", fields.join(", "))
+        }
+        Err(why) => format!("drift not known: {why}"),
+    }
+}
+
+/// Shows what is there for whoever may not read what it should be.
+async fn found(client: &Client, set: &ClusterObjectSet, name: &str) -> anyhow::Result<Vec<Leaf>> {
+    let (managed, unread) = of_extensions(client, &kinds(client).await?, Some(name)).await;
+    for why in unread {
+        notice(&format!("note: {why}"));
+    }
+    let uid = set.uid();
+    let held = managed.iter().filter(|one| {
+        let controller = one.controller();
+        controller.is_some_and(|(owner, _)| Some(owner) == uid.as_deref())
+    });
+    let mut leaves = BTreeMap::new();
+    for one in held {
+        let identity = Identity {
+            group: one.resource.group.clone(),
+            version: one.resource.version.clone(),
+            kind: one.resource.kind.clone(),
+            namespace: one.object.namespace().unwrap_or_default(),
+            name: one.object.name_any(),
+        };
+        let phase = phase_of(&identity.group, &identity.kind).to_owned();
+        let live = one.api(client).get(&identity.name).await;
+        let live = live.map_err(|error| crate::managed::failure(&error));
+        let live =
+            live.map(|live| Object::from_value(serde_json::to_value(live).unwrap_or_default()));
+        let health = match live {
+            Ok(Some(live)) => health(set, &live),
+            Ok(None) => String::new(),
+            Err(why) => format!("not known: {why}"),
+        };
+        let (what, drift) = (identity.to_string(), String::new());
+        leaves.insert(
+            (phase.clone(), what.clone()),
+            Leaf {
+                phase,
+                what,
+                health,
+                drift,
+            },
+        );
+    }
+    Ok(leaves.into_values().collect())
+}

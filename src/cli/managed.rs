@@ -1,0 +1,178 @@
+//! What extensions have on a cluster: found by its labels in every kind that is served, metadata only;
+//! and what a revision holds.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use futures::stream::{self, StreamExt as _};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::core::PartialObjectMeta;
+use kube::discovery::{Discovery, verbs};
+use kube::{Client, ResourceExt as _};
+use olm_api::keys::{label, name};
+use olm_api::{ClusterObjectSet, PhaseObject};
+use olm_core::error::Chain;
+use olm_core::object::Object;
+use olm_core::revision::{Phase, namespace_of, number, unpack};
+
+/// Lists under way at the same time.
+const AT_ONCE: usize = 8;
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+
+/// An object on the cluster.
+pub(crate) struct Managed {
+    /// Its kind.
+    pub(crate) resource: ApiResource,
+    /// What is known of it.
+    pub(crate) object: PartialObjectMeta<DynamicObject>,
+}
+
+impl Managed {
+    /// Returns the text for it: `<Kind>.<group> <namespace>/<name>`.
+    pub(crate) fn text(&self) -> String {
+        text(&self.resource, &self.object)
+    }
+
+    /// Returns the UID and the text of its controller.
+    pub(crate) fn controller(&self) -> Option<(&str, String)> {
+        let mut owners = self.object.owner_references().iter();
+        let owner = owners.find(|owner| owner.controller == Some(true))?;
+        Some((&owner.uid, format!("{} {}", owner.kind, owner.name)))
+    }
+
+    /// Returns the interface to it.
+    pub(crate) fn api(&self, client: &Client) -> Api<DynamicObject> {
+        match self.object.namespace() {
+            Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &self.resource),
+            None => Api::all_with(client.clone(), &self.resource),
+        }
+    }
+}
+
+/// Returns what the API server said, once.
+pub(crate) fn failure(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        error => Chain(error).to_string(),
+    }
+}
+
+/// Returns the text for an object of a kind.
+pub(crate) fn text(resource: &ApiResource, object: &PartialObjectMeta<DynamicObject>) -> String {
+    let kind = match resource.group.as_str() {
+        "" => resource.kind.clone(),
+        group => format!("{}.{group}", resource.kind),
+    };
+    let namespace = object.namespace().map(|it| it + "/").unwrap_or_default();
+    format!("{kind} {namespace}{}", object.name_any())
+}
+
+/// Returns every kind that can be listed, each in its most stable version.
+pub(crate) async fn kinds(client: &Client) -> anyhow::Result<Vec<ApiResource>> {
+    let discovery = Discovery::new(client.clone()).run_aggregated().await;
+    let discovery = discovery.context("reading what the cluster serves")?;
+    let groups = discovery.groups();
+    let all = groups.flat_map(kube::discovery::ApiGroup::resources_by_stability);
+    let listed = all.filter(|(_, can)| can.supports_operation(verbs::LIST));
+    Ok(listed.map(|(resource, _)| resource).collect())
+}
+
+/// Returns the objects of a kind, page by page.
+pub(crate) async fn all(
+    api: &Api<DynamicObject>,
+    selector: &str,
+) -> kube::Result<Vec<PartialObjectMeta<DynamicObject>>> {
+    let mut params = ListParams::default().labels(selector).limit(PAGE);
+    let mut all = Vec::new();
+    loop {
+        let page = api.list_metadata(&params).await?;
+        all.extend(page.items);
+        params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+        if params.continue_token.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+/// Returns what extensions, or the one that is named, have installed, and which kinds could not be
+/// listed and why. Revisions and their content are left out.
+pub(crate) async fn of_extensions(
+    client: &Client,
+    kinds: &[ApiResource],
+    name: Option<&str>,
+) -> (Vec<Managed>, Vec<String>) {
+    let selector = match name {
+        Some(name) => format!("{}={name}", label::OWNER_NAME),
+        None => label::OWNER_NAME.to_owned(),
+    };
+    let lists = kinds.iter().filter(|kind| kind.group != olm_api::GROUP);
+    let lists = lists.map(|resource| {
+        let api = Api::<DynamicObject>::all_with(client.clone(), resource);
+        let selector = &selector;
+        async move { (resource, all(&api, selector).await) }
+    });
+    let listed: Vec<_> = stream::iter(lists).buffered(AT_ONCE).collect().await;
+    let (mut found, mut unread) = (Vec::new(), Vec::new());
+    for (resource, listed) in listed {
+        match listed {
+            Ok(objects) => {
+                let objects = objects.into_iter();
+                let content = |object: &PartialObjectMeta<DynamicObject>| {
+                    object.labels().contains_key(label::REVISION_NAME)
+                };
+                found.extend(objects.filter(|it| !content(it)).map(|object| Managed {
+                    resource: resource.clone(),
+                    object,
+                }));
+            }
+            // Served, and gone or not to be listed.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => {}
+            Err(error) => unread.push(format!("{}: {}", resource.plural, failure(&error))),
+        }
+    }
+    (found, unread)
+}
+
+/// Returns what a revision holds, in its phases.
+pub(crate) async fn content(client: &Client, set: &ClusterObjectSet) -> anyhow::Result<Vec<Phase>> {
+    let mut secrets = BTreeMap::new();
+    let mut phases = Vec::new();
+    for phase in &set.spec.phases {
+        let mut objects = Vec::new();
+        for entry in &phase.objects {
+            objects.extend(object(client, entry, &mut secrets).await?);
+        }
+        let name = phase.name.clone();
+        phases.push(Phase { name, objects });
+    }
+    Ok(phases)
+}
+
+/// Returns an object of a revision, written out or in a Secret, which is read once.
+async fn object(
+    client: &Client,
+    entry: &PhaseObject,
+    secrets: &mut BTreeMap<(String, String), Secret>,
+) -> anyhow::Result<Option<Object>> {
+    let stored = match (&entry.object, &entry.ref_) {
+        (Some(inline), _) => return Ok(Object::from_value(inline.clone())),
+        (None, None) => return Ok(None),
+        (None, Some(stored)) => stored,
+    };
+    let namespace = namespace_of(stored, name::SYSTEM_NAMESPACE);
+    let place = format!("Secret {namespace}/{}", stored.name);
+    let key = (namespace, stored.name.clone());
+    if !secrets.contains_key(&key) {
+        let api = Api::<Secret>::namespaced(client.clone(), &key.0);
+        let found = api.get(&key.1).await;
+        let found = found.map_err(|error| anyhow::anyhow!("{place}: {}", failure(&error)))?;
+        secrets.insert(key.clone(), found);
+    }
+    let data = secrets[&key].data.as_ref();
+    let data = data.and_then(|data| data.get(&stored.key));
+    let data = data.with_context(|| format!("{place} has no key {}", stored.key))?;
+    let value = unpack(&place, &stored.key, &data.0)?.into_value();
+    Ok(Object::from_value(number::whole_floats_as_integers(&value)))
+}

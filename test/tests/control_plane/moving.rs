@@ -1,0 +1,478 @@
+//! Coming from upstream and going back to it, with `kubectl olm doctor`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use olm_test::cluster::{ControlPlane, SYSTEM_NAMESPACE};
+use olm_test::package::Bundle;
+use olm_test::plugin;
+use olm_test::wait;
+use serde_json::{Value, json};
+
+use crate::takeover::{Left, ready_pod};
+
+const STEP: Duration = Duration::from_mins(1);
+const KEYS: &str = "olm.operatorframework.io";
+
+/// Runs `kubectl olm doctor`; returns its exit code, what it prints and what it says besides.
+fn doctor(plane: &ControlPlane, args: &[&str]) -> (Option<i32>, String, String) {
+    let out = plugin::run(plane, &[&["doctor"], args].concat());
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (out.status.code(), text(out.stdout), text(out.stderr))
+}
+
+fn create(plane: &ControlPlane, objects: &[Value]) {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    let args = ["create", "--field-manager=upstream", "-f", "-"];
+    plane.kubectl_with_input(&args, &list.to_string());
+}
+
+/// What upstream's manifests hold that matters to whoever takes over: two Deployments, the bindings
+/// of its account to every right, and what it leaves to the API server to call and to warn with.
+fn upstream(image: &str) -> Vec<Value> {
+    let deployment = |name: &str, args: &[&str]| {
+        let labels = json!({"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "olm"});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": format!("{name}-controller-manager"),
+                "namespace": SYSTEM_NAMESPACE, "labels": labels},
+            "spec": {"replicas": 1, "selector": {"matchLabels": {"control-plane": name}},
+                "template": {"metadata": {"labels": {"control-plane": name}}, "spec": {
+                    "containers": [{"name": "manager", "image": image, "args": args}]}}}})
+    };
+    vec![
+        deployment(
+            "operator-controller",
+            &[
+                "--leader-elect",
+                "--feature-gates=WebhookProviderCertManager=true",
+            ],
+        ),
+        deployment(
+            "catalogd",
+            &[
+                "--leader-elect",
+                "--external-address=catalogd-service.olmv1-system.svc",
+            ],
+        ),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": "operator-controller-cluster-admin-rolebinding"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": "upstream", "namespace": SYSTEM_NAMESPACE}]}),
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": "catalogd-mutating-webhook-configuration"}}),
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "clusterextension-serviceaccount-deprecated"},
+            "spec": {"matchConstraints": {"resourceRules": [{"apiGroups": [KEYS],
+                "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["clusterextensions"]}]},
+                "validations": [{"expression": "true"}]}}),
+    ]
+}
+
+fn save(plane: &ControlPlane, file: &Path) -> (Option<i32>, String, String) {
+    let file = file.to_string_lossy();
+    doctor(plane, &["--take-over", "--save", &file])
+}
+
+// deploying.md P55
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restarted() {
+    let bundles = [Bundle::new("1.0.0")];
+    let mut left = Left::of("moved", &bundles, "1.0.0").await;
+    let plane = left.scene.cluster.plane;
+    let objects = left.install(&bundles[0]);
+    left.release((1, "deployed"), "1.0.0", &objects);
+    create(plane, &upstream("registry.example.com/upstream:v1.11"));
+    plane.kubectl(&[
+        "wait",
+        "crd",
+        &left.scene.package.crd(),
+        "--for=condition=Established",
+    ]);
+    let runs = || async { ready_pod(&left.scene) };
+    wait::until("the operator runs", STEP, runs).await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("before.json");
+    let (code, text, errors) = save(plane, &file);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    let would = format!("{}: release of Helm with ", left.scene.name);
+    assert!(
+        text.contains(&would) && text.contains("would change nothing"),
+        "{text}"
+    );
+    // What stands there to be deleted, in the words of the doctor.
+    let hints = text.lines().filter_map(|line| {
+        let (_, command) = line.split_once("kubectl delete ")?;
+        command.strip_suffix(')')
+    });
+    let hints: Vec<&str> = hints.collect();
+    assert_eq!(hints.len(), 5, "{text}");
+    for command in hints {
+        let words = command.split(' ');
+        plane.kubectl(&["delete"].into_iter().chain(words).collect::<Vec<_>>());
+    }
+    left.controller.restart(plane);
+    left.extension.installed("1.0.0").await;
+    left.extension.shows("Ready", "True", "Succeeded", "").await;
+    let compare = ["--compare", &file.to_string_lossy()];
+    let (code, text, errors) = doctor(plane, &compare);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(text.contains(", all as they were"), "{text}");
+    plane.kubectl(&["delete", "pods", "--all", "-n", &left.scene.name]);
+    let (code, text, _) = doctor(plane, &compare);
+    assert_eq!(code, Some(1), "a restart is noticed: {text}");
+    assert!(text.contains(" is gone"), "{text}");
+}
+
+/// Returns who controls each object of an extension.
+fn controllers(left: &Left) -> BTreeMap<String, String> {
+    let (scene, plane) = (&left.scene, left.scene.cluster.plane);
+    let selector = format!("{KEYS}/owner-name={}", scene.name);
+    let mut found = BTreeMap::new();
+    for kinds in ["deployments,configmaps,serviceaccounts", "crds"] {
+        let args = ["get", kinds, "-A", "-l", &selector, "-o", "json"];
+        let read: Value = serde_json::from_str(&plane.kubectl(&args)).expect("JSON");
+        for item in read["items"].as_array().into_iter().flatten() {
+            let owners = item["metadata"]["ownerReferences"].as_array();
+            let mut owners = owners.into_iter().flatten();
+            let owner = owners.find(|owner| owner["controller"] == true);
+            let owner = owner.map_or(Value::Null, |owner| owner["kind"].clone());
+            let what = format!("{} {}", item["kind"], item["metadata"]["name"]);
+            found.insert(what, owner.as_str().unwrap_or_default().to_owned());
+        }
+    }
+    found
+}
+
+async fn settled(left: &Left) {
+    wait::until("the second revision holds it", STEP, || async {
+        let all = left.extension.revisions().await;
+        let active = all
+            .iter()
+            .filter(|set| format!("{:?}", set.spec.lifecycle_state) == "Active");
+        let active: Vec<_> = active.collect();
+        match active.as_slice() {
+            [only] if only.spec.revision == 2 => Ok(()),
+            _ => Err(format!(
+                "{:?}",
+                active.iter().map(|set| &set.status).collect::<Vec<_>>()
+            )),
+        }
+    })
+    .await;
+    left.extension.shows("Ready", "True", "Succeeded", "").await;
+}
+
+// deploying.md P58
+#[tokio::test(flavor = "multi_thread")]
+async fn what_helm_installed_is_given_back_to_it_and_taken_over_again() {
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
+    let mut left = Left::of("back", &bundles, "1.0.0").await;
+    let plane = left.scene.cluster.plane;
+    let objects = left.install(&bundles[0]);
+    left.release((1, "deployed"), "1.0.0", &objects);
+    let runs = || async { ready_pod(&left.scene) };
+    wait::until("the operator runs", STEP, runs).await;
+    left.controller.restart(plane);
+    settled(&left).await;
+    left.controller.kill();
+    let (before, name) = (left.alive(), left.scene.name.clone());
+    let held = controllers(&left);
+    assert!(
+        held.len() > 3 && held.values().all(|it| it == "ClusterObjectSet"),
+        "{held:?}"
+    );
+    let leave = ["--leave", "--to-helm", &name, "--yes"];
+    let (code, text, errors) = doctor(plane, &leave);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    let given = controllers(&left);
+    assert_eq!(given.len(), held.len());
+    assert!(
+        given.values().all(|it| it == "ClusterExtension"),
+        "{given:?}"
+    );
+    wait::until("the revisions are gone", STEP, || async {
+        let all = left.extension.revisions().await;
+        if all.is_empty() {
+            Ok(())
+        } else {
+            Err(all.len())
+        }
+    })
+    .await;
+    assert!(
+        left.scene
+            .content(&format!("{KEYS}/owner-name"), &name)
+            .is_empty()
+    );
+    assert!(!left.releases().is_empty(), "upstream goes on with it");
+    assert_eq!(left.alive(), before, "nothing was restarted");
+    // And once more: the release is there, and nothing holds what it installed.
+    left.controller.restart(plane);
+    let (code, _, errors) = (plugin::run(plane, &["resume", &name]).status.code(), "", "");
+    assert_eq!(code, Some(0), "{errors}");
+    settled(&left).await;
+    assert_eq!(left.alive(), before);
+    left.extension
+        .patch_catalog(json!({"version": "1.1.0"}))
+        .await;
+    left.extension.installed("1.1.0").await;
+    wait::until("the release goes", STEP, || async {
+        let left = left.releases();
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    })
+    .await;
+    left.controller.kill();
+    let (code, _, errors) = doctor(plane, &leave);
+    assert_eq!(code, Some(1));
+    let why = format!("error: {name} has no release of Helm any more");
+    assert!(errors.contains(&why), "{errors}");
+    let held = controllers(&left);
+    assert!(held.values().all(|it| it == "ClusterObjectSet"), "{held:?}");
+}
+
+/// Makes an extension that nobody looks at.
+fn extension(plane: &ControlPlane, name: &str, spec: &Value) -> String {
+    let mut whole = json!({"namespace": "faults", "source": {"sourceType": "Catalog",
+        "catalog": {"packageName": name}}});
+    if let (Some(whole), Some(spec)) = (whole.as_object_mut(), spec.as_object()) {
+        whole.extend(spec.clone());
+    }
+    let object = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterExtension",
+        "metadata": {"name": name}, "spec": whole});
+    plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+    plane.kubectl(&[
+        "get",
+        "clusterextension",
+        name,
+        "-o",
+        "jsonpath={.metadata.uid}",
+    ])
+}
+
+/// Prepares faults that are no extension's.
+fn of_the_cluster(plane: &ControlPlane) {
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("clusterextensionrevisions.{KEYS}"),
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
+        "spec": {"group": KEYS, "scope": "Cluster",
+            "names": {"kind": "ClusterExtensionRevision", "plural": "clusterextensionrevisions"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                "openAPIV3Schema": {"type": "object"}}}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "catalogd-controller-manager", "namespace": SYSTEM_NAMESPACE,
+            "labels": {"app.kubernetes.io/part-of": "olm"}},
+        "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "manager", "image": "example.com/a:1"}]}}}});
+    let args = ["create", "--field-manager=argocd-controller", "-f", "-"];
+    plane.kubectl_with_input(&args, &deployment.to_string());
+    let catalog = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterCatalog",
+        "metadata": {"name": "away"},
+        "spec": {"source": {"type": "Image", "image": {"ref": "example.com/none:1"}}}});
+    create(plane, &[crd, catalog]);
+    create(plane, &upstream("example.com/a:1")[2..]);
+    let plural = format!("clusterextensionrevisions.{KEYS}");
+    plane.kubectl(&["wait", "crd", &plural, "--for=condition=Established"]);
+}
+
+/// Prepares faults that a take-over would meet; returns what the doctor has to say of each.
+fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
+    let (plane, name) = (left.scene.cluster.plane, &left.scene.name);
+    plane.kubectl(&["create", "namespace", "faults"]);
+    plane.kubectl(&["create", "serviceaccount", "poor", "-n", "faults"]);
+    extension(plane, "nobody", &json!({}));
+    extension(
+        plane,
+        "absent",
+        &json!({"serviceAccount": {"name": "gone"}}),
+    );
+    let poor = json!({"serviceAccount": {"name": "poor"}});
+    let uid = extension(plane, "poor", &poor);
+    let older = extension(plane, "older", &poor);
+    let map = |name: &str, owner: &Value| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name,
+            "namespace": "faults", "labels": {format!("{KEYS}/owner-name"): "poor"},
+            "ownerReferences": [owner]}})
+    };
+    let owner = |kind: &str, version: &str, name: &str, uid: &str| json!({"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true});
+    let its_uid = [
+        "get",
+        "namespace",
+        "faults",
+        "-o",
+        "jsonpath={.metadata.uid}",
+    ];
+    let namespace = plane.kubectl(&its_uid);
+    let theirs = owner("Namespace", "v1", "faults", &namespace);
+    let mine = owner("ClusterExtension", &format!("{KEYS}/v1"), "poor", &uid);
+    create(plane, &[map("mine", &mine), map("theirs", &theirs)]);
+    of_the_cluster(plane);
+    create(
+        plane,
+        &[
+            json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterExtensionRevision",
+        "metadata": {"name": "older-1", "ownerReferences":
+            [owner("ClusterExtension", &format!("{KEYS}/v1"), "older", &older)]}}),
+        ],
+    );
+    left.release((1, "deployed"), "1.0.0", objects);
+    let edit = json!({"data": {"depth": "edited by hand"}}).to_string();
+    let settings = left.scene.package.config_map();
+    plane.kubectl(&[
+        "patch",
+        "configmap",
+        &settings,
+        "-n",
+        name,
+        "--type=merge",
+        "-p",
+        &edit,
+    ]);
+    let mut want: Vec<String> = [
+        "nobody: names no service account",
+        "absent: service account faults/gone does not exist",
+        "poor: service account faults/poor lacks Namespace:\"faults\"",
+        "poor: ConfigMap faults/theirs is controlled by Namespace faults",
+        "older: ClusterExtensionRevisions older-1 hold it",
+        "away is not served",
+        "kept by argocd-controller",
+        "clusterrolebinding operator-controller-cluster-admin-rolebinding has to be deleted",
+        "mutatingwebhookconfiguration catalogd-mutating-webhook-configuration has to be deleted",
+    ]
+    .map(str::to_owned)
+    .into();
+    want.push(format!("{name}: differs from its release, and would be put back: ConfigMap.v1 {name}/{settings} .data.depth"));
+    want
+}
+
+// deploying.md P60
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_in_the_way_of_a_take_over_is_found_and_nothing_is_written() {
+    let bundles = [Bundle::new("1.0.0")];
+    let left = Left::of("faulty", &bundles, "1.0.0").await;
+    let plane = left.scene.cluster.plane;
+    let objects = left.install(&bundles[0]);
+    let want = faults(&left, &objects);
+    let versions = || {
+        let kinds = "clusterextensions,clustercatalogs,crds,configmaps,secrets,serviceaccounts,clusterrolebindings";
+        let path = "-o=jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}";
+        plane.kubectl(&["get", kinds, "-A", path])
+    };
+    let before = versions();
+    let (code, text, errors) = doctor(plane, &["--take-over"]);
+    assert_eq!(code, Some(1), "{text}{errors}");
+    for fault in &want {
+        assert!(text.contains(fault), "{fault}: {text}");
+    }
+    assert_eq!(before, versions(), "nothing is written");
+    // Whoever may not read the releases is told that, and not that all is well.
+    let (code, text, _) = doctor(plane, &["--take-over", "--as=nobody"]);
+    assert_eq!(code, Some(3), "{text}");
+    let index = format!("sh.helm.release.v1.{}.v1", left.scene.name);
+    let broken = r#"{"data":{"chunk":"eA=="}}"#;
+    plane.kubectl(&[
+        "patch",
+        "secret",
+        &index,
+        "-n",
+        SYSTEM_NAMESPACE,
+        "--type=merge",
+        "-p",
+        broken,
+    ]);
+    let (_, text, _) = doctor(plane, &["--take-over"]);
+    let why = format!(
+        "{}: Helm release in Secret {index}: not gzip",
+        left.scene.name
+    );
+    assert!(text.contains(&why), "{text}");
+}
+
+// deploying.md P59
+#[tokio::test(flavor = "multi_thread")]
+async fn the_policies_keep_an_upstream_without_the_right_from_writing_until_they_are_deleted() {
+    let bundles = [Bundle::new("1.0.0")];
+    let left = Left::of("policies", &bundles, "1.0.0").await;
+    let plane = left.scene.cluster.plane;
+    plane.kubectl(&[
+        "create",
+        "serviceaccount",
+        "upstream",
+        "-n",
+        SYSTEM_NAMESPACE,
+    ]);
+    let rights = [
+        "--verb=*",
+        "--resource=clusterobjectsets.olm.operatorframework.io",
+    ];
+    plane.kubectl(&[&["create", "clusterrole", "upstream"][..], &rights].concat());
+    let account = format!("--serviceaccount={SYSTEM_NAMESPACE}:upstream");
+    plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "upstream",
+        "--clusterrole=upstream",
+        &account,
+    ]);
+    let set = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterObjectSet",
+        "metadata": {"name": "theirs-1", "annotations": {
+            format!("{KEYS}/service-account-name"): "installer",
+            format!("{KEYS}/service-account-namespace"): left.scene.name}},
+        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
+            "phases": []}});
+    let user = format!("--as=system:serviceaccount:{SYSTEM_NAMESPACE}:upstream");
+    let write = || plane.try_kubectl(&["create", &user, "-f", "-"], &set.to_string());
+    let denied = write().expect_err("the policy denies it");
+    assert!(
+        denied.contains("clusterobjectset-serviceaccount-use"),
+        "{denied}"
+    );
+    let part = ["-l", "app.kubernetes.io/part-of=olm"];
+    for kind in [
+        "validatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+    ] {
+        plane.kubectl(&[&["delete", kind][..], &part].concat());
+    }
+    wait::until("upstream may write", STEP, || async { write() }).await;
+}
+
+// deploying.md P58
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_leaves_leaves_nothing_that_upstream_would_keep() {
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
+    let mut left = Left::of("leaves", &bundles, "1.0.0").await;
+    let plane = left.scene.cluster.plane;
+    left.controller.restart(plane);
+    left.extension.installed("1.0.0").await;
+    left.controller.kill();
+    let before = left.alive();
+    let out = plugin::run(plane, &["doctor", "--leave", "--yes"]);
+    let text = String::from_utf8_lossy(&out.stdout);
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{text}{errors}");
+    let name = &left.scene.name;
+    let way = format!("ClusterExtension {name}: upstream with ClusterObjectSets goes on");
+    assert!(text.contains(&way), "{text}");
+    let found = left.extension.get().await.status.expect("a status");
+    let types: Vec<_> = found
+        .conditions
+        .iter()
+        .map(|it| it.type_.as_str())
+        .collect();
+    let ours = [
+        "Ready",
+        "Paused",
+        "PermissionsSufficient",
+        "PlatformUpgradeable",
+    ];
+    assert!(!types.iter().any(|it| ours.contains(it)), "{types:?}");
+    assert!(types.contains(&"Installed"));
+    assert_eq!(found.update, None);
+    assert_eq!(left.alive(), before);
+    left.controller.restart(plane);
+    left.extension.shows("Ready", "True", "Succeeded", "").await;
+    assert_eq!(left.alive(), before);
+    left.extension.delete().await;
+}
