@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use olm_api::keys;
 use olm_test::audit::{self, Request};
 use olm_test::cluster::{
     self, CONTROLLER_ACCOUNT, Controller, ControllerOptions, SYSTEM_NAMESPACE,
@@ -15,6 +16,8 @@ use olm_test::wait;
 
 use crate::silence::{install, setting, settles};
 
+/// Most questions of a controller that starts about its own rights.
+const REVIEWS: usize = 6;
 /// Most requests that one install takes today.
 const LIMIT: usize = 36;
 
@@ -108,4 +111,103 @@ async fn what_is_settled_is_not_rendered_again() {
         if bundle.exists() { Ok(()) } else { Err(()) }
     })
     .await;
+}
+
+// ours: a controller that comes back reads what has changed meanwhile, and repairs it; of all else it
+// lists the kinds it watches
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_reads_what_has_changed_meanwhile() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    let mut controller = Controller::start(plane, ControllerOptions::default());
+    let log = &plane.addresses.audit_log;
+    let mut scene = Scene::empty(cluster.clone(), "restart");
+    let extensions = install(&mut scene, "restart", 3).await;
+    settles(log).await;
+    let [drifted, lost, same] = &extensions[..] else {
+        panic!("three were installed")
+    };
+    let kubectl = |args: &[&str]| tokio::task::block_in_place(|| plane.kubectl(args));
+    controller.kill();
+    let of = |name: &str| format!("{}={name}", keys::label::OWNER_NAME);
+    let replicas = "jsonpath={.items[*].spec.replicas}";
+    let deployments = || kubectl(&["get", "deployments", "-n", &drifted.name, "-o", replicas]);
+    let wanted = deployments();
+    kubectl(&[
+        "scale",
+        "deployment",
+        "-n",
+        &drifted.name,
+        "--all",
+        "--replicas=3",
+    ]);
+    assert_ne!(deployments(), wanted);
+    kubectl(&[
+        "delete",
+        "configmap",
+        "-n",
+        &lost.name,
+        "-l",
+        &of(&lost.name),
+    ]);
+    // A note that is damaged counts for nothing.
+    let uid = lost
+        .revisions()
+        .await
+        .remove(0)
+        .metadata
+        .uid
+        .expect("a UID");
+    let notes = cluster
+        .dir
+        .join("controller-state/bundles/settled")
+        .join(uid);
+    for note in std::fs::read_dir(notes).expect("notes").flatten() {
+        std::fs::write(note.path(), "{}\n[]").expect("a note is written");
+    }
+    let before = requests(log).len();
+    tokio::task::block_in_place(|| controller.restart(plane));
+    wait::until("what has drifted is repaired", SOON, || async {
+        let found = kubectl(&[
+            "get",
+            "configmap",
+            "-n",
+            &lost.name,
+            "-l",
+            &of(&lost.name),
+            "-o",
+            "name",
+        ]);
+        let now = (deployments(), found.lines().count());
+        if now == (wanted.clone(), 1) {
+            Ok(())
+        } else {
+            Err(now)
+        }
+    })
+    .await;
+    settles(log).await;
+    let made = requests(log).split_off(before);
+    table(&made);
+    let about = |name: &str| {
+        let of_it = made
+            .iter()
+            .filter(move |it| it.uri.contains(name) && it.group != "events.k8s.io");
+        let asked = of_it.map(|it| format!("{} {}", it.verb, it.resource));
+        asked.collect::<Vec<_>>()
+    };
+    // The kinds that may hold secrets are watched as the account.
+    assert_eq!(about(&same.name), ["list configmaps"]);
+    // Its content and what is not ready; all of it where there is no note.
+    for (changed, most) in [(drifted, 5), (lost, 9)] {
+        let asked = about(&changed.name);
+        let reads = asked.iter().filter(|it| it.starts_with("get")).count();
+        assert!((1..=most).contains(&reads), "{}: {asked:#?}", changed.name);
+    }
+    let reviews = made.iter().filter(|it| it.resource.ends_with("reviews"));
+    assert!(
+        reviews.clone().count() <= REVIEWS,
+        "{:#?}",
+        reviews.collect::<Vec<_>>()
+    );
 }

@@ -145,40 +145,14 @@ impl Reviews {
 
     /// Returns what the account holds in some namespaces (empty: cluster-wide).
     async fn rules(&self, account: &Account, namespaces: impl Iterator<Item = &str>) -> Known {
-        let mut known = Known::default();
-        let client = match self.accounts.client(account) {
-            Ok(client) => client,
-            Err(error) => {
-                known.incomplete = true;
-                known.errors.insert(Chain(&error).to_string());
-                return known;
-            }
-        };
-        let places: BTreeSet<&str> = namespaces.chain([""]).collect();
-        let asked: Vec<_> = places
-            .into_iter()
-            .map(|namespace| {
-                let review = rules_in(if namespace.is_empty() {
-                    NOWHERE
-                } else {
-                    namespace
-                });
-                let api = Api::<SelfSubjectRulesReview>::all(client.clone());
-                async move { (namespace, api.create(&PostParams::default(), &review).await) }
-            })
-            .collect();
-        let mut answers = stream::iter(asked).buffer_unordered(AT_ONCE);
-        while let Some((namespace, answer)) = answers.next().await {
-            match answer.map(|review| review.status) {
-                Ok(Some(status)) => known.add(namespace, status),
-                Ok(None) => known.incomplete = true,
-                Err(error) => {
-                    known.incomplete = true;
-                    known.errors.insert(ApiError(error).to_string());
-                }
-            }
+        match self.accounts.client(account) {
+            Ok(client) => known(&client, namespaces).await,
+            Err(error) => Known {
+                incomplete: true,
+                errors: [Chain(&error).to_string()].into(),
+                ..Known::default()
+            },
         }
-        known
     }
 
     /// Says of each right whether the account has it; `None` where that cannot be known.
@@ -217,6 +191,40 @@ impl Reviews {
             |rules: Option<Vec<_>>| rules.unwrap_or_default().into_iter().map(PolicyRule::from);
         Ok(rules.map(|rules| own(rules).collect()))
     }
+}
+
+/// Returns what the user of a client holds in some namespaces, as far as the API server tells.
+pub async fn held(client: &Client, namespaces: impl Iterator<Item = &str>) -> Permissions {
+    known(client, namespaces).await.rights
+}
+
+async fn known(client: &Client, namespaces: impl Iterator<Item = &str>) -> Known {
+    let mut known = Known::default();
+    let places: BTreeSet<&str> = namespaces.chain([""]).collect();
+    let asked: Vec<_> = places
+        .into_iter()
+        .map(|namespace| {
+            let review = rules_in(if namespace.is_empty() {
+                NOWHERE
+            } else {
+                namespace
+            });
+            let api = Api::<SelfSubjectRulesReview>::all(client.clone());
+            async move { (namespace, api.create(&PostParams::default(), &review).await) }
+        })
+        .collect();
+    let mut answers = stream::iter(asked).buffer_unordered(AT_ONCE);
+    while let Some((namespace, answer)) = answers.next().await {
+        match answer.map(|review| review.status) {
+            Ok(Some(status)) => known.add(namespace, status),
+            Ok(None) => known.incomplete = true,
+            Err(error) => {
+                known.incomplete = true;
+                known.errors.insert(ApiError(error).to_string());
+            }
+        }
+    }
+    known
 }
 
 fn rules_in(namespace: &str) -> SelfSubjectRulesReview {
