@@ -201,9 +201,12 @@ impl Attempt<'_> {
         let change = plan_revision(known, &desired, revisions).await?;
         let ours = certificates.are_ours();
         let issued = if ours { requests } else { &[] };
-        let permissions = self.judge_permissions(&desired, issued, change).await;
-        let live = self.live_crds(&desired, change).await?;
-        let leaving = self.leaving_crds(&desired, change).await?;
+        let (permissions, live, leaving) = tokio::join!(
+            self.judge_permissions(&desired, issued, change),
+            self.live_crds(&desired, change),
+            self.leaving_crds(&desired, change),
+        );
+        let (live, leaving) = (live?, leaving?);
         let checked = self.preflight(Proposal {
             extension: self.extension,
             desired: &desired,

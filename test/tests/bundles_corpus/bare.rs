@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use olm_core::object::Object;
 use olm_core::revision::{Readiness, built_in, evaluate, phases};
@@ -11,6 +12,7 @@ use olm_test::usage::Usage;
 use olm_test::wait;
 use serde_json::json;
 
+use crate::figures::preflights;
 use crate::stage::{SETTLE, Stage};
 
 /// Memory is given back within this time.
@@ -42,20 +44,29 @@ async fn next_to_a_bare_client() {
     let mut installed = Vec::new();
     for (package, version) in BUNDLES {
         let stage = Stage::set(package, &[version]).await;
-        let started = Instant::now();
+        let (began, started) = (Timestamp::now(), Instant::now());
         let extension = stage.install(version, json!({})).await;
         extension.installed(version).await;
-        installed.push((stage, extension, started.elapsed()));
+        let took = started.elapsed();
+        let checks = preflights(&stage.cluster.plane.addresses.audit_log, began);
+        installed.push((stage, extension, took, checks));
     }
     let controller = cluster::shared_controller().expect("a stage has one");
     println!("all installed: {}", Usage::of(controller));
     tokio::time::sleep(REST).await;
     println!("{REST:?} later: {}", Usage::of(controller));
-    let mut ratios = Vec::new();
-    for ((package, version), (stage, extension, ours)) in BUNDLES.into_iter().zip(installed) {
+    let (mut ratios, mut shares) = (Vec::new(), Vec::new());
+    for ((package, version), (stage, extension, ours, checks)) in BUNDLES.into_iter().zip(installed)
+    {
         let objects = stage.rendered(version);
         stage.removed(&extension, &objects).await;
         let count = objects.len();
+        let (requests, took) = checks;
+        let share = 100.0 * took.as_secs_f64() / ours.as_secs_f64();
+        println!(
+            "| {package} {version} | checks before | {requests} requests | {took:.0?} | {share:.0} % |"
+        );
+        shares.push(share);
         let bare = match apply(&stage, objects).await {
             Ok(bare) => bare,
             Err(refused) => {
@@ -69,8 +80,15 @@ async fn next_to_a_bare_client() {
         );
         ratios.push(ratio);
     }
-    ratios.sort_by(f64::total_cmp);
-    println!("p50 {:.2}", ratios[ratios.len() / 2]);
+    let p50 = |values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    println!("p50 {:.2}", p50(&mut ratios));
+    println!(
+        "checks before a revision is written, p50 {:.0} %",
+        p50(&mut shares)
+    );
 }
 
 /// Applies everything, takes it away again, and returns how long it took until it was ready. Some
