@@ -21,6 +21,7 @@ use super::Attempt;
 use super::certificates::{Certificates, is_rolled_out};
 use super::content::Content;
 use super::error::{ContentError, ExtensionError};
+use crate::account::Known;
 use crate::backoff::jittered;
 use crate::revision::{complete_content, newest, plan_revision, without_content, write_revision};
 
@@ -77,6 +78,8 @@ struct Plan<'a> {
     desired: Desired,
     certificates: Certificates,
     requests: &'a [CertificateRequest],
+    /// What the account may do, as far as it was asked already.
+    rights: Known,
 }
 
 /// What came of writing a revision.
@@ -124,7 +127,9 @@ impl Attempt<'_> {
                 return Ok(enacted);
             }
         }
-        let (content, certificates) = match self.content(target, &resolved).await {
+        let (content, rights) =
+            tokio::join!(self.content(target, &resolved), self.begin_review(newest),);
+        let (content, certificates) = match content {
             Ok(both) => both,
             Err(error) if newest.is_some() && error.is_of_registry() => {
                 return Ok(Enacted::without_image(&error));
@@ -137,6 +142,7 @@ impl Attempt<'_> {
             desired: self.desired(target, &resolved, &content),
             requests: &content.certificate_requests,
             certificates,
+            rights,
         };
         let made = self.write(plan).await.map_err(failed)?;
         let mut enacted = Enacted {
@@ -190,6 +196,7 @@ impl Attempt<'_> {
             mut desired,
             certificates,
             requests,
+            rights,
         } = plan;
         let provider = certificates.provider();
         if let Some(provider) = &provider {
@@ -202,7 +209,7 @@ impl Attempt<'_> {
         let ours = certificates.are_ours();
         let issued = if ours { requests } else { &[] };
         let (permissions, live, leaving) = tokio::join!(
-            self.judge_permissions(&desired, issued, change),
+            self.judge_permissions((&desired, change), issued, rights),
             self.live_crds(&desired, change),
             self.leaving_crds(&desired, change),
         );

@@ -130,8 +130,8 @@ async fn create(
     tracing::info!(revision = name, "revision created");
     let owning = packed.secrets.iter();
     let owning = owning.map(|secret| own_secret(client, system_namespace, &secret.name, &set));
-    let owned = join_bounded(owning.collect()).await;
-    owned.into_iter().collect::<Result<(), _>>()?;
+    let done = join_bounded(owning.collect()).await;
+    done.into_iter().collect::<Result<(), _>>()?;
     let gone: Vec<_> = outdated(revisions)
         .into_iter()
         .map(ResourceExt::uid)
