@@ -42,20 +42,13 @@ struct Probed {
 pub struct Record(Vec<(Identity, Entry)>);
 
 impl Record {
-    /// Returns the objects.
-    pub fn objects(&self) -> impl Iterator<Item = &Identity> {
-        self.0.iter().map(|(object, _)| object)
-    }
-
-    /// Says whether an object is in the state of `version`.
-    pub fn is_in(&self, object: &Identity, version: &str) -> bool {
-        let mut same = self.0.iter().filter(|(one, _)| one == object);
-        same.any(|(_, entry)| {
-            entry
-                .probed
-                .as_ref()
-                .is_some_and(|it| it.version == version)
-        })
+    /// Returns the objects, each with the version in which it was ready.
+    pub fn objects(&self) -> Vec<(&Identity, Option<&str>)> {
+        let states = self.0.iter().map(|(object, entry)| {
+            let probed = entry.probed.as_ref();
+            (object, probed.map(|probed| &*probed.version))
+        });
+        states.collect()
     }
 }
 
@@ -196,9 +189,7 @@ mod tests {
         let record = cache.record_of(("uid", 1), 1).unwrap();
         let bytes = serde_json::to_vec(&record).unwrap();
         let record: Record = serde_json::from_slice(&bytes).unwrap();
-        let identity = content.identity();
-        assert!(record.objects().eq([&identity]));
-        assert!(record.is_in(&identity, "5/") && !record.is_in(&identity, "5/other"));
+        assert_eq!(record.objects(), [(&content.identity(), Some("5/"))]);
         let later = AppliedCache::default();
         later.restore("uid", record);
         assert_eq!(later.probed(("uid", 1), &content, "5/"), Some(None));

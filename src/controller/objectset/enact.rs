@@ -213,7 +213,7 @@ async fn apply(
 ) -> Result<Settled, ObjectSetError> {
     let objects = content.phases.iter().flat_map(|phase| &phase.objects);
     let objects = objects.map(|wanted| wanted.object.identity());
-    watch(ctx, set, (account, &client), objects).await;
+    watch(ctx, set, (account, &client), objects.collect()).await;
     let (siblings, archived) = ctx.siblings(set).await?;
     let revision = Revision {
         owner: owner(set, &archived),
@@ -307,7 +307,7 @@ pub(super) async fn watch(
     ctx: &Context,
     set: &ClusterObjectSet,
     (account, client): (&Account, &Client),
-    objects: impl Iterator<Item = Identity>,
+    objects: Vec<Identity>,
 ) {
     let mut targets: Vec<Target> = Vec::new();
     for object in objects {

@@ -2,8 +2,10 @@
 //!
 //! In which state every object of a revision was found applied and ready is written down below
 //! `--cache-path`, so that neither a controller that starts again nor a call for nothing reads what
-//! the watches list anyway. A record counts for exactly what it was made from, and for objects in exactly that
-//! state; all else is read. Only names, versions and digests are in it.
+//! the watches list anyway. A record counts for exactly what it was made from, and for objects in
+//! exactly that state; all else is read. Only names, versions and digests are in it.
+//!
+//! Source: applying.md 3.5.
 
 use std::collections::BTreeSet;
 
@@ -34,14 +36,16 @@ impl Context {
         let basis = self.basis(set, account.0)?;
         let files = self.settings.settled.load(&uid, &basis).ok()??;
         let record: Record = serde_json::from_slice(files.get(FILE)?).ok()?;
-        watch(self, set, account, record.objects().cloned()).await;
+        let objects = record.objects();
+        let identities = objects.iter().map(|(object, _)| (*object).clone());
+        watch(self, set, account, identities.collect()).await;
         self.watches.listed(&name).await;
         let seen = self.watches.seen(&name);
         let mut same = true;
-        for object in record.objects() {
+        for (object, ready) in objects {
             let kind = self.kinds.find(object).await.ok().flatten();
-            let version = kind.and_then(|kind| seen.version(&kind, object).map(str::to_owned));
-            same &= version.is_some_and(|version| record.is_in(object, &version));
+            let version = kind.and_then(|kind| seen.version(&kind, object));
+            same &= version.is_some() && version == ready;
         }
         self.applied.restore(&uid, record);
         let (siblings, _) = self.siblings(set).await.ok()?;
