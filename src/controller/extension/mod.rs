@@ -228,14 +228,12 @@ async fn converge(
         return ended;
     }
     let finalizer = keys::finalizer::CLEANUP_UNPACK_CACHE;
-    let (held, outcome) = match ctx.reconciler.add_finalizer(extension, finalizer).await {
-        Ok(held) => {
-            let outcome = Box::pin(attempt(ctx, held.as_ref().unwrap_or(extension))).await;
-            (held, outcome)
-        }
-        Err(cause) => (None, unheld(ctx, extension, cause).await?),
+    let outcome = match ctx.reconciler.add_finalizer(extension, finalizer).await {
+        // The change of the object brings the next reconcile.
+        Ok(Some(_)) => return Ok(None),
+        Ok(None) => Box::pin(attempt(ctx, extension)).await,
+        Err(cause) => unheld(ctx, extension, cause).await?,
     };
-    let extension = held.as_ref().unwrap_or(extension);
     report::report(ctx, extension, &outcome).await?;
     let next = outcome.next();
     outcome.result?;
