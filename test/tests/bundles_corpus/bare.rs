@@ -77,7 +77,7 @@ async fn next_to_a_bare_client() {
         let clients = [&account, &stage.cluster.client];
         for (client, ratios) in clients.into_iter().zip(&mut ratios) {
             let bare = if gone(&stage, &objects).await {
-                apply(&stage, client, &objects).await
+                apply(client, &objects).await
             } else {
                 // A CRD may be terminating for minutes.
                 Err("what was there before is not gone".to_owned())
@@ -123,7 +123,7 @@ async fn gone(stage: &Stage, objects: &[Object]) -> bool {
 
 /// Applies everything, takes it away again, and returns how long it took until it was ready. Some
 /// bundles have objects that the API server refuses before they are prepared.
-async fn apply(stage: &Stage, client: &Client, objects: &[Object]) -> Result<Duration, String> {
+async fn apply(client: &Client, objects: &[Object]) -> Result<Duration, String> {
     let mut live = Objects::new(client);
     // It knows the kinds that are served.
     live.left(objects).await;
