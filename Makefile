@@ -186,6 +186,12 @@ silence: local-cluster programs ## Prove that 50 settled extensions cost no writ
 bench-cluster: local-cluster programs ## Measure installs of the bundles beside the checkout next to a bare client that applies the same objects
 	$(CARGO) test --locked --workspace --features olm-test/corpus --test bundles_corpus -- --ignored --nocapture bare
 
+.PHONY: profile
+profile: local-cluster programs ## Draw where installs spend processor time: target/profile/flame.svg; real bundles if they are beside the checkout
+	@hack/prerequisites.sh profile
+	$(MAKE) build
+	@hack/profile.sh
+
 .PHONY: scale
 scale: local-cluster programs ## Measure many extensions: installed, at rest, and when the controller is killed (EXTENSIONS=200, CATALOGS=10, REST_SECONDS=60)
 	EXTENSIONS=$(or $(EXTENSIONS),200) CATALOGS=$(or $(CATALOGS),10) REST_SECONDS=$(or $(REST_SECONDS),60) $(CARGO) test --locked \

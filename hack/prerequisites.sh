@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the toolchains that building and testing need, and names the command that installs what is
-# missing. With the argument `image` also what the image is built with.
+# missing. With the argument `image` also what the image is built with, with `profile` what draws profiles.
 set -euo pipefail
 
 missing=0
@@ -45,6 +45,11 @@ if [[ ${1:-} == image ]]; then
     esac
     need "Rust's library for $target" 1 "$(grep -qx "$target" <<<"$targets" && echo 1)" "rustup target add $target"
   done
+fi
+
+if [[ ${1:-} == profile ]]; then
+  need perf 5 "$(version_of perf --version)" "apt-get install linux-perf (or dnf install perf)"
+  need inferno 0.11 "$(command -v inferno-flamegraph >/dev/null && echo 0.11)" "cargo install --locked inferno"
 fi
 
 exit "$missing"

@@ -10,6 +10,8 @@ use serde_json::Value;
 pub struct Request {
     /// When the API server received it.
     pub received: Timestamp,
+    /// When it had answered.
+    pub answered: Timestamp,
     /// User name of the sender.
     pub user: String,
     /// User name that the sender impersonated, if any.
@@ -76,6 +78,7 @@ fn request(event: &Value) -> Option<Request> {
     let uri = text("/requestURI");
     Some(Request {
         received: text("/requestReceivedTimestamp").parse().ok()?,
+        answered: text("/stageTimestamp").parse().ok()?,
         user: text("/user/username"),
         acted_as: event
             .pointer("/impersonatedUser/username")

@@ -473,9 +473,8 @@ impl Manager {
     }
 
     fn start_extensions(&mut self, half: &Half, store: Option<Arc<Store>>) -> anyhow::Result<()> {
-        let bundles = BundleCache::open(self.args.cache_path.join("bundles"))
-            .with_context(|| format!("opening --cache-path {}", self.args.cache_path.display()))?
-            .within(self.room.clone());
+        let bundles = self.cache("bundles")?;
+        let settled = self.cache("settled")?;
         let (mut notify, content_changed) = extension::content_changes();
         let catalogs = match store {
             Some(store) => Catalogs::own(store),
@@ -539,7 +538,7 @@ impl Manager {
         self.act("ClusterExtension controller", half, run);
         let (ctx, woken) = objectset::Context::new(
             client.clone(),
-            self.object_set_settings(guard),
+            self.object_set_settings(guard, settled),
             (&feed, seen),
             Arc::clone(&rbac),
             self.metrics.clone(),
@@ -643,10 +642,18 @@ impl Manager {
         guard
     }
 
-    fn object_set_settings(&self, guard: Arc<Guard>) -> objectset::Settings {
+    /// Opens a folder below `--cache-path`.
+    fn cache(&self, folder: &str) -> anyhow::Result<BundleCache> {
+        let cache = BundleCache::open(self.args.cache_path.join(folder))
+            .with_context(|| format!("opening --cache-path {}", self.args.cache_path.display()))?;
+        Ok(cache.within(self.room.clone()))
+    }
+
+    fn object_set_settings(&self, guard: Arc<Guard>, settled: BundleCache) -> objectset::Settings {
         let args = &self.args;
         objectset::Settings {
             guard,
+            settled,
             system_namespace: args.namespace(),
             accounts: self.settings.accounts(),
             managed_resync: args.managed_resync_interval,

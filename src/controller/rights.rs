@@ -20,6 +20,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use serde_json::json;
 
+use crate::account::held;
 use crate::telemetry::Metrics;
 use crate::version::{OutputFormat, say};
 
@@ -103,9 +104,13 @@ fn note(gauge: &Family<RightLabels, Gauge>, before: &Permissions, missing: &Perm
     }
 }
 
+/// Returns what is missing: of what the API server does not list as held, all that it denies. Other
+/// authorizers than RBAC need not list what they allow.
 async fn missing(client: &Client, needed: &Permissions) -> Result<Permissions, kube::Error> {
+    let held = held(client, needed.namespaces()).await;
     let questions: Vec<_> = needed
         .iter()
+        .filter(|(namespace, right)| !held.covers(namespace, right))
         .map(|(namespace, right)| async move {
             let allowed = may(client, namespace, right).await?;
             Ok::<_, kube::Error>((!allowed).then_some((namespace, right)))

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A Kubernetes object: a JSON object with `apiVersion`, `kind` and `metadata`.
@@ -15,7 +16,7 @@ pub struct Object(pub Map<String, Value>);
 ///
 /// The version is kept for addressing but does not count for identity where [`Identity::key`] is
 /// compared.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// API group, empty for the core group.
     pub group: String,

@@ -317,7 +317,7 @@ const WHO_AM_I: Right = Right::cluster(
 );
 const WHAT_MAY_I: Right = Right::cluster(
     AUTHORIZATION,
-    &["selfsubjectaccessreviews"],
+    &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
     CREATE,
     "Whether it may do everything, which stops it, and what of this table it may not.",
 );

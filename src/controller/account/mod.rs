@@ -23,7 +23,7 @@ use olm_core::revision::Account;
 use crate::cluster::{ApiError, MAX_RIGHTS_DELAY};
 
 pub use guard::{Guard, GuardError, register_metrics};
-pub use review::Reviews;
+pub use review::{Known, Reviews, held};
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 

@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use kube::api::ObjectMeta;
 use olm_core::go_json;
 use olm_core::object::{Identity, Object};
 use olm_core::revision::fingerprint;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -17,6 +19,7 @@ pub struct AppliedCache {
     entries: Mutex<HashMap<String, HashMap<Identity, Entry>>>,
 }
 
+#[derive(Clone, Serialize, Deserialize)]
 struct Entry {
     live: String,
     content: [u8; 32],
@@ -24,8 +27,9 @@ struct Entry {
     probed: Option<Probed>,
 }
 
+#[derive(Clone, Serialize, Deserialize)]
 struct Probed {
-    /// The resource version.
+    /// The version ([`crate::cluster::version`]).
     version: String,
     /// The generation of the revision: its probes can be changed.
     generation: i64,
@@ -33,7 +37,47 @@ struct Probed {
     failing: Option<String>,
 }
 
+/// The objects of a revision, all of them applied and ready, each as it was then.
+#[derive(Serialize, Deserialize)]
+pub struct Record(Vec<(Identity, Entry)>);
+
+impl Record {
+    /// Returns the objects, each with the version in which it was ready.
+    pub fn objects(&self) -> Vec<(&Identity, Option<&str>)> {
+        let states = self.0.iter().map(|(object, entry)| {
+            let probed = entry.probed.as_ref();
+            (object, probed.map(|probed| &*probed.version))
+        });
+        states.collect()
+    }
+}
+
 impl AppliedCache {
+    /// Returns the objects of a revision if all of them, so many, were found ready by the probes of
+    /// this generation.
+    pub fn record_of(&self, (revision, generation): (&str, i64), count: usize) -> Option<Record> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = entries.get(revision)?;
+        let ready = |entry: &Entry| {
+            let probed = entry.probed.as_ref();
+            probed.is_some_and(|it| it.generation == generation && it.failing.is_none())
+        };
+        let whole = known.len() == count && known.values().all(ready);
+        let mut objects: Vec<_> = known
+            .iter()
+            .map(|(it, entry)| (it.clone(), entry.clone()))
+            .collect();
+        objects.sort_by(|one, other| one.0.cmp(&other.0));
+        whole.then_some(Record(objects))
+    }
+
+    /// Takes over what an earlier process knew of a revision, if this one knows nothing of it yet.
+    pub fn restore(&self, revision: &str, record: Record) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = entries.entry(revision.to_owned());
+        known.or_insert_with(|| record.0.into_iter().collect());
+    }
+
     /// Says whether `live` is as it was left after `content` was applied.
     pub fn is_current(&self, revision: &str, content: &Object, live: &Object) -> bool {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,9 +112,8 @@ impl AppliedCache {
         live: &Object,
         failing: Option<String>,
     ) {
-        let version = live.pointer("/metadata/resourceVersion");
-        let probed = version.and_then(Value::as_str).map(|version| Probed {
-            version: version.to_owned(),
+        let probed = version(live).map(|version| Probed {
+            version,
             generation,
             failing,
         });
@@ -107,6 +150,15 @@ impl AppliedCache {
     }
 }
 
+fn version(live: &Object) -> Option<String> {
+    let text = |pointer: &str| Some(live.pointer(pointer)?.as_str()?.to_owned());
+    crate::cluster::version(&ObjectMeta {
+        uid: text("/metadata/uid"),
+        resource_version: text("/metadata/resourceVersion"),
+        ..ObjectMeta::default()
+    })
+}
+
 fn digest(content: &Object) -> [u8; 32] {
     Sha256::digest(go_json::to_string(&Value::Object(content.0.clone()))).into()
 }
@@ -125,6 +177,32 @@ mod tests {
         Object::from_value(content).unwrap()
     }
 
+    // ours: only what is ready as a whole is written down, and comes back as it was
+    #[test]
+    fn a_record_is_of_all_objects_and_of_one_generation() {
+        let (cache, content) = (AppliedCache::default(), object("", "v"));
+        cache.record("uid", &content, &object("5", "v"));
+        assert!(cache.record_of(("uid", 1), 1).is_none(), "not probed yet");
+        cache.record_probed(("uid", 1), &content, &object("5", "v"), None);
+        assert!(cache.record_of(("uid", 1), 2).is_none(), "one is missing");
+        assert!(cache.record_of(("uid", 2), 1).is_none(), "other probes");
+        let record = cache.record_of(("uid", 1), 1).unwrap();
+        let bytes = serde_json::to_vec(&record).unwrap();
+        let record: Record = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(record.objects(), [(&content.identity(), Some("5/"))]);
+        let later = AppliedCache::default();
+        later.restore("uid", record);
+        assert_eq!(later.probed(("uid", 1), &content, "5/"), Some(None));
+        assert!(later.is_current("uid", &content, &object("5", "v")));
+        cache.record_probed(
+            ("uid", 1),
+            &content,
+            &object("6", "v"),
+            Some("no".to_owned()),
+        );
+        assert!(cache.record_of(("uid", 1), 1).is_none(), "not ready");
+    }
+
     // ours: what is not read again was applied as it is wanted, and probed by the same probes.
     #[rstest]
     #[case::ready(None)]
@@ -138,16 +216,16 @@ mod tests {
         let known =
             |generation, content, version| cache.probed(("uid", generation), content, version);
         probe();
-        assert_eq!(known(1, &content, "5"), None, "never applied");
+        assert_eq!(known(1, &content, "5/"), None, "never applied");
         cache.record("uid", &content, &object("5", "v"));
-        assert_eq!(known(1, &content, "5"), None, "not probed yet");
+        assert_eq!(known(1, &content, "5/"), None, "not probed yet");
         probe();
-        assert_eq!(known(1, &content, "5"), Some(failing.clone()));
-        assert_eq!(known(1, &content, "6"), None);
-        assert_eq!(known(2, &content, "5"), None);
+        assert_eq!(known(1, &content, "5/"), Some(failing.clone()));
+        assert_eq!(known(1, &content, "6/"), None);
+        assert_eq!(known(2, &content, "5/"), None);
         let other = object("", "w");
-        assert_eq!(known(1, &other, "5"), None);
+        assert_eq!(known(1, &other, "5/"), None);
         cache.forget("uid");
-        assert_eq!(known(1, &content, "5"), None);
+        assert_eq!(known(1, &content, "5/"), None);
     }
 }

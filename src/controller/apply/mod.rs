@@ -10,7 +10,7 @@ mod object;
 mod phase;
 mod remove;
 
-pub use applied_cache::AppliedCache;
+pub use applied_cache::{AppliedCache, Record};
 pub use error::ApplyError;
 pub(crate) use phase::check_content;
 pub use phase::{Applier, PhaseReport, ResolvedObject, ResolvedPhase, Revision};

@@ -244,10 +244,11 @@ impl Applier {
 
     /// Looks at one object, as far as that is needed.
     async fn find(&self, revision: &Revision, object: &Object) -> Result<Found, kube::Error> {
-        let Some(kind) = self.kinds.find(object).await? else {
+        let identity = object.identity();
+        let Some(kind) = self.kinds.find(&identity).await? else {
             return Ok(Found::Unserved);
         };
-        let (seen, uid) = (self.seen.version(&kind, object), &revision.owner.uid);
+        let (seen, uid) = (self.seen.version(&kind, &identity), &revision.owner.uid);
         let known = (uid.as_str(), revision.generation);
         let probed = seen.and_then(|version| self.applied.probed(known, object, version));
         if let Some(failing) = probed {

@@ -155,7 +155,7 @@ impl Remover {
     }
 
     async fn endpoint(&self, content: &Object) -> Result<Option<Endpoint>, kube::Error> {
-        let kind = self.kinds.find(content).await?;
+        let kind = self.kinds.find(&content.identity()).await?;
         Ok(kind.map(|kind| Endpoint::new(self.client.clone(), &kind, content.namespace())))
     }
 

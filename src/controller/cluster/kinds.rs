@@ -8,7 +8,7 @@ use kube::core::GroupVersionKind;
 use kube::discovery::{ApiResource, Scope, pinned_kind};
 use kube::error::DiscoveryError;
 use kube::{Api, Client};
-use olm_core::object::Object;
+use olm_core::object::{Identity, Object};
 
 use super::error::code;
 
@@ -41,8 +41,8 @@ impl Kinds {
     }
 
     /// Returns the kind of an object, or `None` when the cluster does not serve it.
-    pub async fn find(&self, object: &Object) -> Result<Option<Kind>, kube::Error> {
-        let key = (object.api_version().to_owned(), object.kind().to_owned());
+    pub async fn find(&self, object: &Identity) -> Result<Option<Kind>, kube::Error> {
+        let key = (object.api_version(), object.kind.clone());
         if let Some(kind) = self
             .known
             .lock()
@@ -51,7 +51,7 @@ impl Kinds {
         {
             return Ok(Some(kind.clone()));
         }
-        let gvk = GroupVersionKind::gvk(object.group(), object.version(), object.kind());
+        let gvk = GroupVersionKind::gvk(&object.group, &object.version, &object.kind);
         match pinned_kind(&self.client, &gvk).await {
             Ok((resource, capabilities)) => {
                 let kind = Kind {

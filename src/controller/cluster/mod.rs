@@ -13,6 +13,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
+use kube::api::ObjectMeta;
 use kube::runtime::reflector::{Lookup, Store};
 
 pub use client::{bounded, changes, named, stored};
@@ -34,6 +35,14 @@ where
 {
     let ready = tokio::time::timeout(FIRST_LIST, store.wait_until_ready()).await;
     ready.is_ok_and(|ready| ready.is_ok())
+}
+
+/// Returns what tells this state of an object from every other one: its resource version and its UID.
+/// The version alone may come again when etcd is restored from a backup.
+pub fn version(metadata: &ObjectMeta) -> Option<String> {
+    let version = metadata.resource_version.as_deref()?;
+    let uid = metadata.uid.as_deref().unwrap_or_default();
+    Some(format!("{version}/{uid}"))
 }
 
 /// Requests that are under way at the same time for one reconcile, so that one extension cannot

@@ -49,7 +49,7 @@ struct State {
     refused: bool,
     /// Whether everything was listed.
     listed: bool,
-    /// Resource versions by object.
+    /// Versions ([`super::version`]) by object.
     versions: HashMap<Place, String>,
     /// Objects by revision, whoever watches them.
     wanted: BTreeMap<String, BTreeSet<Place>>,
@@ -110,6 +110,14 @@ impl SharedWatches {
                 }
             }
         }
+    }
+
+    /// Says whether all that `revision` wants was listed, as far as this watches it.
+    pub(super) fn has_listed(&self, revision: &str) -> bool {
+        lock(&self.open).values().all(|shared| {
+            let state = lock(&shared.state);
+            state.listed || state.refused || !state.wanted.contains_key(revision)
+        })
     }
 
     /// Returns how many kinds are watched, or are about to be.
@@ -264,11 +272,12 @@ async fn follow(api: &Api<Metadata>, state: &Mutex<State>, wake: &Wake) -> kube:
 
 fn known(object: Metadata) -> (Place, String) {
     let metadata = object.metadata;
+    let version = super::version(&metadata).unwrap_or_default();
     let place = (
         metadata.namespace.unwrap_or_default(),
         metadata.name.unwrap_or_default(),
     );
-    (place, metadata.resource_version.unwrap_or_default())
+    (place, version)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -320,7 +329,7 @@ mod tests {
         let mut nothing = HashMap::new();
         let told = state.note(Event::Apply(object(name, "2")), &mut nothing);
         assert_eq!(told, want);
-        assert_eq!(state.versions[&place(name)], "2");
+        assert_eq!(state.versions[&place(name)], "2/");
         assert_eq!(
             state.note(Event::Delete(object(name, "3")), &mut nothing),
             want

@@ -21,7 +21,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
-use olm_core::object::Object;
+use olm_core::object::Identity;
 use olm_core::revision::Account;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -30,6 +30,7 @@ use tokio::time::Instant;
 use super::error::code;
 use super::kinds::Kind;
 use super::shared::SharedWatches;
+use super::{FIRST_LIST, version};
 use crate::backoff::WatchDelays;
 
 /// How long a lower rung is kept before a higher one is tried again.
@@ -106,18 +107,18 @@ struct Key {
 /// Names of objects by the revision that wants to hear of them.
 type Subscribers = BTreeMap<String, BTreeSet<String>>;
 
-/// The resource versions that a watch brought, by name.
+/// The versions ([`super::version`]) that a watch brought, by name.
 type Versions = Arc<Mutex<HashMap<String, String>>>;
 
-/// The resource versions of the objects of a revision, as the watches know them at a moment.
+/// The versions ([`super::version`]) of the objects of a revision, as the watches know them at a moment.
 #[derive(Debug, Default)]
 pub struct Seen(HashMap<(String, String, String, String), String>);
 
 impl Seen {
     /// Returns the version of an object, if a watch brought it.
-    pub fn version(&self, kind: &Kind, object: &Object) -> Option<&str> {
+    pub fn version(&self, kind: &Kind, object: &Identity) -> Option<&str> {
         let namespace = if kind.namespaced {
-            object.namespace()
+            &object.namespace
         } else {
             ""
         };
@@ -126,7 +127,7 @@ impl Seen {
             &resource.api_version,
             &resource.kind,
             namespace,
-            object.name(),
+            &object.name,
         ];
         self.0
             .get(&key.map(str::to_owned).into())
@@ -344,6 +345,27 @@ impl Watches {
             revision: revision.to_owned(),
             come,
         }
+    }
+
+    /// Waits a while until the watches of `revision` have listed what there is.
+    pub async fn listed(&self, revision: &str) {
+        let news = self.listen(revision);
+        let all = async {
+            while !self.has_listed(revision) {
+                news.come().await;
+            }
+        };
+        // What was not listed by then is read.
+        let _ = tokio::time::timeout(FIRST_LIST, all).await;
+    }
+
+    fn has_listed(&self, revision: &str) -> bool {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = entries.values().filter(|entry| {
+            let subscribers = entry.subscribers.borrow();
+            subscribers.contains_key(revision)
+        });
+        own.all(|entry| mode(&entry.mode) != Mode::Starting) && self.shared.has_listed(revision)
     }
 
     /// Stops waking `revision`. Watches that nobody needs any more end.
@@ -587,15 +609,15 @@ fn events(
         Ok(watcher::Event::Init) => Some(Report::Begin(of.clone())),
         Ok(watcher::Event::InitApply(object)) => {
             let PartialObjectMeta { metadata, .. } = object;
-            metadata
-                .name
-                .zip(metadata.resource_version)
-                .map(|(name, version)| Report::Listed(name, version))
+            let version = version(&metadata);
+            let listed = metadata.name.zip(version);
+            listed.map(|(name, version)| Report::Listed(name, version))
         }
         Ok(watcher::Event::InitDone) => Some(Report::Everything),
         Ok(watcher::Event::Apply(object)) => {
             let PartialObjectMeta { metadata, .. } = object;
-            let changed = |name| Report::Changed(name, metadata.resource_version);
+            let version = version(&metadata);
+            let changed = |name| Report::Changed(name, version);
             metadata.name.map(changed)
         }
         Ok(watcher::Event::Delete(object)) => {

@@ -21,6 +21,7 @@ use super::Attempt;
 use super::certificates::{Certificates, is_rolled_out};
 use super::content::Content;
 use super::error::{ContentError, ExtensionError};
+use crate::account::Known;
 use crate::backoff::jittered;
 use crate::revision::{complete_content, newest, plan_revision, without_content, write_revision};
 
@@ -81,6 +82,8 @@ pub(super) struct Plan<'a> {
     pub(super) desired: Desired,
     pub(super) certificates: Certificates,
     pub(super) requests: &'a [CertificateRequest],
+    /// What the account may do, as far as it was asked already.
+    pub(super) rights: Known,
 }
 
 /// What came of writing a revision.
@@ -128,7 +131,9 @@ impl Attempt<'_> {
                 return Ok(enacted);
             }
         }
-        let (content, certificates) = match self.content(target, &resolved).await {
+        let (content, rights) =
+            tokio::join!(self.content(target, &resolved), self.begin_review(newest),);
+        let (content, certificates) = match content {
             Ok(both) => both,
             Err(error) if newest.is_some() && error.is_of_registry() => {
                 return Ok(Enacted::without_image(&error));
@@ -145,6 +150,7 @@ impl Attempt<'_> {
             desired: self.desired(target, &resolved, &content),
             requests: &content.certificate_requests,
             certificates,
+            rights,
         };
         let made = self.write(plan).await.map_err(failed)?;
         let enacted = Box::pin(self.made(made, |refusal| failed(refusal.into()))).await;
@@ -206,6 +212,7 @@ impl Attempt<'_> {
             mut desired,
             certificates,
             requests,
+            rights,
         } = plan;
         let provider = certificates.provider();
         if let Some(provider) = &provider {
@@ -217,9 +224,12 @@ impl Attempt<'_> {
         let change = plan_revision(known, &desired, revisions).await?;
         let ours = certificates.are_ours();
         let issued = if ours { requests } else { &[] };
-        let permissions = self.judge_permissions(&desired, issued, change).await;
-        let live = self.live_crds(&desired, change).await?;
-        let leaving = self.leaving_crds(&desired, change).await?;
+        let (permissions, live, leaving) = tokio::join!(
+            self.judge_permissions((&desired, change), issued, rights),
+            self.live_crds(&desired, change),
+            self.leaving_crds(&desired, change),
+        );
+        let (live, leaving) = (live?, leaving?);
         let checked = self.preflight(Proposal {
             extension: self.extension,
             desired: &desired,

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::Attempt;
 use super::error::ContentError;
 use crate::account::impersonating;
-use crate::cluster::ApiError;
+use crate::cluster::{ApiError, join_bounded};
 use crate::revision::controlled_crds;
 
 /// Most CRDs whose objects are looked at for one refusal, and most objects of each.
@@ -33,9 +33,11 @@ impl Attempt<'_> {
             return Ok(None);
         }
         let mut live = BTreeMap::new();
-        for crd in definitions(desired) {
+        let reading = definitions(desired).map(|crd| async move {
             let name = crd.name();
-            let found = self.live_crd(name).await;
+            (name, self.live_crd(name).await)
+        });
+        for (name, found) in join_bounded(reading.collect()).await {
             let found = found.map_err(|cause| ContentError::LiveCrd {
                 name: name.to_owned(),
                 cause: ApiError(cause),

@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 
 use kube::ResourceExt as _;
-use olm_api::LifecycleState;
 use olm_api::conditions::{status, types};
+use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::object::Object;
 use olm_core::preflight::{Judgement, RbacPreflight};
 use olm_core::rbac::{BundleObjects, missing, outline};
@@ -17,17 +17,30 @@ use olm_core::revision::{Change, Desired, OPTIONAL_GROUPS};
 use olm_core::status::find;
 
 use super::Attempt;
+use crate::account::Known;
 use crate::rbac_watch::{Interest, Waiter};
 use crate::revision::{read_secrets, resolve};
 
 impl Attempt<'_> {
+    /// Asks what the account may do where a bundle goes that is not there yet, while it is pulled. What
+    /// it lacks then is asked for again.
+    pub(super) async fn begin_review(&self, newest: Option<&ClusterObjectSet>) -> Known {
+        match (newest, self.ctx.settings.rbac_preflight) {
+            (None, RbacPreflight::Enforce | RbacPreflight::Report) => {
+                let namespace = &self.extension.spec.namespace;
+                self.ctx.reviews.begin(self.account, namespace).await
+            }
+            (Some(_), _) | (None, RbacPreflight::Off) => Known::default(),
+        }
+    }
+
     /// Judges whether the account may write a revision, keep it and remove what leaves; `None`
     /// where that is not to be known. Has the extension woken as long as rights are missing.
     pub(super) async fn judge_permissions(
         &self,
-        desired: &Desired,
+        (desired, change): (&Desired, Change),
         certificates: &[CertificateRequest],
-        change: Change,
+        known: Known,
     ) -> Option<Judgement> {
         let ctx = self.ctx;
         let asked = match ctx.settings.rbac_preflight {
@@ -49,7 +62,7 @@ impl Attempt<'_> {
             objects: &objects,
         };
         let namespace = &self.extension.spec.namespace;
-        let judgement = ctx.reviews.judge(self.account, |held| {
+        let judgement = ctx.reviews.judge(self.account, known, |held| {
             missing(&bundle, namespace, &leaving, &unserved, held)
         });
         let judgement = judgement.await;

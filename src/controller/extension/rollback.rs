@@ -15,6 +15,7 @@ use super::Attempt;
 use super::certificates::Certificates;
 use super::enact::{Enacted, Plan};
 use super::error::{ContentError, ExtensionError};
+use crate::account::Known;
 use crate::revision::{read_secrets, resolve};
 
 impl Attempt<'_> {
@@ -60,6 +61,7 @@ impl Attempt<'_> {
             desired: desired(self.extension, self.account, source),
             requests: &requests,
             certificates,
+            rights: Known::default(),
         };
         let made = self.write(plan).await.map_err(failed)?;
         let mut enacted = Box::pin(self.made(made, |refusal| failed(refusal.into()))).await;

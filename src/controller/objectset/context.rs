@@ -14,6 +14,7 @@ use olm_api::conditions::Reason;
 use olm_api::keys::manager;
 use olm_core::revision::{AccountRule, deadline};
 use olm_core::uninstall::UninstallPolicy;
+use olm_image::BundleCache;
 use tokio::time::Instant;
 
 use super::observe::ExtensionState;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub fall_back_to_gc: bool,
     /// `--missing-optional-kinds=defer`.
     pub defer_optional_kinds: bool,
+    /// Where is written down which revisions are settled.
+    pub settled: BundleCache,
     /// `--max-concurrent-reconciles`.
     pub concurrency: u16,
 }
@@ -163,7 +166,10 @@ impl Context {
         self.watches.release(&set.name_any());
         self.rbac.forget(&Waiter::Revision(set.name_any()));
         self.track_unserved(&set.name_any(), &[]);
-        self.applied.forget(&set.uid().unwrap_or_default());
+        let uid = set.uid().unwrap_or_default();
+        self.applied.forget(&uid);
+        // What stays counts for nobody.
+        drop(self.settings.settled.remove_owner(&uid));
         self.contents.forget(set);
         self.reconciler.forget(set);
         self.forgive(set);

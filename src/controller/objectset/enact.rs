@@ -9,6 +9,7 @@ use olm_api::ClusterObjectSet;
 use olm_api::keys::{finalizer, label};
 use olm_core::annotations::is_paused;
 use olm_core::guard::Policy;
+use olm_core::object::Identity;
 use olm_core::revision::{
     Account, Adoption, Outcome, RevisionOwner, Sibling, changed, has_succeeded, owner_name,
 };
@@ -20,7 +21,7 @@ use super::ended::{Ended, Settled};
 use super::observe::ExtensionState;
 use super::plan::Plan;
 use super::{Context, ObjectSetError, teardown};
-use crate::apply::{Applier, ApplyError, PhaseReport, ResolvedPhase, Revision};
+use crate::apply::{Applier, ApplyError, PhaseReport, Revision};
 use crate::backoff::{RESYNC, jittered, resync};
 use crate::cluster::{RequestError, Target};
 use crate::reconcile::{Deadline, within};
@@ -110,8 +111,15 @@ async fn roll_out(
     account: &Account,
 ) -> Ended {
     let deadline = Deadline::after(LIMIT);
-    let (client, content) = match deadline.hold(read(ctx, set, account)).await {
-        Ok(both) => both,
+    let client = match deadline.hold(admit(ctx, set, account)).await {
+        Ok(client) => client,
+        Err(error) => return Ended::early(set, Err(error)),
+    };
+    if let Some(settled) = ctx.still_settled(set, (account, &client)).await {
+        return Ended::early(set, Ok(settled));
+    }
+    let content = match deadline.hold(read(ctx, set, &client)).await {
+        Ok(content) => content,
         Err(error) => return Ended::early(set, Err(error)),
     };
     // A content that no revision may have is not applied; its digests are stored all the same.
@@ -127,9 +135,16 @@ async fn roll_out(
         }
         Err(error) => (set.clone(), Err(error)),
     };
-    if result.as_ref().is_ok_and(Settled::is_complete) {
-        ctx.contents.forget_soon(&set);
-    }
+    let result = result.map(|settled| {
+        let complete = settled.is_complete();
+        if complete {
+            ctx.contents.forget_soon(&set);
+        }
+        Settled {
+            applied_by: complete.then(|| account.clone()),
+            ..settled
+        }
+    });
     Ended {
         set,
         observed: content.observed.clone(),
@@ -137,21 +152,29 @@ async fn roll_out(
     }
 }
 
-/// Reads the content of a revision, if it may be applied at all.
-async fn read(
+/// Returns the client of the account of a revision, if it may be applied at all.
+async fn admit(
     ctx: &Context,
     set: &ClusterObjectSet,
     account: &Account,
-) -> Result<(Client, Arc<Content>), ObjectSetError> {
+) -> Result<Client, ObjectSetError> {
     let guard = &ctx.settings.guard;
     guard.admit(Policy::ObjectSet, was_read(set)).await?;
     if !ctx.seen.has_account(account).await {
         ctx.accounts.require(account).await?;
     }
-    let client = ctx.accounts.client(account)?;
+    Ok(ctx.accounts.client(account)?)
+}
+
+/// Reads the content of a revision, which nobody may have changed.
+async fn read(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    account: &Client,
+) -> Result<Arc<Content>, ObjectSetError> {
     let content = match ctx.contents.get(set) {
         Some(kept) => kept,
-        None => read_content(ctx, set, &client).await?,
+        None => read_content(ctx, set, account).await?,
     };
     let status = set.status.as_ref();
     let known = status.map_or(&[][..], |status| &status.observed_phases);
@@ -161,7 +184,7 @@ async fn read(
     {
         return Err(ObjectSetError::Blocked(text));
     }
-    Ok((client, content))
+    Ok(content)
 }
 
 async fn read_content(
@@ -188,7 +211,9 @@ async fn apply(
     (account, client): (&Account, Client),
     content: &Content,
 ) -> Result<Settled, ObjectSetError> {
-    watch(ctx, set, (account, &client), &content.phases).await;
+    let objects = content.phases.iter().flat_map(|phase| &phase.objects);
+    let objects = objects.map(|wanted| wanted.object.identity());
+    watch(ctx, set, (account, &client), objects.collect()).await;
     let (siblings, archived) = ctx.siblings(set).await?;
     let revision = Revision {
         owner: owner(set, &archived),
@@ -241,12 +266,6 @@ async fn apply(
         }
     }
     ctx.defer(set, extension, &deferred).await;
-    // Kinds come with a CRD, which wakes the revision; those of an aggregated API come unannounced.
-    let quiet = if deferred.is_empty() {
-        resync()
-    } else {
-        jittered(ctx.settings.managed_resync)
-    };
     // What a newer revision made ready is not this one's success: it must never pass for installed.
     if superseded && !has_succeeded(set) {
         let next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
@@ -255,49 +274,64 @@ async fn apply(
             ..Settled::again(Some(Outcome::RollingOut(None)), next)
         });
     }
+    Ok(rolled_out(ctx, set, siblings, deferred))
+}
+
+/// All of a revision is applied and ready, but for what is `deferred`.
+pub(super) fn rolled_out(
+    ctx: &Context,
+    set: &ClusterObjectSet,
+    siblings: Vec<ClusterObjectSet>,
+    deferred: Vec<Identity>,
+) -> Settled {
+    // Kinds come with a CRD, which wakes the revision; those of an aggregated API come unannounced.
+    let quiet = if deferred.is_empty() {
+        resync()
+    } else {
+        jittered(ctx.settings.managed_resync)
+    };
     let replaced = siblings
         .into_iter()
         .filter(|one| one.spec.revision < set.spec.revision)
         .collect();
     let next = ctx.next_look(set, ctx.settings.managed_resync, RESYNC);
-    Ok(Settled {
+    Settled {
         replaced,
         deferred: Some(deferred),
         ..Settled::again(Some(Outcome::Complete), next.min(quiet))
-    })
+    }
 }
 
 /// Has the revision woken by changes of its objects.
-async fn watch(
+pub(super) async fn watch(
     ctx: &Context,
     set: &ClusterObjectSet,
     (account, client): (&Account, &Client),
-    phases: &[ResolvedPhase],
+    objects: Vec<Identity>,
 ) {
     let mut targets: Vec<Target> = Vec::new();
-    for wanted in phases.iter().flat_map(|phase| &phase.objects) {
-        let object = &wanted.object;
-        let found = ctx.kinds.find(object).await;
+    for object in objects {
+        let found = ctx.kinds.find(&object).await;
         // A kind may come with an earlier phase; the next pass looks again.
         let Ok(Some(kind)) = found else {
             continue;
         };
         let namespace = if kind.namespaced {
-            object.namespace()
+            object.namespace
         } else {
-            ""
+            String::new()
         };
         let same = targets
             .iter_mut()
             .find(|target| target.kind == kind && target.namespace == namespace);
         match same {
             Some(target) => {
-                target.names.insert(object.name().to_owned());
+                target.names.insert(object.name);
             }
             None => targets.push(Target {
                 kind,
-                namespace: namespace.to_owned(),
-                names: [object.name().to_owned()].into(),
+                namespace,
+                names: [object.name].into(),
             }),
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use olm_api::{ClusterObjectSet, ObservedPhase};
 use olm_core::object::Identity;
-use olm_core::revision::Outcome;
+use olm_core::revision::{Account, Outcome};
 
 use super::ObjectSetError;
 use crate::backoff::resync;
@@ -23,6 +23,8 @@ pub(super) struct Settled {
     /// Objects left out because the cluster does not serve their kind; `None` when not all phases
     /// were looked at.
     pub(super) deferred: Option<Vec<Identity>>,
+    /// Who has applied all of it.
+    pub(super) applied_by: Option<Account>,
 }
 
 impl Settled {
@@ -39,6 +41,7 @@ impl Settled {
             finished: false,
             replaced: Vec::new(),
             deferred: None,
+            applied_by: None,
         }
     }
 

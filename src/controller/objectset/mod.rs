@@ -11,6 +11,7 @@ mod error;
 mod observe;
 mod plan;
 mod report;
+mod settled;
 mod teardown;
 mod uninstall;
 mod unserved_kinds;
@@ -135,7 +136,7 @@ pub async fn run(
         .run(reconcile, error_policy, Arc::clone(&ctx));
     tokio::select! {
         () = drain(results) => {}
-        () = follow_crds(&ctx) => {}
+        () = async { ctx.forget_settled().await; follow_crds(&ctx).await } => {}
     }
 }
 
@@ -193,6 +194,9 @@ async fn conclude(ctx: &Context, ended: Ended) -> Result<Option<Duration>, Objec
     let settled = ended.result?;
     for replaced in &settled.replaced {
         enact::archive(ctx, replaced).await?;
+    }
+    if let Some(account) = &settled.applied_by {
+        ctx.note_settled(&set, account).await;
     }
     if settled.finished {
         enact::remove_finalizer(ctx, &set).await?;

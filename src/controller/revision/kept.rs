@@ -37,7 +37,7 @@ struct Kept {
 }
 
 /// What content was read from: generation of the revision, and UID and version of each Secret.
-type Origin = (Option<i64>, Vec<(Option<String>, Option<String>)>);
+pub(super) type Origin = (Option<i64>, Vec<(Option<String>, Option<String>)>);
 
 impl KeptContents {
     /// Returns an empty cache of contents in Secrets of the controller's namespace.
@@ -51,14 +51,18 @@ impl KeptContents {
 
     /// Returns the content of a revision, if it is kept and its Secrets are the same.
     pub fn get(&self, set: &ClusterObjectSet) -> Option<Arc<Content>> {
-        let found = |name: &str| {
-            let place = ObjectRef::new(name).within(&self.system_namespace);
-            Some(version(&*self.secrets.get(&place)?))
-        };
-        let origin = self.origin(set, found)?;
+        let origin = self.origin_now(set)?;
         let kept = self.lock();
         let kept = kept.get(&set.uid()?)?;
         (kept.origin == origin).then(|| Arc::clone(&kept.content))
+    }
+
+    /// Returns what the content of a revision would be read from now, as the watch brings it.
+    pub fn origin_now(&self, set: &ClusterObjectSet) -> Option<Origin> {
+        self.origin(set, |name| {
+            let place = ObjectRef::new(name).within(&self.system_namespace);
+            Some(version(&*self.secrets.get(&place)?))
+        })
     }
 
     /// Keeps the content of a revision that was read from these Secrets.

@@ -20,7 +20,7 @@ use super::content::{read_secrets, resolve};
 use super::delete::delete_revision;
 use super::error::WriteError;
 use super::known::KnownRevisions;
-use crate::cluster::RequestError;
+use crate::cluster::{RequestError, join_bounded};
 
 /// Returns the revision that counts as newest: one that is being deleted holds nothing any more.
 pub fn newest(revisions: &[ClusterObjectSet]) -> Option<&ClusterObjectSet> {
@@ -119,16 +119,19 @@ async fn create(
         tracing::info!(revision = old.name_any(), "archived revision deleted");
     }
     let owner = &desired.extension.name;
-    for secret in &packed.secrets {
+    let creating = packed.secrets.iter().map(|secret| {
         let metadata = content_metadata(system_namespace, &name, owner);
-        create_secret(client, metadata, secret).await?;
-    }
+        create_secret(client, metadata, secret)
+    });
+    let created = join_bounded(creating.collect()).await;
+    created.into_iter().collect::<Result<(), _>>()?;
     let set = build(desired, &name, number, &packed, system_namespace);
     let set = apply(client, &set).await?;
     tracing::info!(revision = name, "revision created");
-    for secret in &packed.secrets {
-        own_secret(client, system_namespace, &secret.name, &set).await?;
-    }
+    let owning = packed.secrets.iter();
+    let owning = owning.map(|secret| own_secret(client, system_namespace, &secret.name, &set));
+    let done = join_bounded(owning.collect()).await;
+    done.into_iter().collect::<Result<(), _>>()?;
     let gone: Vec<_> = outdated(revisions)
         .into_iter()
         .map(ResourceExt::uid)

@@ -88,6 +88,26 @@ pub(crate) fn requests(log: &Path, extension: &str) -> Vec<(By, Request)> {
         .collect()
 }
 
+/// Returns how many requests of the controller were about what is checked before a revision is
+/// written, what an account may do and the CRDs on the cluster, and how long they took together.
+pub(crate) fn preflights(log: &Path, began: Timestamp) -> (usize, Duration) {
+    let controller = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
+    let is_check = |request: &Request| {
+        let reads_crd = request.verb == "get" && request.resource == "customresourcedefinitions";
+        let asks = request.resource.ends_with("reviews");
+        request.user == controller && (asks || reads_crd && request.acted_as.is_none())
+    };
+    let mut requests = audit::mentioning(log, &controller);
+    requests.retain(|request| request.received >= began && is_check(request));
+    let first = requests.iter().map(|request| request.received).min();
+    let last = requests.iter().map(|request| request.answered).max();
+    let took = first
+        .zip(last)
+        .map(|(first, last)| last.duration_since(first));
+    let took = took.and_then(|took| Duration::try_from(took).ok());
+    (requests.len(), took.unwrap_or_default())
+}
+
 fn summary(requests: &[(By, Request)]) -> String {
     let count = |by: By| {
         let all = requests.iter().filter(|(who, _)| *who == by);

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use olm_api::{ClusterObjectSet, keys};
 use olm_core::object::Object;
 use olm_test::cluster::{self, Cluster};
@@ -109,6 +111,17 @@ impl Stage {
     pub(crate) fn grant(&self, folders: &[PathBuf]) {
         let flags = self.rendering_flags();
         scene::grant(self.cluster.plane, folders, &self.name, ACCOUNT, &flags);
+    }
+
+    /// Returns a client that acts as the service account.
+    pub(crate) async fn account_client(&self) -> Client {
+        let path = &self.cluster.plane.addresses.kubeconfig;
+        let file = Kubeconfig::read_from(path).expect("a kubeconfig");
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+        let mut config = config.expect("a configuration");
+        let user = format!("system:serviceaccount:{}:{ACCOUNT}", self.name);
+        config.auth_info.impersonate = Some(user);
+        Client::try_from(config).expect("a client")
     }
 
     /// Flags with which `kubectl olm` renders as the controller does.

@@ -6,15 +6,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use olm_api::keys;
 use olm_test::audit::{self, Request};
 use olm_test::cluster::{
-    self, CONTROLLER_ACCOUNT, Controller, ControllerOptions, SYSTEM_NAMESPACE,
+    self, CONTROLLER_ACCOUNT, ControlPlane, Controller, ControllerOptions, SYSTEM_NAMESPACE,
 };
 use olm_test::scene::Scene;
 use olm_test::wait;
 
 use crate::silence::{install, setting, settles};
 
+/// Most questions of a controller that starts about its own rights.
+const REVIEWS: usize = 6;
 /// Most requests that one install takes today.
 const LIMIT: usize = 36;
 
@@ -108,4 +111,90 @@ async fn what_is_settled_is_not_rendered_again() {
         if bundle.exists() { Ok(()) } else { Err(()) }
     })
     .await;
+}
+
+/// Changes an object of one extension and takes one away from another, and waits until `mended` is
+/// done; then both are as they were.
+async fn drift_meanwhile<T>(
+    plane: &ControlPlane,
+    (drifted, lost): (&str, &str),
+    mended: impl FnOnce() -> T,
+) -> T {
+    let kubectl = |args: &[&str]| tokio::task::block_in_place(|| plane.kubectl(args));
+    let of_it = format!("{}={lost}", keys::label::OWNER_NAME);
+    let state = || {
+        let replicas = "jsonpath={.items[*].spec.replicas}";
+        let deployments = kubectl(&["get", "deployments", "-n", drifted, "-o", replicas]);
+        let maps = kubectl(&["get", "configmaps", "-n", lost, "-l", &of_it, "-o", "name"]);
+        (deployments, maps)
+    };
+    let before = state();
+    let scale = [
+        "scale",
+        "deployment",
+        "-n",
+        drifted,
+        "--all",
+        "--replicas=3",
+    ];
+    kubectl(&scale);
+    kubectl(&["delete", "configmap", "-n", lost, "-l", &of_it]);
+    assert_ne!(state(), before);
+    let done = tokio::task::block_in_place(mended);
+    wait::until("what has drifted is repaired", SOON, || async {
+        let now = state();
+        if now == before { Ok(()) } else { Err(now) }
+    })
+    .await;
+    done
+}
+
+// ours: a controller that comes back reads what has changed meanwhile, and repairs it; of all else it
+// lists the kinds it watches
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_reads_what_has_changed_meanwhile() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    let mut controller = Controller::start(plane, ControllerOptions::default());
+    let log = &plane.addresses.audit_log;
+    let mut scene = Scene::empty(cluster.clone(), "restart");
+    let extensions = install(&mut scene, "restart", 3).await;
+    settles(log).await;
+    let [drifted, lost, same] = &extensions[..] else {
+        panic!("three were installed")
+    };
+    controller.kill();
+    // A note that is damaged counts for nothing.
+    let uid = lost.revisions().await.remove(0).metadata.uid;
+    let notes = cluster.dir.join("controller-state/bundles/settled");
+    let notes = std::fs::read_dir(notes.join(uid.expect("a UID")));
+    for note in notes.expect("notes").flatten() {
+        std::fs::write(note.path(), "{}\n[]").expect("a note is written");
+    }
+    let mended = || {
+        let before = requests(log).len();
+        controller.restart(plane);
+        before
+    };
+    let before = drift_meanwhile(plane, (&drifted.name, &lost.name), mended).await;
+    settles(log).await;
+    let made = requests(log).split_off(before);
+    table(&made);
+    let about = |name: &str| {
+        let of_it = made.iter().filter(|it| it.uri.contains(name));
+        let of_it = of_it.filter(|it| it.group != "events.k8s.io");
+        let asked = of_it.map(|it| format!("{} {}", it.verb, it.resource));
+        asked.collect::<Vec<_>>()
+    };
+    // The kinds that may hold secrets are watched as the account.
+    assert_eq!(about(&same.name), ["list configmaps"]);
+    // Its content and what is not ready; all of it where there is no note.
+    for (changed, most) in [(drifted, 5), (lost, 9)] {
+        let asked = about(&changed.name);
+        let reads = asked.iter().filter(|it| it.starts_with("get")).count();
+        assert!((1..=most).contains(&reads), "{asked:#?}");
+    }
+    let mut reviews = made;
+    reviews.retain(|it| it.resource.ends_with("reviews"));
+    assert!(reviews.len() <= REVIEWS, "{reviews:#?}");
 }

@@ -44,7 +44,9 @@ pub struct Reviews {
 
 /// What the API server said about an account.
 #[derive(Default)]
-struct Known {
+pub struct Known {
+    /// Where it was asked for.
+    places: BTreeSet<String>,
     rights: Permissions,
     roles: BTreeMap<RoleKey, Option<Vec<PolicyRule>>>,
     errors: BTreeSet<String>,
@@ -93,16 +95,25 @@ impl Reviews {
         }
     }
 
-    /// Judges an account: `missing` says what it lacks, given what it holds.
+    /// Asks what the account holds in a namespace, ahead of a judgement.
+    pub async fn begin(&self, account: &Account, namespace: &str) -> Known {
+        self.rules(account, Known::default(), [namespace].into_iter())
+            .await
+    }
+
+    /// Judges an account: `missing` says what it lacks, given what it holds, which may be `known` in
+    /// part.
     ///
     /// What cannot be found out counts as held: the API server decides then.
     pub async fn judge(
         &self,
         account: &Account,
+        known: Known,
         missing: impl Fn(&Held<'_>) -> Missing,
     ) -> Judgement {
         let nothing = missing(&Known::default().held());
-        let mut known = self.rules(account, nothing.rights.namespaces()).await;
+        let places = nothing.rights.namespaces();
+        let mut known = self.rules(account, known, places).await;
         let mut found = missing(&known.held());
         if !found.unread_roles.is_empty() {
             for role in &found.unread_roles {
@@ -143,42 +154,21 @@ impl Reviews {
         judgement
     }
 
-    /// Returns what the account holds in some namespaces (empty: cluster-wide).
-    async fn rules(&self, account: &Account, namespaces: impl Iterator<Item = &str>) -> Known {
-        let mut known = Known::default();
-        let client = match self.accounts.client(account) {
-            Ok(client) => client,
-            Err(error) => {
-                known.incomplete = true;
-                known.errors.insert(Chain(&error).to_string());
-                return known;
-            }
-        };
-        let places: BTreeSet<&str> = namespaces.chain([""]).collect();
-        let asked: Vec<_> = places
-            .into_iter()
-            .map(|namespace| {
-                let review = rules_in(if namespace.is_empty() {
-                    NOWHERE
-                } else {
-                    namespace
-                });
-                let api = Api::<SelfSubjectRulesReview>::all(client.clone());
-                async move { (namespace, api.create(&PostParams::default(), &review).await) }
-            })
-            .collect();
-        let mut answers = stream::iter(asked).buffer_unordered(AT_ONCE);
-        while let Some((namespace, answer)) = answers.next().await {
-            match answer.map(|review| review.status) {
-                Ok(Some(status)) => known.add(namespace, status),
-                Ok(None) => known.incomplete = true,
-                Err(error) => {
-                    known.incomplete = true;
-                    known.errors.insert(ApiError(error).to_string());
-                }
-            }
+    /// Returns what the account holds in some namespaces (empty: cluster-wide), besides what is known.
+    async fn rules(
+        &self,
+        account: &Account,
+        known: Known,
+        namespaces: impl Iterator<Item = &str>,
+    ) -> Known {
+        match self.accounts.client(account) {
+            Ok(client) => told(&client, known, namespaces).await,
+            Err(error) => Known {
+                incomplete: true,
+                errors: [Chain(&error).to_string()].into(),
+                ..known
+            },
         }
-        known
     }
 
     /// Says of each right whether the account has it; `None` where that cannot be known.
@@ -217,6 +207,42 @@ impl Reviews {
             |rules: Option<Vec<_>>| rules.unwrap_or_default().into_iter().map(PolicyRule::from);
         Ok(rules.map(|rules| own(rules).collect()))
     }
+}
+
+/// Returns what the user of a client holds in some namespaces, as far as the API server tells.
+pub async fn held(client: &Client, namespaces: impl Iterator<Item = &str>) -> Permissions {
+    told(client, Known::default(), namespaces).await.rights
+}
+
+async fn told(client: &Client, mut known: Known, namespaces: impl Iterator<Item = &str>) -> Known {
+    let places: BTreeSet<&str> = namespaces.chain([""]).collect();
+    let new = places
+        .into_iter()
+        .filter(|place| !known.places.contains(*place));
+    let asked: Vec<_> = new
+        .map(|namespace| {
+            let review = rules_in(if namespace.is_empty() {
+                NOWHERE
+            } else {
+                namespace
+            });
+            let api = Api::<SelfSubjectRulesReview>::all(client.clone());
+            async move { (namespace, api.create(&PostParams::default(), &review).await) }
+        })
+        .collect();
+    let mut answers = stream::iter(asked).buffer_unordered(AT_ONCE);
+    while let Some((namespace, answer)) = answers.next().await {
+        known.places.insert(namespace.to_owned());
+        match answer.map(|review| review.status) {
+            Ok(Some(status)) => known.add(namespace, status),
+            Ok(None) => known.incomplete = true,
+            Err(error) => {
+                known.incomplete = true;
+                known.errors.insert(ApiError(error).to_string());
+            }
+        }
+    }
+    known
 }
 
 fn rules_in(namespace: &str) -> SelfSubjectRulesReview {

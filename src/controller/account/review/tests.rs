@@ -66,7 +66,9 @@ async fn judged(client: Client, names: usize) -> Judgement {
         objects: &objects,
     };
     let reviews = Reviews::new(client);
-    let judge = reviews.judge(&account, |held| missing(&bundle, "ns1", &[], &[], held));
+    let judge = reviews.judge(&account, Known::default(), |held| {
+        missing(&bundle, "ns1", &[], &[], held)
+    });
     judge.await
 }
 
