@@ -12,11 +12,13 @@ mod connection;
 mod describe;
 mod environment;
 mod graph;
+mod offers;
 mod output;
 mod puller;
 mod requests;
 mod settings;
 mod target;
+mod web;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;

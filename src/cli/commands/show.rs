@@ -2,15 +2,18 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::Args;
 use olm_core::bundle::{Bundle, constraints};
+use olm_core::catalog::Summary;
 use olm_core::config::{Features, example, schema};
 use serde_json::{Value, json};
 
 use crate::bundle_source::{CatalogArgs, load_files};
 use crate::connection::Global;
 use crate::describe::Description;
+use crate::offers::Offers;
 use crate::output::{Format, KeyValues, Outcome, Table, write_json, write_yaml};
 
 /// Flags of `show`.
@@ -23,6 +26,9 @@ pub(crate) struct ShowArgs {
     /// The catalogs of the package.
     #[command(flatten)]
     offered: CatalogArgs,
+    /// Say what the catalogs know of a package, and pull nothing
+    #[arg(long, requires = "catalogs", conflicts_with = "schema")]
+    no_pull: bool,
     /// Print the JSON Schema of `spec.config.inline` and nothing else
     #[arg(long, conflicts_with = "output")]
     schema: bool,
@@ -37,6 +43,9 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
+    if args.no_pull {
+        return known(&args, out).await;
+    }
     let files = if args.offered.any() && !Path::new(&args.bundle).is_dir() {
         args.offered.files(&args.bundle).await?
     } else {
@@ -64,6 +73,36 @@ pub(crate) async fn run(
         Format::Yaml => write_yaml(out, &whole()?)?,
     }
     Ok(Outcome::Done)
+}
+
+/// Shows what each of the catalogs says of a package.
+async fn known(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let offers = Offers::Named(Arc::new(args.offered.read().await));
+    let mut shown = Vec::new();
+    for catalog in args.offered.names() {
+        if let Some(summary) = offers.summary(catalog, &args.bundle).await? {
+            shown.push(document(catalog, &summary)?);
+        }
+    }
+    if shown.is_empty() {
+        anyhow::bail!("no catalog has package {:?}", args.bundle);
+    }
+    for document in &shown {
+        match args.output {
+            Format::Json => write_json(out, document)?,
+            Format::Table | Format::Yaml => write_yaml(out, document)?,
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// Returns what a catalog knows of a package, for programs.
+pub(crate) fn document(catalog: &str, summary: &Summary) -> anyhow::Result<Value> {
+    let mut document = serde_json::to_value(summary)?;
+    document["schema"] = "olm.show".into();
+    document["schemaVersion"] = 1.into();
+    document["catalog"] = catalog.into();
+    Ok(document)
 }
 
 fn write(

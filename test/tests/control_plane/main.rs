@@ -27,6 +27,7 @@ mod objectset;
 mod operation;
 mod optional;
 mod overlays;
+mod page;
 mod permissions;
 mod plugin;
 mod plugin_catalogs;

@@ -4,8 +4,8 @@
 
 mod build;
 mod diff;
-mod lint;
-mod list;
+pub(crate) mod lint;
+pub(crate) mod list;
 mod render;
 mod serve;
 
