@@ -230,17 +230,17 @@ impl Verbs {
             }
         }
         // What is installed decides which way is drawn.
-        let snapshot = match (&offers, installed_as.first()) {
-            (Offers::Cluster(cluster), Some(name)) => cluster.snapshot(name).await,
-            _ => {
+        let snapshot =
+            if let (Offers::Cluster(cluster), Some(name)) = (&offers, installed_as.first()) {
+                cluster.snapshot(name).await
+            } else {
                 let filter = CatalogFilter {
                     package_name: package.to_owned(),
                     selector: Some(only(catalog)),
                     ..CatalogFilter::default()
                 };
                 offers.offered(filter).await
-            }
-        };
+            };
         let icon = self.icon(catalog, package).await;
         let mut page = json!({"package": show::document(catalog, &summary)?,
             "icon": icon.map(|(media_type, _)| media_type), "installedAs": installed_as});
@@ -263,10 +263,7 @@ impl Verbs {
             Source::Cluster(client, ..) => {
                 Ok(catalog::list::document(&Cluster::catalogs(client).await?))
             }
-            Source::Named(named) => {
-                let listed = named.iter().map(Named::listed).collect();
-                Ok(catalog::list::listed(listed))
-            }
+            Source::Named(named) => Ok(catalog::list::listed(named.iter().map(Named::listed))),
         }
     }
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use olm_core::bundle::{Bundle, constraints};
-use olm_core::catalog::Summary;
+use olm_core::catalog::{BundleSummary, ChannelSummary, Summary};
 use olm_core::config::{Features, example, schema};
 use serde_json::{Value, json};
 
 use crate::bundle_source::{CatalogArgs, load_files};
 use crate::connection::Global;
 use crate::describe::Description;
+use crate::graph::plain;
 use crate::offers::Offers;
 use crate::output::{Format, KeyValues, Outcome, Table, write_json, write_yaml};
 
@@ -75,25 +76,57 @@ pub(crate) async fn run(
     Ok(Outcome::Done)
 }
 
-/// Shows what each of the catalogs says of a package.
+/// Shows what the first of the catalogs that has a package says of it.
 async fn known(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let offers = Offers::Named(Arc::new(args.offered.read().await));
-    let mut shown = Vec::new();
     for catalog in args.offered.names() {
-        if let Some(summary) = offers.summary(catalog, &args.bundle).await? {
-            shown.push(document(catalog, &summary)?);
-        }
-    }
-    if shown.is_empty() {
-        anyhow::bail!("no catalog has package {:?}", args.bundle);
-    }
-    for document in &shown {
+        let Some(summary) = offers.summary(catalog, &args.bundle).await? else {
+            continue;
+        };
         match args.output {
-            Format::Json => write_json(out, document)?,
-            Format::Table | Format::Yaml => write_yaml(out, document)?,
+            Format::Json => write_json(out, &document(catalog, &summary)?)?,
+            Format::Yaml => write_yaml(out, &document(catalog, &summary)?)?,
+            Format::Table => sheet(catalog, &summary).write(out)?,
         }
+        return Ok(Outcome::Done);
     }
-    Ok(Outcome::Done)
+    anyhow::bail!("no catalog has package {:?}", args.bundle)
+}
+
+fn sheet(catalog: &str, summary: &Summary) -> KeyValues {
+    let mut sheet = KeyValues::default();
+    let shown = |text: &Option<String>| text.as_deref().map(plain);
+    sheet.line("Package", plain(&summary.package));
+    sheet.lines("Name", shown(&summary.display_name));
+    sheet.lines("Provider", shown(&summary.provider));
+    sheet.lines("About", shown(&summary.description));
+    sheet.line("Catalog", catalog.to_owned());
+    sheet.lines("Deprecated", shown(&summary.deprecated));
+    let channel = |it: &ChannelSummary| {
+        let default = if it.default { " (default)" } else { "" };
+        let head = it.head.as_deref().unwrap_or("none");
+        let deprecated = it.deprecated.as_ref();
+        let deprecated = deprecated.map_or_else(String::new, |why| format!("; deprecated: {why}"));
+        let text = format!(
+            "{}{default}: head {head}, entries: {}{deprecated}",
+            it.name, it.entries
+        );
+        plain(&text)
+    };
+    sheet.lines("Channels", summary.channels.iter().map(channel));
+    let bundle = |it: &BundleSummary| {
+        let name = it.version.as_ref().unwrap_or(&it.name);
+        let mut text = format!("{name} in {}", it.channels.join(", "));
+        for need in &it.needs {
+            text = text + "; needs " + need;
+        }
+        if let Some(why) = &it.deprecated {
+            text = text + "; deprecated: " + why;
+        }
+        plain(&text)
+    };
+    sheet.lines("Bundles", summary.bundles.iter().map(bundle));
+    sheet
 }
 
 /// Returns what a catalog knows of a package, for programs.

@@ -155,10 +155,11 @@ fn crawl(page: &Page) -> BTreeMap<String, String> {
             continue;
         }
         let text = answer.text();
-        for (name, attributes) in elements(&text) {
-            let links = ["href", "src", "action"].map(|it| attributes.get(it));
-            for link in links.into_iter().flatten() {
-                open.extend(inside(page, &path, link, &name, &attributes));
+        for element in elements(&text) {
+            for link in ["href", "src", "action"] {
+                if let Some(link) = element.1.get(link) {
+                    open.extend(inside(page, &path, link, &element));
+                }
             }
         }
         seen.insert(path, text);
@@ -168,13 +169,7 @@ fn crawl(page: &Page) -> BTreeMap<String, String> {
 
 /// Returns the path of a link that leads to another page of this site; others may only be followed by
 /// a person, and tell nothing of where they were found.
-fn inside(
-    page: &Page,
-    from: &str,
-    link: &str,
-    name: &str,
-    with: &BTreeMap<String, String>,
-) -> Option<String> {
+fn inside(page: &Page, from: &str, link: &str, element: &Element) -> Option<String> {
     if let Some(path) = link.strip_prefix(&page.base) {
         return Some(path.to_owned());
     }
@@ -185,11 +180,10 @@ fn inside(
     if link.starts_with(['#', '?']) {
         return None;
     }
+    let (name, with) = element;
     assert_eq!(name, "a", "{link}");
-    let scheme = ["http://", "https://", "mailto:"]
-        .iter()
-        .any(|it| link.starts_with(it));
-    assert!(scheme, "{link}");
+    let schemes = ["http://", "https://", "mailto:"];
+    assert!(schemes.iter().any(|it| link.starts_with(it)), "{link}");
     assert_eq!(with["rel"], "noreferrer noopener", "{link}");
     None
 }
@@ -489,6 +483,17 @@ fn pages_show_what_the_verbs_print_and_what_is_not_known() {
     assert_eq!(away.0, 502);
     assert!(away.text().contains("none.yaml"), "{}", away.text());
     assert_eq!(page.get("/catalog/none").0, 404);
+}
+
+// plugin.md U27
+#[test]
+fn show_says_what_a_catalog_knows_without_pulling() {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .args(["show", "cistern-operator", "--no-pull", "--catalog", SHOP])
+        .current_dir(TESTS)
+        .output()
+        .unwrap();
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"");
 }
 
 /// Returns what `catalog lint` prints of the shop.

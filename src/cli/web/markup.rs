@@ -1,11 +1,12 @@
 //! Markup that templates insert as it is: pictures, which `graph` escapes, and Markdown of
 //! descriptions, written here from what the parser says. Nothing else is inserted without escaping.
 
-use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use askama::filters::HtmlSafe;
 use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
+
+use crate::graph::xml;
 
 /// Schemes that links may have.
 const SCHEMES: [&str; 3] = ["https://", "http://", "mailto:"];
@@ -70,12 +71,12 @@ impl Writer {
 
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
-            Tag::Heading { level, .. } => self.out.push_str(&format!("<{}>", heading(level))),
-            Tag::List(Some(first)) => self.out.push_str(&format!("<ol start=\"{first}\">")),
+            Tag::Heading { level, .. } => self.write(format_args!("<{}>", heading(level))),
+            Tag::List(Some(first)) => self.write(format_args!("<ol start=\"{first}\">")),
             Tag::Link { dest_url, .. } => self.link(&dest_url),
             other => {
-                if let Some(name) = element(&other.to_end()) {
-                    self.out.push_str(&format!("<{name}>"));
+                if let Some(name) = element(other.to_end()) {
+                    self.write(format_args!("<{name}>"));
                 }
             }
         }
@@ -83,17 +84,16 @@ impl Writer {
 
     fn end(&mut self, tag: TagEnd) {
         match tag {
-            TagEnd::Heading(level) => self.out.push_str(&format!("</{}>\n", heading(level))),
+            TagEnd::Heading(level) => self.write(format_args!("</{}>\n", heading(level))),
             TagEnd::Link => {
                 if let Some(Some(behind)) = self.links.pop() {
                     self.out.push_str("</a>");
-                    self.out
-                        .push_str(&format!(" <small>({})</small>", escaped(&behind)));
+                    self.write(format_args!(" <small>({})</small>", xml(&behind)));
                 }
             }
             other => {
-                if let Some(name) = element(&other) {
-                    self.out.push_str(&format!("</{name}>\n"));
+                if let Some(name) = element(other) {
+                    self.write(format_args!("</{name}>\n"));
                 }
             }
         }
@@ -102,15 +102,21 @@ impl Writer {
     fn link(&mut self, url: &str) {
         let shown = host(url).map(str::to_owned);
         if shown.is_some() {
-            let url = escaped(url);
-            self.out
-                .push_str(&format!("<a href=\"{url}\" rel=\"noreferrer noopener\">"));
+            let url = xml(url);
+            self.write(format_args!(
+                "<a href=\"{url}\" rel=\"noreferrer noopener\">"
+            ));
         }
         self.links.push(shown);
     }
 
+    fn write(&mut self, markup: fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = self.out.write_fmt(markup);
+    }
+
     fn text(&mut self, text: &str) {
-        self.out.push_str(&escaped(text));
+        self.out.push_str(&xml(text));
     }
 }
 
@@ -139,7 +145,7 @@ fn heading(level: HeadingLevel) -> &'static str {
 }
 
 /// Returns the element of a part of a text that has one and no attributes.
-fn element(tag: &TagEnd) -> Option<&'static str> {
+fn element(tag: TagEnd) -> Option<&'static str> {
     Some(match tag {
         TagEnd::Paragraph | TagEnd::HtmlBlock => "p",
         TagEnd::BlockQuote(_) => "blockquote",
@@ -151,10 +157,6 @@ fn element(tag: &TagEnd) -> Option<&'static str> {
         TagEnd::Strong => "strong",
         _ => return None,
     })
-}
-
-fn escaped(text: &str) -> Cow<'_, str> {
-    crate::graph::xml(text).into()
 }
 
 #[cfg(test)]

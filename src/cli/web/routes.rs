@@ -52,13 +52,19 @@ async fn installed(State(site): Here, Query(words): Words) -> Response {
         return Redirect::to(&format!("{}/packages", site.gate.base())).into_response();
     }
     let shell = site.shell("installed", &words);
-    let show = |shell, view: view::Installed| Some(view::Installed { shell, ..view });
+    let show = |shell, mut view: view::Installed| {
+        view.shell = shell;
+        Some(view)
+    };
     site.page(shell, Ask::Installed, show).await
 }
 
 async fn extension(State(site): Here, Path(name): Path<String>, Query(words): Words) -> Response {
     let shell = site.shell("installed", &words);
-    let show = |shell, view: view::ExtensionPage| Some(view::ExtensionPage { shell, ..view });
+    let show = |shell, mut view: view::ExtensionPage| {
+        view.shell = shell;
+        Some(view)
+    };
     site.page(shell, Ask::Extension(name), show).await
 }
 
@@ -66,13 +72,9 @@ async fn packages(State(site): Here, Query(words): Words) -> Response {
     let word = |name| words.get(name).cloned().unwrap_or_default();
     let (terms, catalog) = (word("q"), word("catalog"));
     let asked = terms.split_whitespace().map(str::to_owned).collect();
-    let show = |shell, view| {
-        Some(view::Packages {
-            shell,
-            terms,
-            catalog,
-            ..view
-        })
+    let show = |shell, mut view: view::Packages| {
+        (view.shell, view.terms, view.catalog) = (shell, terms, catalog);
+        Some(view)
     };
     let shell = site.shell("packages", &words);
     site.page(shell, Ask::Packages(asked), show).await
@@ -80,7 +82,10 @@ async fn packages(State(site): Here, Query(words): Words) -> Response {
 
 async fn package(State(site): Here, Path((catalog, package)): Path<(String, String)>) -> Response {
     let shell = site.shell("packages", &BTreeMap::new());
-    let show = |shell, view: view::PackagePage| Some(view::PackagePage { shell, ..view });
+    let show = |shell, mut view: view::PackagePage| {
+        view.shell = shell;
+        Some(view)
+    };
     site.page(shell, Ask::Package { catalog, package }, show)
         .await
 }
@@ -90,7 +95,10 @@ async fn bundle(
     Path((catalog, package, bundle)): Path<(String, String, String)>,
 ) -> Response {
     let shell = site.shell("packages", &BTreeMap::new());
-    let show = |shell, view: view::PackagePage| view::PackagePage { shell, ..view }.bundle(&bundle);
+    let show = |shell, mut view: view::PackagePage| {
+        view.shell = shell;
+        view.bundle(&bundle)
+    };
     site.page(shell, Ask::Package { catalog, package }, show)
         .await
 }
@@ -107,19 +115,19 @@ async fn icon(State(site): Here, Path((catalog, package)): Path<(String, String)
 
 async fn catalogs(State(site): Here) -> Response {
     let shell = site.shell("catalogs", &BTreeMap::new());
-    let show = |shell, view: view::Catalogs| Some(view::Catalogs { shell, ..view });
+    let show = |shell, mut view: view::Catalogs| {
+        view.shell = shell;
+        Some(view)
+    };
     site.page(shell, Ask::Catalogs, show).await
 }
 
 async fn findings(State(site): Here, Path(name): Path<String>) -> Response {
     let shell = site.shell("catalogs", &BTreeMap::new());
     let shown = name.clone();
-    let show = |shell, view| {
-        Some(view::Findings {
-            shell,
-            name: shown,
-            ..view
-        })
+    let show = |shell, mut view: view::Findings| {
+        (view.shell, view.name) = (shell, shown);
+        Some(view)
     };
     site.page(shell, Ask::Findings(name), show).await
 }
@@ -169,21 +177,25 @@ impl Site {
         let page = match read {
             Ok(view) => match view.and_then(|view| show(shell.clone(), view)) {
                 Some(page) => html(StatusCode::OK, &page),
-                None => failed(StatusCode::NOT_FOUND, shell, format!("There is no {ask}.")),
+                None => failed(
+                    StatusCode::NOT_FOUND,
+                    shell,
+                    &format!("There is no {ask}, or nothing of that name in it."),
+                ),
             },
-            Err(error) => failed(StatusCode::BAD_GATEWAY, shell, format!("{error:#}")),
+            Err(error) => failed(StatusCode::BAD_GATEWAY, shell, &format!("{error:#}")),
         };
         if watch { refreshing(page, WATCH) } else { page }
     }
 }
 
-fn failed(status: StatusCode, shell: Shell, text: String) -> Response {
+fn failed(status: StatusCode, shell: Shell, text: &str) -> Response {
     let heading = if status == StatusCode::NOT_FOUND {
         "Not there"
     } else {
         "Not known"
     };
-    let text = crate::graph::plain(&text);
+    let text = crate::graph::plain(text);
     let page = view::Failure {
         shell,
         heading,
@@ -210,13 +222,13 @@ fn refreshing(mut response: Response, seconds: &'static str) -> Response {
 impl std::fmt::Display for Ask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Installed => f.write_str("list of extensions"),
+            Self::Installed => f.write_str("the list of extensions"),
             Self::Extension(name) => write!(f, "extension {name}"),
-            Self::Packages(_) => f.write_str("list of packages"),
+            Self::Packages(_) => f.write_str("the list of packages"),
             Self::Package { catalog, package } => {
-                write!(f, "such entry of package {package} in catalog {catalog}")
+                write!(f, "package {package} of catalog {catalog}")
             }
-            Self::Catalogs => f.write_str("list of catalogs"),
+            Self::Catalogs => f.write_str("the list of catalogs"),
             Self::Findings(name) => write!(f, "catalog {name}"),
         }
     }

@@ -19,10 +19,13 @@ const MOST: usize = 64;
 /// An answer, shared by all who asked.
 pub(super) type Answer = Arc<anyhow::Result<Value>>;
 
+/// What makes an answer, and the answer once it is there.
+type Task = (AbortHandle, Shared<BoxFuture<'static, Answer>>);
+
 /// Answers that are under way.
 #[derive(Default)]
 pub(super) struct Slow {
-    tasks: Mutex<BTreeMap<Ask, (AbortHandle, Shared<BoxFuture<'static, Answer>>)>>,
+    tasks: Mutex<BTreeMap<Ask, Task>>,
 }
 
 impl Slow {
@@ -46,10 +49,7 @@ impl Slow {
     }
 }
 
-fn begin(
-    documents: Arc<dyn Documents>,
-    ask: Ask,
-) -> (AbortHandle, Shared<BoxFuture<'static, Answer>>) {
+fn begin(documents: Arc<dyn Documents>, ask: Ask) -> Task {
     let task = tokio::spawn(async move { documents.answer(ask).await });
     let abort = task.abort_handle();
     let answer = async move { Arc::new(task.await.unwrap_or_else(|gone| Err(gone.into()))) };

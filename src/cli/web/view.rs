@@ -180,7 +180,8 @@ pub(super) struct Packages {
     /// The catalog that is shown, if only one is.
     #[serde(skip)]
     pub(super) catalog: String,
-    packages: Vec<Package>,
+    #[serde(rename = "packages")]
+    found: Vec<Package>,
     unknown: Vec<Unknown>,
 }
 
@@ -201,12 +202,12 @@ impl Packages {
     /// Returns the rows of the chosen catalog.
     fn rows(&self) -> Vec<&Package> {
         let chosen = |it: &&Package| self.catalog.is_empty() || it.catalog == self.catalog;
-        self.packages.iter().filter(chosen).collect()
+        self.found.iter().filter(chosen).collect()
     }
 
     /// Returns the names of the catalogs that may be chosen.
     fn catalogs(&self) -> Vec<&str> {
-        let mut names: Vec<_> = self.packages.iter().map(|it| it.catalog.as_str()).collect();
+        let mut names: Vec<_> = self.found.iter().map(|it| it.catalog.as_str()).collect();
         names.push(&self.catalog);
         names.sort_unstable();
         names.dedup();
@@ -384,7 +385,8 @@ pub(super) struct Findings {
     pub(super) shell: Shell,
     #[serde(skip)]
     pub(super) name: String,
-    findings: Vec<Finding>,
+    #[serde(rename = "findings")]
+    list: Vec<Finding>,
     counts: Counts,
 }
 

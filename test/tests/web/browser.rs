@@ -1,4 +1,4 @@
-//! A real browser, driven over WebDriver: plain HTTP to chromedriver, which needs no crate of its own.
+//! A real browser, driven over `WebDriver`: plain HTTP to chromedriver, which needs no crate of its own.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -67,13 +67,12 @@ fn table(catalogs: &[ClusterCatalog], now: Timestamp) -> Table {
 
 /// Returns the answer for programs.
 pub(crate) fn document(catalogs: &[ClusterCatalog]) -> Value {
-    let catalogs = catalogs.iter().map(row).collect();
-    listed(catalogs)
+    listed(catalogs.iter().map(row))
 }
 
 /// Returns rows as one document.
-pub(crate) fn listed(catalogs: Vec<Value>) -> Value {
-    json!({"schema": "olm.catalogs", "schemaVersion": 1, "catalogs": catalogs})
+pub(crate) fn listed(catalogs: impl Iterator<Item = Value>) -> Value {
+    json!({"schema": "olm.catalogs", "schemaVersion": 1, "catalogs": catalogs.collect::<Vec<_>>()})
 }
 
 fn row(catalog: &ClusterCatalog) -> Value {
