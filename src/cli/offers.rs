@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use jiff::Timestamp;
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Blob, Content, Summary, schema};
@@ -134,6 +135,7 @@ impl Offers {
                 policy: Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?,
                 installed: None,
                 rolling: None,
+                now: Timestamp::now(),
             },
             catalogs,
             environment: Environment::default(),

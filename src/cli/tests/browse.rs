@@ -76,9 +76,16 @@ impl Page {
         Answer(status, headers.collect(), bytes[end + 4..].to_vec())
     }
 
+    /// Gets a page, once it is more than one that waits for its answer.
     fn get(&self, path: &str) -> Answer {
         let path = format!("{}{path}", self.base);
-        self.send("GET", &path, &format!("host: {}\r\n", self.host))
+        let deadline = Instant::now() + Duration::from_mins(1);
+        loop {
+            let answer = self.send("GET", &path, &format!("host: {}\r\n", self.host));
+            if !answer.1.contains_key("refresh") || Instant::now() > deadline {
+                return answer;
+            }
+        }
     }
 
     fn page(&self, path: &str) -> String {
@@ -219,7 +226,7 @@ fn every_page_is_sound_and_every_link_leads_somewhere() {
     for (path, text) in pages.iter().filter(|(_, text)| !text.is_empty()) {
         let elements = elements(text);
         let named = |name: &str| elements.iter().filter(|it| it.0 == name).count();
-        for once in ["h1", "title", "main", "nav"] {
+        for once in ["h1", "main", "nav"] {
             assert_eq!(named(once), 1, "{once} of {path}");
         }
         for never in ["script", "iframe", "style", "object", "base"] {
@@ -493,7 +500,22 @@ fn show_says_what_a_catalog_knows_without_pulling() {
         .current_dir(TESTS)
         .output()
         .unwrap();
-    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"");
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
+    Package   cistern-operator
+    Name      Cistern
+    Provider  Aqueduct Labs
+    About     Runs Cistern databases with backups and failover.
+    Catalog   shop
+    Channels  stable (default): head 1.8.0, entries: 4
+              candidate: head 2.0.0-rc.1, entries: 2
+              legacy: head 1.5.0, entries: 1; deprecated: Channel legacy gets no fixes any more; move to stable.
+    Bundles   2.0.0-rc.1 in candidate; needs package lantern-operator >=2.0.0 <4.0.0
+              1.8.0 in candidate, stable; needs package lantern-operator >=2.0.0 <4.0.0
+              1.7.1 in stable; needs package lantern-operator >=2.0.0 <4.0.0
+              1.7.0 in stable; needs package lantern-operator >=2.0.0 <4.0.0
+              1.6.0 in stable; needs package lantern-operator >=2.0.0 <4.0.0; deprecated: Backups of 1.6.0 cannot be restored by later versions.
+              1.5.0 in legacy; needs package lantern-operator >=2.0.0 <4.0.0
+    ");
 }
 
 /// Returns what `catalog lint` prints of the shop.

@@ -31,7 +31,8 @@ impl Drop for Browser {
             let head =
                 format!("DELETE /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
             let _ = stream.write_all(head.as_bytes());
-            let _ = stream.read_to_end(&mut Vec::new());
+            // It says so when the browser is gone, and keeps the connection.
+            let _ = stream.read(&mut [0; 64]);
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();
