@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 /// What makes the programs appear.
 const INSTALL: &str = "apt-get update && apt-get install -y chromium chromium-driver";
 
+/// Whom the browser asks by itself, whatever is shown.
+const OWN: [&str; 3] = [".google.com", ".googleapis.com", ".duckduckgo.com"];
+
 /// A browser with a profile of its own that reaches nothing but this machine.
 pub(crate) struct Browser {
     driver: Child,
@@ -132,7 +135,9 @@ impl Browser {
 
     /// Shows pages in a color scheme and size.
     pub(crate) async fn look(&self, scheme: &str, width: u32, height: u32) {
-        let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        // Without motion, so that no color is on its way when it is looked at.
+        let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme},
+            {"name": "prefers-reduced-motion", "value": "reduce"}]});
         self.devtools("Emulation.setEmulatedMedia", media).await;
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
@@ -166,9 +171,11 @@ impl Browser {
         entries.map(|entry| entry["message"].to_string()).collect()
     }
 
-    /// Returns what was asked of anybody but this machine.
+    /// Returns what pages asked of anybody but this machine.
     pub(crate) fn foreign(&self) -> Vec<String> {
-        self.foreign.lock().expect("no panic").clone()
+        let asked = self.foreign.lock().expect("no panic");
+        let own = |line: &&String| OWN.iter().any(|host| line.contains(host));
+        asked.iter().filter(|line| !own(line)).cloned().collect()
     }
 }
 
