@@ -158,6 +158,11 @@ test-image: image-root local-cluster programs ## The manifests, and an install t
 test-image-user: image-root local-cluster ## The program out of the image as user 65532 on a read-only root; needs root
 	hack/image_run.sh "$(IMAGE_ROOT)"
 
+.PHONY: test-web
+test-web: programs ## The pages of `kubectl olm browse` in a real browser
+	@command -v chromedriver >/dev/null && command -v chromium >/dev/null || { echo "no browser: apt-get update && apt-get install -y chromium chromium-driver"; exit 1; }
+	$(CARGO) test --locked --workspace --features olm-test/web --test web
+
 .PHONY: test-corpus
 test-corpus: local-cluster programs ## Vectors, tables of other projects and real bundles beside the checkout (OLM_SHARED, default ../shared)
 	$(CARGO) test --locked --workspace --features olm-test/corpus \

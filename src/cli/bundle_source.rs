@@ -14,6 +14,7 @@ use olm_image::bundle::pull_bundle;
 use olm_image::reference::ImageRef;
 
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
+use crate::offers::Named;
 use crate::output::{UsageError, notice};
 use crate::puller::puller;
 
@@ -67,6 +68,16 @@ impl CatalogArgs {
     /// Says whether any catalog is named.
     pub(crate) fn any(&self) -> bool {
         !self.catalogs.is_empty()
+    }
+
+    /// Returns the names of the catalogs.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.catalogs.iter().map(|flag| flag.name.as_str())
+    }
+
+    /// Reads the catalogs with all their blobs.
+    pub(crate) async fn read(&self) -> Vec<Named> {
+        Named::read(&self.catalogs, self.catalog_ca.clone()).await
     }
 
     /// Returns these catalogs, of which some may be served with certificates of a CA of their own.

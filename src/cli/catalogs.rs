@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use olm_api::keys::label;
-use olm_core::catalog::{Blob, Content, read};
+use olm_core::catalog::read::{self, Meta};
+use olm_core::catalog::{Blob, Content};
 use olm_core::error::Chain;
 use olm_core::resolve::{Catalog, CatalogProblem};
 use olm_image::catalog::pull_catalog;
@@ -145,6 +146,19 @@ impl Catalogs {
         }
     }
 
+    /// Reads all blobs of a catalog.
+    pub(crate) async fn metas(&mut self, place: &str) -> anyhow::Result<Vec<Meta>> {
+        let files = if is_url(place) {
+            let text = self.fetch(&format!("{}{ALL}", base_of(place))).await?;
+            vec![("all.jsonl".to_owned(), text.into_bytes())]
+        } else {
+            files(place).await?
+        };
+        let contents = read::read_catalog(borrowed(&files))
+            .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
+        Ok(contents.metas)
+    }
+
     async fn read(&mut self, place: &str) -> anyhow::Result<Content> {
         if is_url(place) {
             let text = self.fetch(&format!("{}{ALL}", base_of(place))).await?;
@@ -153,10 +167,8 @@ impl Catalogs {
                 anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error))
             });
         }
-        let files = files(place).await?;
-        let contents = read::read_catalog(borrowed(&files))
-            .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
-        Ok(Content::from_blobs(contents.metas.iter().map(Blob::from)))
+        let metas = self.metas(place).await?;
+        Ok(Content::from_blobs(metas.iter().map(Blob::from)))
     }
 
     async fn fetch(&mut self, url: &str) -> anyhow::Result<String> {

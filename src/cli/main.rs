@@ -13,11 +13,13 @@ mod describe;
 mod environment;
 mod graph;
 mod managed;
+mod offers;
 mod output;
 mod puller;
 mod requests;
 mod settings;
 mod target;
+mod web;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use clap::Args;
 use kube::Client;
 use olm_api::ClusterCatalog;
+use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Content, schema};
 use olm_core::error::{Chain, quote};
 use reqwest::{StatusCode, Url};
@@ -65,6 +66,18 @@ impl CatalogTransport {
         let text = self.package(&self.base(catalog)?, package).await?;
         Content::from_lines(text.lines())
             .map_err(|error| anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error)))
+    }
+
+    /// Returns the blobs of a package, and maybe others.
+    pub(super) async fn blobs(
+        &self,
+        catalog: &ClusterCatalog,
+        package: &str,
+    ) -> anyhow::Result<Vec<Meta>> {
+        let text = self.package(&self.base(catalog)?, package).await?;
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        let metas = lines.map(Meta::parse).collect::<Result<_, _>>();
+        metas.context("error parsing catalog contents")
     }
 
     /// Returns the head of every package of the server.

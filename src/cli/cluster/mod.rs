@@ -19,6 +19,7 @@ use olm_api::{
     AvailabilityMode, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet,
 };
 use olm_core::catalog::Content;
+use olm_core::catalog::read::Meta;
 use olm_core::extension::{Policy, Question, ValidExtension, going_back, settled_on};
 use olm_core::resolve::{
     Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds, UpdatePolicy,
@@ -109,6 +110,23 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// Makes a catalog that is named on the command line, with its content or why there is none.
+    pub(crate) fn named(name: &str, priority: i32, content: Result<Content, String>) -> Self {
+        let labels = [(label::METADATA_NAME.to_owned(), name.to_owned())];
+        let (content, problem) = match content {
+            Ok(content) => (Some(content), None),
+            Err(cause) => (None, Some(CatalogProblem::FetchFailed(cause))),
+        };
+        Self {
+            name: name.to_owned(),
+            labels: labels.into(),
+            priority,
+            enabled: true,
+            problem,
+            content,
+        }
+    }
+
     /// Returns the catalog in the form that resolution takes.
     pub(crate) fn as_catalog(&self) -> Catalog<'_> {
         Catalog {
@@ -136,7 +154,15 @@ impl Cluster {
         access: &CatalogAccess,
         settings: &SettingsFlags,
     ) -> anyhow::Result<Self> {
-        let client = Self::client(global).await?;
+        Self::over(Self::client(global).await?, access, settings)
+    }
+
+    /// Reads through a client; what was read through it before is forgotten.
+    pub(crate) fn over(
+        client: Client,
+        access: &CatalogAccess,
+        settings: &SettingsFlags,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
             transport: CatalogTransport::new(client.clone(), access)?,
             client,
@@ -281,6 +307,8 @@ impl Cluster {
         // A catalog whose content cannot be fetched is not a failure: its problem says why.
         let served = state.catalogs.iter();
         let served = served.map(|catalog| self.served(catalog, &question.filter.package_name));
+        // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
+        let served: Vec<_> = served.collect();
         let catalogs = stream::iter(served).buffered(AT_ONCE).collect().await;
         Ok(ExtensionSnapshot {
             options: question.options(state.controller().resolution()),
@@ -307,6 +335,14 @@ impl Cluster {
             }
         }
         Ok((found, unread))
+    }
+
+    /// Returns the blobs that a catalog has of a package, and maybe others.
+    pub(crate) async fn blobs(&self, catalog: &str, package: &str) -> anyhow::Result<Vec<Meta>> {
+        let mut catalogs = self.state().await?.catalogs.iter();
+        let found = catalogs.find(|found| found.name_any() == catalog);
+        let found = found.with_context(|| format!("there is no ClusterCatalog {catalog:?}"))?;
+        self.transport.blobs(found, package).await
     }
 
     /// Returns what does not depend on an extension; read once.

@@ -13,7 +13,7 @@ use olm_core::resolve::{
 };
 
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
 use crate::connection::Global;
 use crate::environment::Installed;
 use crate::graph::{self, Format, Graph};
@@ -125,16 +125,37 @@ async fn of_extension(args: &GraphArgs, global: &Global) -> anyhow::Result<Graph
         let filter = &mut snapshot.question.filter;
         filter.channels.clone_from(&args.channels);
     }
-    let question = &snapshot.question;
-    let options = snapshot.options;
     let catalogs = snapshot.catalogs();
-    let environment = question.environment(&catalogs, &options, &snapshot.environment);
-    let asked = Asked {
-        request: question.deciding_request(&catalogs, &environment, &options),
+    draw(args, &Asked::of(&snapshot, &catalogs), &catalogs)
+}
+
+/// Makes the graph of a package as one catalog has it.
+pub(crate) fn of_catalog(snapshot: &ExtensionSnapshot, name: &str) -> anyhow::Result<Graph> {
+    let catalogs = snapshot.catalogs();
+    let Asked {
+        request,
         environment,
         options,
+    } = Asked::of(snapshot, &catalogs);
+    let catalog = catalogs.iter().find(|catalog| catalog.name == name);
+    let catalog = catalog.with_context(|| format!("there is no catalog {name:?}"))?;
+    let options = graph::Options {
+        resolve: options,
+        ..graph::Options::default()
     };
-    draw(args, &asked, &catalogs)
+    Ok(Graph::new(&request, catalog, &environment, options)?)
+}
+
+impl Asked {
+    fn of(snapshot: &ExtensionSnapshot, catalogs: &[Catalog<'_>]) -> Self {
+        let (question, options) = (&snapshot.question, snapshot.options);
+        let environment = question.environment(catalogs, &options, &snapshot.environment);
+        Self {
+            request: question.deciding_request(catalogs, &environment, &options),
+            environment,
+            options,
+        }
+    }
 }
 
 /// Makes the graph from the catalog of the highest priority that has the package, and says so if

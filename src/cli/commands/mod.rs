@@ -4,6 +4,7 @@
 //! A new command needs a variant of [`Command`], a line in [`run`], and a place in [`GROUPS`].
 
 pub(crate) mod approve;
+pub(crate) mod browse;
 pub(crate) mod catalog;
 pub(crate) mod completion;
 pub(crate) mod crd_check;
@@ -113,6 +114,8 @@ pub(crate) enum Command {
     Catalog(catalog::CatalogCommand),
     /// Say what Subscriptions of OLM Classic become, and what cannot be carried over
     FromClassic(from_classic::FromClassicArgs),
+    /// Look at all of it in a browser, read-only
+    Browse(browse::BrowseArgs),
     /// Say whether this cluster is fit for extensions, and pack what whoever helps needs
     Doctor(doctor::DoctorArgs),
     /// Complete commands in a shell, or through kubectl
@@ -148,7 +151,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "Catalogs and bundles",
         &["catalog", "lint-bundle", "render", "from-classic"],
     ),
-    ("Look and mend", &["doctor"]),
+    ("Look and mend", &["browse", "doctor"]),
     ("Other", &["resolve", "range", "version", "completion"]),
 ];
 
@@ -218,6 +221,7 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Delete(args) => delete::run(args, &cli.global, out).await,
         Command::Catalog(command) => catalog::run(command, &cli.global, out).await,
         Command::FromClassic(args) => from_classic::run(args, &cli.global, out).await,
+        Command::Browse(args) => browse::run(args, cli.global, out).await,
         Command::Doctor(args) => doctor::run(args, &cli.global, out).await,
         Command::Completion(args) => completion::run(&args, out),
         Command::Version(args) => version::run(&args, out),

@@ -4,17 +4,21 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::Arc;
 
 use clap::Args;
 use futures::stream::{self, StreamExt as _};
 use kube::ResourceExt as _;
 use olm_api::CatalogFilter;
+use olm_core::catalog::Summary;
 use olm_core::extension::ValidExtension;
 use serde_json::{Value, json};
 
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag};
 use crate::cluster::{CatalogAccess, Cluster, only};
 use crate::connection::Global;
 use crate::graph::plain;
+use crate::offers::{Named, Offers, icon};
 use crate::output::{self, Format, Outcome, Table, notice};
 use crate::settings::SettingsFlags;
 use crate::target::chosen;
@@ -34,6 +38,10 @@ pub(crate) struct SearchArgs {
     /// Words that name or description contain, all of them; without one every package is listed
     #[arg(value_name = "TERM")]
     terms: Vec<String>,
+    /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
+    /// may be repeated; no cluster is asked then
+    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
+    catalogs: Vec<CatalogFlag>,
     #[command(flatten)]
     access: CatalogAccess,
     #[command(flatten)]
@@ -44,16 +52,28 @@ pub(crate) struct SearchArgs {
 }
 
 /// A package of a catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Package {
     name: String,
     catalog: String,
     channel: String,
+    /// What its author calls it, and who that is, where all its blobs were read.
+    display_name: Option<String>,
+    provider: Option<String>,
     description: String,
+    /// Media type of its icon.
+    icon: Option<&'static str>,
     /// What a new extension would get, where that was looked up.
     version: Option<String>,
     /// Names of the extensions that install it.
     installed_as: Vec<String>,
+}
+
+/// What was found.
+pub(crate) struct Found {
+    packages: Vec<Package>,
+    /// Catalogs that could not be read, and why.
+    unread: Vec<(String, String)>,
 }
 
 /// Prints the packages that match.
@@ -62,32 +82,31 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
-    let (blobs, unread) = cluster.packages().await?;
-    let mut found = Vec::new();
-    for (catalog, blob) in &blobs {
-        let package = Package::of(catalog, blob);
-        if let Some(rank) = package.rank(&args.terms) {
-            found.push((rank, package));
-        }
+    let offers = if args.catalogs.is_empty() {
+        let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+        Offers::Cluster(Box::new(cluster))
+    } else {
+        let named = Named::read(&args.catalogs, args.access.catalog_ca.clone()).await;
+        Offers::Named(Arc::new(named))
+    };
+    let found = find(&offers, &args.terms).await?;
+    if found.packages.len() > VERSIONS {
+        notice(&format!(
+            "note: versions are shown of up to {VERSIONS} packages"
+        ));
     }
-    found.sort_by(|(rank, a), (other, b)| {
-        (rank, &a.name, &a.catalog).cmp(&(other, &b.name, &b.catalog))
-    });
-    let mut found: Vec<_> = found.into_iter().map(|(_, package)| package).collect();
-    complete(&cluster, &mut found).await?;
     match args.output {
-        Format::Json => output::write_json(out, &document(&found, &unread))?,
-        Format::Yaml => output::write_yaml(out, &document(&found, &unread))?,
-        Format::Table if found.is_empty() => {}
-        Format::Table => table(&found).write(out)?,
+        Format::Json => output::write_json(out, &found.document())?,
+        Format::Yaml => output::write_yaml(out, &found.document())?,
+        Format::Table if found.packages.is_empty() => {}
+        Format::Table => table(&found.packages).write(out)?,
     }
-    for (catalog, why) in &unread {
+    for (catalog, why) in &found.unread {
         notice(&format!(
             "warning: catalog {catalog} could not be read: {why}"
         ));
     }
-    Ok(match (found.is_empty(), unread.is_empty()) {
+    Ok(match (found.packages.is_empty(), found.unread.is_empty()) {
         (false, _) => Outcome::Done,
         (true, true) => {
             notice("no package matches");
@@ -95,6 +114,31 @@ pub(crate) async fn run(
         }
         (true, false) => Outcome::Unknown,
     })
+}
+
+/// Finds the packages that match every term, the best match first.
+pub(crate) async fn find(offers: &Offers, terms: &[String]) -> anyhow::Result<Found> {
+    let (blobs, unread) = offers.heads().await?;
+    let mut found = Vec::new();
+    for (catalog, blob) in &blobs {
+        let mut package = Package::of(catalog, blob);
+        if let Offers::Named(_) = offers {
+            // One that cannot be read is listed all the same, and its own page says why.
+            let name = blob["name"].as_str().unwrap_or_default();
+            if let Ok(Some(summary)) = offers.summary(catalog, name).await {
+                package.describe(&summary);
+            }
+        }
+        if let Some(rank) = package.rank(terms) {
+            found.push((rank, package));
+        }
+    }
+    found.sort_by(|(rank, a), (other, b)| {
+        (rank, &a.name, &a.catalog).cmp(&(other, &b.name, &b.catalog))
+    });
+    let mut packages: Vec<_> = found.into_iter().map(|(_, package)| package).collect();
+    complete(offers, &mut packages).await?;
+    Ok(Found { packages, unread })
 }
 
 impl Package {
@@ -105,14 +149,25 @@ impl Package {
             catalog: catalog.to_owned(),
             channel: text("defaultChannel"),
             description: text("description"),
-            version: None,
-            installed_as: Vec::new(),
+            icon: icon(blob).map(|(media_type, _)| media_type),
+            ..Self::default()
         }
+    }
+
+    /// Takes over what the bundles of the package say.
+    fn describe(&mut self, summary: &Summary) {
+        let text = |text: &Option<String>| text.as_deref().map(plain);
+        self.display_name = text(&summary.display_name);
+        self.provider = text(&summary.provider);
+        self.description = text(&summary.description).unwrap_or_default();
     }
 
     /// Returns how well the package matches, the best first; nothing if a term is nowhere.
     fn rank(&self, terms: &[String]) -> Option<u8> {
-        let (name, description) = (self.name.to_lowercase(), self.description.to_lowercase());
+        let name = self.name.to_lowercase();
+        let others =
+            [&self.display_name, &self.provider].map(|it| it.as_deref().unwrap_or_default());
+        let description = format!("{} {}", self.description, others.join(" ")).to_lowercase();
         let mut rank = 0;
         for term in terms {
             let term = term.to_lowercase();
@@ -131,9 +186,9 @@ impl Package {
 
 /// Adds what the cluster knows of packages: who has them installed, and, of not too many, which
 /// version a new extension would get.
-async fn complete(cluster: &Cluster, found: &mut [Package]) -> anyhow::Result<()> {
+async fn complete(offers: &Offers, found: &mut [Package]) -> anyhow::Result<()> {
     let mut installed = BTreeMap::<String, Vec<String>>::new();
-    for extension in cluster.extensions().await? {
+    for extension in offers.extensions().await? {
         if let Some(valid) = ValidExtension::of(&extension) {
             let package = valid.filter.package_name.clone();
             installed
@@ -146,9 +201,6 @@ async fn complete(cluster: &Cluster, found: &mut [Package]) -> anyhow::Result<()
         package.installed_as = installed.get(&package.name).cloned().unwrap_or_default();
     }
     if found.len() > VERSIONS {
-        notice(&format!(
-            "note: versions are shown of up to {VERSIONS} packages"
-        ));
         return Ok(());
     }
     let offered = found.iter().map(|package| {
@@ -158,7 +210,7 @@ async fn complete(cluster: &Cluster, found: &mut [Package]) -> anyhow::Result<()
             ..CatalogFilter::default()
         };
         async move {
-            let snapshot = cluster.offers(filter).await?;
+            let snapshot = offers.offered(filter).await?;
             let (_, _, version) = chosen(&snapshot)?;
             anyhow::Ok(version)
         }
@@ -198,16 +250,20 @@ fn table(found: &[Package]) -> Table {
     table
 }
 
-fn document(found: &[Package], unread: &[(String, String)]) -> Value {
-    let package = |package: &Package| {
-        json!({"name": package.name, "catalog": package.catalog, "version": package.version,
-            "defaultChannel": package.channel, "description": package.description,
-            "installedAs": package.installed_as})
-    };
-    let unknown = |(catalog, why): &(String, String)| json!({"what": format!("packages of catalog {catalog}"), "why": why});
-    json!({"schema": "olm.search", "schemaVersion": 1,
-        "packages": found.iter().map(package).collect::<Vec<_>>(),
-        "unknown": unread.iter().map(unknown).collect::<Vec<_>>()})
+impl Found {
+    /// Returns the answer for programs.
+    pub(crate) fn document(&self) -> Value {
+        let package = |package: &Package| {
+            json!({"name": package.name, "catalog": package.catalog, "version": package.version,
+                "displayName": package.display_name, "provider": package.provider,
+                "defaultChannel": package.channel, "description": package.description,
+                "icon": package.icon, "installedAs": package.installed_as})
+        };
+        let unknown = |(catalog, why): &(String, String)| json!({"what": format!("packages of catalog {catalog}"), "why": why});
+        json!({"schema": "olm.search", "schemaVersion": 1,
+            "packages": self.packages.iter().map(package).collect::<Vec<_>>(),
+            "unknown": self.unread.iter().map(unknown).collect::<Vec<_>>()})
+    }
 }
 
 #[cfg(test)]

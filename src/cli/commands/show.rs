@@ -2,15 +2,19 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::Args;
 use olm_core::bundle::{Bundle, constraints};
+use olm_core::catalog::{BundleSummary, ChannelSummary, Summary};
 use olm_core::config::{Features, example, schema};
 use serde_json::{Value, json};
 
 use crate::bundle_source::{CatalogArgs, load_files};
 use crate::connection::Global;
 use crate::describe::Description;
+use crate::graph::plain;
+use crate::offers::Offers;
 use crate::output::{Format, KeyValues, Outcome, Table, write_json, write_yaml};
 
 /// Flags of `show`.
@@ -23,6 +27,9 @@ pub(crate) struct ShowArgs {
     /// The catalogs of the package.
     #[command(flatten)]
     offered: CatalogArgs,
+    /// Say what the catalogs know of a package, and pull nothing
+    #[arg(long, requires = "catalogs", conflicts_with = "schema")]
+    no_pull: bool,
     /// Print the JSON Schema of `spec.config.inline` and nothing else
     #[arg(long, conflicts_with = "output")]
     schema: bool,
@@ -37,6 +44,9 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
+    if args.no_pull {
+        return known(&args, out).await;
+    }
     let files = if args.offered.any() && !Path::new(&args.bundle).is_dir() {
         args.offered.files(&args.bundle).await?.1
     } else {
@@ -64,6 +74,68 @@ pub(crate) async fn run(
         Format::Yaml => write_yaml(out, &whole()?)?,
     }
     Ok(Outcome::Done)
+}
+
+/// Shows what the first of the catalogs that has a package says of it.
+async fn known(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let offers = Offers::Named(Arc::new(args.offered.read().await));
+    for catalog in args.offered.names() {
+        let Some(summary) = offers.summary(catalog, &args.bundle).await? else {
+            continue;
+        };
+        match args.output {
+            Format::Json => write_json(out, &document(catalog, &summary)?)?,
+            Format::Yaml => write_yaml(out, &document(catalog, &summary)?)?,
+            Format::Table => sheet(catalog, &summary).write(out)?,
+        }
+        return Ok(Outcome::Done);
+    }
+    anyhow::bail!("no catalog has package {:?}", args.bundle)
+}
+
+fn sheet(catalog: &str, summary: &Summary) -> KeyValues {
+    let mut sheet = KeyValues::default();
+    let shown = |text: &Option<String>| text.as_deref().map(plain);
+    sheet.line("Package", plain(&summary.package));
+    sheet.lines("Name", shown(&summary.display_name));
+    sheet.lines("Provider", shown(&summary.provider));
+    sheet.lines("About", shown(&summary.description));
+    sheet.line("Catalog", catalog.to_owned());
+    sheet.lines("Deprecated", shown(&summary.deprecated));
+    let channel = |it: &ChannelSummary| {
+        let default = if it.default { " (default)" } else { "" };
+        let head = it.head.as_deref().unwrap_or("none");
+        let deprecated = it.deprecated.as_ref();
+        let deprecated = deprecated.map_or_else(String::new, |why| format!("; deprecated: {why}"));
+        let text = format!(
+            "{}{default}: head {head}, entries: {}{deprecated}",
+            it.name, it.entries
+        );
+        plain(&text)
+    };
+    sheet.lines("Channels", summary.channels.iter().map(channel));
+    let bundle = |it: &BundleSummary| {
+        let name = it.version.as_ref().unwrap_or(&it.name);
+        let mut text = format!("{name} in {}", it.channels.join(", "));
+        for need in &it.needs {
+            text = text + "; needs " + need;
+        }
+        if let Some(why) = &it.deprecated {
+            text = text + "; deprecated: " + why;
+        }
+        plain(&text)
+    };
+    sheet.lines("Bundles", summary.bundles.iter().map(bundle));
+    sheet
+}
+
+/// Returns what a catalog knows of a package, for programs.
+pub(crate) fn document(catalog: &str, summary: &Summary) -> anyhow::Result<Value> {
+    let mut document = serde_json::to_value(summary)?;
+    document["schema"] = "olm.show".into();
+    document["schemaVersion"] = 1.into();
+    document["catalog"] = catalog.into();
+    Ok(document)
 }
 
 fn write(

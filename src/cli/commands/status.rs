@@ -387,7 +387,8 @@ fn todo(extension: &ClusterExtension, held: &[&str]) -> Vec<String> {
     held.iter().filter_map(of).collect()
 }
 
-fn document(extensions: &[ClusterExtension]) -> Value {
+/// Returns the answer for programs.
+pub(crate) fn document(extensions: &[ClusterExtension]) -> Value {
     let row = |extension: &ClusterExtension| {
         let seen = extension.status.as_ref();
         let found = seen.and_then(|status| find(&status.conditions, types::READY));
@@ -408,6 +409,7 @@ fn document(extensions: &[ClusterExtension]) -> Value {
             },
             "update": seen.and_then(|status| status.update.as_ref()),
             "heldBy": held_by(extension),
+            "do": todo(extension, &held_by(extension)),
             "revisions": seen.map(|status| &status.active_revisions),
         })
     };

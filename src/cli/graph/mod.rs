@@ -24,8 +24,9 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use html::stylesheet;
 pub(crate) use model::Graph;
-pub(crate) use text::plain;
+pub(crate) use text::{plain, segment, visible, xml};
 
 use clap::ValueEnum;
 use olm_core::error::quote;
@@ -105,8 +106,14 @@ impl Graph {
             Format::Tree => tree::draw(self),
             Format::Mermaid => mermaid::draw(self),
             Format::Dot => dot::draw(self),
-            Format::Svg => svg::draw(self),
+            Format::Svg => svg::alone(self),
             Format::Html => html::draw(self),
         }
+    }
+
+    /// Draws the picture for a page that has the stylesheet; each bundle leads to its name below
+    /// `links`.
+    pub(crate) fn picture(&self, links: &str) -> String {
+        svg::inside(self, Some(links))
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::layout::{Layout, Place, Point, layout};
 use super::model::{Edge, Graph, Kind, Lane, Mark, Node};
-use super::text::xml;
+use super::text::{segment, xml};
 
 const MARGIN: i64 = 20;
 /// Space around the nodes of a channel.
@@ -17,7 +17,7 @@ const LINE: i64 = 15;
 const LABEL_CHARACTER: i64 = 8;
 const SMALL_CHARACTER: i64 = 7;
 
-const STYLE: &str = "\
+pub(super) const STYLE: &str = "\
 text{font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:11px;fill:#59636e}
 .page{fill:#ffffff}
 .title{font-size:18px;font-weight:600;fill:#1f2328}
@@ -74,8 +74,27 @@ struct Panel<'a> {
     height: i64,
 }
 
-/// Draws a graph.
-pub(super) fn draw(graph: &Graph) -> String {
+/// Draws a graph as a file of its own.
+pub(super) fn alone(graph: &Graph) -> String {
+    let style = format!("<style>\n{STYLE}</style>\n");
+    let name = xml(&graph.package);
+    let about = format!("role=\"img\" aria-label=\"Update graph of {name}\"");
+    draw(graph, &about, &style, None)
+}
+
+/// Draws a graph for a page that has [`STYLE`]; each bundle leads to its name below `links`.
+pub(super) fn inside(graph: &Graph, links: Option<&str>) -> String {
+    let name = xml(&graph.package);
+    let facts = xml(&graph.facts.join("; "));
+    let about = "role=\"group\" aria-labelledby=\"graph-name\" aria-describedby=\"graph-facts\"";
+    let texts = format!(
+        "<title id=\"graph-name\">Update graph of {name}</title>\n\
+         <desc id=\"graph-facts\">{facts}; the rows below the picture say the same</desc>\n"
+    );
+    draw(graph, about, &texts, links)
+}
+
+fn draw(graph: &Graph, about: &str, first: &str, links: Option<&str>) -> String {
     let head = MARGIN + 24 + LINE * length(&graph.facts) + 10;
     let (panels, bottom) = arrange(graph, head);
     let right = panels.iter().map(|panel| panel.left + panel.width).max();
@@ -94,13 +113,12 @@ pub(super) fn draw(graph: &Graph) -> String {
     let width = inner.into_iter().max().unwrap_or_default() + 2 * MARGIN;
     let height = bottom + 10 + LINE * length(&legend) + MARGIN;
     let mut text = String::new();
-    let name = xml(&graph.package);
     let _ = writeln!(
         text,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Update graph of {name}\">"
+         viewBox=\"0 0 {width} {height}\" {about}>"
     );
-    let _ = writeln!(text, "<style>\n{STYLE}</style>\n<defs>");
+    let _ = writeln!(text, "{first}<defs>");
     for class in ["replaces", "skips", "skip-range", "taken", "classic"] {
         let _ = writeln!(
             text,
@@ -119,7 +137,7 @@ pub(super) fn draw(graph: &Graph) -> String {
         write_text(&mut text, "", at, fact);
     }
     for panel in &panels {
-        panel.write(&mut text);
+        panel.write(&mut text, links);
     }
     for (line, (class, meaning)) in (0..).zip(&legend) {
         write_legend(&mut text, class, meaning, bottom + 10 + LINE * line + 10);
@@ -183,7 +201,7 @@ impl<'a> Panel<'a> {
         PADDING + 14 + LINE * length(&lane.facts) + 4
     }
 
-    fn write(&self, text: &mut String) {
+    fn write(&self, text: &mut String, links: Option<&str>) {
         let (left, top, width, height) = (self.left, self.top, self.width, self.height);
         let _ = writeln!(
             text,
@@ -201,7 +219,7 @@ impl<'a> Panel<'a> {
             self.write_edge(text, edge, route);
         }
         for (node, place) in self.lane.nodes.iter().zip(&self.layout.places) {
-            write_node(text, node, *place);
+            write_linked(text, node, *place, links);
         }
         text.push_str("</g>\n</g>\n");
     }
@@ -273,6 +291,19 @@ fn size(node: &Node) -> (i64, i64) {
     let width = label.max(words).max(notes.unwrap_or_default()) + 20;
     let lines = length(&node.notes) + i64::from(!node.words().is_empty());
     (width.max(64), 26 + LINE * lines)
+}
+
+/// Draws a node that has a page, as a link to it.
+fn write_linked(text: &mut String, node: &Node, place: Place, links: Option<&str>) {
+    match links.filter(|_| !node.has(Mark::Virtual)) {
+        Some(links) => {
+            let to = segment(&node.name);
+            let _ = write!(text, "<a href=\"{links}/{to}\">");
+            write_node(text, node, place);
+            text.push_str("</a>");
+        }
+        None => write_node(text, node, place),
+    }
 }
 
 fn write_node(text: &mut String, node: &Node, place: Place) {

@@ -34,6 +34,28 @@ pub(crate) fn plain(text: &str) -> String {
     shown(&words.join(" "), usize::MAX)
 }
 
+/// Returns a line as it is, without characters that change what stands around them.
+pub(crate) fn visible(line: &str) -> String {
+    shown(line, usize::MAX)
+}
+
+/// Returns text as one segment of the path of an address.
+pub(crate) fn segment(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(byte.into());
+            }
+            // Writing to a String cannot fail.
+            other => {
+                let _ = write!(out, "%{other:02X}");
+            }
+        }
+    }
+    out
+}
+
 /// Says whether a character is a control, a line or paragraph break, or invisible and able to
 /// change the text around it; XML forbids some of them, terminals interpret others.
 fn is_treacherous(character: char) -> bool {
@@ -77,7 +99,7 @@ pub(super) fn named(verb: &str, names: &[&str]) -> Option<String> {
 }
 
 /// Escapes text for XML and HTML, in elements and in quoted attributes alike.
-pub(super) fn xml(text: &str) -> String {
+pub(crate) fn xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -13,6 +13,7 @@ mod model;
 mod of_bundle;
 mod quick;
 pub mod read;
+mod summary;
 
 #[cfg(test)]
 mod tests;
@@ -29,3 +30,4 @@ pub use model::{
     schema,
 };
 pub use of_bundle::{CatalogBundle, graph as graph_of_bundles};
+pub use summary::{BundleSummary, ChannelSummary, Link, Summary};

@@ -29,6 +29,7 @@ mod objectset;
 mod operation;
 mod optional;
 mod overlays;
+mod page;
 mod permissions;
 mod plans;
 mod plugin;

@@ -73,12 +73,8 @@ pub(crate) async fn run(
             finding.file.clone_from(&args.catalog);
         }
     }
-    let count = |severity| {
-        let findings = report.findings.iter();
-        findings.filter(|it| it.severity == severity).count()
-    };
-    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-    let counts = [errors, warnings, count(Severity::Note)];
+    let counts = counts(&report);
+    let [errors, warnings, _] = counts;
     if !args.notes {
         report.findings.retain(|it| it.severity != Severity::Note);
     }
@@ -93,6 +89,21 @@ pub(crate) async fn run(
         Outcome::Done
     } else {
         Outcome::Unknown
+    })
+}
+
+/// Returns what `lint` says of a catalog, for programs, with the notes.
+pub(crate) async fn answer(catalog: &str, global: &Global) -> anyhow::Result<Value> {
+    let files = super::files(catalog, global).await?;
+    let report = tokio::task::spawn_blocking(move || examine(&files)).await??;
+    Ok(document(&report, counts(&report)))
+}
+
+/// Counts errors, warnings and notes.
+fn counts(report: &Report) -> [usize; 3] {
+    [Severity::Error, Severity::Warning, Severity::Note].map(|severity| {
+        let findings = report.findings.iter();
+        findings.filter(|it| it.severity == severity).count()
     })
 }
 

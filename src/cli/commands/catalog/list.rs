@@ -65,14 +65,21 @@ fn table(catalogs: &[ClusterCatalog], now: Timestamp) -> Table {
     table
 }
 
-fn document(catalogs: &[ClusterCatalog]) -> Value {
-    let row = |catalog: &ClusterCatalog| {
-        json!({"name": catalog.name_any(), "serving": serving(catalog), "image": image(catalog),
-            "priority": catalog.spec.priority, "digest": digest(catalog),
-            "lastUnpacked": catalog.status.as_ref().and_then(|status| status.last_unpacked.clone())})
-    };
-    json!({"schema": "olm.catalogs", "schemaVersion": 1,
-        "catalogs": catalogs.iter().map(row).collect::<Vec<_>>()})
+/// Returns the answer for programs.
+pub(crate) fn document(catalogs: &[ClusterCatalog]) -> Value {
+    listed(catalogs.iter().map(row))
+}
+
+/// Returns rows as one document.
+pub(crate) fn listed(catalogs: impl Iterator<Item = Value>) -> Value {
+    json!({"schema": "olm.catalogs", "schemaVersion": 1, "catalogs": catalogs.collect::<Vec<_>>()})
+}
+
+fn row(catalog: &ClusterCatalog) -> Value {
+    let seen = catalog.status.as_ref();
+    json!({"name": catalog.name_any(), "serving": serving(catalog), "image": image(catalog),
+        "priority": catalog.spec.priority, "digest": digest(catalog),
+        "lastUnpacked": seen.and_then(|status| status.last_unpacked.clone())})
 }
 
 /// Says whether the content is served, or why not in one word.

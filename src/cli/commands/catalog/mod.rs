@@ -5,7 +5,7 @@
 mod build;
 mod diff;
 pub(crate) mod lint;
-mod list;
+pub(crate) mod list;
 mod render;
 mod serve;
 

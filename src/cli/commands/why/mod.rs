@@ -13,13 +13,14 @@ use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
 use olm_api::{CatalogFilter, ClusterExtension};
-use olm_core::explain::explain_target;
+use olm_core::explain::{Report, explain_target};
 use olm_core::extension::{self, Question};
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::yaml;
+use serde_json::Value;
 
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
 use crate::commands::resolve::Policy;
 use crate::connection::Global;
 use crate::environment::{EnvironmentFlags, resolving};
@@ -125,24 +126,29 @@ async fn on_cluster(
     let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
     let snapshot = cluster.snapshot(&name).await?;
     let catalogs = snapshot.catalogs();
-    let mut question = snapshot.question.clone();
-    args.change(&mut question);
-    let inquiry = Inquiry {
-        extension: Some(name),
-        // The flags may have changed the policy.
-        options: question.options(snapshot.options),
-        question,
-        environment: snapshot.environment.clone(),
-        assumed: cluster
-            .state()
-            .await?
-            .assumed()
-            .into_iter()
-            .map(str::to_owned)
-            .collect(),
-        version: words.next(),
-    };
+    let mut inquiry = Inquiry::about(name, &cluster, &snapshot).await?;
+    args.change(&mut inquiry.question);
+    // The flags may have changed the policy.
+    inquiry.options = inquiry.question.options(snapshot.options);
+    inquiry.version = words.next();
     inquiry.answer(&args, &catalogs, out)
+}
+
+/// Returns the report about an extension for programs, with the text of each reason.
+pub(crate) async fn of_extension(name: &str, cluster: &Cluster) -> anyhow::Result<Value> {
+    let snapshot = cluster.snapshot(name).await?;
+    let catalogs = snapshot.catalogs();
+    let inquiry = Inquiry::about(name.to_owned(), cluster, &snapshot).await?;
+    inquiry.explained(&catalogs, |report| {
+        let mut document = serde_json::to_value(report)?;
+        for (at, bundle) in report.bundles.iter().enumerate() {
+            for (number, reason) in bundle.reasons.iter().enumerate() {
+                let text = reason.finding.to_string();
+                document["bundles"][at]["reasons"][number]["text"] = text.into();
+            }
+        }
+        Ok(document)
+    })
 }
 
 impl WhyArgs {
@@ -177,6 +183,22 @@ impl WhyArgs {
 }
 
 impl Inquiry {
+    async fn about(
+        name: String,
+        cluster: &Cluster,
+        snapshot: &ExtensionSnapshot,
+    ) -> anyhow::Result<Self> {
+        let assumed = cluster.state().await?.assumed();
+        Ok(Self {
+            extension: Some(name),
+            options: snapshot.options,
+            question: snapshot.question.clone(),
+            environment: snapshot.environment.clone(),
+            assumed: assumed.into_iter().map(str::to_owned).collect(),
+            version: None,
+        })
+    }
+
     fn offline(args: &WhyArgs, manifest: ClusterExtension) -> anyhow::Result<Self> {
         let annotations = manifest.metadata.annotations.unwrap_or_default();
         let options = args.settings.offline()?.resolution();
@@ -220,6 +242,31 @@ impl Inquiry {
         catalogs: &[Catalog<'_>],
         out: &mut dyn Write,
     ) -> anyhow::Result<Outcome> {
+        self.explained(catalogs, |report| {
+            match args.output {
+                Format::Json => {
+                    serde_json::to_writer_pretty(&mut *out, report)?;
+                    writeln!(out)?;
+                }
+                Format::Yaml => output::write_yaml(out, &serde_json::to_value(report)?)?,
+                Format::Table => {
+                    let view = text::View {
+                        all: args.all,
+                        styles: Styles::of(&io::stdout()),
+                    };
+                    out.write_all(view.render(report)?.as_bytes())?;
+                }
+            }
+            Ok(Outcome::Done)
+        })
+    }
+
+    /// Explains a resolution to somebody.
+    fn explained<T>(
+        &self,
+        catalogs: &[Catalog<'_>],
+        told: impl FnOnce(&Report<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
         let version = self.version.as_deref();
         let question = &self.question;
         let options = &self.options;
@@ -228,21 +275,7 @@ impl Inquiry {
         let mut report = explain_target(&request, catalogs, &environment, options, version);
         report.assumed = self.assumed.iter().map(String::as_str).collect();
         report.request.extension = self.extension.as_deref();
-        match args.output {
-            Format::Json => {
-                serde_json::to_writer_pretty(&mut *out, &report)?;
-                writeln!(out)?;
-            }
-            Format::Yaml => output::write_yaml(out, &serde_json::to_value(&report)?)?,
-            Format::Table => {
-                let view = text::View {
-                    all: args.all,
-                    styles: Styles::of(&io::stdout()),
-                };
-                out.write_all(view.render(&report)?.as_bytes())?;
-            }
-        }
-        Ok(Outcome::Done)
+        told(&report)
     }
 }
 

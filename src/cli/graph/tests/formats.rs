@@ -45,9 +45,11 @@ fn classic_stays_where_the_documented_example_moves() {
     assert!(svg.contains("OLM Classic: stays (ClassicStays)"));
 }
 
+// plugin.md U29
 #[test]
 fn nothing_loads_or_runs_in_a_page() {
     let page = graph(&teapot(), &FROM_1_0_0).draw(Format::Html);
+    assert!(page.contains("<summary>As text</summary>"));
     assert!(page.contains("content=\"default-src 'none'; style-src 'unsafe-inline'\""));
     let namespace = "xmlns=\"http://www.w3.org/2000/svg\"";
     assert_eq!(page.matches("://").count(), page.matches(namespace).count());

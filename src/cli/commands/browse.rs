@@ -1,0 +1,292 @@
+//! `kubectl olm browse`: what the verbs answer, in a browser.
+//!
+//! Every document comes from the verb that prints it; the pages are made in `web`. Source: plugin.md 4.
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Args;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::config::Kubeconfig;
+use kube::{Client, ResourceExt as _};
+use olm_api::CatalogFilter;
+use olm_core::extension::ValidExtension;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use super::{catalog, graph, search, show, status, why};
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag};
+use crate::cluster::{CatalogAccess, Cluster, Packages, only};
+use crate::connection::Global;
+use crate::graph::{Format, segment, stylesheet};
+use crate::offers::{Named, Offers, icon};
+use crate::output::{Outcome, UsageError, notice};
+use crate::settings::SettingsFlags;
+use crate::web::{self, Ask, Documents, Gate, Icon, Site};
+
+/// Flags of `browse`.
+#[derive(Debug, Args)]
+pub(crate) struct BrowseArgs {
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Address to listen on, of this machine alone
+    #[arg(long, value_name = "127.0.0.1|::1", default_value_t = Ipv4Addr::LOCALHOST.into())]
+    address: IpAddr,
+    /// Open the page in a browser, that of `$BROWSER` if it is set
+    #[arg(long)]
+    open: bool,
+    /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
+    /// may be repeated; no cluster is asked then
+    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
+    catalogs: Vec<CatalogFlag>,
+    #[command(flatten)]
+    access: CatalogAccess,
+    #[command(flatten)]
+    settings: SettingsFlags,
+}
+
+/// Serves the pages until the program is interrupted.
+pub(crate) async fn run(
+    args: BrowseArgs,
+    global: Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    if !args.address.is_loopback() {
+        return Err(UsageError("browse listens on loopback only".to_owned()).into());
+    }
+    let offline = !args.catalogs.is_empty();
+    let verbs = if offline {
+        args.settings.refuse("no --catalog is given")?;
+        let authorities = args.access.catalog_ca.clone();
+        let named = Named::read(&args.catalogs, authorities).await;
+        Verbs::new(Source::Named(Arc::new(named)), global)
+    } else {
+        let client = Cluster::client(&global).await?;
+        let source = Source::Cluster(client, args.access, args.settings);
+        Verbs::new(source, global)
+    };
+    let of = verbs.of();
+    let listener = TcpListener::bind(SocketAddr::new(args.address, args.port))
+        .with_context(|| format!("listening on {} port {}", args.address, args.port))?;
+    let gate = Gate::new(listener.local_addr()?)?;
+    writeln!(out, "{}", gate.url())?;
+    out.flush()?;
+    if args.open {
+        open(&gate.opening_url()?);
+    }
+    let mut site = Site::new(gate, Arc::new(verbs), of);
+    site.offline = offline;
+    site.stylesheet = stylesheet();
+    web::serve(listener, site).await?;
+    Ok(Outcome::Done)
+}
+
+/// Hands an address to a browser.
+fn open(url: &str) {
+    let browser = std::env::var("BROWSER").ok().filter(|it| !it.is_empty());
+    let usual = if cfg!(target_os = "macos") {
+        "open"
+    } else {
+        "xdg-open"
+    };
+    let browser = browser.unwrap_or_else(|| usual.to_owned());
+    let mut command = Command::new(&browser);
+    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null());
+    if let Err(error) = command.spawn() {
+        notice(&format!("warning: {browser} does not start: {error}"));
+    }
+}
+
+/// Where the documents come from.
+enum Source {
+    Cluster(Client, CatalogAccess, SettingsFlags),
+    Named(Arc<Vec<Named>>),
+}
+
+/// The verbs behind the pages.
+struct Verbs {
+    source: Source,
+    global: Global,
+    /// The heads of packages as they were read last, for their icons.
+    heads: Mutex<Option<Arc<Packages>>>,
+}
+
+impl Documents for Verbs {
+    fn answer(&self, ask: Ask) -> BoxFuture<'_, anyhow::Result<Value>> {
+        async move {
+            match ask {
+                Ask::Installed => Ok(status::document(&self.cluster()?.extensions().await?)),
+                Ask::Extension(name) => self.extension(&name).await,
+                Ask::Packages(terms) => {
+                    let offers = self.offers()?;
+                    self.heads.lock().await.take();
+                    Ok(search::find(&offers, &terms).await?.document())
+                }
+                Ask::Package { catalog, package } => self.package(&catalog, &package).await,
+                Ask::Catalogs => self.catalogs().await,
+                Ask::Findings(name) => self.findings(&name).await,
+            }
+        }
+        .boxed()
+    }
+
+    fn icon<'a>(&'a self, catalog: &'a str, package: &'a str) -> BoxFuture<'a, Option<Icon>> {
+        async move {
+            let heads = self.heads().await.ok()?;
+            let is_meant = |(from, head): &&(String, Value)| {
+                from == catalog && head["name"].as_str() == Some(package)
+            };
+            icon(&heads.iter().find(is_meant)?.1)
+        }
+        .boxed()
+    }
+}
+
+impl Verbs {
+    fn new(source: Source, global: Global) -> Self {
+        Self {
+            source,
+            global,
+            heads: Mutex::default(),
+        }
+    }
+
+    /// Says whose answers these are: `cluster lab (as admin)`.
+    fn of(&self) -> String {
+        let Source::Cluster(..) = self.source else {
+            return "catalogs only".to_owned();
+        };
+        let read = match &self.global.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let config = read.unwrap_or_default();
+        let context = self.global.context.clone().or(config.current_context);
+        let mut contexts = config.contexts.into_iter();
+        let found = contexts.find(|it| Some(&it.name) == context.as_ref());
+        let user = found.and_then(|it| it.context?.user);
+        let user = self.global.impersonate.clone().or(user);
+        let user = user.map_or_else(String::new, |user| format!(" (as {user})"));
+        format!(
+            "cluster {}{user}",
+            context.as_deref().unwrap_or("of this machine")
+        )
+    }
+
+    /// Returns the cluster with nothing read yet: each page shows what is so now.
+    fn cluster(&self) -> anyhow::Result<Cluster> {
+        match &self.source {
+            Source::Cluster(client, access, settings) => {
+                Cluster::over(client.clone(), access, settings)
+            }
+            Source::Named(_) => anyhow::bail!("there is no cluster, only catalogs"),
+        }
+    }
+
+    fn offers(&self) -> anyhow::Result<Offers> {
+        match &self.source {
+            Source::Cluster(..) => Ok(Offers::Cluster(Box::new(self.cluster()?))),
+            Source::Named(named) => Ok(Offers::Named(Arc::clone(named))),
+        }
+    }
+
+    async fn heads(&self) -> anyhow::Result<Arc<Packages>> {
+        let mut known = self.heads.lock().await;
+        if let Some(heads) = &*known {
+            return Ok(Arc::clone(heads));
+        }
+        let (heads, _) = self.offers()?.heads().await?;
+        Ok(Arc::clone(known.insert(Arc::new(heads))))
+    }
+
+    async fn extension(&self, name: &str) -> anyhow::Result<Value> {
+        let cluster = self.cluster()?;
+        let Some(extension) = cluster.find_extension(name).await? else {
+            return Ok(Value::Null);
+        };
+        let status = status::document(&[extension])["extensions"][0].take();
+        Ok(match why::of_extension(name, &cluster).await {
+            Ok(why) => json!({"status": status, "why": why}),
+            Err(error) => json!({"status": status,
+                "unknown": [{"what": "why it gets what it gets", "why": format!("{error:#}")}]}),
+        })
+    }
+
+    async fn package(&self, catalog: &str, package: &str) -> anyhow::Result<Value> {
+        let offers = self.offers()?;
+        let Some(summary) = offers.summary(catalog, package).await? else {
+            return Ok(Value::Null);
+        };
+        let mut installed_as = Vec::new();
+        for extension in offers.extensions().await? {
+            let valid = ValidExtension::of(&extension);
+            if valid.is_some_and(|valid| valid.filter.package_name == package) {
+                installed_as.push(extension.name_any());
+            }
+        }
+        // What is installed decides which way is drawn.
+        let snapshot =
+            if let (Offers::Cluster(cluster), Some(name)) = (&offers, installed_as.first()) {
+                cluster.snapshot(name).await
+            } else {
+                let filter = CatalogFilter {
+                    package_name: package.to_owned(),
+                    selector: Some(only(catalog)),
+                    ..CatalogFilter::default()
+                };
+                offers.offered(filter).await
+            };
+        let icon = self.icon(catalog, package).await;
+        let mut page = json!({"package": show::document(catalog, &summary)?,
+            "icon": icon.map(|(media_type, _)| media_type), "installedAs": installed_as});
+        match snapshot.and_then(|snapshot| graph::of_catalog(&snapshot, catalog)) {
+            Ok(drawn) => {
+                let place = [catalog, package].map(segment).join("/");
+                page["picture"] = drawn.picture(&format!("../../bundle/{place}")).into();
+                page["rows"] = drawn.draw(Format::Tree).into();
+            }
+            Err(error) => {
+                page["unknown"] =
+                    json!([{"what": "the update graph", "why": format!("{error:#}")}]);
+            }
+        }
+        Ok(page)
+    }
+
+    async fn catalogs(&self) -> anyhow::Result<Value> {
+        match &self.source {
+            Source::Cluster(client, ..) => {
+                Ok(catalog::list::document(&Cluster::catalogs(client).await?))
+            }
+            Source::Named(named) => Ok(catalog::list::listed(named.iter().map(Named::listed))),
+        }
+    }
+
+    async fn findings(&self, name: &str) -> anyhow::Result<Value> {
+        let place = match &self.source {
+            Source::Cluster(client, ..) => {
+                let catalogs = Cluster::catalogs(client).await?;
+                let found = catalogs.into_iter().find(|it| it.name_any() == name);
+                let source = found.map(|it| it.status.and_then(|status| status.resolved_source));
+                let image = source.map(|source| source.map(|it| it.image.ref_));
+                image
+                    .map(|image| image.context("the catalog has not been read yet"))
+                    .transpose()?
+            }
+            Source::Named(named) => {
+                let mut named = named.iter();
+                let found = named.find(|it| it.flag.name == name);
+                found.map(|it| it.flag.place.clone())
+            }
+        };
+        match place {
+            Some(place) => catalog::lint::answer(&place, &self.global).await,
+            None => Ok(Value::Null),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What catalogs offer: those of a cluster, or those named on the command line, for which no cluster is
+//! asked anything.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use jiff::Timestamp;
+use olm_api::{CatalogFilter, ClusterExtension};
+use olm_core::catalog::read::Meta;
+use olm_core::catalog::{Blob, Content, Summary, schema};
+use olm_core::extension::{Policy, Question};
+use olm_core::resolve::{Environment, Options, UpdatePolicy};
+use serde_json::{Value, json};
+
+use crate::catalogs::{CatalogFlag, Catalogs};
+use crate::cluster::{Cluster, ExtensionSnapshot, Packages, Served};
+
+/// Most bytes of an icon.
+const MAX_ICON: usize = 1024 * 1024;
+
+/// Where packages come from.
+pub(crate) enum Offers {
+    /// The catalogs of a cluster.
+    Cluster(Box<Cluster>),
+    /// Catalogs named on the command line.
+    Named(Arc<Vec<Named>>),
+}
+
+/// A catalog named on the command line, with its blobs or why there are none.
+pub(crate) struct Named {
+    pub(crate) flag: CatalogFlag,
+    metas: Result<Vec<Meta>, String>,
+}
+
+impl Named {
+    /// Reads catalogs; one that cannot be read says so when it is asked.
+    pub(crate) async fn read(flags: &[CatalogFlag], authorities: Option<PathBuf>) -> Vec<Self> {
+        let mut catalogs = Catalogs::new(authorities);
+        let mut read = Vec::new();
+        for flag in flags {
+            let metas = catalogs.metas(&flag.place).await;
+            read.push(Self {
+                flag: flag.clone(),
+                metas: metas.map_err(|error| format!("{error:#}")),
+            });
+        }
+        read
+    }
+
+    /// Returns the catalog as the verbs list it.
+    pub(crate) fn listed(&self) -> Value {
+        let serving = self.metas.as_ref().map_or("FetchFailed", |_| "True");
+        json!({"name": self.flag.name, "serving": serving, "image": self.flag.place,
+            "priority": self.flag.priority, "digest": null, "lastUnpacked": null})
+    }
+
+    fn of_package(&self, package: &str) -> Result<impl Iterator<Item = &Meta>, String> {
+        let metas = self.metas.as_ref().map_err(String::clone)?.iter();
+        let package = package.to_owned();
+        Ok(metas.filter(move |meta| owner(meta) == package))
+    }
+}
+
+/// Returns the package that a blob belongs to.
+fn owner(meta: &Meta) -> &str {
+    if meta.schema == schema::PACKAGE {
+        &meta.name
+    } else {
+        &meta.package
+    }
+}
+
+impl Offers {
+    /// Returns the head of every package, and which catalogs could not be read, and why.
+    pub(crate) async fn heads(&self) -> anyhow::Result<(Packages, Vec<(String, String)>)> {
+        let named = match self {
+            Self::Cluster(cluster) => return cluster.packages().await,
+            Self::Named(named) => named,
+        };
+        let (mut found, mut unread) = (Packages::new(), Vec::new());
+        for catalog in named.iter() {
+            let name = &catalog.flag.name;
+            match &catalog.metas {
+                Err(cause) => unread.push((name.clone(), cause.clone())),
+                Ok(metas) => {
+                    let heads = metas.iter().filter(|meta| meta.schema == schema::PACKAGE);
+                    for head in heads {
+                        found.push((name.clone(), serde_json::from_str(&head.json)?));
+                    }
+                }
+            }
+        }
+        Ok((found, unread))
+    }
+
+    /// Sums up a package of a catalog; nothing if it is not there.
+    pub(crate) async fn summary(
+        &self,
+        catalog: &str,
+        package: &str,
+    ) -> anyhow::Result<Option<Summary>> {
+        let metas = match self {
+            Self::Cluster(cluster) => cluster.blobs(catalog, package).await?,
+            Self::Named(named) => {
+                let mut named = named.iter();
+                let named = named.find(|it| it.flag.name == catalog);
+                let named = named.with_context(|| format!("no --catalog is named {catalog:?}"))?;
+                let metas = named.of_package(package).map_err(anyhow::Error::msg)?;
+                metas.cloned().collect()
+            }
+        };
+        let summary = Summary::of(package, &metas);
+        summary.map_err(anyhow::Error::msg)
+    }
+
+    /// Reads what a new extension would be offered.
+    pub(crate) async fn offered(&self, filter: CatalogFilter) -> anyhow::Result<ExtensionSnapshot> {
+        let named = match self {
+            Self::Cluster(cluster) => return cluster.offers(filter).await,
+            Self::Named(named) => named,
+        };
+        let served = |catalog: &Named| {
+            let metas = catalog.of_package(&filter.package_name);
+            let content = metas.map(|metas| Content::from_blobs(metas.map(Blob::from)));
+            Served::named(&catalog.flag.name, catalog.flag.priority, content)
+        };
+        let catalogs = named.iter().map(served).collect();
+        Ok(ExtensionSnapshot {
+            question: Question {
+                filter,
+                policy: Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?,
+                installed: None,
+                rolling: None,
+                now: Timestamp::now(),
+            },
+            catalogs,
+            environment: Environment::default(),
+            options: Options {
+                updates: UpdatePolicy::Any,
+                ..Options::default()
+            },
+        })
+    }
+
+    /// Reads all extensions; without a cluster there are none.
+    pub(crate) async fn extensions(&self) -> anyhow::Result<Vec<ClusterExtension>> {
+        match self {
+            Self::Cluster(cluster) => cluster.extensions().await,
+            Self::Named(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Returns the icon of a package's head and its media type by its first bytes; nothing if it has none
+/// that a browser shows, or too large a one.
+pub(crate) fn icon(head: &Value) -> Option<(&'static str, Vec<u8>)> {
+    let text = head["icon"]["base64data"].as_str()?;
+    if text.len() > MAX_ICON / 3 * 4 {
+        return None;
+    }
+    let bytes = BASE64_STANDARD.decode(text.trim()).ok()?;
+    Some((media_type(&bytes)?, bytes))
+}
+
+fn media_type(bytes: &[u8]) -> Option<&'static str> {
+    let begins: [(&[u8], _); 3] = [
+        (b"\x89PNG\r\n\x1a\n", "image/png"),
+        (b"\xff\xd8\xff", "image/jpeg"),
+        (b"GIF8", "image/gif"),
+    ];
+    if let Some((_, found)) = begins.iter().find(|(begin, _)| bytes.starts_with(begin)) {
+        return Some(found);
+    }
+    let text = std::str::from_utf8(bytes).ok()?;
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let markup = text.starts_with("<?xml") || text.starts_with("<!") || text.starts_with("<svg");
+    (markup && text.contains("<svg")).then_some("image/svg+xml")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    // plugin.md U77
+    #[rstest]
+    #[case::png(b"\x89PNG\r\n\x1a\n\0".to_vec(), Some("image/png"))]
+    #[case::jpeg(b"\xff\xd8\xff\xe0".to_vec(), Some("image/jpeg"))]
+    #[case::gif(b"GIF89a".to_vec(), Some("image/gif"))]
+    #[case::svg(b"<?xml version='1.0'?><svg/>".to_vec(), Some("image/svg+xml"))]
+    #[case::page(b"<!DOCTYPE html><script>".to_vec(), None)]
+    #[case::too_large([b"\x89PNG\r\n\x1a\n".to_vec(), vec![0; MAX_ICON]].concat(), None)]
+    fn icons_have_the_type_of_their_bytes(#[case] bytes: Vec<u8>, #[case] want: Option<&str>) {
+        let data = BASE64_STANDARD.encode(&bytes);
+        let head = json!({"icon": {"mediatype": "text/html", "base64data": data}});
+        assert_eq!(icon(&head).map(|(found, _)| found), want);
+        assert_eq!(icon(&json!({})), None);
+    }
+}

@@ -1,0 +1,554 @@
+//! `kubectl olm browse` over HTTP, offline: who is let in, every page, and what hostile text becomes.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+const SHOP: &str = "shop=browse/shop.yaml";
+const HOSTILE: &str = "hostile=browse/hostile.yaml";
+
+/// A running `browse`, ended with the test.
+struct Page {
+    child: Child,
+    /// Host and port.
+    host: String,
+    /// Path that everything is below, without a slash at the end.
+    base: String,
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An answer: status, headers by lower-case name, body.
+struct Answer(u16, BTreeMap<String, String>, Vec<u8>);
+
+impl Answer {
+    fn text(&self) -> String {
+        String::from_utf8(self.2.clone()).unwrap()
+    }
+}
+
+fn browse(arguments: &[&str]) -> Page {
+    start(
+        &mut Command::new(env!("CARGO_BIN_EXE_kubectl-olm")),
+        arguments,
+    )
+}
+
+fn start(command: &mut Command, arguments: &[&str]) -> Page {
+    let command = command.current_dir(TESTS).arg("browse").args(arguments);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut url = String::new();
+    let stdout = child.stdout.as_mut().unwrap();
+    BufReader::new(stdout).read_line(&mut url).unwrap();
+    let rest = url.trim().strip_prefix("http://").unwrap();
+    let (host, path) = rest.split_once('/').unwrap();
+    Page {
+        child,
+        host: host.to_owned(),
+        base: format!("/{}", path.trim_end_matches('/')),
+    }
+}
+
+impl Page {
+    /// Sends a request with a method, a path and headers.
+    fn send(&self, method: &str, path: &str, headers: &str) -> Answer {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let end = bytes.windows(4).position(|it| it == b"\r\n\r\n").unwrap();
+        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+        let mut lines = head.lines();
+        let status = lines.next().unwrap()[9..12].parse().unwrap();
+        let headers = lines.map(|line| line.split_once(": ").unwrap());
+        let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+        Answer(status, headers.collect(), bytes[end + 4..].to_vec())
+    }
+
+    /// Gets a page, once it is more than one that waits for its answer.
+    fn get(&self, path: &str) -> Answer {
+        let path = format!("{}{path}", self.base);
+        let deadline = Instant::now() + Duration::from_mins(1);
+        loop {
+            let answer = self.send("GET", &path, &format!("host: {}\r\n", self.host));
+            if !answer.1.contains_key("refresh") || Instant::now() > deadline {
+                return answer;
+            }
+        }
+    }
+
+    fn page(&self, path: &str) -> String {
+        let answer = self.get(path);
+        assert_eq!(answer.0, 200, "{path}: {}", answer.text());
+        answer.text()
+    }
+}
+
+/// An element: its name and its attributes.
+type Element = (String, BTreeMap<String, String>);
+
+/// Reads a page strictly: every element is closed, every attribute is quoted, nothing is left over.
+fn elements(page: &str) -> Vec<Element> {
+    let mut rest = page.strip_prefix("<!DOCTYPE html>").unwrap();
+    let (mut open, mut found) = (Vec::new(), Vec::new());
+    while let Some(at) = rest.find('<') {
+        let text = &rest[..at];
+        assert!(!text.contains('>'), "{text}");
+        for entity in text.split('&').skip(1) {
+            let name = entity.split(';').next().unwrap();
+            let known = ["amp", "lt", "gt", "quot"].contains(&name) || name.starts_with('#');
+            assert!(known, "&{name}; in {text}");
+        }
+        let end = at + rest[at..].find('>').unwrap();
+        let tag = &rest[at + 1..end];
+        rest = &rest[end + 1..];
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name));
+            continue;
+        }
+        let closed = tag.strip_suffix('/');
+        let element = attributes(closed.unwrap_or(tag));
+        if closed.is_none() {
+            open.push(element.0.clone());
+        }
+        found.push(element);
+    }
+    assert!(open.is_empty() && rest.trim().is_empty(), "{open:?} {rest}");
+    found
+}
+
+fn attributes(tag: &str) -> Element {
+    let (name, mut rest) = tag.split_once(char::is_whitespace).unwrap_or((tag, ""));
+    let mut found = BTreeMap::new();
+    while !rest.trim().is_empty() {
+        let (key, value) = rest.split_once("=\"").unwrap_or_else(|| panic!("{tag}"));
+        let (value, after) = value.split_once('"').unwrap();
+        let twice = found.insert(key.trim().to_owned(), value.replace("&#38;", "&"));
+        assert_eq!(twice, None, "{tag}");
+        rest = after;
+    }
+    (name.to_owned(), found)
+}
+
+/// Follows every link from the first page on; returns the pages by path.
+fn crawl(page: &Page) -> BTreeMap<String, String> {
+    let mut open = vec!["/".to_owned()];
+    let mut seen = BTreeMap::new();
+    while let Some(path) = open.pop() {
+        if seen.contains_key(&path) {
+            continue;
+        }
+        let answer = page.get(&path);
+        if let Some(to) = answer.1.get("location") {
+            open.push(to.strip_prefix(&page.base).unwrap().to_owned());
+            seen.insert(path, String::new());
+            continue;
+        }
+        assert_eq!(answer.0, 200, "{path}");
+        let media_type = answer.1["content-type"].clone();
+        if !media_type.starts_with("text/html") {
+            seen.insert(path, String::new());
+            continue;
+        }
+        let text = answer.text();
+        for element in elements(&text) {
+            for link in ["href", "src", "action"] {
+                if let Some(link) = element.1.get(link) {
+                    open.extend(inside(page, &path, link, &element));
+                }
+            }
+        }
+        seen.insert(path, text);
+    }
+    seen
+}
+
+/// Returns the path of a link that leads to another page of this site; others may only be followed by
+/// a person, and tell nothing of where they were found.
+fn inside(page: &Page, from: &str, link: &str, element: &Element) -> Option<String> {
+    if let Some(path) = link.strip_prefix(&page.base) {
+        return Some(path.to_owned());
+    }
+    if let Some(below) = link.strip_prefix("../../") {
+        let root = from.rsplitn(4, '/').last().unwrap();
+        return Some(format!("{root}/{below}"));
+    }
+    if link.starts_with(['#', '?']) {
+        return None;
+    }
+    let (name, with) = element;
+    assert_eq!(name, "a", "{link}");
+    let schemes = ["http://", "https://", "mailto:"];
+    assert!(schemes.iter().any(|it| link.starts_with(it)), "{link}");
+    assert_eq!(with["rel"], "noreferrer noopener", "{link}");
+    None
+}
+
+/// Serves catalogs named on the command line.
+fn offline(catalogs: &[&str]) -> Page {
+    let flags = catalogs.iter().flat_map(|it| ["--catalog", it]);
+    browse(&flags.collect::<Vec<_>>())
+}
+
+// plugin.md U76, U80
+#[test]
+fn every_page_is_sound_and_every_link_leads_somewhere() {
+    let page = offline(&[SHOP]);
+    let pages = crawl(&page);
+    let shown: BTreeSet<_> = pages
+        .keys()
+        .filter_map(|path| path.split('/').nth(1))
+        .collect();
+    let want = [
+        "",
+        "bundle",
+        "catalog",
+        "catalogs",
+        "favicon.svg",
+        "icon",
+        "package",
+        "packages",
+        "packages?catalog=shop",
+        "style.css",
+    ];
+    assert_eq!(shown, want.into());
+    for (path, text) in pages.iter().filter(|(_, text)| !text.is_empty()) {
+        let elements = elements(text);
+        let named = |name: &str| elements.iter().filter(|it| it.0 == name).count();
+        for once in ["h1", "main", "nav"] {
+            assert_eq!(named(once), 1, "{once} of {path}");
+        }
+        for never in ["script", "iframe", "style", "object", "base"] {
+            assert_eq!(named(never), 0, "{never} of {path}");
+        }
+        let mut ids = BTreeSet::new();
+        for (name, attributes) in &elements {
+            let inline = attributes
+                .keys()
+                .find(|key| key.starts_with("on") || *key == "style");
+            assert_eq!(inline, None, "{name} of {path}");
+            assert!(name != "img" || attributes.contains_key("alt"), "{path}");
+            assert!(name != "th" || attributes.contains_key("scope"), "{path}");
+            let id = attributes.get("id");
+            assert!(
+                id.is_none_or(|id| ids.insert(id.clone())),
+                "{id:?} of {path}"
+            );
+        }
+    }
+}
+
+// plugin.md U78
+#[test]
+fn only_this_machine_with_the_secret_is_let_in() {
+    let page = offline(&[SHOP]);
+    let (host, base) = (&page.host, &page.base);
+    let at_host = format!("host: {host}\r\n");
+    let port = host.rsplit(':').next().unwrap();
+    let first = format!("{base}/packages");
+    for (method, path, headers, want) in [
+        ("GET", first.as_str(), at_host.clone(), 200),
+        ("HEAD", &first, at_host.clone(), 200),
+        ("GET", &first, format!("host: localhost:{port}\r\n"), 200),
+        (
+            "GET",
+            &first,
+            format!("{at_host}sec-fetch-site: same-origin\r\n"),
+            200,
+        ),
+        ("GET", "/", at_host.clone(), 404),
+        ("GET", base, at_host.clone(), 404),
+        ("GET", "/packages", at_host.clone(), 404),
+        ("GET", &format!("{base}x/packages"), at_host.clone(), 404),
+        ("GET", &format!("{base}/none"), at_host.clone(), 404),
+        (
+            "GET",
+            &format!("{base}/package/shop/none"),
+            at_host.clone(),
+            404,
+        ),
+        (
+            "GET",
+            &format!("{base}/bundle/shop/beacon/none"),
+            at_host.clone(),
+            404,
+        ),
+        (
+            "GET",
+            &format!("{base}/icon/shop/tinker"),
+            at_host.clone(),
+            404,
+        ),
+        ("GET", &first, "host: evil.example\r\n".to_owned(), 421),
+        ("GET", &first, format!("host: evil.example:{port}\r\n"), 421),
+        ("GET", &first, String::new(), 421),
+        (
+            "GET",
+            &first,
+            format!("{at_host}sec-fetch-site: cross-site\r\n"),
+            403,
+        ),
+        ("POST", &first, at_host.clone(), 405),
+        ("DELETE", &first, at_host.clone(), 405),
+    ] {
+        let answer = page.send(method, path, &headers);
+        assert_eq!(answer.0, want, "{method} {path} {headers}");
+        let Answer(_, headers, body) = answer;
+        let policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; \
+                      base-uri 'none'; frame-ancestors 'none'";
+        assert_eq!(headers["content-security-policy"], policy);
+        assert_eq!(headers["referrer-policy"], "no-referrer");
+        assert_eq!(headers["x-content-type-options"], "nosniff");
+        assert_eq!(headers["cache-control"], "no-store");
+        assert_eq!(headers["cross-origin-opener-policy"], "same-origin");
+        assert_eq!(headers["cross-origin-resource-policy"], "same-origin");
+        assert!(!headers.contains_key("set-cookie"));
+        // Whoever does not know the secret learns nothing.
+        assert!(path.starts_with(&format!("{base}/")) || body.is_empty());
+    }
+}
+
+// plugin.md U78
+#[test]
+fn the_opening_code_works_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (browser, told) = (folder.path().join("browser"), folder.path().join("told"));
+    let script = format!(
+        "#!/bin/sh\nprintf %s \"$1\" > {0}.new && mv {0}.new {0}\n",
+        told.display()
+    );
+    std::fs::write(&browser, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&browser, mode).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"));
+    let page = start(
+        command.env("BROWSER", &browser),
+        &["--open", "--catalog", SHOP],
+    );
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !told.exists() {
+        assert!(Instant::now() < deadline, "the browser was not started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let told = std::fs::read_to_string(told).unwrap();
+    let code = told.strip_prefix(&format!("http://{}", page.host)).unwrap();
+    assert!(!told.contains(&page.base));
+    let at_host = format!("host: {}\r\n", page.host);
+    let first = page.send("GET", code, &at_host);
+    assert_eq!(
+        (first.0, first.1["location"].clone()),
+        (303, format!("{}/", page.base))
+    );
+    assert_eq!(page.send("GET", code, &at_host).0, 404);
+}
+
+#[test]
+fn it_listens_on_loopback_only() {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .args(["browse", "--address", "0.0.0.0", "--catalog", SHOP])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(text, "error: browse listens on loopback only\n");
+}
+
+// plugin.md U7
+#[test]
+fn no_cluster_is_asked_where_catalogs_are_named() {
+    let cluster = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    cluster.set_nonblocking(true).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config");
+    let server = format!("http://{}", cluster.local_addr().unwrap());
+    let text = serde_json::json!({"apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": server}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}]});
+    std::fs::write(&config, text.to_string()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"));
+    let page = start(command.env("KUBECONFIG", config), &["--catalog", SHOP]);
+    crawl(&page);
+    let asked = cluster.accept().map_err(|error| error.kind());
+    assert_eq!(asked.err(), Some(std::io::ErrorKind::WouldBlock));
+}
+
+// plugin.md U77
+#[test]
+fn hostile_text_is_shown_as_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = folder.path().join("long.yaml");
+    let name = "n".repeat(1_000_000);
+    let text = serde_json::json!({"schema": "olm.package", "name": name, "defaultChannel": name,
+        "description": "d".repeat(10_000_000)});
+    std::fs::write(&long, text.to_string()).unwrap();
+    let page = offline(&[HOSTILE, &format!("long={}", long.display())]);
+    let list = page.page("/packages");
+    assert!(list.len() < 100_000, "{}", list.len());
+    // Strictly read, so that nothing of a catalog is an element or an attribute.
+    let links: Vec<_> = elements(&list)
+        .into_iter()
+        .filter_map(|it| it.1.get("href").cloned())
+        .collect();
+    let evil = links
+        .iter()
+        .find(|it| it.contains("/package/hostile/evil"))
+        .unwrap();
+    let evil = evil.strip_prefix(&page.base).unwrap().to_owned();
+    let text = page.page(&evil);
+    for (name, attributes) in elements(&list).into_iter().chain(elements(&text)) {
+        assert!(!["script", "iframe", "style", "object"].contains(&name.as_str()));
+        let handler = attributes
+            .keys()
+            .find(|key| key.starts_with("on") || *key == "style");
+        assert_eq!(handler, None);
+        let link = attributes
+            .get("href")
+            .into_iter()
+            .chain(attributes.get("src"));
+        for link in link {
+            assert!(
+                !link.starts_with("javascript:") && !link.starts_with("data:"),
+                "{link}"
+            );
+        }
+    }
+    assert!(!text.contains('\u{202e}') && !list.contains('\u{202e}'));
+    assert!(!list.contains('\u{1b}'));
+    assert!(
+        text.contains("<small>(evil.example)</small>"),
+        "links show their host"
+    );
+    let icon = page.get(&evil.replacen("/package/", "/icon/", 1));
+    assert_eq!(
+        (icon.0, icon.1["content-type"].as_str()),
+        (200, "image/svg+xml")
+    );
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+    assert_eq!(icon.1["content-security-policy"], policy);
+    assert_eq!(page.get("/icon/hostile/page").0, 404, "HTML is no icon");
+}
+
+// plugin.md U81, U82
+#[test]
+fn pages_show_what_the_verbs_print_and_what_is_not_known() {
+    let page = offline(&[SHOP, "away=browse/none.yaml"]);
+    let verb = |arguments: &[&str]| -> serde_json::Value {
+        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+            .args(arguments)
+            .args(["--catalog", SHOP, "-o", "json"])
+            .current_dir(TESTS)
+            .output()
+            .unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let found = verb(&["search", "queues"]);
+    assert_eq!(found["packages"][0]["version"], "3.2.4");
+    let text = page.page("/packages?q=queues&catalog=");
+    assert!(
+        text.contains(">Courier</a>") && text.contains(">3.2.4</span>"),
+        "{text}"
+    );
+    assert!(!text.contains("Lantern"), "{text}");
+    assert!(
+        text.contains("Not known: packages of catalog away"),
+        "{text}"
+    );
+    let shown = verb(&["show", "cistern-operator", "--no-pull"]);
+    let text = page.page("/package/shop/cistern-operator");
+    for bundle in shown["bundles"].as_array().unwrap() {
+        let version = bundle["version"].as_str().unwrap();
+        assert!(
+            text.contains(&format!(">{version}</a>")),
+            "{version}: {text}"
+        );
+    }
+    assert!(text.contains("Channel legacy gets no fixes any more; move to stable."));
+    assert!(
+        text.contains("package lantern-operator &#62;=2.0.0 &#60;4.0.0"),
+        "{text}"
+    );
+    let lint = verb_of_lint();
+    let text = page.page("/catalog/shop");
+    let counts = &lint["counts"];
+    let want = format!(
+        "Errors: {}, warnings: {}, notes: {}, in 1 file",
+        counts["errors"], counts["warnings"], counts["notes"]
+    );
+    assert!(text.contains(&want), "{want}: {text}");
+    let away = page.get("/catalog/away");
+    assert_eq!(away.0, 502);
+    assert!(away.text().contains("none.yaml"), "{}", away.text());
+    assert_eq!(page.get("/catalog/none").0, 404);
+}
+
+// plugin.md U27
+#[test]
+fn show_says_what_a_catalog_knows_without_pulling() {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .args(["show", "cistern-operator", "--no-pull", "--catalog", SHOP])
+        .current_dir(TESTS)
+        .output()
+        .unwrap();
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
+    Package   cistern-operator
+    Name      Cistern
+    Provider  Aqueduct Labs
+    About     Runs Cistern databases with backups and failover.
+    Catalog   shop
+    Channels  stable (default): head 1.8.0, entries: 4
+              candidate: head 2.0.0-rc.1, entries: 2
+              legacy: head 1.5.0, entries: 1; deprecated: Channel legacy gets no fixes any more; move to stable.
+    Bundles   2.0.0-rc.1 in candidate; needs package lantern-operator >=2.0.0 <4.0.0
+              1.8.0 in candidate, stable; needs package lantern-operator >=2.0.0 <4.0.0
+              1.7.1 in stable; needs package lantern-operator >=2.0.0 <4.0.0
+              1.7.0 in stable; needs package lantern-operator >=2.0.0 <4.0.0
+              1.6.0 in stable; needs package lantern-operator >=2.0.0 <4.0.0; deprecated: Backups of 1.6.0 cannot be restored by later versions.
+              1.5.0 in legacy; needs package lantern-operator >=2.0.0 <4.0.0
+    ");
+}
+
+/// Returns what `catalog lint` prints of the shop.
+fn verb_of_lint() -> serde_json::Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .args(["catalog", "lint", "browse/shop.yaml", "-o", "json"])
+        .current_dir(TESTS)
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Markup is inserted without escaping in one place.
+#[test]
+fn templates_escape_everything() {
+    let web = concat!(env!("CARGO_MANIFEST_DIR"), "/web");
+    for file in std::fs::read_dir(format!("{web}/templates")).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        for raw in ["|safe", "| safe", "|escape(", "{% filter"] {
+            assert!(!text.contains(raw), "{raw}");
+        }
+    }
+    for file in std::fs::read_dir(web)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+    {
+        let source = file.extension().is_some_and(|it| it == "rs") && !file.ends_with("markup.rs");
+        if source {
+            let text = std::fs::read_to_string(&file).unwrap();
+            assert!(
+                !text.contains("HtmlSafe") && !text.contains("escape ="),
+                "{file:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Who is let in: requests of this machine to this address that know the secret.
+//!
+//! There are no cookies, which all ports of a host share. Source: plugin.md 4, table.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
+
+use super::Site;
+
+/// How long the opening code can be used.
+const OPENING: Duration = Duration::from_secs(30);
+/// How long a request may take.
+const REQUEST: Duration = Duration::from_secs(10);
+
+/// Headers of every answer.
+const HEADERS: [(HeaderName, &str); 6] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; \
+         base-uri 'none'; frame-ancestors 'none'",
+    ),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::CACHE_CONTROL, "no-store"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+];
+
+/// The address that is served, and what one must know to be served.
+pub(crate) struct Gate {
+    address: SocketAddr,
+    secret: String,
+    opening: Mutex<Option<(String, Instant)>>,
+}
+
+impl Gate {
+    /// Makes a gate for a bound address with a new secret of 128 random bits.
+    pub(crate) fn new(address: SocketAddr) -> anyhow::Result<Self> {
+        Ok(Self {
+            address,
+            secret: random()?,
+            opening: Mutex::default(),
+        })
+    }
+
+    /// Returns the path that everything is below, without a slash at the end.
+    pub(crate) fn base(&self) -> String {
+        format!("/{}", self.secret)
+    }
+
+    /// Returns the address of the first page.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/{}/", self.address, self.secret)
+    }
+
+    /// Returns an address that leads to the first page once and soon: it may be seen by others, as
+    /// arguments of programs are.
+    pub(crate) fn opening_url(&self) -> anyhow::Result<String> {
+        let code = random()?;
+        let url = format!("http://{}/{code}", self.address);
+        let until = Instant::now() + OPENING;
+        *self.opening.lock().unwrap_or_else(PoisonError::into_inner) = Some((code, until));
+        Ok(url)
+    }
+
+    /// Says whether a path is the opening code, which is used up then.
+    fn opens(&self, path: &str) -> bool {
+        let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_code = |(code, _): &mut (String, Instant)| path.strip_prefix('/') == Some(code);
+        let taken = opening.take_if(is_code);
+        taken.is_some_and(|(_, until)| Instant::now() <= until)
+    }
+
+    /// Returns the answer to a request that gets no page.
+    fn refusal(&self, request: &Request) -> Option<Response> {
+        let text = |name: HeaderName| request.headers().get(name)?.to_str().ok();
+        let local = format!("localhost:{}", self.address.port());
+        let host = text(header::HOST).unwrap_or_default();
+        if host != self.address.to_string() && host != local {
+            return Some(StatusCode::MISDIRECTED_REQUEST.into_response());
+        }
+        if text(HeaderName::from_static("sec-fetch-site")) == Some("cross-site") {
+            return Some(StatusCode::FORBIDDEN.into_response());
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let allow = [(header::ALLOW, "GET, HEAD")];
+            return Some((StatusCode::METHOD_NOT_ALLOWED, allow).into_response());
+        }
+        let path = request.uri().path();
+        if self.opens(path) {
+            let to = [(header::LOCATION, format!("{}/", self.base()))];
+            return Some((StatusCode::SEE_OTHER, to).into_response());
+        }
+        let below = path.strip_prefix(&self.base());
+        let inside = below.is_some_and(|rest| rest.starts_with('/'));
+        (!inside).then(|| StatusCode::NOT_FOUND.into_response())
+    }
+}
+
+/// Lets a request in, or refuses it; every answer gets the headers that it does not have already.
+pub(super) async fn guard(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response {
+    let mut response = match site.gate.refusal(&request) {
+        Some(refusal) => refusal,
+        None => tokio::time::timeout(REQUEST, next.run(request))
+            .await
+            .unwrap_or_else(|_| StatusCode::GATEWAY_TIMEOUT.into_response()),
+    };
+    for (name, value) in HEADERS {
+        let headers = response.headers_mut();
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Returns 128 random bits as text that can stand in a path.
+fn random() -> anyhow::Result<String> {
+    let mut bytes = [0; 16];
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let filled = provider.secure_random.fill(&mut bytes);
+    filled.map_err(|_| anyhow::anyhow!("this machine gives no random numbers"))?;
+    Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
+}

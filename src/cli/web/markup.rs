@@ -1,0 +1,189 @@
+//! Markup that templates insert as it is: pictures, which `graph` escapes, and Markdown of
+//! descriptions, written here from what the parser says. Nothing else is inserted without escaping.
+
+use std::fmt::{self, Write as _};
+
+use askama::filters::HtmlSafe;
+use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
+
+use crate::graph::xml;
+
+/// Schemes that links may have.
+const SCHEMES: [&str; 3] = ["https://", "http://", "mailto:"];
+
+/// Markup that is safe to insert.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Markup(String);
+
+impl fmt::Display for Markup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl HtmlSafe for Markup {}
+
+impl Markup {
+    /// Takes a picture as `graph` draws it.
+    pub(super) fn picture(drawn: &str) -> Self {
+        Self(drawn.to_owned())
+    }
+
+    /// Writes Markdown: HTML in it is shown as text, pictures become their alternative text, and
+    /// links show where they lead.
+    pub(super) fn markdown(text: &str) -> Self {
+        let mut writer = Writer::default();
+        for event in Parser::new(text) {
+            writer.event(event);
+        }
+        Self(writer.out)
+    }
+}
+
+#[derive(Default)]
+struct Writer {
+    out: String,
+    /// Of each open link, what is shown behind it.
+    links: Vec<Option<String>>,
+}
+
+impl Writer {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
+            Event::Code(text) => {
+                self.out.push_str("<code>");
+                self.text(&text);
+                self.out.push_str("</code>");
+            }
+            Event::SoftBreak => self.out.push('\n'),
+            Event::HardBreak => self.out.push_str("<br/>"),
+            Event::Rule => self.out.push_str("<hr/>"),
+            // Extensions of the parser that are not switched on.
+            Event::InlineMath(_)
+            | Event::DisplayMath(_)
+            | Event::FootnoteReference(_)
+            | Event::TaskListMarker(_) => {}
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Heading { level, .. } => self.write(format_args!("<{}>", heading(level))),
+            Tag::List(Some(first)) => self.write(format_args!("<ol start=\"{first}\">")),
+            Tag::Link { dest_url, .. } => self.link(&dest_url),
+            other => {
+                if let Some(name) = element(other.to_end()) {
+                    self.write(format_args!("<{name}>"));
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Heading(level) => self.write(format_args!("</{}>\n", heading(level))),
+            TagEnd::Link => {
+                if let Some(Some(behind)) = self.links.pop() {
+                    self.out.push_str("</a>");
+                    self.write(format_args!(" <small>({})</small>", xml(&behind)));
+                }
+            }
+            other => {
+                if let Some(name) = element(other) {
+                    self.write(format_args!("</{name}>\n"));
+                }
+            }
+        }
+    }
+
+    fn link(&mut self, url: &str) {
+        let shown = host(url).map(str::to_owned);
+        if shown.is_some() {
+            let url = xml(url);
+            self.write(format_args!(
+                "<a href=\"{url}\" rel=\"noreferrer noopener\">"
+            ));
+        }
+        self.links.push(shown);
+    }
+
+    fn write(&mut self, markup: fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = self.out.write_fmt(markup);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.out.push_str(&xml(text));
+    }
+}
+
+/// Returns where a link leads: its host, or the address of a mail; nothing if it may not be followed.
+pub(super) fn host(url: &str) -> Option<&str> {
+    let lower = url.to_ascii_lowercase();
+    let scheme = SCHEMES.iter().find(|scheme| lower.starts_with(**scheme))?;
+    let rest = &url[scheme.len()..];
+    let host = if *scheme == "mailto:" {
+        rest.split('?').next()
+    } else {
+        let authority = rest.split(['/', '?', '#', '\\']).next();
+        authority.and_then(|it| it.rsplit('@').next())
+    };
+    host.filter(|host| !host.is_empty())
+}
+
+/// Headings of descriptions stand below those of the page.
+fn heading(level: HeadingLevel) -> &'static str {
+    match level {
+        HeadingLevel::H1 => "h3",
+        HeadingLevel::H2 => "h4",
+        HeadingLevel::H3 => "h5",
+        HeadingLevel::H4 | HeadingLevel::H5 | HeadingLevel::H6 => "h6",
+    }
+}
+
+/// Returns the element of a part of a text that has one and no attributes.
+fn element(tag: TagEnd) -> Option<&'static str> {
+    Some(match tag {
+        TagEnd::Paragraph | TagEnd::HtmlBlock => "p",
+        TagEnd::BlockQuote(_) => "blockquote",
+        TagEnd::CodeBlock => "pre",
+        TagEnd::List(true) => "ol",
+        TagEnd::List(false) => "ul",
+        TagEnd::Item => "li",
+        TagEnd::Emphasis => "em",
+        TagEnd::Strong => "strong",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    // plugin.md U77
+    #[rstest]
+    #[case::heading("# One\ntwo", "<h3>One</h3>\n<p>two</p>\n")]
+    #[case::html(
+        "<script>x</script> <b onclick=y>z",
+        "<p>&lt;script&gt;x&lt;/script&gt; &lt;b onclick=y&gt;z</p>\n"
+    )]
+    #[case::image("![a & b](https://evil.test/x.png)", "<p>a &amp; b</p>\n")]
+    #[case::script_link("[go](javascript:alert(1))", "<p>go</p>\n")]
+    #[case::data_link("[go](data:text/html,x)", "<p>go</p>\n")]
+    #[case::relative_link("[go](//evil.test)", "<p>go</p>\n")]
+    #[case::link(
+        "[go](https://user@ok.test/a?b=\"c)",
+        "<p><a href=\"https://user@ok.test/a?b=&quot;c\" rel=\"noreferrer noopener\">go</a> \
+         <small>(ok.test)</small></p>\n"
+    )]
+    #[case::list("1. a\n2. b", "<ol start=\"1\"><li>a</li>\n<li>b</li>\n</ol>\n")]
+    #[case::code("```sh\n<x>\n```", "<pre>&lt;x&gt;\n</pre>\n")]
+    fn markdown_becomes_few_elements(#[case] text: &str, #[case] want: &str) {
+        assert_eq!(Markup::markdown(text).to_string(), want);
+    }
+}

@@ -1,0 +1,87 @@
+//! The page: what the verbs answer, as HTML without any script.
+//!
+//! In: the documents that the verbs print, from [`Documents`]; this module asks no cluster and computes
+//! nothing that a verb does not. Out: pages on loopback, below a secret. Each page is a view of its
+//! document (`view`) and a template; a further page is an [`Ask`], a view, a template and a route.
+//!
+//! Source: plugin.md 4.
+
+mod clean;
+mod gate;
+mod markup;
+mod routes;
+mod serve;
+mod slow;
+mod view;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+pub(crate) use gate::Gate;
+use slow::Slow;
+
+/// What a page is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ask {
+    /// The extensions: the document of `status`.
+    Installed,
+    /// An extension: `{status, why}`, of `status NAME` and `why NAME`, or `{status, unknown}`.
+    Extension(String),
+    /// The packages that match these words: the document of `search`.
+    Packages(Vec<String>),
+    /// A package of a catalog: `{package, picture, rows}`, of `show --no-pull` and of `graph`.
+    Package { catalog: String, package: String },
+    /// The catalogs: the document of `catalog list`.
+    Catalogs,
+    /// What is wrong with a catalog: the document of `catalog lint`.
+    Findings(String),
+}
+
+/// An icon: its media type and its bytes.
+pub(crate) type Icon = (&'static str, Vec<u8>);
+
+/// Who answers what pages are about.
+pub(crate) trait Documents: Send + Sync + 'static {
+    /// Returns a document; null if what is asked about is not there.
+    fn answer(&self, ask: Ask) -> BoxFuture<'_, anyhow::Result<Value>>;
+
+    /// Returns the icon of a package of a catalog.
+    fn icon<'a>(&'a self, catalog: &'a str, package: &'a str) -> BoxFuture<'a, Option<Icon>>;
+}
+
+/// What every page is made from.
+pub(crate) struct Site {
+    pub(crate) gate: Gate,
+    pub(crate) documents: Arc<dyn Documents>,
+    /// Whose answers these are, for example `cluster lab (as admin)`.
+    pub(crate) of: String,
+    /// Whether there is no cluster, only catalogs.
+    pub(crate) offline: bool,
+    pub(crate) stylesheet: String,
+    slow: Slow,
+}
+
+impl Site {
+    pub(crate) fn new(gate: Gate, documents: Arc<dyn Documents>, of: String) -> Self {
+        Self {
+            gate,
+            documents,
+            of,
+            offline: false,
+            stylesheet: String::new(),
+            slow: Slow::default(),
+        }
+    }
+}
+
+/// Serves pages until the program is interrupted.
+pub(crate) async fn serve(listener: TcpListener, site: Site) -> std::io::Result<()> {
+    let pages = routes::pages(Arc::new(site));
+    tokio::select! {
+        served = serve::serve(listener, pages) => served,
+        interrupted = tokio::signal::ctrl_c() => interrupted,
+    }
+}

@@ -1,0 +1,235 @@
+//! The addresses below the secret, and which document and view each shows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::middleware::from_fn_with_state;
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use axum::routing::get;
+use http::StatusCode;
+use http::header::{self, HeaderValue};
+use serde::de::DeserializeOwned;
+
+use super::view::{self, Shell};
+use super::{Ask, Site, clean, gate};
+
+/// Seconds between two looks at an answer that is under way.
+const AGAIN: &str = "2";
+/// Seconds between two readings of a page that is watched.
+const WATCH: &str = "10";
+/// What an icon may do: nothing, but have styles of its own.
+const ICON_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+const FAVICON: &str = include_str!("favicon.svg");
+
+type Words = Query<BTreeMap<String, String>>;
+type Here = State<Arc<Site>>;
+
+/// Returns every page; `guard` stands before all of them.
+pub(super) fn pages(site: Arc<Site>) -> Router {
+    let base = site.gate.base();
+    let at = |path: &str| format!("{base}{path}");
+    Router::new()
+        .route(&at("/"), get(installed))
+        .route(&at("/extension/{name}"), get(extension))
+        .route(&at("/packages"), get(packages))
+        .route(&at("/package/{catalog}/{package}"), get(package))
+        .route(&at("/bundle/{catalog}/{package}/{bundle}"), get(bundle))
+        .route(&at("/icon/{catalog}/{package}"), get(icon))
+        .route(&at("/catalogs"), get(catalogs))
+        .route(&at("/catalog/{name}"), get(findings))
+        .route(&at("/style.css"), get(stylesheet))
+        .route(&at("/favicon.svg"), get(async || picture(FAVICON)))
+        .fallback(async || StatusCode::NOT_FOUND)
+        .layer(from_fn_with_state(Arc::clone(&site), gate::guard))
+        .with_state(site)
+}
+
+async fn installed(State(site): Here, Query(words): Words) -> Response {
+    if site.offline {
+        return Redirect::to(&format!("{}/packages", site.gate.base())).into_response();
+    }
+    let shell = site.shell("installed", &words);
+    let show = |shell, mut view: view::Installed| {
+        view.shell = shell;
+        Some(view)
+    };
+    site.page(shell, Ask::Installed, show).await
+}
+
+async fn extension(State(site): Here, Path(name): Path<String>, Query(words): Words) -> Response {
+    let shell = site.shell("installed", &words);
+    let show = |shell, mut view: view::ExtensionPage| {
+        view.shell = shell;
+        Some(view)
+    };
+    site.page(shell, Ask::Extension(name), show).await
+}
+
+async fn packages(State(site): Here, Query(words): Words) -> Response {
+    let word = |name| words.get(name).cloned().unwrap_or_default();
+    let (terms, catalog) = (word("q"), word("catalog"));
+    let asked = terms.split_whitespace().map(str::to_owned).collect();
+    let show = |shell, mut view: view::Packages| {
+        (view.shell, view.terms, view.catalog) = (shell, terms, catalog);
+        Some(view)
+    };
+    let shell = site.shell("packages", &words);
+    site.page(shell, Ask::Packages(asked), show).await
+}
+
+async fn package(State(site): Here, Path((catalog, package)): Path<(String, String)>) -> Response {
+    let shell = site.shell("packages", &BTreeMap::new());
+    let show = |shell, mut view: view::PackagePage| {
+        view.shell = shell;
+        Some(view)
+    };
+    site.page(shell, Ask::Package { catalog, package }, show)
+        .await
+}
+
+async fn bundle(
+    State(site): Here,
+    Path((catalog, package, bundle)): Path<(String, String, String)>,
+) -> Response {
+    let shell = site.shell("packages", &BTreeMap::new());
+    let show = |shell, mut view: view::PackagePage| {
+        view.shell = shell;
+        view.bundle(&bundle)
+    };
+    site.page(shell, Ask::Package { catalog, package }, show)
+        .await
+}
+
+async fn icon(State(site): Here, Path((catalog, package)): Path<(String, String)>) -> Response {
+    match site.documents.icon(&catalog, &package).await {
+        Some((media_type, bytes)) => {
+            let policy = (header::CONTENT_SECURITY_POLICY, ICON_POLICY);
+            ([policy, (header::CONTENT_TYPE, media_type)], bytes).into_response()
+        }
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+async fn catalogs(State(site): Here) -> Response {
+    let shell = site.shell("catalogs", &BTreeMap::new());
+    let show = |shell, mut view: view::Catalogs| {
+        view.shell = shell;
+        Some(view)
+    };
+    site.page(shell, Ask::Catalogs, show).await
+}
+
+async fn findings(State(site): Here, Path(name): Path<String>) -> Response {
+    let shell = site.shell("catalogs", &BTreeMap::new());
+    let shown = name.clone();
+    let show = |shell, mut view: view::Findings| {
+        (view.shell, view.name) = (shell, shown);
+        Some(view)
+    };
+    site.page(shell, Ask::Findings(name), show).await
+}
+
+async fn stylesheet(State(site): Here) -> Response {
+    let css = [(header::CONTENT_TYPE, "text/css; charset=utf-8")];
+    (css, site.stylesheet.clone()).into_response()
+}
+
+fn picture(svg: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, "image/svg+xml")], svg).into_response()
+}
+
+impl Site {
+    fn shell(&self, part: &'static str, words: &BTreeMap<String, String>) -> Shell {
+        Shell {
+            base: self.gate.base(),
+            of: self.of.clone(),
+            read: jiff::Zoned::now().strftime("%H:%M:%S").to_string(),
+            offline: self.offline,
+            part,
+            watch: words.get("watch").is_some_and(|every| every == WATCH),
+        }
+    }
+
+    /// Asks for a document and shows it; `show` says that what was asked for is not in it by nothing.
+    async fn page<V: DeserializeOwned, T: Template>(
+        &self,
+        shell: Shell,
+        ask: Ask,
+        show: impl FnOnce(Shell, V) -> Option<T>,
+    ) -> Response {
+        let Some(answer) = self.slow.ask(&self.documents, &ask).await else {
+            let what = ask.to_string();
+            let page = html(StatusCode::OK, &view::Wait { shell, what });
+            return refreshing(page, AGAIN);
+        };
+        let watch = shell.watch;
+        let read = match &*answer {
+            Ok(document) => {
+                let mut document = document.clone();
+                clean::document(&mut document);
+                serde_json::from_value::<Option<V>>(document).map_err(Into::into)
+            }
+            Err(error) => Err(anyhow::anyhow!("{error:#}")),
+        };
+        let page = match read {
+            Ok(view) => match view.and_then(|view| show(shell.clone(), view)) {
+                Some(page) => html(StatusCode::OK, &page),
+                None => failed(
+                    StatusCode::NOT_FOUND,
+                    shell,
+                    &format!("There is no {ask}, or nothing of that name in it."),
+                ),
+            },
+            Err(error) => failed(StatusCode::BAD_GATEWAY, shell, &format!("{error:#}")),
+        };
+        if watch { refreshing(page, WATCH) } else { page }
+    }
+}
+
+fn failed(status: StatusCode, shell: Shell, text: &str) -> Response {
+    let heading = if status == StatusCode::NOT_FOUND {
+        "Not there"
+    } else {
+        "Not known"
+    };
+    let text = crate::graph::plain(text);
+    let page = view::Failure {
+        shell,
+        heading,
+        text,
+    };
+    html(status, &page)
+}
+
+fn html(status: StatusCode, page: &impl Template) -> Response {
+    match page.render() {
+        Ok(text) => (status, Html(text)).into_response(),
+        // Writing to a String cannot fail.
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+fn refreshing(mut response: Response, seconds: &'static str) -> Response {
+    let every = HeaderValue::from_static(seconds);
+    response.headers_mut().insert(header::REFRESH, every);
+    response
+}
+
+/// What is asked for, in words.
+impl std::fmt::Display for Ask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Installed => f.write_str("the list of extensions"),
+            Self::Extension(name) => write!(f, "extension {name}"),
+            Self::Packages(_) => f.write_str("the list of packages"),
+            Self::Package { catalog, package } => {
+                write!(f, "package {package} of catalog {catalog}")
+            }
+            Self::Catalogs => f.write_str("the list of catalogs"),
+            Self::Findings(name) => write!(f, "catalog {name}"),
+        }
+    }
+}

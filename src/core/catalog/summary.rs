@@ -1,0 +1,353 @@
+//! What a catalog says about a package to people: description, channels, versions, what they need.
+//!
+//! In: the blobs of one package. Out: a [`Summary`], which `kubectl olm show` prints. Nothing is judged
+//! here, and text of the catalog's author is passed on as it is. Source: plugin.md 1.4.
+
+use std::collections::BTreeMap;
+
+use olm_api::keys::property;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::constraint::{Constraint, Declared, Demand};
+use super::index::{Blob, Content, PackageIndex};
+use super::model::{Bundle, schema};
+use super::read::Meta;
+
+/// What a catalog says about a package.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// Name of the package.
+    pub package: String,
+    /// What its author calls it.
+    pub display_name: Option<String>,
+    /// One sentence about it.
+    pub description: Option<String>,
+    /// All that is said about it, as Markdown.
+    pub long_description: Option<String>,
+    /// Who provides it.
+    pub provider: Option<String>,
+    /// Places to read on.
+    pub links: Vec<Link>,
+    /// What kinds of things it is, in the author's words.
+    pub categories: Vec<String>,
+    /// Words to find it by.
+    pub keywords: Vec<String>,
+    /// The channel its author suggests.
+    pub default_channel: String,
+    /// The message that deprecates the package.
+    pub deprecated: Option<String>,
+    /// Its channels, the default one first, then by name.
+    pub channels: Vec<ChannelSummary>,
+    /// Its bundles, the highest version first.
+    pub bundles: Vec<BundleSummary>,
+}
+
+/// A place to read on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// What is there.
+    pub name: String,
+    /// Where it is.
+    pub url: String,
+}
+
+/// A channel of a package.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChannelSummary {
+    /// Name of the channel.
+    pub name: String,
+    /// Whether its author suggests it.
+    pub default: bool,
+    /// Version of its highest head, or its name where it has none.
+    pub head: Option<String>,
+    /// How many entries it has.
+    pub entries: usize,
+    /// The message that deprecates it.
+    pub deprecated: Option<String>,
+}
+
+/// A bundle of a package.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BundleSummary {
+    /// Name of the bundle.
+    pub name: String,
+    /// Its version; nothing if it has no valid one.
+    pub version: Option<String>,
+    /// Its image.
+    pub image: String,
+    /// The channels it is in.
+    pub channels: Vec<String>,
+    /// The message that deprecates it; may be empty.
+    pub deprecated: Option<String>,
+    /// The oldest Kubernetes version it runs on.
+    pub min_kube_version: Option<String>,
+    /// The newest OpenShift version it runs on, as its author wrote it.
+    pub max_open_shift_version: Option<String>,
+    /// The ways in which it can watch namespaces.
+    pub install_modes: Vec<String>,
+    /// What it declares to need.
+    pub needs: Vec<String>,
+    /// The kinds it provides.
+    pub kinds: Vec<String>,
+    /// The images it runs.
+    pub related_images: Vec<String>,
+}
+
+impl Summary {
+    /// Sums up a package from its blobs, other ones are passed over; nothing if there are none.
+    ///
+    /// # Errors
+    ///
+    /// The text says which blob cannot be read.
+    pub fn of(package: &str, metas: &[Meta]) -> Result<Option<Self>, String> {
+        let content = Content::from_blobs(metas.iter().map(Blob::from));
+        let Some(index) = content.package(package) else {
+            return Ok(None);
+        };
+        let index = index?;
+        let blobs = metas.iter().map(|meta| {
+            let blob = serde_json::from_str(&meta.json).unwrap_or_default();
+            ((meta.schema.as_str(), meta.name.as_str()), blob)
+        });
+        let blobs: BTreeMap<(&str, &str), Value> = blobs.collect();
+        let head = |name: &str| highest_head(index, name);
+        let newest = head(&index.default_channel).or_else(|| index.bundles.first());
+        let mut summary = Self {
+            package: package.to_owned(),
+            default_channel: index.default_channel.clone(),
+            deprecated: message(index, schema::PACKAGE, ""),
+            ..Self::default()
+        };
+        if let Some(newest) = newest.and_then(|it| blobs.get(&(schema::BUNDLE, it.name.as_str()))) {
+            summary.describe(&metadata(newest));
+        }
+        let head_blob = blobs.get(&(schema::PACKAGE, package));
+        if let Some(text) = head_blob.and_then(|blob| text(&blob["description"])) {
+            summary.description.get_or_insert(first_sentence(&text));
+            summary.long_description.get_or_insert(text);
+        }
+        summary.channels = channels(index);
+        let bundles = index.bundles.iter();
+        summary.bundles = bundles
+            .map(|it| BundleSummary::of(it, index, &blobs))
+            .collect();
+        Ok(Some(summary))
+    }
+
+    /// Takes over what the newest bundle says.
+    fn describe(&mut self, metadata: &Value) {
+        let annotation = |key: &str| text(&metadata["annotations"][key]);
+        let list = |value: &Value| {
+            let items = value.as_array().into_iter().flatten();
+            items.filter_map(text).collect::<Vec<_>>()
+        };
+        self.display_name = text(&metadata["displayName"]);
+        self.long_description = text(&metadata["description"]);
+        let sentence = self.long_description.as_deref().map(first_sentence);
+        self.description = annotation("description").or(sentence);
+        self.provider = text(&metadata["provider"]["name"]);
+        self.keywords = list(&metadata["keywords"]);
+        let categories = annotation("categories").unwrap_or_default();
+        let categories = categories.split(',').map(str::trim);
+        self.categories = categories
+            .filter(|it| !it.is_empty())
+            .map(str::to_owned)
+            .collect();
+        let links = metadata["links"].as_array().into_iter().flatten();
+        let link = |link: &Value| {
+            let url = text(&link["url"])?;
+            let name = text(&link["name"]).unwrap_or_else(|| url.clone());
+            Some(Link { name, url })
+        };
+        self.links = links.filter_map(link).collect();
+        if let Some(url) = annotation("repository") {
+            let name = "Repository".to_owned();
+            self.links.push(Link { name, url });
+        }
+    }
+}
+
+impl BundleSummary {
+    fn of(bundle: &Bundle, index: &PackageIndex, blobs: &BTreeMap<(&str, &str), Value>) -> Self {
+        let blob = blobs.get(&(schema::BUNDLE, bundle.name.as_str()));
+        let metadata = blob.map(metadata).unwrap_or_default();
+        let listed = |value: &Value, one: fn(&Value) -> Option<String>| {
+            let items = value.as_array().into_iter().flatten();
+            items.filter_map(one).collect::<Vec<_>>()
+        };
+        let supported = |mode: &Value| text(&mode["type"]).filter(|_| mode["supported"] == true);
+        let related = blob.map(|blob| &blob["relatedImages"]);
+        let deprecated = index.is_deprecated(&bundle.name);
+        let told = message(index, schema::BUNDLE, &bundle.name).unwrap_or_default();
+        Self {
+            name: bundle.name.clone(),
+            version: version(bundle),
+            image: bundle.image.clone(),
+            channels: index
+                .entries_of(&bundle.name)
+                .map(|(channel, _)| channel.to_owned())
+                .collect(),
+            deprecated: deprecated.then_some(told),
+            min_kube_version: bundle.min_kube_version.clone(),
+            max_open_shift_version: max_openshift(bundle),
+            install_modes: listed(&metadata["installModes"], supported),
+            needs: bundle.constraints.iter().map(need).collect(),
+            kinds: bundle.kinds.iter().map(ToString::to_string).collect(),
+            related_images: related
+                .map_or_else(Vec::new, |related| listed(related, |it| text(&it["image"]))),
+        }
+    }
+}
+
+fn channels(index: &PackageIndex) -> Vec<ChannelSummary> {
+    let channel = |(name, channel): (&String, &super::Channel)| ChannelSummary {
+        name: name.clone(),
+        default: *name == index.default_channel,
+        head: highest_head(index, name)
+            .map(|head| version(head).unwrap_or_else(|| head.name.clone())),
+        entries: channel.entries.len(),
+        deprecated: message(index, schema::CHANNEL, name),
+    };
+    let mut channels: Vec<_> = index.channels.iter().map(channel).collect();
+    channels.sort_by_key(|channel| !channel.default);
+    channels
+}
+
+/// Returns the highest bundle among the heads of a channel.
+fn highest_head<'a>(index: &'a PackageIndex, channel: &str) -> Option<&'a Bundle> {
+    let heads = index.channels.get(channel)?.heads();
+    let mut bundles = index.bundles.iter();
+    bundles.find(|bundle| heads.contains(bundle.name.as_str()))
+}
+
+fn version(bundle: &Bundle) -> Option<String> {
+    Some(bundle.version(false).ok()?.version.to_string())
+}
+
+fn message(index: &PackageIndex, schema: &str, name: &str) -> Option<String> {
+    let mut messages = index.deprecations.as_ref()?.messages(schema, name);
+    messages.next().map(str::to_owned)
+}
+
+/// Returns the value of the `olm.csv.metadata` property of a bundle's blob.
+fn metadata(blob: &Value) -> Value {
+    let properties = blob["properties"].as_array().into_iter().flatten();
+    let mut found = properties.filter(|it| it["type"] == property::CSV_METADATA);
+    found
+        .next()
+        .map(|it| it["value"].clone())
+        .unwrap_or_default()
+}
+
+/// Returns the author's text, without the quotes of a JSON string.
+fn max_openshift(bundle: &Bundle) -> Option<String> {
+    let mut properties = bundle.properties.iter();
+    let found = properties.find(|it| it.kind == property::MAX_OPENSHIFT_VERSION)?;
+    Some(found.value.trim_matches('"').to_owned())
+}
+
+/// Says what is needed: in the author's words, else in ours.
+fn need(declared: &Declared) -> String {
+    match &declared.constraint {
+        Ok(constraint) => demand(constraint),
+        Err(error) => format!("{} that cannot be read: {error}", declared.property),
+    }
+}
+
+fn demand(constraint: &Constraint) -> String {
+    let several = |word: &str, parts: &[Constraint]| {
+        let parts: Vec<_> = parts.iter().map(demand).collect();
+        format!("{word} of: {}", parts.join("; "))
+    };
+    let own = match &constraint.demand {
+        Demand::Package { package, text, .. } => return format!("package {package} {text}"),
+        Demand::Kind(kind) => return kind.to_string(),
+        Demand::Cel(_) => "a rule about what is installed".to_owned(),
+        Demand::All(parts) => several("all", parts),
+        Demand::Any(parts) => several("one", parts),
+        Demand::Not(parts) => several("none", parts),
+    };
+    constraint.message.clone().unwrap_or(own)
+}
+
+/// Returns a text that is not empty.
+fn text(value: &Value) -> Option<String> {
+    let text = value.as_str()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Returns the first sentence of prose: its first line that is no heading, up to a full stop.
+fn first_sentence(text: &str) -> String {
+    let lines = text.lines().map(str::trim);
+    let mut prose = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', '!', '<']));
+    let line = prose.next().unwrap_or_default();
+    let end = line.find(". ").map_or(line.len(), |at| at + 1);
+    line[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn summary(blobs: &[Value]) -> Option<Summary> {
+        let metas = blobs.iter().map(|it| Meta::parse(&it.to_string()).unwrap());
+        Summary::of("pot", &metas.collect::<Vec<_>>()).unwrap()
+    }
+
+    fn bundle(version: &str, more: &[Value]) -> Value {
+        let mut properties = vec![json!({"type": "olm.package",
+            "value": {"packageName": "pot", "version": version}})];
+        properties.extend_from_slice(more);
+        json!({"schema": "olm.bundle", "package": "pot", "name": format!("pot.v{version}"),
+            "image": format!("registry.test/pot:{version}"), "properties": properties,
+            "relatedImages": [{"name": "pot", "image": "registry.test/run:1"}]})
+    }
+
+    // plugin.md U14, U24, U27
+    #[test]
+    fn a_package_is_summed_up() {
+        let metadata = json!({"type": "olm.csv.metadata", "value": {"displayName": "Pot",
+            "description": "# Pot\n\nBoils water. And more.", "provider": {"name": "ACME"},
+            "annotations": {"categories": "Cooking, Tea", "repository": "https://git.test/pot"},
+            "links": [{"name": "Docs", "url": "https://pot.test"}, {"name": "no"}],
+            "minKubeVersion": "1.30.0",
+            "installModes": [{"type": "OwnNamespace", "supported": false},
+                {"type": "AllNamespaces", "supported": true}]}});
+        let needs = [
+            metadata,
+            json!({"type": "olm.gvk", "value": {"group": "p.test", "version": "v1", "kind": "Pot"}}),
+            json!({"type": "olm.package.required",
+                "value": {"packageName": "lid", "versionRange": ">1.0.0"}}),
+            json!({"type": "olm.maxOpenShiftVersion", "value": "4.20"}),
+        ];
+        let found = summary(&[
+            json!({"schema": "olm.package", "name": "pot", "defaultChannel": "stable"}),
+            json!({"schema": "olm.channel", "package": "pot", "name": "old",
+                "entries": [{"name": "pot.v1.0.0"}]}),
+            json!({"schema": "olm.channel", "package": "pot", "name": "stable", "entries":
+                [{"name": "pot.v1.0.0"}, {"name": "pot.v2.0.0", "replaces": "pot.v1.0.0"}]}),
+            bundle("1.0.0", &[]),
+            bundle("2.0.0", &needs),
+            json!({"schema": "olm.deprecations", "package": "pot", "entries": [
+                {"reference": {"schema": "olm.channel", "name": "old"}, "message": "use stable"},
+                {"reference": {"schema": "olm.bundle", "name": "pot.v1.0.0"}, "message": ""}]}),
+        ]);
+        insta::assert_yaml_snapshot!(found.unwrap());
+    }
+
+    // plugin.md U24
+    #[test]
+    fn the_head_of_a_package_describes_it_where_its_bundles_do_not() {
+        let head = json!({"schema": "olm.package", "name": "pot", "description": "Old. Text."});
+        let found = summary(&[head, bundle("1.0.0", &[])]).unwrap();
+        assert_eq!(found.description.as_deref(), Some("Old."));
+        assert_eq!(found.long_description.as_deref(), Some("Old. Text."));
+        assert_eq!(summary(&[]), None);
+    }
+}

@@ -1,0 +1,290 @@
+//! The page in a real browser: `make test-web`.
+//!
+//! Every page is opened in both color schemes and at 320 px, links are followed, a hostile catalog does
+//! nothing, the keyboard is enough, and pictures of the pages are compared loosely with those in
+//! `docs/img`. `UPDATE_SCREENSHOTS=1` writes these anew.
+
+mod browser;
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use browser::Browser;
+use olm_test::paths;
+use serde_json::{Value, json};
+
+/// How different a picture may be: fonts differ from machine to machine.
+const ALIKE: f64 = 0.04;
+/// Most bytes of a picture in the documents.
+const MAX_PICTURE: usize = 100_000;
+
+/// A running `kubectl olm browse`.
+struct Page {
+    child: Child,
+    url: String,
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Page {
+    fn of(arguments: &[&str]) -> Self {
+        let mut child = Command::new(paths::built("kubectl-olm"))
+            .arg("browse")
+            .args(arguments)
+            .current_dir(paths::repository().join("src/cli/tests/browse"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("kubectl-olm runs; build it with `cargo build`");
+        let mut url = String::new();
+        let out = child.stdout.as_mut().expect("a pipe");
+        BufReader::new(out).read_line(&mut url).expect("an address");
+        let url = url.trim().to_owned();
+        Self { child, url }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+}
+
+/// Opens every page that links lead to, from the first on; `look` examines each.
+async fn walk(browser: &Browser, page: &Page, look: impl AsyncFn(&str)) -> BTreeSet<String> {
+    let mut open = vec![page.url.clone()];
+    let mut seen = BTreeSet::new();
+    while let Some(url) = open.pop() {
+        if !seen.insert(url.clone()) {
+            continue;
+        }
+        browser.open(&url).await;
+        look(&url).await;
+        let script = "return [...document.querySelectorAll('a[href]')].map(a => \
+                      (a.href.baseVal ? new URL(a.href.baseVal, location) : new URL(a.href)))\
+                      .map(url => { url.hash = ''; return url.href })";
+        let links = browser.script(script, json!([])).await;
+        let links = links.as_array().expect("links").iter();
+        let links = links.map(|link| link.as_str().expect("an address").to_owned());
+        open.extend(links.filter(|link| link.starts_with(&page.url)));
+    }
+    seen
+}
+
+/// Text whose color is too near to that behind it, and elements without a name.
+const UNREADABLE: &str = "
+const parts = color => color.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => [r, g, b].map(v => (v /= 255) <= 0.04045 ? v / 12.92
+  : ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
+const behind = element => {
+  for (; element; element = element.parentElement) {
+    const color = parts(getComputedStyle(element).backgroundColor);
+    if (color.length === 3 || color[3] > 0) return color;
+  }
+  return matchMedia('(prefers-color-scheme:dark)').matches ? [0, 0, 0] : [255, 255, 255];
+};
+const wrong = [];
+for (const element of document.querySelectorAll('body *:not(svg, svg *)')) {
+  const own = [...element.childNodes].some(it => it.nodeType === 3 && it.data.trim());
+  if (!own || !element.getClientRects().length) continue;
+  const [a, b] = [light(parts(getComputedStyle(element).color)), light(behind(element))];
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.5) wrong.push(`${element.tagName}.${element.className} ${ratio.toFixed(2)}: ${element.textContent.slice(0, 40)}`);
+}
+for (const element of document.querySelectorAll('input, select'))
+  if (!element.labels.length) wrong.push(`no label: ${element.id}`);
+for (const element of document.querySelectorAll('a, button'))
+  if (!(element.textContent.trim() || element.getAttribute('aria-label'))) wrong.push(`no name: ${element.outerHTML}`);
+if (document.querySelectorAll('h1').length !== 1) wrong.push('not one h1');
+let level = 1;
+for (const heading of document.querySelectorAll('h1, h2, h3, h4, h5, h6')) {
+  const next = Number(heading.tagName[1]);
+  if (next > level + 1) wrong.push(`${heading.tagName} follows h${level}`);
+  level = next;
+}
+return wrong;
+";
+
+/// How much wider than the window the page is.
+const TOO_WIDE: &str =
+    "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+
+// plugin.md U76, U79, U80
+#[tokio::test]
+async fn every_page_is_readable_in_both_schemes_and_at_320_pixels() {
+    let page = Page::of(&["--catalog", "shop=shop.yaml"]);
+    let browser = Browser::start().await;
+    for scheme in ["light", "dark"] {
+        let seen = walk(&browser, &page, async |url| {
+            browser.look(scheme, 1280, 900).await;
+            let wrong = browser.script(UNREADABLE, json!([])).await;
+            assert_eq!(wrong, json!([]), "{url} in {scheme}");
+            browser.look(scheme, 320, 700).await;
+            let wide = browser.script(TOO_WIDE, json!([])).await;
+            assert_eq!(wide, json!(0), "{url} at 320 pixels");
+        })
+        .await;
+        assert!(seen.len() > 25, "{seen:?}");
+    }
+    assert_eq!(browser.complaints().await, [""; 0]);
+    assert_eq!(browser.foreign(), [""; 0]);
+}
+
+// plugin.md U77, U79
+#[tokio::test]
+async fn a_hostile_catalog_does_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let long = folder.path().join("long.yaml");
+    let name = "n".repeat(1_000_000);
+    let text = json!({"schema": "olm.package", "name": name, "defaultChannel": name,
+        "description": "d".repeat(1_000_000)});
+    std::fs::write(&long, text.to_string()).expect("a file");
+    let long = format!("long={}", long.display());
+    let page = Page::of(&["--catalog", "hostile=hostile.yaml", "--catalog", &long]);
+    let browser = Browser::start().await;
+    browser.look("light", 320, 700).await;
+    // The name of 1 MB is cut, and its page with it is not there.
+    let mut paths = vec![
+        "packages",
+        "catalogs",
+        "catalog/hostile",
+        "icon/hostile/none",
+    ];
+    let evil = "evil%3Cscript%3Edocument.title%3D%22owned%22%3C%2Fscript%3E";
+    let (package, icon) = (
+        format!("package/hostile/{evil}"),
+        format!("icon/hostile/{evil}"),
+    );
+    paths.extend([package.as_str(), icon.as_str()]);
+    for path in paths {
+        browser.open(&page.at(path)).await;
+        let title = browser.script("return document.title", json!([])).await;
+        assert_ne!(title, json!("owned"), "{path}");
+        if !path.starts_with("icon") {
+            assert_eq!(
+                browser.script(TOO_WIDE, json!([])).await,
+                json!(0),
+                "{path}"
+            );
+            let script = "return document.querySelectorAll('script, iframe, object, [onclick], [onerror], \
+                          [onmouseover], a[href^=javascript]').length";
+            assert_eq!(browser.script(script, json!([])).await, json!(0), "{path}");
+        }
+    }
+    assert_eq!(browser.foreign(), [""; 0]);
+    let complaints = browser.complaints().await;
+    let run = complaints
+        .iter()
+        .find(|it| !it.contains("404") && !it.contains("Content Security Policy"));
+    assert_eq!(run, None);
+}
+
+/// Returns what has the focus: its name, else its text.
+async fn focused(browser: &Browser) -> String {
+    let script = "const it = document.activeElement; \
+                  return it.name || (it.href && it.href.baseVal) || it.textContent.trim()";
+    let found = browser.script(script, json!([])).await;
+    found.as_str().unwrap_or_default().to_owned()
+}
+
+/// Presses Tab until something has the focus, which must be seen.
+async fn tab_to(browser: &Browser, wanted: &str) {
+    for _ in 0..60 {
+        browser.press("\u{e004}").await;
+        let script = "const style = getComputedStyle(document.activeElement);
+                      return style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2";
+        let visible = browser.script(script, json!([])).await;
+        let found = focused(browser).await;
+        assert_eq!(
+            visible,
+            Value::Bool(true),
+            "{found} has the focus and does not show it"
+        );
+        if found == wanted {
+            return;
+        }
+    }
+    panic!("Tab does not lead to {wanted}");
+}
+
+// plugin.md U80, U81
+#[tokio::test]
+async fn the_keyboard_is_enough_to_search_and_to_read() {
+    let page = Page::of(&["--catalog", "shop=shop.yaml"]);
+    let browser = Browser::start().await;
+    browser.look("light", 1280, 900).await;
+    browser.open(&page.url).await;
+    tab_to(&browser, "Skip to the content").await;
+    browser.press("\u{e007}").await;
+    tab_to(&browser, "q").await;
+    browser.press("backups\u{e007}").await;
+    wait_for(&browser, "q=backups").await;
+    tab_to(&browser, "Cistern").await;
+    browser.press("\u{e007}").await;
+    wait_for(&browser, "/package/shop/cistern-operator").await;
+    // The picture scrolls by keyboard, and its boxes are links.
+    let bundle = "../../bundle/shop/cistern-operator/cistern-operator.v1.8.0";
+    tab_to(&browser, bundle).await;
+    browser.press("\u{e007}").await;
+    wait_for(
+        &browser,
+        "/bundle/shop/cistern-operator/cistern-operator.v1.8.0",
+    )
+    .await;
+    assert_eq!(browser.complaints().await, [""; 0]);
+}
+
+/// Waits until the page with this in its address is there.
+async fn wait_for(browser: &Browser, part: &str) {
+    for _ in 0..200 {
+        let ready = browser
+            .script("return document.readyState", json!([]))
+            .await;
+        if ready == "complete" && browser.address().await.contains(part) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("{part} does not come: {}", browser.address().await);
+}
+
+#[tokio::test]
+async fn pages_look_as_the_documents_show_them() {
+    let page = Page::of(&["--catalog", "shop=shop.yaml"]);
+    let browser = Browser::start().await;
+    let update = std::env::var_os("UPDATE_SCREENSHOTS").is_some();
+    let folder = paths::repository().join("docs/img");
+    for (name, path) in [
+        ("packages", "packages"),
+        ("package", "package/shop/cistern-operator"),
+    ] {
+        for scheme in ["light", "dark"] {
+            browser.look(scheme, 960, 660).await;
+            browser.open(&page.at(path)).await;
+            let seen = browser.screenshot().await;
+            let file: PathBuf = folder.join(format!("{name}-{scheme}.png"));
+            let bytes = BASE64_STANDARD.decode(&seen).expect("base64");
+            assert!(bytes.len() <= MAX_PICTURE, "{name}: {} bytes", bytes.len());
+            if update {
+                std::fs::write(&file, bytes).expect("a picture");
+                continue;
+            }
+            let kept =
+                std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            let difference = browser
+                .difference(&seen, &BASE64_STANDARD.encode(kept))
+                .await;
+            assert!(
+                difference < ALIKE,
+                "{}: {difference}; UPDATE_SCREENSHOTS=1",
+                file.display()
+            );
+        }
+    }
+}
