@@ -102,7 +102,7 @@ pub(crate) enum Command {
 }
 
 /// The groups of the help, each with its commands (plugin.md 1.1).
-const GROUPS: [(&str, &[&str]); 6] = [
+pub const GROUPS: [(&str, &[&str]); 6] = [
     ("Find", &["search", "show", "graph", "why"]),
     (
         "Install and change",
@@ -127,7 +127,7 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
 }
 
 /// Returns the command line with a help that lists the commands in groups.
-fn grouped() -> clap::Command {
+pub fn grouped() -> clap::Command {
     let command = Cli::command();
     let names = || GROUPS.iter().flat_map(|(_, names)| *names);
     let width = names().map(|name| name.len()).max().unwrap_or(0);
