@@ -18,7 +18,7 @@ mod requests;
 mod settings;
 mod target;
 
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 pub use crate::commands::{GROUPS, grouped as command};
@@ -55,7 +55,8 @@ fn execute(cli: Cli) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let mut out = BufWriter::new(io::stdout().lock());
+    // Line by line, so that a question stands below what it is about.
+    let mut out = io::stdout().lock();
     let outcome = runtime.block_on(commands::run(cli, &mut out))?;
     out.flush()?;
     Ok(outcome)
