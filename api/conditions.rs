@@ -148,6 +148,8 @@ pub enum Reason {
     NextMinorHeld,
     /// A newer bundle is another version, and none is taken.
     NextPatchHeld,
+    /// A newer bundle waits until an update window opens (applying.md 10).
+    OutsideWindow,
     /// Nothing leads from the installed bundle to it.
     NotSuccessor,
     /// It is in none of the requested channels.

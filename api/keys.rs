@@ -113,6 +113,8 @@ pub mod policy {
     pub const PREFIX: &str = "policy.olm.operatorframework.io/";
     /// `None`, `PatchOnly`, `MinorOnly` or `Any` (decision 22).
     pub const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
+    /// When automatic updates may begin: `[DAYS ]HH:MM-HH:MM[ ZONE]`, joined by `;` (applying.md 10).
+    pub const UPDATE_WINDOW: &str = "policy.olm.operatorframework.io/update-window";
     /// Digest of changed content that is to be taken (decision 29).
     pub const ACCEPT_IMAGE: &str = "policy.olm.operatorframework.io/accept-image";
     /// Checks of CRDs that are let pass, joined by commas, each `[<crd>:]<check>[@<date or time>]`

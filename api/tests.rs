@@ -100,7 +100,7 @@ fn reasons_keep_their_names() {
         Reconciling Archived Available Unavailable UserSpecifiedUnavailable Uninstalling \
         NotInstalled ContentChanged BundleUnavailable CRDUpgradeRefused CRDUpgradeWaived NextMajorHeld \
         LowerVersionHeld Pinned Paused ObjectsDeferred PermissionsSufficient PermissionsMissing \
-        Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared NextMinorHeld NextPatchHeld NotSuccessor \
+        Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared NextMinorHeld NextPatchHeld OutsideWindow NotSuccessor \
         NotInRequestedChannels InvalidVersion VersionOutOfRange PrereleaseNotRequested \
         DependencyUnsupported ConstraintInvalid ConstraintUnmet ConstraintUnknown UnknownChannel \
         NoCandidate NoCatalog AmbiguousCatalogs CatalogNotSelected CatalogDisabled \

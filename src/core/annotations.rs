@@ -10,7 +10,7 @@ use crate::error::quote;
 use crate::uninstall;
 
 /// Keys that are supported on a ClusterExtension.
-pub const UNDERSTOOD: [&str; 9] = [
+pub const UNDERSTOOD: [&str; 10] = [
     policy::ACCEPT_IMAGE,
     policy::ADOPT,
     policy::APPROVE,
@@ -19,6 +19,7 @@ pub const UNDERSTOOD: [&str; 9] = [
     policy::FORCE,
     policy::PAUSED,
     policy::UNINSTALL,
+    policy::UPDATE_WINDOW,
     policy::UPGRADE,
 ];
 

@@ -262,6 +262,7 @@ impl ControllerSettings {
             release_support: self.is_on(FeatureGate::BundleReleaseSupport),
             unavailability: self.catalog_unavailability_policy,
             updates: self.default_upgrade_policy,
+            closed_until: None,
             dependencies: if self.is_on(FeatureGate::ConstraintChecking) {
                 Dependencies::Check
             } else {

@@ -234,11 +234,13 @@ impl Cluster {
         let updates = self.state().await?.controller().resolution().updates;
         let revisions = self.revisions(name).await?;
         let installed = revision::states(&revisions).installed;
+        let now = Timestamp::now();
         let question = Question {
             filter,
             policy: Policy::of(extension.annotations(), updates)?,
             installed: installed.map(BundleRecord::of),
-            rolling: ongoing_rollout(&extension, &revisions, Timestamp::now()),
+            rolling: ongoing_rollout(&extension, &revisions, now),
+            now,
         };
         self.asked(name, question).await
     }
@@ -250,6 +252,7 @@ impl Cluster {
             policy: Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?,
             installed: None,
             rolling: None,
+            now: Timestamp::now(),
         };
         self.asked("", question).await
     }

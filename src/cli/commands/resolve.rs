@@ -189,6 +189,7 @@ impl Request {
             // An unreadable catalog on a command line is a user's mistake and is reported.
             unavailability: Unavailability::Strict,
             updates: UpdatePolicy::Any,
+            closed_until: None,
             dependencies: Dependencies::Check,
         };
         let environment = resolving(environment, &self.package);

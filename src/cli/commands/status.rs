@@ -116,6 +116,8 @@ fn held_by(extension: &ClusterExtension) -> Vec<&'static str> {
         held.push("version");
     } else if is(Reason::NotSuccessor) {
         held.push("catalog");
+    } else if is(Reason::OutsideWindow) {
+        held.push("window");
     } else if constraints.into_iter().any(is) {
         held.push("constraints");
     } else if update.is_some() && !is(Reason::Paused) {

@@ -302,11 +302,13 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
                 match Policy::of(extension.annotations(), ctx.settings.resolution.updates) {
                     Ok(policy) => {
                         let installed = states(&revisions).installed.map(BundleRecord::of);
+                        let now = Timestamp::now();
                         let question = Question {
                             filter: valid.filter.clone(),
                             policy,
                             installed,
-                            rolling: ongoing_rollout(extension, &revisions, Timestamp::now()),
+                            rolling: ongoing_rollout(extension, &revisions, now),
+                            now,
                         };
                         Box::pin(attempt.pursue(&question)).await
                     }
@@ -330,6 +332,7 @@ impl Attempt<'_> {
     async fn pursue(&self, question: &Question) -> Outcome {
         let mut outcome = Outcome {
             paused: question.policy.paused,
+            opens: question.closed_until(),
             ..Outcome::default()
         };
         let answer = self.deadline.hold(self.ask(question)).await;

@@ -36,6 +36,8 @@ pub(super) struct Outcome {
     pub(super) enacted: Enacted,
     /// Whether nothing is applied, because the annotation says so.
     pub(super) paused: bool,
+    /// When automatic updates may begin again, while they may not.
+    pub(super) opens: Option<Timestamp>,
     /// Why it did not reach its end, if it did not.
     pub(super) result: Result<(), ExtensionError>,
 }
@@ -47,6 +49,7 @@ impl Default for Outcome {
             answer: None,
             enacted: Enacted::default(),
             paused: false,
+            opens: None,
             result: Ok(()),
         }
     }
@@ -70,8 +73,12 @@ impl Outcome {
         } else {
             jittered(LOOK_AT_ROLL_OUT)
         };
-        let earlier = self.enacted.look_again;
-        earlier.map_or(usual, |delay| usual.min(delay))
+        let opens = self.opens.map(|opens| {
+            let left = opens.duration_since(Timestamp::now());
+            Duration::try_from(left).unwrap_or_default()
+        });
+        let earlier = self.enacted.look_again.into_iter().chain(opens);
+        earlier.fold(usual, Duration::min)
     }
 }
 

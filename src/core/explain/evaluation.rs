@@ -204,6 +204,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
                 HeldReason::NextMajor => Finding::NextMajorHeld,
                 HeldReason::NextMinor => Finding::NextMinorHeld,
                 HeldReason::NextPatch => Finding::NextPatchHeld,
+                HeldReason::OutsideWindow(opens) => Finding::OutsideWindow { opens: *opens },
             },
             resolve::Reason::Unfit(error) => Finding::from(error.as_ref()),
         }

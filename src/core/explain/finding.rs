@@ -1,5 +1,6 @@
 //! Why a bundle or a catalog is not part of the answer: one code each, with its data.
 
+use jiff::Timestamp;
 use olm_api::conditions::Reason as Code;
 use serde::Serialize;
 
@@ -82,6 +83,11 @@ pub enum Finding<'a> {
     NextMinorHeld,
     /// The update policy holds it back: its patch number, prerelease or release is higher.
     NextPatchHeld,
+    /// No update window is open.
+    OutsideWindow {
+        /// When the next one opens.
+        opens: Timestamp,
+    },
     /// It declares a dependency, and dependencies are not supported.
     DependencyUnsupported {
         /// Type of the property.
@@ -263,7 +269,8 @@ impl Finding<'_> {
             | Self::LowerVersionHeld
             | Self::NextMajorHeld
             | Self::NextMinorHeld
-            | Self::NextPatchHeld => Stage::Filter,
+            | Self::NextPatchHeld
+            | Self::OutsideWindow { .. } => Stage::Filter,
             Self::DependencyUnsupported { .. }
             | Self::ConstraintInvalid { .. }
             | Self::ConstraintUnmet { .. }
@@ -301,6 +308,7 @@ impl Finding<'_> {
             Self::NextMajorHeld => Code::NextMajorHeld,
             Self::NextMinorHeld => Code::NextMinorHeld,
             Self::NextPatchHeld => Code::NextPatchHeld,
+            Self::OutsideWindow { .. } => Code::OutsideWindow,
             Self::DependencyUnsupported { .. } => Code::DependencyUnsupported,
             Self::ConstraintInvalid { .. } => Code::ConstraintInvalid,
             Self::ConstraintUnmet { .. } => Code::ConstraintUnmet,

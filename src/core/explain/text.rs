@@ -57,6 +57,9 @@ impl fmt::Display for Finding<'_> {
                 f.write_str("is of the next minor version, and held by the update policy")
             }
             Self::NextPatchHeld => f.write_str("is newer, and held by the update policy"),
+            Self::OutsideWindow { opens } => {
+                write!(f, "is held until the update window opens at {opens}")
+            }
             Self::DependencyUnsupported { property } => {
                 write!(
                     f,

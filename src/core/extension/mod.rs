@@ -10,6 +10,7 @@ mod desired;
 mod policy;
 mod rollout;
 mod valid;
+mod window;
 
 pub use content::retagged;
 pub use decide::{Answer, DecisionError, Goal, Needs, Notice, Question};
@@ -17,3 +18,4 @@ pub use desired::{Source, desired, forced_step};
 pub use policy::{Policy, PolicyError, ValueError};
 pub use rollout::ongoing_rollout;
 pub use valid::ValidExtension;
+pub use window::{WindowError, Windows};

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use olm_api::keys::policy;
 
+use super::window::{WindowError, Windows};
 use crate::annotations::{UnsupportedKey, check_keys};
 use crate::crd_safety::{WaiverError, Waivers};
 use crate::error::quote;
@@ -20,6 +21,8 @@ const CONSTRAINTS: [&str; 2] = ["constraints", "dependencies"];
 pub struct Policy {
     /// What an automatic update may change.
     pub updates: UpdatePolicy,
+    /// When automatic updates may begin; at any time where there are none.
+    pub windows: Option<Windows>,
     /// The one version that the update policy does not hold.
     pub approved: Option<VersionRelease>,
     /// Whether nothing is applied.
@@ -79,6 +82,9 @@ pub enum ValueError {
         #[source]
         cause: Box<VersionReleaseError>,
     },
+    /// It is not a list of windows.
+    #[error(transparent)]
+    Window(#[from] WindowError),
     /// It is not a list of waivers.
     #[error(transparent)]
     Waiver(#[from] WaiverError),
@@ -101,6 +107,7 @@ impl Policy {
         }
         Ok(Self {
             updates: upgrade.unwrap_or(updates),
+            windows: read(annotations, policy::UPDATE_WINDOW, |text| Ok(text.parse()?))?,
             approved: read(annotations, policy::APPROVE, version)?,
             paused: read(annotations, policy::PAUSED, paused)?.unwrap_or(false),
             ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
@@ -189,6 +196,7 @@ mod tests {
         "constraints,rbac",
         "unknown value \"rbac\": must be constraints"
     )]
+    #[case::window(policy::UPDATE_WINDOW, "at night", "\"at night\" is not a window: ")]
     #[case::waiver(
         policy::CRD_SAFETY_ALLOW,
         "patern",

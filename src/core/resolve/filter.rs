@@ -125,10 +125,22 @@ impl Query<'_> {
             return Err(Reason::NotSuccessor);
         }
         let version = bundle.version(self.options.release_support);
-        let held = version
-            .ok()
-            .and_then(|version| self.updates.keeps_back(installed, version));
+        let held = version.ok().and_then(|version| {
+            let held = self.updates.keeps_back(installed, version);
+            held.or_else(|| self.outside_window(installed, version))
+        });
         held.map_or(Ok(()), |reason| Err(Reason::Held(reason)))
+    }
+
+    /// Returns why another version is held until a window opens, if that is so.
+    fn outside_window(
+        &self,
+        installed: &VersionRelease,
+        version: &VersionRelease,
+    ) -> Option<HeldReason> {
+        let moves = !version.precedence(installed).is_eq();
+        let opens = self.closed_until.filter(|_| moves)?;
+        Some(HeldReason::OutsideWindow(opens))
     }
 
     fn in_range(&self, bundle: &Bundle) -> Result<(), Reason> {

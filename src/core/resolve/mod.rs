@@ -42,6 +42,7 @@ use std::fmt;
 
 use constraint::Breakage;
 use fit::ClusterFacts;
+use jiff::Timestamp;
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 
 use crate::catalog::{Bundle, BundleVersionError, Deprecations};
@@ -77,6 +78,8 @@ pub struct Options {
     pub unavailability: Unavailability,
     /// How far an automatic update may go.
     pub updates: UpdatePolicy,
+    /// When automatic updates may begin again, while they may not.
+    pub closed_until: Option<Timestamp>,
     /// How declared dependencies are treated.
     pub dependencies: Dependencies,
 }
@@ -234,6 +237,8 @@ pub(crate) struct Query<'r> {
     pub(crate) self_certified: bool,
     /// The update policy; `Any` where it does not apply.
     pub(crate) updates: UpdatePolicy,
+    /// When automatic updates may begin again, where that counts.
+    pub(crate) closed_until: Option<Timestamp>,
 }
 
 /// Chooses the bundle a ClusterExtension gets.
@@ -294,11 +299,13 @@ impl<'r> Query<'r> {
             installed,
             self_certified,
             updates: UpdatePolicy::Any,
+            closed_until: None,
         };
         // A range that excludes the installed version is the administrator's decision, so the
         // update policy does not apply.
         if !self_certified && query.installed_satisfies_range() {
             query.updates = options.updates;
+            query.closed_until = options.closed_until;
         }
         Ok((query, selector))
     }

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use jiff::Timestamp;
 use olm_api::conditions::Reason;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,8 @@ pub enum HeldReason {
     NextMinor,
     /// Its patch number, prerelease or release is higher.
     NextPatch,
+    /// No update window is open; the next one opens then.
+    OutsideWindow(Timestamp),
 }
 
 impl HeldReason {
@@ -48,6 +51,7 @@ impl HeldReason {
             Self::NextMajor => Reason::NextMajorHeld,
             Self::NextMinor => Reason::NextMinorHeld,
             Self::NextPatch => Reason::NextPatchHeld,
+            Self::OutsideWindow(_) => Reason::OutsideWindow,
         }
     }
 }

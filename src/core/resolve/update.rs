@@ -87,11 +87,19 @@ impl fmt::Display for Update<'_> {
                 "{version} is available; version {} does not admit it",
                 quote(range)
             ),
+            Why::Held(Reason::Held(HeldReason::OutsideWindow(opens))) => write!(
+                f,
+                "{version} is available and held until the update window opens at {opens}: to take it \
+                 now, set annotation {}: {version}",
+                policy::APPROVE
+            ),
             Why::Held(Reason::Held(held)) => {
                 let why = match held {
                     HeldReason::NextMajor => "is of the next major version",
                     HeldReason::NextMinor => "is of the next minor version",
-                    HeldReason::NextPatch | HeldReason::LowerVersion => "is another version",
+                    HeldReason::NextPatch
+                    | HeldReason::LowerVersion
+                    | HeldReason::OutsideWindow(_) => "is another version",
                 };
                 write!(
                     f,
@@ -182,6 +190,7 @@ fn reachable<'a>(
     free.filter.version = unpinned(request);
     let options = Options {
         updates: UpdatePolicy::Any,
+        closed_until: None,
         dependencies: Dependencies::Check,
         ..options
     };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::api::{Api, PostParams};
 use olm_api::{ClusterCatalog, UpdateStatus};
 use olm_core::status::is_true;
@@ -17,6 +18,7 @@ const PAUSED: &str = "policy.olm.operatorframework.io/paused";
 /// More catalogs than the catalog server gives connections to one address.
 const CROWD: usize = 80;
 const SOON: Duration = Duration::from_secs(30);
+const WINDOW: &str = "policy.olm.operatorframework.io/update-window";
 const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
 
 async fn stage(suffix: &str, versions: &[&str]) -> Scene {
@@ -196,5 +198,37 @@ async fn a_paused_extension_is_left_alone_and_goes_on_afterwards() {
     let installed = extension.installed("1.1.0").await;
     assert!(olm_test::extension::condition(&installed, "Paused").is_none());
     assert!(scene.get("configmap", &name).is_some());
+    extension.delete().await;
+}
+
+// applying.md 10
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_waits_until_its_window_opens() {
+    let scene = stage("window", &["1.0.0", "1.1.0"]).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    let in_minutes = |minutes: i64| Timestamp::now() + jiff::SignedDuration::from_mins(minutes);
+    let window = |opens: Timestamp| {
+        let closes = opens + jiff::SignedDuration::from_hours(2);
+        format!("{}-{}", opens.strftime("%H:%M"), closes.strftime("%H:%M"))
+    };
+    scene.annotate(WINDOW, &window(in_minutes(180)));
+    extension.patch_catalog(json!({"version": null})).await;
+    let update = offers(&extension, "1.1.0", "OutsideWindow").await;
+    let text = "1.1.0 is available and held until the update window opens at ";
+    assert!(update.message.starts_with(text), "{}", update.message);
+    let why = plugin::ask(scene.cluster.plane, &["why", &scene.name]);
+    assert!(
+        why.contains("OutsideWindow: is held until the update window opens"),
+        "{why}"
+    );
+    let status = plugin::ask(scene.cluster.plane, &["status", &scene.name]);
+    assert!(status.contains("window"), "{status}");
+    // Nothing else happens when the time comes.
+    scene.annotate(WINDOW, &window(in_minutes(2)));
+    let opened = extension.eventually("1.1.0 is taken", Duration::from_secs(200), |extension| {
+        olm_test::extension::installed_version(extension) == Some("1.1.0")
+    });
+    opened.await;
     extension.delete().await;
 }

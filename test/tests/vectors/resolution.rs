@@ -143,6 +143,7 @@ fn options(case: &Value, unavailability: Unavailability) -> Options {
         release_support: case["options"]["bundleReleaseSupport"] == true,
         unavailability,
         updates: UpdatePolicy::Any,
+        closed_until: None,
         dependencies: if case["options"]["constraintChecking"] == true {
             Dependencies::Check
         } else {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use jiff::Timestamp;
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::explain::explain_target;
 use olm_core::extension::{self, Question};
@@ -195,6 +196,7 @@ impl Inquiry {
             policy,
             installed: None,
             rolling: None,
+            now: Timestamp::now(),
         };
         args.change(&mut question);
         let mut environment = resolving(&args.environment.read()?, &question.filter.package_name);

@@ -2,6 +2,7 @@
 //!
 //! Source: resolution.md 1.11, 6.1; decisions 5, 22, 24.
 
+use jiff::Timestamp;
 use olm_api::conditions;
 use olm_api::{CatalogFilter, UpdateStatus};
 
@@ -30,6 +31,8 @@ pub struct Question {
     pub installed: Option<BundleRecord>,
     /// What is being rolled out, and stays so whatever the answer is.
     pub rolling: Option<BundleRecord>,
+    /// When it is asked.
+    pub now: Timestamp,
 }
 
 /// What a resolution has to know besides catalogs.
@@ -127,8 +130,15 @@ impl Question {
     pub fn options(&self, settings: Options) -> Options {
         Options {
             updates: self.policy.updates,
+            closed_until: self.closed_until(),
             ..settings
         }
+    }
+
+    /// Returns when automatic updates may begin again, while they may not.
+    pub fn closed_until(&self) -> Option<Timestamp> {
+        let windows = self.policy.windows.as_ref();
+        windows.and_then(|windows| windows.closed_until(self.now))
     }
 
     /// Returns what has to be known of the cluster before the first resolution.

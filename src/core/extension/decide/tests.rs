@@ -71,6 +71,7 @@ fn question(installed: Option<&str>, annotations: &[(&str, &str)]) -> Question {
         policy: Policy::of(&annotations, UpdatePolicy::MinorOnly).unwrap(),
         installed: installed.map(|version| record(version, &format!("r/kettle@sha256:{version}"))),
         rolling: None,
+        now: "2026-11-24T12:00:00Z".parse().unwrap(),
     }
 }
 
@@ -94,6 +95,10 @@ fn reasons_of(answer: &Answer) -> Vec<conditions::Reason> {
 #[case::approved(Some("1.1.0"), &[(policy::APPROVE, "2.0.0")], "2.0.0", None)]
 #[case::approved_another(Some("1.1.0"), &[(policy::APPROVE, "3.0.0")], "1.1.0", Some("NextMajorHeld"))]
 #[case::none(Some("1.0.0"), &[(policy::UPGRADE, "None")], "1.0.0", Some("NextMinorHeld"))]
+#[case::outside_window(Some("1.0.0"), &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")], "1.0.0", Some("OutsideWindow"))]
+#[case::inside_window(Some("1.0.0"), &[(policy::UPDATE_WINDOW, "Tue 11:00-13:00")], "1.1.0", None)]
+#[case::approved_outside_window(Some("1.0.0"), &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00"), (policy::APPROVE, "1.1.0")], "1.1.0", None)]
+#[case::installed_outside_window(None, &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")], "2.0.0", None)]
 #[case::paused(Some("1.0.0"), &[(policy::PAUSED, "true")], "1.1.0", Some("Paused"))]
 fn annotations_decide(
     #[case] installed: Option<&str>,

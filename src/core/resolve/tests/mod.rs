@@ -148,6 +148,7 @@ pub(crate) const ANY: Options = Options {
     release_support: false,
     unavailability: Unavailability::Provable,
     updates: UpdatePolicy::Any,
+    closed_until: None,
     dependencies: Dependencies::Refuse,
 };
 
