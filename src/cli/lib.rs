@@ -24,7 +24,7 @@ use std::process::ExitCode;
 pub use crate::commands::{GROUPS, grouped as command};
 
 use crate::commands::Cli;
-use crate::output::{Outcome, UsageError};
+use crate::output::{Failure, Outcome};
 
 /// Runs the program.
 pub fn main() -> ExitCode {
@@ -71,10 +71,10 @@ fn finish(result: anyhow::Result<Outcome>) -> Outcome {
     if output::is_broken_pipe(&error) {
         return Outcome::Done;
     }
-    output::notice(&format!("error: {error:#}"));
-    if error.is::<UsageError>() {
-        Outcome::Usage
-    } else {
-        Outcome::Failed
+    let failure = Failure::of(&error);
+    output::notice(&format!("error: {}", failure.text));
+    if let Some(hint) = failure.hint {
+        output::notice(&format!("hint: {hint}"));
     }
+    failure.outcome
 }

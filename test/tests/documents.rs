@@ -46,6 +46,31 @@ fn every_block_of_commands_is_run_by_a_test() {
     }
 }
 
+/// plugin.md U1: each example of the help is a command that a document shows and a test runs.
+#[test]
+fn every_example_of_the_help_is_run() {
+    let all: Vec<_> = documents::all()
+        .iter()
+        .map(|path| documents::read(path))
+        .collect();
+    let blocks = all.iter().flat_map(|text| documents::blocks(text));
+    let run: Vec<_> = blocks
+        .filter(|block| block.info.starts_with("console"))
+        .flat_map(|block| block.steps())
+        .collect();
+    let reference = documents::read("docs/cli.md");
+    let examples = reference
+        .lines()
+        .filter(|line| line.starts_with("  kubectl olm "));
+    let mut counted = 0;
+    for example in examples.map(str::trim) {
+        let is_run = run.iter().any(|step| step.command.starts_with(example));
+        assert!(is_run, "no document runs {example}");
+        counted += 1;
+    }
+    assert!(counted > 20, "only {counted} examples were found");
+}
+
 /// A link to a file of the repository leads to one, and to a heading of it.
 #[test]
 fn links_lead_somewhere() {

@@ -1,13 +1,15 @@
 //! The command line as clap reads it, and one file per subcommand: its arguments, and a `run` that
 //! prints in one place.
 //!
-//! A new command needs a variant of [`Command`], a line in [`run`], and a place in [`GROUPS`].
+//! A new command needs a variant of [`Command`], a line in [`run`], a place in [`GROUPS`], and an
+//! example in `examples.rs`.
 
 pub(crate) mod catalog;
 pub(crate) mod completion;
 pub(crate) mod crd_check;
 pub(crate) mod delete;
 pub(crate) mod doctor;
+mod examples;
 pub(crate) mod from_classic;
 pub(crate) mod graph;
 pub(crate) mod install;
@@ -128,7 +130,7 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
 
 /// Returns the command line with a help that lists the commands in groups.
 pub fn grouped() -> clap::Command {
-    let command = Cli::command();
+    let command = examples::added(Cli::command());
     let names = || GROUPS.iter().flat_map(|(_, names)| *names);
     let width = names().map(|name| name.len()).max().unwrap_or(0);
     let mut groups = String::new();

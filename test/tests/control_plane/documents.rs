@@ -166,6 +166,11 @@ async fn the_commands_of_the_readme_install_on_an_empty_cluster() {
     ] {
         assert!(planned.contains(step), "{step}: {planned}");
     }
+    // plugin.md U21
+    let (_, early) = shell.run("kubectl olm status || echo $?");
+    let unserved = "error: this cluster does not serve olm.operatorframework.io/v1\n\
+                    hint: install olm-controller first\n3\n";
+    assert_eq!(early, unserved);
     let mut controllers = Vec::new();
     let mut said = String::new();
     for block in blocks {
@@ -197,7 +202,7 @@ async fn the_commands_of_the_readme_install_on_an_empty_cluster() {
     assert_eq!(left, "", "everything is removed");
 }
 
-// plugin.md 6, and a person's first hour: an empty cluster, and nothing but what the documents say.
+// plugin.md 6, U15, U21, and a person's first hour: an empty cluster, and nothing but what the documents say.
 // The administrator of "Least privilege" lets dana install one package with one account.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documents_show_what_a_cluster_answers() {
