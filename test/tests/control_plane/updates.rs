@@ -222,7 +222,8 @@ async fn an_update_waits_until_its_window_opens() {
         why.contains("OutsideWindow: is held until the update window opens"),
         "{why}"
     );
-    let status = plugin::ask(scene.cluster.plane, &["status", &scene.name]);
+    let status = plugin::run(scene.cluster.plane, &["status", &scene.name]).stdout;
+    let status = String::from_utf8_lossy(&status);
     assert!(status.contains("window"), "{status}");
     // Nothing else happens when the time comes.
     scene.annotate(WINDOW, &window(in_minutes(2)));
