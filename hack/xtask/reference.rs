@@ -300,6 +300,20 @@ mod tests {
     }
 
     #[test]
+    fn only_reasons_are_explained() {
+        let headings = TROUBLESHOOTING
+            .lines()
+            .filter_map(|line| line.strip_prefix("### "));
+        let (mut found, mut unknown) = (0, Vec::new());
+        for heading in headings {
+            found += 1;
+            unknown.extend((!Reason::VARIANTS.contains(&heading)).then_some(heading));
+        }
+        assert_eq!(unknown, [""; 0]);
+        assert!(found > 50, "{found}");
+    }
+
+    #[test]
     fn links_and_citations_of_the_code_are_no_text() {
         let text = " Of [`A`](super::A), `x` (applying.md 10), (or y|z).";
         assert_eq!(line(text), "Of `A`, `x`, (or y\\|z).");

@@ -11,8 +11,11 @@ use super::{Outcome, UsageError};
 
 const WITHOUT_CLUSTER: &str = "--catalog DIR|IMAGE works without one, where a command takes it";
 const VIEWER: &str = "ClusterRole operator-controller-clusterextension-viewer-role allows it";
-/// Begin of what the API server says about kinds it does not serve.
-const NOT_SERVED: &str = "the server could not find the requested resource";
+/// How begins what the API server says about kinds it does not serve.
+const NOT_SERVED: [&str; 2] = [
+    "404 page not found",
+    "the server could not find the requested resource",
+];
 
 /// A failure, judged.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,7 +78,7 @@ impl Failure {
             outcome: Outcome::Unknown,
             hint: Some(hint),
         };
-        if code == 404 && message.starts_with(NOT_SERVED) {
+        if code == 404 && NOT_SERVED.iter().any(|begin| message.starts_with(begin)) {
             let text = format!("this cluster does not serve {}", olm_api::API_VERSION);
             return Some(unknown(text, "install olm-controller first"));
         }

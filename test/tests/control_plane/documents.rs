@@ -202,7 +202,7 @@ async fn the_commands_of_the_readme_install_on_an_empty_cluster() {
     assert_eq!(left, "", "everything is removed");
 }
 
-// plugin.md 6, U15, U21, and a person's first hour: an empty cluster, and nothing but what the documents say.
+// plugin.md 6, U15, U21, U47, and a person's first hour: an empty cluster, and nothing but what the documents say.
 // The administrator of "Least privilege" lets dana install one package with one account.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documents_show_what_a_cluster_answers() {

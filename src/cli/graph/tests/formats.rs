@@ -45,6 +45,7 @@ fn classic_stays_where_the_documented_example_moves() {
     assert!(svg.contains("OLM Classic: stays (ClassicStays)"));
 }
 
+// plugin.md U29
 #[test]
 fn nothing_loads_or_runs_in_a_page() {
     let page = graph(&teapot(), &FROM_1_0_0).draw(Format::Html);
