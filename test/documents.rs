@@ -6,6 +6,7 @@
 //! succeed. Ages, times and digests are compared by their
 //! form, blanks by that there are some. `UPDATE_DOCUMENTS=1` writes what is printed into the document.
 
+use std::fmt::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,7 +63,7 @@ pub fn blocks(text: &str) -> Vec<Block> {
     while let Some(line) = lines.next() {
         if let Some(info) = line.strip_prefix("```") {
             let inside = lines.by_ref().take_while(|line| *line != "```");
-            let text = inside.map(|line| format!("{line}\n")).collect();
+            let text = inside.fold(String::new(), |text, line| text + line + "\n");
             let info = info.to_owned();
             blocks.push(Block { info, text });
         }
@@ -87,10 +88,12 @@ impl Block {
                 });
             } else if let Some(step) = steps.last_mut() {
                 if let Some(word) = end.take() {
-                    step.command += &format!("\n{line}");
+                    step.command.push('\n');
+                    step.command.push_str(line);
                     end = Some(word).filter(|word| line != word);
                 } else {
-                    step.output += &format!("{line}\n");
+                    step.output.push_str(line);
+                    step.output.push('\n');
                 }
             }
         }
@@ -179,7 +182,7 @@ pub fn play(shell: &Shell, document: &str, wanted: impl Fn(&Block) -> bool) -> O
         let mut text = String::new();
         for step in block.steps() {
             let printed = shell.play(&step).err().unwrap_or(step.output);
-            text += &format!("$ {}\n{printed}", step.command);
+            let _ = write!(text, "$ {}\n{printed}", step.command);
         }
         if text != block.text {
             let fenced = |text: &str| format!("```{}\n{text}```\n", block.info);

@@ -194,7 +194,7 @@ fn line(text: &str) -> String {
         match before.strip_suffix(']') {
             Some(link) => plain += link,
             None if cites => plain += before.trim_end(),
-            None => plain += &format!("{before}({inside})"),
+            None => plain.extend([before, "(", inside, ")"]),
         }
         rest = after;
     }

@@ -1,6 +1,8 @@
 //! What the help of a command ends with: examples, which the documents run, and what its exit codes
 //! mean besides 0 and 2 (plugin.md 1.1).
 
+use std::fmt::Write as _;
+
 use clap::Command;
 
 /// A command, examples of it, and its exit codes.
@@ -113,11 +115,12 @@ const HELP: [Help; 26] = [
 /// Adds examples and exit codes to the help of every command that has some.
 pub(super) fn added(mut command: Command) -> Command {
     for (path, examples, codes) in HELP {
-        let lines: String = examples
-            .iter()
-            .map(|it| format!("  kubectl olm {it}\n"))
-            .collect();
-        let text = format!("Examples:\n{lines}\nExit codes: {codes}");
+        let mut text = "Examples:\n".to_owned();
+        for example in examples {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  kubectl olm {example}");
+        }
+        let _ = write!(text, "\nExit codes: {codes}");
         let with = |command: Command| command.after_help(text);
         command = match path.split_once(' ') {
             Some((verb, below)) => {
