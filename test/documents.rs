@@ -39,12 +39,10 @@ pub struct Step {
 /// Returns the paths of README and of the documents for users, from the root of the repository.
 pub fn all() -> Vec<String> {
     let folder = std::fs::read_dir(paths::repository().join("docs")).expect("docs can be read");
-    let names = folder.map(|entry| entry.expect("an entry").file_name());
-    let names = names.map(|name| name.to_string_lossy().into_owned());
-    let mut all: Vec<_> = names
-        .filter(|name| name.ends_with(".md"))
-        .map(|name| format!("docs/{name}"))
-        .collect();
+    let paths = folder.map(|entry| entry.expect("an entry").path());
+    let documents = paths.filter(|path| path.extension().is_some_and(|it| it == "md"));
+    let names = documents.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let mut all: Vec<_> = names.map(|name| format!("docs/{name}")).collect();
     all.sort();
     all.insert(0, "README.md".to_owned());
     all
