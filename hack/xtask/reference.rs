@@ -154,7 +154,8 @@ fn documented(source: &str) -> Vec<Documented> {
             continue;
         } else if !text.is_empty() {
             if let Some(declared) = code.strip_prefix("pub const ") {
-                constant = declared.split(':').next().unwrap_or_default().to_owned();
+                let name = declared.split(':').next().unwrap_or_default();
+                name.clone_into(&mut constant);
                 if code.ends_with('=') {
                     continue;
                 }
