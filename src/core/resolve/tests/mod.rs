@@ -153,10 +153,6 @@ pub(crate) const ANY: Options = Options {
 };
 
 /// Resolves without data about the cluster.
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the function this stands for takes a reference"
-)]
 fn resolve<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
