@@ -252,7 +252,7 @@ fmt: ## Repair formatting
 	cd hack/local-cluster && gofmt -w .
 
 .PHONY: manifests
-manifests: ## Write the CRDs and the controller's roles into config
+manifests: ## Write the CRDs and the controller's roles into config, and the reference into docs
 	$(CARGO) run --locked --quiet --package xtask -- manifests
 
 .PHONY: verify

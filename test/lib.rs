@@ -5,7 +5,7 @@
 //! reads bundle folders, [`release`] makes a catalog from them, [`audit`] reads the audit log,
 //! [`state`] compares whole clusters, [`proxy`] fails requests and responses between controller and
 //! API server, [`random`] has repeatable random numbers, [`webhook`] serves admission webhooks,
-//! [`archive`] makes hostile layers,
+//! [`archive`] makes hostile layers, [`documents`] plays what README and `docs` show,
 //! [`private`] starts a registry that asks for credentials and issues its tokens. Nothing here is a mock: API server, etcd and registry are the
 //! real programs.
 
@@ -13,6 +13,7 @@ pub mod archive;
 pub mod audit;
 pub mod bundles;
 pub mod cluster;
+pub mod documents;
 pub mod extension;
 pub mod helm;
 pub mod images;

@@ -1,6 +1,6 @@
 //! Generates manifests and documents of olm-controller.
 //!
-//! `xtask manifests` writes what is derived from the code into `config/`; with `--check` it writes
+//! `xtask manifests` writes what is derived from the code into `config` and `docs`; with `--check` it writes
 //! nothing and fails, naming the files, when they are not what the code says. `xtask push-bundle`
 //! and `xtask push-catalog` push folders as images to a registry on plain HTTP, for the demo.
 //! `xtask generate-catalog` writes the catalog that benchmarks run on, `xtask coverage` sums up
@@ -11,6 +11,7 @@ mod coverage;
 mod crds;
 mod image;
 mod push;
+mod reference;
 mod release;
 mod rights;
 
@@ -31,7 +32,8 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Write the CRDs into config/crd, and the roles of the controller into config/rbac
+    /// Write the CRDs into config/crd, the roles of the controller into config/rbac, and the reference
+    /// of commands, flags, keys and reasons into docs
     Manifests {
         /// Write nothing; fail when a file differs from what would be written
         #[arg(long)]
@@ -136,7 +138,8 @@ fn repository() -> PathBuf {
 
 fn manifests(root: &Path, check: bool) -> anyhow::Result<()> {
     let mut stale = Vec::new();
-    for (path, text) in crds::files()?.into_iter().chain(rights::files()) {
+    let files = crds::files()?.into_iter().chain(rights::files());
+    for (path, text) in files.chain(reference::files()) {
         let file = root.join(&path);
         if fs::read_to_string(&file).is_ok_and(|found| found == text) {
             continue;

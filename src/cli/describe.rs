@@ -10,6 +10,7 @@ use olm_core::object::Object;
 use olm_core::revision::is_optional_group;
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::output::KeyValues;
 
@@ -41,7 +42,7 @@ pub(crate) struct Description {
     #[serde(skip_serializing_if = "Option::is_none")]
     min_kube_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_open_shift_version: Option<Value>,
+    max_open_shift_version: Option<String>,
     /// By deployment, how many webhooks of each type it serves; it needs a certificate for them.
     certificates: BTreeMap<String, BTreeMap<String, usize>>,
     accounts: BTreeMap<String, Rights>,
@@ -130,9 +131,7 @@ impl Description {
         sheet.line("watchNamespace", watch.to_owned());
         let kubernetes = named("at least ", &self.min_kube_version);
         sheet.lines("Kubernetes", kubernetes);
-        let openshift = self.max_open_shift_version.as_ref();
-        let openshift = openshift.map(|version| format!("at most {}", plain(version)));
-        sheet.lines("OpenShift", openshift);
+        sheet.lines("OpenShift", named("at most ", &self.max_open_shift_version));
         sheet.lines(
             "Certificates",
             self.certificates.iter().map(certificate_line),
@@ -193,13 +192,21 @@ fn watch_namespace(csv: &Csv) -> WatchNamespace {
     }
 }
 
-fn max_openshift(csv: &Csv) -> Option<Value> {
+/// A property with its value as it is written.
+#[derive(serde::Deserialize)]
+struct Property {
+    #[serde(rename = "type")]
+    kind: String,
+    value: Box<RawValue>,
+}
+
+/// Returns the newest version of OpenShift that is supported, as it is written: 4.20 is not 4.2.
+fn max_openshift(csv: &Csv) -> Option<String> {
     let text = csv.annotations.get(annotation::PROPERTIES)?;
-    let properties: Vec<Value> = serde_json::from_str(text).ok()?;
+    let properties: Vec<Property> = serde_json::from_str(text).ok()?;
     let mut found = properties.into_iter();
-    found
-        .find(|one| one["type"] == property::MAX_OPENSHIFT_VERSION)
-        .map(|mut one| one["value"].take())
+    let found = found.find(|one| one.kind == property::MAX_OPENSHIFT_VERSION)?;
+    Some(found.value.get().trim_matches('"').to_owned())
 }
 
 fn certificates(csv: &Csv) -> BTreeMap<String, BTreeMap<String, usize>> {

@@ -20,14 +20,13 @@ const NAMESPACES: [&str; 2] = [name::SYSTEM_NAMESPACE, "openshift-operator-contr
 
 /// Where the settings of the controller are.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Controller")]
 pub(crate) struct SettingsFlags {
     /// File with the controller's settings, as key settings.yaml of its ConfigMap
     /// olm-controller-config has them; by default that ConfigMap
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Controller")]
     controller_settings: Option<PathBuf>,
     /// Namespace of the controller; by default olmv1-system, else openshift-operator-controller
-    #[arg(long, value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", help_heading = "Controller")]
     system_namespace: Option<String>,
 }
 

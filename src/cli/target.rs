@@ -265,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    // plugin.md 1.2
+    // plugin.md U8
     #[rstest]
     #[case::directory("dir:quay", false, Target::Bundle("quay".into()))]
     #[case::image("image:quay", false, Target::Bundle("quay".into()))]

@@ -20,14 +20,13 @@ use crate::catalogs;
 
 /// How the catalog server of a cluster is reached.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Connection")]
 pub(crate) struct CatalogAccess {
     /// Address of the catalog server, for example of a forwarded port; by default the one in the
     /// catalogs' status, by way of the API server where it is that of a Service
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = "Connection")]
     pub(crate) catalog_url: Option<String>,
     /// CA certificates of the catalog server, as a PEM file; no others are trusted then
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Connection")]
     pub(crate) catalog_ca: Option<PathBuf>,
 }
 

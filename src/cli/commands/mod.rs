@@ -1,7 +1,8 @@
 //! The command line as clap reads it, and one file per subcommand: its arguments, and a `run` that
 //! prints in one place.
 //!
-//! A new command needs a variant of [`Command`], a line in [`run`], and a place in [`GROUPS`].
+//! A new command needs a variant of [`Command`], a line in [`run`], a place in [`GROUPS`], and an
+//! example in `examples.rs`.
 
 pub(crate) mod approve;
 pub(crate) mod browse;
@@ -11,6 +12,7 @@ pub(crate) mod crd_check;
 pub(crate) mod crd_migrate;
 pub(crate) mod delete;
 pub(crate) mod doctor;
+mod examples;
 pub(crate) mod from_classic;
 pub(crate) mod graph;
 pub(crate) mod history;
@@ -137,7 +139,7 @@ pub(crate) enum CrdCommand {
 }
 
 /// The groups of the help, each with its commands (plugin.md 1.1).
-const GROUPS: [(&str, &[&str]); 6] = [
+pub const GROUPS: [(&str, &[&str]); 6] = [
     ("Find", &["search", "show", "graph", "why"]),
     (
         "Install and change",
@@ -168,8 +170,8 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
 }
 
 /// Returns the command line with a help that lists the commands in groups.
-fn grouped() -> clap::Command {
-    let command = Cli::command();
+pub fn grouped() -> clap::Command {
+    let command = examples::added(Cli::command());
     let names = || GROUPS.iter().flat_map(|(_, names)| *names);
     let width = names().map(|name| name.len()).max().unwrap_or(0);
     let mut groups = String::new();

@@ -1,6 +1,7 @@
 //! All output of the program: formats, tables, notices, exit codes.
 
 mod ask;
+mod failure;
 mod key_values;
 mod styles;
 mod table;
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 pub(crate) use ask::agreed;
+pub(crate) use failure::Failure;
 pub(crate) use key_values::KeyValues;
 pub(crate) use styles::Styles;
 pub(crate) use table::Table;

@@ -154,7 +154,7 @@ fn what_needs_an_extension_or_a_cluster_says_so() {
     }
     let nowhere = ["--kubeconfig", "/does/not/exist"];
     let (code, text) = failure(&[&["quay"][..], &nowhere].concat());
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(3));
     assert!(text.contains("--kubeconfig /does/not/exist"), "{text}");
 }
 

@@ -135,6 +135,27 @@ fn show_prints_the_schema_alone_and_within_everything() {
     assert_eq!(inline["watchNamespace"], "pot");
 }
 
+// plugin.md U14
+#[test]
+fn the_version_of_openshift_is_shown_as_it_is_written() {
+    for written in ["4.20", "\"4.20\""] {
+        let directory = rich();
+        let properties =
+            format!("properties: [{{type: olm.maxOpenShiftVersion, value: {written}}}]");
+        fs::write(
+            directory.path().join("metadata/properties.yaml"),
+            properties,
+        )
+        .unwrap();
+        let path = directory.path().to_str().unwrap();
+        let (code, text, _) = olm(&["show", path]);
+        assert_eq!(code, 0);
+        assert!(text.contains("at most 4.20\n"), "{text}");
+        let (_, json, _) = olm(&["show", path, "-o", "json"]);
+        assert!(json.contains("\"maxOpenShiftVersion\": \"4.20\""), "{json}");
+    }
+}
+
 // `render` accepts the example.
 #[test]
 fn the_example_that_show_prints_renders() {

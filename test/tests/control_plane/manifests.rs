@@ -56,7 +56,7 @@ impl Install {
     }
 
     /// Applies the file as README says, and returns the resource version of each object.
-    fn apply(&self) -> BTreeMap<String, String> {
+    pub(crate) fn apply(&self) -> BTreeMap<String, String> {
         let file = self.file.to_string_lossy();
         let plane = self.cluster.plane;
         plane.kubectl(&["apply", "--server-side", "-f", &file]);

@@ -8,7 +8,6 @@ mod people;
 mod reserved;
 mod sets;
 mod traffic;
-mod walkthrough;
 
 use std::time::Duration;
 

@@ -1,0 +1,83 @@
+//! `kubectl olm`: a command line for the code that the controller runs.
+//!
+//! Arguments come in, one command runs, data goes to stdout and everything else to stderr. Only the
+//! exit code is decided here.
+
+mod bundle_source;
+mod catalogs;
+mod changes;
+mod cluster;
+mod commands;
+mod connection;
+mod describe;
+mod environment;
+mod graph;
+mod managed;
+mod offers;
+mod output;
+mod puller;
+mod requests;
+mod settings;
+mod target;
+mod web;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+pub use crate::commands::{GROUPS, grouped as command};
+
+use crate::commands::Cli;
+use crate::output::{Failure, Outcome};
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    // This fails if a provider is installed already, which is fine.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let cli = match commands::parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // If the stream is closed, the message cannot be shown anywhere.
+            let _ = error.print();
+            // Help and version are successful output; everything else clap reports is wrong usage.
+            let outcome = if error.use_stderr() {
+                Outcome::Usage
+            } else {
+                Outcome::Done
+            };
+            return outcome.into();
+        }
+    };
+    if let Some(file) = &cli.global.auth_file {
+        olm_image::auth_file::name(file.clone());
+    }
+    finish(execute(cli)).into()
+}
+
+/// Runs the command to its end on its own runtime.
+fn execute(cli: Cli) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    // Line by line, so that a question stands below what it is about.
+    let mut out = io::stdout().lock();
+    let outcome = runtime.block_on(commands::run(cli, &mut out))?;
+    out.flush()?;
+    Ok(outcome)
+}
+
+/// Prints a failure to stderr and returns the outcome of the program.
+fn finish(result: anyhow::Result<Outcome>) -> Outcome {
+    let error = match result {
+        Ok(outcome) => return outcome,
+        Err(error) => error,
+    };
+    if output::is_broken_pipe(&error) {
+        return Outcome::Done;
+    }
+    let failure = Failure::of(&error);
+    output::notice(&format!("error: {}", failure.text));
+    if let Some(hint) = failure.hint {
+        output::notice(&format!("hint: {hint}"));
+    }
+    failure.outcome
+}

@@ -1,0 +1,141 @@
+//! What a failure is to whoever typed the command: a text, how the program ends, and what may help.
+//!
+//! Source: plugin.md 1.3.
+
+use std::env;
+use std::error::Error;
+
+use kube::config::{InferConfigError, KubeconfigError};
+
+use super::{Outcome, UsageError};
+
+const WITHOUT_CLUSTER: &str = "--catalog DIR|IMAGE works without one, where a command takes it";
+const VIEWER: &str = "ClusterRole operator-controller-clusterextension-viewer-role allows it";
+/// How begins what the API server says about kinds it does not serve.
+const NOT_SERVED: [&str; 2] = [
+    "404 page not found",
+    "the server could not find the requested resource",
+];
+
+/// A failure, judged.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// What is said of it.
+    pub(crate) text: String,
+    /// How the program ends.
+    pub(crate) outcome: Outcome,
+    /// What may help.
+    pub(crate) hint: Option<&'static str>,
+}
+
+impl Failure {
+    /// Judges an error by its causes: what could not be asked is not known, anything else is no.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        let whole = |outcome, hint| Self {
+            text: format!("{error:#}"),
+            outcome,
+            hint,
+        };
+        if error.is::<UsageError>() {
+            return whole(Outcome::Usage, None);
+        }
+        for cause in error.chain() {
+            if let Some(inferred) = cause.downcast_ref::<InferConfigError>() {
+                return Self::without_cluster(inferred);
+            }
+            if cause.is::<KubeconfigError>() {
+                return whole(Outcome::Unknown, Some(WITHOUT_CLUSTER));
+            }
+            match cause.downcast_ref::<kube::Error>() {
+                Some(kube::Error::Api(status)) => {
+                    let known = Self::answered(status.code, &status.message);
+                    return known.unwrap_or_else(|| whole(Outcome::Failed, None));
+                }
+                Some(kube::Error::Service(_) | kube::Error::HyperError(_)) => {
+                    return whole(Outcome::Unknown, None);
+                }
+                _ => {}
+            }
+        }
+        whole(Outcome::Failed, None)
+    }
+
+    fn without_cluster(inferred: &InferConfigError) -> Self {
+        let named = env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty());
+        let why = inferred.source().filter(|_| named).map(ToString::to_string);
+        let none = || "$KUBECONFIG is not set and ~/.kube/config does not exist".to_owned();
+        Self {
+            text: format!("no cluster: {}", why.unwrap_or_else(none)),
+            outcome: Outcome::Unknown,
+            hint: Some(WITHOUT_CLUSTER),
+        }
+    }
+
+    /// Judges what the API server answers, if that means that something is not known.
+    fn answered(code: u16, message: &str) -> Option<Self> {
+        let unknown = |text: String, hint| Self {
+            text,
+            outcome: Outcome::Unknown,
+            hint: Some(hint),
+        };
+        if code == 404 && NOT_SERVED.iter().any(|begin| message.starts_with(begin)) {
+            let text = format!("this cluster does not serve {}", olm_api::API_VERSION);
+            return Some(unknown(text, "install olm-controller first"));
+        }
+        let (_, refused) = message.split_once(" cannot ").filter(|_| code == 403)?;
+        let mut words = refused.split(' ');
+        let (verb, resource) = (words.next()?, words.nth(1)?.trim_matches('"'));
+        let reads = ["get", "list", "watch"].contains(&verb);
+        reads.then(|| unknown(format!("you may not {verb} {resource}"), VIEWER))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+    use kube::core::Status;
+    use rstest::rstest;
+
+    use super::*;
+
+    // plugin.md U21
+    #[rstest]
+    #[case::kinds(
+        404,
+        "the server could not find the requested resource",
+        3,
+        "this cluster does not serve olm.operatorframework.io/v1"
+    )]
+    #[case::object(404, "clusterextensions \"a\" not found", 1, "reading: ")]
+    #[case::read(
+        403,
+        "clusterextensions.olm.operatorframework.io is forbidden: User \"dana\" cannot list resource \
+         \"clusterextensions\" in API group \"olm.operatorframework.io\" at the cluster scope",
+        3,
+        "you may not list clusterextensions"
+    )]
+    #[case::write(
+        403,
+        "x is forbidden: User \"dana\" cannot patch resource \"x\"",
+        1,
+        "reading: "
+    )]
+    fn what_could_not_be_asked_is_not_known(
+        #[case] code: u16,
+        #[case] message: &str,
+        #[case] outcome: u8,
+        #[case] text: &str,
+    ) {
+        let status = Status::failure(message, "R").with_code(code).boxed();
+        let error = Err::<(), _>(kube::Error::Api(status)).context("reading");
+        let failure = Failure::of(&error.unwrap_err());
+        let want = if outcome == 3 {
+            Outcome::Unknown
+        } else {
+            Outcome::Failed
+        };
+        assert_eq!(failure.outcome, want);
+        assert!(failure.text.starts_with(text), "{}", failure.text);
+        assert_eq!(failure.hint.is_some(), outcome == 3);
+    }
+}

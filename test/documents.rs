@@ -1,0 +1,285 @@
+//! The command blocks of README and `docs`: run as a reader would, and compared with what they show.
+//!
+//! A block in language `console` shows commands after `$ `, each with what it prints. It needs no
+//! cluster, unless `cluster` stands behind the language: then it goes on where the last one of its
+//! document ended. A line `...` stands for any lines, and where nothing is shown the command has to
+//! succeed. Ages, times and digests are compared by their
+//! form, blanks by that there are some. `UPDATE_DOCUMENTS=1` writes what is printed into the document.
+
+use std::fmt::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::paths;
+
+/// What stands for any lines.
+const ANY: &str = "...";
+/// kubectl finds the plugin by itself; where there is no kubectl, the plugin is enough.
+const PLUGIN_ALONE: &str = "kubectl() { test \"$1\" = olm && shift && kubectl-olm \"$@\"; }\n";
+
+/// A fenced block of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// What stands behind the fence: the language, and more.
+    pub info: String,
+    /// The lines between the fences.
+    pub text: String,
+}
+
+/// A command, and what it prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The command, over several lines where it has a document as its input.
+    pub command: String,
+    /// What is shown of its output.
+    pub output: String,
+}
+
+/// Returns the paths of README and of the documents for users, from the root of the repository.
+pub fn all() -> Vec<String> {
+    let folder = std::fs::read_dir(paths::repository().join("docs")).expect("docs can be read");
+    let paths = folder.map(|entry| entry.expect("an entry").path());
+    let documents = paths.filter(|path| path.extension().is_some_and(|it| it == "md"));
+    let names = documents.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let mut all: Vec<_> = names.map(|name| format!("docs/{name}")).collect();
+    all.sort();
+    all.insert(0, "README.md".to_owned());
+    all
+}
+
+/// Reads a document.
+pub fn read(path: &str) -> String {
+    let text = std::fs::read_to_string(paths::repository().join(path));
+    text.unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Returns the fenced blocks of a document.
+pub fn blocks(text: &str) -> Vec<Block> {
+    let mut lines = text.lines();
+    let mut blocks = Vec::new();
+    while let Some(line) = lines.next() {
+        if let Some(info) = line.strip_prefix("```") {
+            let inside = lines.by_ref().take_while(|line| *line != "```");
+            let text = inside.fold(String::new(), |text, line| text + line + "\n");
+            let info = info.to_owned();
+            blocks.push(Block { info, text });
+        }
+    }
+    blocks
+}
+
+impl Block {
+    /// Returns the commands, none if nothing stands after a `$ `.
+    pub fn steps(&self) -> Vec<Step> {
+        let mut steps: Vec<Step> = Vec::new();
+        let mut end: Option<String> = None;
+        for line in self.text.lines() {
+            if let Some(command) = line.strip_prefix("$ ") {
+                let here = command
+                    .split_once("<<'")
+                    .and_then(|(_, it)| it.split('\'').next());
+                end = here.map(str::to_owned);
+                steps.push(Step {
+                    command: command.to_owned(),
+                    output: String::new(),
+                });
+            } else if let Some(step) = steps.last_mut() {
+                if let Some(word) = end.take() {
+                    step.command.push('\n');
+                    step.command.push_str(line);
+                    end = Some(word).filter(|word| line != word);
+                } else {
+                    step.output.push_str(line);
+                    step.output.push('\n');
+                }
+            }
+        }
+        steps
+    }
+}
+
+/// A shell as the reader of a document has it: in a checkout, with the programs in `PATH`.
+pub struct Shell {
+    folder: tempfile::TempDir,
+    environment: Vec<(String, PathBuf)>,
+    prelude: &'static str,
+}
+
+impl Shell {
+    /// A shell without a cluster.
+    pub fn offline() -> Self {
+        let nowhere = [("KUBECONFIG".to_owned(), "/nonexistent".into())];
+        Self::with(nowhere.into(), PLUGIN_ALONE)
+    }
+
+    /// A shell with this kubectl and this environment.
+    pub fn on_a_cluster(kubectl: &Path, environment: Vec<(String, PathBuf)>) -> Self {
+        let shell = Self::with(environment, "");
+        symlink(kubectl, shell.folder.path().join("bin/kubectl")).expect("a link");
+        shell
+    }
+
+    fn with(environment: Vec<(String, PathBuf)>, prelude: &'static str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["config", "docs", "hack", "src"] {
+            let there = paths::repository().join(name);
+            symlink(there, folder.path().join(name)).expect("a link");
+        }
+        let bin = folder.path().join("bin");
+        std::fs::create_dir(&bin).expect("the folder is made");
+        symlink(paths::built("kubectl-olm"), bin.join("kubectl-olm")).expect("a link");
+        Self {
+            folder,
+            environment,
+            prelude,
+        }
+    }
+
+    /// The folder the commands run in.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Runs commands, and returns whether they succeeded and what a terminal would show.
+    pub fn run(&self, commands: &str) -> (bool, String) {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", self.folder().join("bin").display());
+        let script = format!("exec 2>&1\n{}{commands}\n", self.prelude);
+        let out = Command::new("bash")
+            .args(["-euo", "pipefail", "-c", &script])
+            .current_dir(self.folder())
+            .envs(self.environment.iter().cloned())
+            .env("PATH", path)
+            .env("NO_COLOR", "1")
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("bash starts");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        (out.status.success(), text)
+    }
+
+    /// Runs a command of a document, and returns what it prints if that is not what is shown. One of
+    /// which nothing is shown has to succeed.
+    pub fn play(&self, step: &Step) -> Result<(), String> {
+        let (succeeded, printed) = self.run(&step.command);
+        let holds = if step.output.is_empty() {
+            succeeded
+        } else {
+            is_shown(&step.output, &printed)
+        };
+        if holds { Ok(()) } else { Err(printed) }
+    }
+}
+
+/// Plays blocks of a document one after another; returns the document as it should be if something
+/// is not as it shows.
+pub fn play(shell: &Shell, document: &str, wanted: impl Fn(&Block) -> bool) -> Option<String> {
+    let mut corrected = document.to_owned();
+    for block in blocks(document).into_iter().filter(wanted) {
+        let mut text = String::new();
+        for step in block.steps() {
+            let printed = shell.play(&step).err().unwrap_or(step.output);
+            let _ = write!(text, "$ {}\n{printed}", step.command);
+        }
+        if text != block.text {
+            let fenced = |text: &str| format!("```{}\n{text}```\n", block.info);
+            corrected = corrected.replacen(&fenced(&block.text), &fenced(&text), 1);
+        }
+    }
+    (corrected != document).then_some(corrected)
+}
+
+/// Fails with what differs, or writes it into the document where that is asked for.
+pub fn settle(path: &str, corrected: Option<String>) {
+    let Some(corrected) = corrected else {
+        return;
+    };
+    if std::env::var_os("UPDATE_DOCUMENTS").is_some() {
+        std::fs::write(paths::repository().join(path), corrected).expect("it is written");
+        return;
+    }
+    let shown = read(path);
+    let new: Vec<_> = corrected
+        .lines()
+        .filter(|line| !shown.lines().any(|it| it == *line))
+        .collect();
+    panic!("{path} does not show what is printed (UPDATE_DOCUMENTS=1 writes it): {new:#?}");
+}
+
+/// Says whether what is shown is what is printed, but for what differs each time.
+fn is_shown(shown: &str, printed: &str) -> bool {
+    let lines = |text: &str| text.lines().map(settled).collect::<Vec<_>>();
+    follows(&lines(shown), &lines(printed))
+}
+
+fn follows(shown: &[String], printed: &[String]) -> bool {
+    match (shown.split_first(), printed.split_first()) {
+        (None, None) => true,
+        (Some((line, rest)), _) if line == ANY => {
+            (0..=printed.len()).any(|skipped| follows(rest, &printed[skipped..]))
+        }
+        (Some((line, shown)), Some((other, printed))) => line == other && follows(shown, printed),
+        _ => false,
+    }
+}
+
+/// Brings a line into the form in which it is compared.
+fn settled(line: &str) -> String {
+    let indented = if line.starts_with(' ') { " " } else { "" };
+    let words = line.split_whitespace().map(|word| {
+        let digits = word.chars().filter(char::is_ascii_digit).count();
+        let after = word.trim_start_matches(|c: char| c.is_ascii_digit());
+        if let Some((before, _)) = word.split_once("sha256:") {
+            format!("{before}sha256:")
+        } else if word.starts_with("20") && word.contains('T') && word.ends_with('Z') {
+            "TIME".to_owned()
+        } else if digits > 0 && ["s", "m", "h", "d"].contains(&after) {
+            "AGE".to_owned()
+        } else {
+            word.to_owned()
+        }
+    });
+    let mut words: Vec<String> = words.collect();
+    for at in 1..words.len() {
+        // A number of seconds.
+        if words[at] == "s" && words[at - 1].chars().all(|c| c.is_ascii_digit()) {
+            words[at - 1].clear();
+        }
+    }
+    format!("{indented}{}", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_commands_with_what_they_print() {
+        let document =
+            "# T\n\n```console cluster\n$ a <<'EOF'\nb\nEOF\nc\n$ d\n```\n\n```text\n$ e\n```\n";
+        let found = blocks(document);
+        let infos: Vec<_> = found.iter().map(|block| block.info.as_str()).collect();
+        assert_eq!(infos, ["console cluster", "text"]);
+        let steps = found[0].steps();
+        assert_eq!(steps.len(), 2);
+        assert_eq!(steps[0].command, "a <<'EOF'\nb\nEOF");
+        assert_eq!(steps[0].output, "c\n");
+        assert_eq!(steps[1].output, "");
+    }
+
+    #[test]
+    fn what_differs_each_time_is_compared_by_its_form() {
+        assert!(is_shown("a  3m  x", "a     12s x"));
+        assert!(is_shown("ready after 14 s", "ready after 2 s"));
+        assert!(is_shown(
+            "q@sha256:12ab since 2026-01-01T00:00:00Z",
+            "q@sha256:9 since 2027-02-03T04:05:06Z"
+        ));
+        assert!(is_shown("a\n...\nd", "a\nb\nc\nd"));
+        assert!(is_shown("a\n...", "a"));
+        assert!(!is_shown("a 3m", "a 3"));
+        assert!(!is_shown("  a", "a"));
+        assert!(!is_shown("a\n...\nd", "a\nb"));
+    }
+}
