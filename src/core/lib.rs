@@ -17,6 +17,7 @@ pub mod helm;
 pub mod object;
 pub mod preflight;
 pub mod rbac;
+pub mod removed_apis;
 pub mod render;
 pub mod resolve;
 pub mod revision;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use olm_test::cluster;
+use olm_test::extension::condition;
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
 use olm_test::wait;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::flags::start;
 
+const PLATFORM: &str = "PlatformUpgradeable";
 const VERDICT: Duration = Duration::from_secs(30);
 
 fn api(client: &kube::Client, kind: &str) -> Api<DynamicObject> {
@@ -84,11 +86,18 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
         Bundle::new("1.0.0").with_max_openshift("4.19"),
         Bundle::new("1.1.0").with_max_openshift("4.20"),
     ];
-    let scene = Scene::set(cluster, "gated", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let max = |value: &str| json!({"type": "olm.maxOpenShiftVersion", "value": value});
+    let properties = [("1.0.0", max("4.19")), ("1.1.0", max("4.20"))];
+    let mut scene = Scene::empty(cluster, "gated");
+    let entries = chain(&["1.0.0", "1.1.0"]);
+    scene.publish_with(&bundles, &entries, &properties).await;
+    scene.create_namespace();
+    scene.grant(&bundles);
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
 
-    let blocked = wait_for_verdict(&client, "False", "buoy-gated.v1.0.0").await;
+    let way = "1.1.0 (up to 4.20) lifts it: kubectl olm upgrade buoy-gated --to 1.1.0";
+    let blocked = wait_for_verdict(&client, "False", way).await;
     assert_eq!(
         blocked["reason"],
         "InstalledOLMOperators_IncompatibleOperatorsInstalled"
@@ -97,14 +106,67 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
         blocked["message"],
         "InstalledOLMOperatorsUpgradeable: Found ClusterExtensions that require upgrades prior to \
          upgrading cluster to version 4.20: bundle \"buoy-gated.v1.0.0\" for ClusterExtension \
-         \"buoy-gated\"."
+         \"buoy-gated\". Ways out: \"buoy-gated\": 1.1.0 (up to 4.20) lifts it: kubectl olm upgrade \
+         buoy-gated --to 1.1.0"
     );
+    let verdict = "bundle \"buoy-gated.v1.0.0\" supports OpenShift up to 4.19; cluster is 4.19, next is \
+                   4.20";
+    let seen = extension
+        .shows(PLATFORM, "False", "IncompatibleWithNextVersion", way)
+        .await;
+    let condition = condition(&seen, PLATFORM).expect("it is there");
+    assert_eq!(condition.message, format!("{verdict}; {way}"));
+    let warned = format!("once it is installed, the cluster cannot be updated to 4.20: {verdict}");
+    assert_eq!(scene.events("IncompatibleWithNextVersion"), [warned]);
 
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     extension.installed("1.1.0").await;
     let open = wait_for_verdict(&client, "True", "").await;
     assert_eq!(open["reason"], "AsExpected");
+    extension.shows(PLATFORM, "True", "Compatible", "").await;
+    // The next release closes the gate, and there is no version that opens it: only removal does.
+    set_cluster_version(&client, "4.20.1").await;
+    let way = "no version in the catalogs lifts it: kubectl olm delete buoy-gated";
+    wait_for_verdict(&client, "False", way).await;
     extension.delete().await;
+    wait_for_verdict(&client, "True", "").await;
+    set_cluster_version(&client, "4.19.5").await;
+}
+
+// applying.md 9.7, i9: no ClusterOperator is there to be written, and nothing of it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_platform_version_judges_where_there_is_no_openshift() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    plane.kubectl(&["delete", "crd", "clusteroperators.config.openshift.io"]);
+    let controller = start(plane, "plain", &["--platform-version=4.18"]).await;
+    let mut scene = Scene::empty(cluster, "plain");
+    let bundle = Bundle::new("1.0.0").with_max_openshift("4.18");
+    scene
+        .publish(std::slice::from_ref(&bundle), &chain(&["1.0.0"]))
+        .await;
+    scene.create_namespace();
+    scene.grant(&[bundle]);
+    let extension = scene.install(json!({})).await;
+    extension
+        .shows(
+            PLATFORM,
+            "False",
+            "IncompatibleWithNextVersion",
+            "olm delete",
+        )
+        .await;
+    let want = [
+        "olm_platform_upgradeable{reason=\"InstalledOLMOperators_IncompatibleOperatorsInstalled\"} 0",
+        "olm_clusterextension_platform_upgradeable{name=\"buoy-plain\"} 0",
+        "olm_platform_version_info{current=\"4.18\",next=\"4.19\"} 1",
+    ];
+    wait::until("the metrics say it", VERDICT, || async {
+        let metrics = controller.metrics().await;
+        let missing = want.iter().find(|line| !metrics.contains(*line));
+        missing.map_or(Ok(()), |line| Err((*line).to_owned()))
+    })
+    .await;
 }
 
 // ours: `olm-clusterextensions` cannot be deleted, and nobody would ever change it again.
