@@ -4,6 +4,7 @@
 //! A new command needs a variant of [`Command`], a line in [`run`], and a place in [`GROUPS`].
 
 pub(crate) mod catalog;
+pub(crate) mod cluster_upgrade;
 pub(crate) mod completion;
 pub(crate) mod crd_check;
 pub(crate) mod delete;
@@ -64,6 +65,8 @@ pub(crate) enum Command {
     CrdCheck(crd_check::CrdCheckArgs),
     /// Print or apply an account with exactly the rights that bundles need, or say what one lacks
     Rbac(Box<rbac::RbacArgs>),
+    /// Say whether the cluster may be updated, and what lifts what is in the way
+    ClusterUpgrade(cluster_upgrade::ClusterUpgradeArgs),
     /// Print the objects a bundle becomes
     Render(render::RenderArgs),
     /// Say which ClusterExtensions could be newer, and why they are not
@@ -110,7 +113,10 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "install", "status", "updates", "upgrade", "pause", "resume", "delete",
         ],
     ),
-    ("Rights and safety", &["rbac", "crd-check"]),
+    (
+        "Rights and safety",
+        &["rbac", "crd-check", "cluster-upgrade"],
+    ),
     (
         "Catalogs and bundles",
         &["catalog", "lint-bundle", "render", "from-classic"],
@@ -162,6 +168,7 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Show(args) => show::run(args, &cli.global, out).await,
         Command::LintBundle(args) => lint_bundle::run(args, out).await,
         Command::CrdCheck(args) => crd_check::run(args, &cli.global, out).await,
+        Command::ClusterUpgrade(args) => cluster_upgrade::run(args, &cli.global, out).await,
         Command::Render(args) => render::run(args, &cli.global, out).await,
         Command::Rbac(args) => rbac::run(*args, &cli.global, out).await,
         Command::Updates(args) => updates::run(args, &cli.global, out).await,

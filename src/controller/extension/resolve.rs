@@ -31,7 +31,7 @@ impl Attempt<'_> {
         ctx.pull_state.note_secrets(&name, secrets);
         let mut answer = question.answer(&catalogs, &environment, &options, &resolution);
         if let Some(target) = self.held_release() {
-            answer.lift = Some(question.lift(&catalogs, &environment, &options, target));
+            answer.lift = Some(question.lift(&catalogs, &environment, options, target));
         }
         Ok(answer)
     }

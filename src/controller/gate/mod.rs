@@ -257,8 +257,8 @@ impl Gate {
                 *extension,
                 own.as_ref().is_some_and(|own| own.status == status::TRUE),
             );
-            let way_out = own.and_then(|own| self.way_out(extension, &own));
-            ways_out.extend(way_out.map(|way| ((*extension).to_owned(), way)));
+            let way = own.and_then(|own| self.way_out(extension, &own));
+            ways_out.extend(way.map(|way| ((*extension).to_owned(), way)));
         }
         let all: Vec<_> = bundles.values().flatten().copied().collect();
         let verdict = gate::verdict(Cluster::At(current), &all, &ways_out);

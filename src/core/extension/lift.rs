@@ -118,13 +118,13 @@ impl Question {
         &self,
         catalogs: &[Catalog<'_>],
         environment: &Environment,
-        options: &Options,
+        options: Options,
         target: MinorRelease,
     ) -> Lift {
         let request = self.request();
         let mut forced = None;
         for (version, supports) in self.supporting(catalogs, options, target) {
-            let report = explain_target(&request, catalogs, environment, options, Some(&version));
+            let report = explain_target(&request, catalogs, environment, &options, Some(&version));
             let Some(found) = report.target else { continue };
             let step = if found.selected {
                 Some(self.awaited())
@@ -160,7 +160,7 @@ impl Question {
     fn supporting(
         &self,
         catalogs: &[Catalog<'_>],
-        options: &Options,
+        options: Options,
         target: MinorRelease,
     ) -> Vec<(String, MaxVersion)> {
         let installed = self.installed.as_ref();
@@ -248,7 +248,7 @@ mod tests {
         let options = question.options(Options::default());
         let environment = Environment::default();
         let target = MinorRelease::new(4, 19);
-        let lift = question.lift(catalogs, &environment, &options, target);
+        let lift = question.lift(catalogs, &environment, options, target);
         lift.text("quay")
     }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use olm_test::cluster;
+use olm_test::cluster::{self, ControlPlane};
 use olm_test::extension::condition;
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
-use olm_test::wait;
+use olm_test::{plugin, wait};
 use serde_json::{Value, json};
 
 use crate::flags::start;
@@ -76,7 +76,7 @@ async fn wait_for_verdict_of(client: &kube::Client, name: &str, status: &str, te
     .await
 }
 
-// applying.md 9.4, 9.5, i2, i3
+// applying.md 9.4, 9.5, i2 to i4
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     let cluster = cluster::with_controller().await;
@@ -102,6 +102,20 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
         blocked["reason"],
         "InstalledOLMOperators_IncompatibleOperatorsInstalled"
     );
+    let operator = api(&client, "ClusterOperator").get("olm").await;
+    let status = operator.expect("the ClusterOperator is there").data["status"].clone();
+    let types = status["conditions"].as_array().expect("a list").iter();
+    let mut types: Vec<_> = types.map(|it| it["type"].clone()).collect();
+    types.sort_by_key(Value::to_string);
+    assert_eq!(
+        types,
+        ["Available", "Degraded", "Progressing", "Upgradeable"]
+    );
+    assert!(
+        status["relatedObjects"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
+    );
     assert_eq!(
         blocked["message"],
         "InstalledOLMOperatorsUpgradeable: Found ClusterExtensions that require upgrades prior to \
@@ -118,6 +132,11 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     assert_eq!(condition.message, format!("{verdict}; {way}"));
     let warned = format!("once it is installed, the cluster cannot be updated to 4.20: {verdict}");
     assert_eq!(scene.events("IncompatibleWithNextVersion"), [warned]);
+    let row = in_the_way(scene.cluster.plane, &scene.name);
+    assert_eq!(row["version"], "1.0.0");
+    assert_eq!(row["supports"], "4.19");
+    assert_eq!(row["lift"]["text"], way);
+    assert_eq!(row["lift"]["supports"], "4.20");
 
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     extension.installed("1.1.0").await;
@@ -128,9 +147,35 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     set_cluster_version(&client, "4.20.1").await;
     let way = "no version in the catalogs lifts it: kubectl olm delete buoy-gated";
     wait_for_verdict(&client, "False", way).await;
+    let row = in_the_way(scene.cluster.plane, &scene.name);
+    assert_eq!(row["lift"]["version"], json!(null));
+    assert_eq!(row["lift"]["command"], "kubectl olm delete buoy-gated");
     extension.delete().await;
     wait_for_verdict(&client, "True", "").await;
     set_cluster_version(&client, "4.19.5").await;
+}
+
+/// Runs `kubectl olm cluster-upgrade`, which answers no, and returns what it says of an extension
+/// that is in the way. U57.
+fn in_the_way(plane: &ControlPlane, name: &str) -> Value {
+    let document = cluster_upgrade(plane);
+    assert_eq!(document["upgradeable"], false);
+    let extensions = document["extensions"].as_array().expect("a list");
+    let row = extensions.iter().find(|row| row["name"] == name);
+    let row = row.unwrap_or_else(|| panic!("{name} is not in {document:#}"));
+    assert_eq!(row["inTheWay"], true, "{row:#}");
+    row.clone()
+}
+
+fn cluster_upgrade(plane: &ControlPlane) -> Value {
+    let ca = plane.addresses.controller_ca.to_string_lossy();
+    let out = plugin::run(
+        plane,
+        &["cluster-upgrade", "--output=json", "--catalog-ca", &ca],
+    );
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{errors}");
+    serde_json::from_slice(&out.stdout).expect("it prints JSON")
 }
 
 // applying.md 9.7, i9: no ClusterOperator is there to be written, and nothing of it is.
@@ -167,9 +212,48 @@ async fn a_platform_version_judges_where_there_is_no_openshift() {
         missing.map_or(Ok(()), |line| Err((*line).to_owned()))
     })
     .await;
+
+    // U57, U58: the plugin judges by the flag of the controller, and reads what revisions hold.
+    let revision = json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {
+            "name": "old-7",
+            "labels": {
+                "olm.operatorframework.io/owner-kind": "ClusterExtension",
+                "olm.operatorframework.io/owner-name": "old",
+            },
+            "annotations": {"policy.olm.operatorframework.io/paused": "true"},
+        },
+        "spec": {
+            "revision": 7, "lifecycleState": "Active", "collisionProtection": "Prevent",
+            "phases": [{"name": "one", "objects": [{"object": {
+                "apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
+                "metadata": {"name": "old", "namespace": "default"},
+            }}]}],
+        },
+    });
+    let extension = json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+        "metadata": {"name": "old"},
+        "spec": {
+            "namespace": "default", "serviceAccount": {"name": "none"},
+            "source": {"sourceType": "Catalog", "catalog": {"packageName": "old"}},
+        },
+    });
+    for object in [extension, revision] {
+        plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+    }
+    assert_eq!(in_the_way(plane, &scene.name)["supports"], "4.18");
+    let document = cluster_upgrade(plane);
+    assert_eq!(document["cluster"], "4.18");
+    assert_eq!(
+        document["removedApis"],
+        json!([{"extension": "old", "manager": null, "apiVersion": "policy/v1beta1",
+            "kind": "PodDisruptionBudget", "objects": 1, "removedIn": "1.25"}])
+    );
 }
 
-// ours: `olm-clusterextensions` cannot be deleted, and nobody would ever change it again.
+// applying.md i7; ours: `olm-clusterextensions` cannot be deleted, and nobody would ever change it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
     let (cluster, _turn) = cluster::alone().await;
