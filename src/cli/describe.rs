@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_api::keys::{annotation, property};
+use olm_api::keys::annotation;
 use olm_core::bundle::{Bundle, Csv, Permission, PolicyRule};
 use olm_core::config::{Features, schema};
 use olm_core::error::quote;
+use olm_core::gate::max_openshift_text;
 use olm_core::object::Object;
 use olm_core::revision::is_optional_group;
 use serde::Serialize;
@@ -41,7 +42,7 @@ pub(crate) struct Description {
     #[serde(skip_serializing_if = "Option::is_none")]
     min_kube_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_open_shift_version: Option<Value>,
+    max_open_shift_version: Option<String>,
     /// By deployment, how many webhooks of each type it serves; it needs a certificate for them.
     certificates: BTreeMap<String, BTreeMap<String, usize>>,
     accounts: BTreeMap<String, Rights>,
@@ -130,8 +131,7 @@ impl Description {
         sheet.line("watchNamespace", watch.to_owned());
         let kubernetes = named("at least ", &self.min_kube_version);
         sheet.lines("Kubernetes", kubernetes);
-        let openshift = self.max_open_shift_version.as_ref();
-        let openshift = openshift.map(|version| format!("at most {}", plain(version)));
+        let openshift = named("at most ", &self.max_open_shift_version);
         sheet.lines("OpenShift", openshift);
         sheet.lines(
             "Certificates",
@@ -193,13 +193,8 @@ fn watch_namespace(csv: &Csv) -> WatchNamespace {
     }
 }
 
-fn max_openshift(csv: &Csv) -> Option<Value> {
-    let text = csv.annotations.get(annotation::PROPERTIES)?;
-    let properties: Vec<Value> = serde_json::from_str(text).ok()?;
-    let mut found = properties.into_iter();
-    found
-        .find(|one| one["type"] == property::MAX_OPENSHIFT_VERSION)
-        .map(|mut one| one["value"].take())
+fn max_openshift(csv: &Csv) -> Option<String> {
+    max_openshift_text(csv.annotations.get(annotation::PROPERTIES)?)
 }
 
 fn certificates(csv: &Csv) -> BTreeMap<String, BTreeMap<String, usize>> {

@@ -19,7 +19,9 @@ use crate::error::{Chain, quote};
 use crate::status::{Statement, truncate};
 
 pub use cluster::current_version;
-pub use property::{MaxVersion, PropertyError, ValueError, max_declared, max_openshift_version};
+pub use property::{
+    MaxVersion, PropertyError, ValueError, max_declared, max_openshift_text, max_openshift_version,
+};
 pub use release::{MinorRelease, NotARelease, blocks_update};
 
 #[cfg(test)]

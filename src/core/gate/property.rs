@@ -120,7 +120,18 @@ pub fn max_openshift_version(annotation: Option<&str>) -> Result<MaxVersion, Pro
     max_declared(properties.map(|it| (&*it.kind, it.value.map_or("null", RawValue::get))))
 }
 
-/// The same, from the properties of a bundle: type, and JSON text of the value.
+/// Returns what a bundle declares as its author wrote it, without the quotes of a text: `4.20` is not
+/// `4.2`.
+pub fn max_openshift_text(annotation: &str) -> Option<String> {
+    let properties: Vec<Property<'_>> = serde_json::from_str(annotation).ok()?;
+    let mut properties = properties.into_iter();
+    let found = properties.find(|it| it.kind == property::MAX_OPENSHIFT_VERSION)?;
+    let raw = found.value?.get();
+    Some(serde_json::from_str(raw).unwrap_or_else(|_| raw.to_owned()))
+}
+
+/// Returns the newest minor release a bundle supports, from its properties: type, and JSON text of the
+/// value.
 pub fn max_declared<'a>(
     properties: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<MaxVersion, PropertyError> {

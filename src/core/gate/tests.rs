@@ -84,6 +84,15 @@ fn the_property_twice_is_an_error_even_if_equal() {
     );
 }
 
+// plugin.md U14
+#[rstest]
+#[case("4.20", "4.20")]
+#[case(r#""4.20""#, "4.20")]
+#[case("true", "true")]
+fn what_is_declared_is_shown_as_it_is_written(#[case] value: &str, #[case] want: &str) {
+    assert_eq!(max_openshift_text(&declares(value)).as_deref(), Some(want));
+}
+
 // applying.md i1, table 9.2
 #[rstest]
 #[case((4, 18), "4.17.9", false, "4.18")]
