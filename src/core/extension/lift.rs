@@ -252,7 +252,7 @@ mod tests {
         lift.text("quay")
     }
 
-    // applying.md 9.7, U57
+    // applying.md 9.7; plugin.md U57
     #[rstest]
     #[case::nearest(&[("1.0.0", "\"4.18\""), ("1.1.0", "\"4.18\""), ("1.2.0", "\"4.19\""), ("1.3.0", "\"4.20\"")],
         "1.2.0 (up to 4.19) lifts it: kubectl olm upgrade quay --to 1.x")]
