@@ -1,17 +1,20 @@
 //! What the plugin writes, as the caller, and waiting for what the controller makes of it.
 
+use std::fmt::Debug;
 use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
-use kube::{Client, ResourceExt as _};
+use kube::core::ClusterResourceScope;
+use kube::{Client, Resource, ResourceExt as _};
 use olm_api::ClusterExtension;
 use olm_api::conditions::{status, types};
 use olm_api::keys::manager;
 use olm_core::object::Object;
 use olm_core::plan::differences;
 use olm_core::status::find;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -72,41 +75,41 @@ pub(crate) fn params() -> PatchParams {
     }
 }
 
-/// Merges a change into an extension, if nobody changed what it asks for since it was read. That its
-/// status was written meanwhile does no harm.
-pub(crate) async fn merge(
-    client: &Client,
-    extension: &ClusterExtension,
-    mut change: Value,
-) -> anyhow::Result<ClusterExtension> {
-    let name = extension.name_any();
-    let managers = extension.managed_fields().iter();
+/// Merges a change into an extension or a catalog, if nobody changed what it asks for since it was
+/// read. That its status was written meanwhile does no harm.
+pub(crate) async fn merge<K>(client: &Client, object: &K, mut change: Value) -> anyhow::Result<K>
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
+    K: Clone + Debug + DeserializeOwned,
+{
+    let (name, kind) = (object.name_any(), K::kind(&()));
+    let managers = object.managed_fields().iter();
     if let Some(keeper) = keeper(managers.filter_map(|entry| entry.manager.as_deref())) {
         notice(&format!(
             "warning: {name} is kept by {keeper}, which may put this back; change it there: {change}"
         ));
     }
-    change["metadata"]["uid"] = serde_json::to_value(&extension.metadata.uid)?;
+    change["metadata"]["uid"] = serde_json::to_value(&object.meta().uid)?;
     let params = params();
-    let api = Api::<ClusterExtension>::all(client.clone());
-    let mut seen = extension.metadata.clone();
+    let api = Api::<K>::all(client.clone());
+    let mut seen = object.meta().clone();
     for _ in 0..ATTEMPTS {
         let version = serde_json::to_value(&seen.resource_version)?;
         change["metadata"]["resourceVersion"] = version;
         match api.patch(&name, &params, &Patch::Merge(&change)).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
-            written => return written.with_context(|| format!("changing ClusterExtension {name}")),
+            written => return written.with_context(|| format!("changing {kind} {name}")),
         }
         let now = api.get(&name).await;
-        let now = now.with_context(|| format!("reading ClusterExtension {name}"))?;
-        let same = now.metadata.generation == seen.generation
-            && now.metadata.annotations == seen.annotations;
+        let now = now.with_context(|| format!("reading {kind} {name}"))?;
+        let now = now.meta();
+        let same = now.generation == seen.generation && now.annotations == seen.annotations;
         if !same {
             break;
         }
-        seen = now.metadata;
+        seen = now.clone();
     }
-    bail!("ClusterExtension {name} changed meanwhile: look again")
+    bail!("{kind} {name} changed meanwhile: look again")
 }
 
 /// Reads how long to wait: seconds, or a number with `s`, `m` or `h`.

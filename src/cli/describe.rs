@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_api::keys::{annotation, property};
+use olm_api::keys::annotation;
 use olm_core::bundle::{Bundle, Csv, Permission, PolicyRule};
 use olm_core::config::{Features, schema};
 use olm_core::error::quote;
+use olm_core::gate::max_openshift_text;
 use olm_core::object::Object;
 use olm_core::revision::is_optional_group;
 use serde::Serialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::output::KeyValues;
 
@@ -131,7 +131,8 @@ impl Description {
         sheet.line("watchNamespace", watch.to_owned());
         let kubernetes = named("at least ", &self.min_kube_version);
         sheet.lines("Kubernetes", kubernetes);
-        sheet.lines("OpenShift", named("at most ", &self.max_open_shift_version));
+        let openshift = named("at most ", &self.max_open_shift_version);
+        sheet.lines("OpenShift", openshift);
         sheet.lines(
             "Certificates",
             self.certificates.iter().map(certificate_line),
@@ -192,21 +193,8 @@ fn watch_namespace(csv: &Csv) -> WatchNamespace {
     }
 }
 
-/// A property with its value as it is written.
-#[derive(serde::Deserialize)]
-struct Property {
-    #[serde(rename = "type")]
-    kind: String,
-    value: Box<RawValue>,
-}
-
-/// Returns the newest version of OpenShift that is supported, as it is written: 4.20 is not 4.2.
 fn max_openshift(csv: &Csv) -> Option<String> {
-    let text = csv.annotations.get(annotation::PROPERTIES)?;
-    let properties: Vec<Property> = serde_json::from_str(text).ok()?;
-    let mut found = properties.into_iter();
-    let found = found.find(|one| one.kind == property::MAX_OPENSHIFT_VERSION)?;
-    Some(found.value.get().trim_matches('"').to_owned())
+    max_openshift_text(csv.annotations.get(annotation::PROPERTIES)?)
 }
 
 fn certificates(csv: &Csv) -> BTreeMap<String, BTreeMap<String, usize>> {

@@ -95,6 +95,8 @@ struct Manager {
     credentials: Arc<RegistryCredentials>,
     /// What the caches may take on disk.
     room: Room,
+    /// What gate and extensions tell each other.
+    platform: gate::Platform,
     shutdown: Signal,
     /// Resolves when the rights of this process are limited.
     limited: Signal,
@@ -179,6 +181,7 @@ impl Manager {
             files,
             credentials: Arc::new(credentials),
             room: Room::default(),
+            platform: gate::Platform::default(),
             serving_ca: Published::default(),
             metrics,
             health: Arc::new(Health::new(&["started"], watchdog.clone())),
@@ -212,11 +215,13 @@ impl Manager {
         };
         if runs(Component::Extensions) || runs(Component::Gate) {
             let extensions = self.half(Component::Extensions);
-            if runs(Component::Extensions) {
-                self.start_extensions(&extensions, store)?;
-            }
+            let seen = if runs(Component::Extensions) {
+                Some(self.start_extensions(&extensions, store)?)
+            } else {
+                None
+            };
             if runs(Component::Gate) {
-                self.start_gate(&extensions);
+                self.start_gate(&extensions, seen);
             }
             half.get_or_insert(extensions);
         }
@@ -472,7 +477,8 @@ impl Manager {
         format!("{scheme}://{host}")
     }
 
-    fn start_extensions(&mut self, half: &Half, store: Option<Arc<Store>>) -> anyhow::Result<()> {
+    /// Starts what works on extensions, and returns what it sees.
+    fn start_extensions(&mut self, half: &Half, store: Option<Arc<Store>>) -> anyhow::Result<Seen> {
         let bundles = self.cache("bundles")?;
         let settled = self.cache("settled")?;
         let (mut notify, content_changed) = extension::content_changes();
@@ -521,6 +527,7 @@ impl Manager {
             images: extension::Pulls::new(ended),
             metrics: self.metrics.clone(),
             rendered: extension::Rendered::default(),
+            platform: self.platform.clone(),
             before: extension::Before::default(),
             client: client.clone(),
         };
@@ -539,7 +546,7 @@ impl Manager {
         let (ctx, woken) = objectset::Context::new(
             client.clone(),
             self.object_set_settings(guard, settled),
-            (&feed, seen),
+            (&feed, seen.clone()),
             Arc::clone(&rbac),
             self.metrics.clone(),
         );
@@ -551,7 +558,7 @@ impl Manager {
         let run = objectset::run(Arc::new(ctx), woken, self.shutdown.clone());
         self.act("ClusterObjectSet controller", half, run);
         self.start_chores(half, rbac);
-        Ok(())
+        Ok(seen)
     }
 
     /// Starts what both reconcilers of extensions count on.
@@ -665,11 +672,19 @@ impl Manager {
         }
     }
 
-    fn start_gate(&mut self, half: &Half) {
+    fn start_gate(&mut self, half: &Half, seen: Option<Seen>) {
+        let elsewhere = match self.args.platform_version {
+            Some(release) => gate::Elsewhere::Given(release),
+            None if self.args.infer_platform_version => gate::Elsewhere::Inferred,
+            None => gate::Elsewhere::None,
+        };
         let gate = gate::Gate {
             client: half.client.clone(),
             payload: std::env::var(PAYLOAD_VERSION).ok(),
             manage: self.args.manage_clusteroperator,
+            elsewhere,
+            platform: self.platform.clone(),
+            extensions: seen.map(|seen| seen.extensions),
             metrics: self.metrics.clone(),
         };
         let run = gate.run(self.shutdown.clone());

@@ -34,6 +34,8 @@ pub fn of(args: &Args) -> ControllerSettings {
         webhook_certificates: args.certificates(),
         missing_optional_kinds: args.missing_optional_kinds,
         crd_safety_compat: args.crd_safety_compat,
+        platform_version: args.platform_version,
+        infer_platform_version: args.infer_platform_version,
         feature_gates: gates.collect::<BTreeMap<_, _>>(),
         ..ControllerSettings::default()
     }

@@ -18,6 +18,7 @@ pub mod object;
 pub mod plan;
 pub mod preflight;
 pub mod rbac;
+pub mod removed_apis;
 pub mod render;
 pub mod resolve;
 pub mod revision;

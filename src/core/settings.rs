@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Features;
 use crate::crd_safety::Rules;
+use crate::gate::MinorRelease;
 use crate::render::CertificateSource;
 use crate::resolve::{Dependencies, Options, Unavailability, UpdatePolicy};
 use crate::revision::{Account, AccountRule};
@@ -47,6 +48,10 @@ pub struct ControllerSettings {
     pub missing_optional_kinds: MissingOptionalKinds,
     /// Whether upgrades of CRDs are judged exactly as upstream does.
     pub crd_safety_compat: bool,
+    /// The OpenShift release that is judged by where there is no `ClusterVersion`.
+    pub platform_version: Option<MinorRelease>,
+    /// Whether that is taken from the version of Kubernetes.
+    pub infer_platform_version: bool,
     /// Whether each feature gate with an effect is on, by its name.
     pub feature_gates: BTreeMap<String, bool>,
 }
@@ -212,6 +217,8 @@ impl Default for ControllerSettings {
             webhook_certificates: WebhookCertificates::default(),
             missing_optional_kinds: MissingOptionalKinds::default(),
             crd_safety_compat: false,
+            platform_version: None,
+            infer_platform_version: false,
             feature_gates: BTreeMap::new(),
         }
     }
@@ -337,6 +344,8 @@ mod tests {
             webhook_certificates: WebhookCertificates::SelfSigned,
             missing_optional_kinds: MissingOptionalKinds::Fail,
             crd_safety_compat: true,
+            platform_version: Some(MinorRelease::new(4, 20)),
+            infer_platform_version: true,
             feature_gates: BTreeMap::from([("ConstraintChecking".to_owned(), false)]),
             ..ControllerSettings::default()
         };

@@ -4,6 +4,7 @@
 mod content;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use futures::stream::{self, StreamExt as _};
@@ -63,6 +64,16 @@ impl ClusterState {
     /// Returns what the controller decides by.
     pub(crate) fn controller(&self) -> &ControllerSettings {
         &self.settings.controller
+    }
+
+    /// Returns the version of Kubernetes.
+    pub(crate) fn kubernetes(&self) -> Option<&Version> {
+        self.environment.kube_version.as_ref()
+    }
+
+    /// Returns the kinds that are served.
+    pub(crate) fn served(&self) -> &Knowledge<Arc<ServedKinds>> {
+        &self.environment.served
     }
 
     /// Returns the groups of optional kinds whose objects wait, because the cluster does not serve

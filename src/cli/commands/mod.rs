@@ -7,6 +7,7 @@
 pub(crate) mod approve;
 pub(crate) mod browse;
 pub(crate) mod catalog;
+pub(crate) mod cluster_upgrade;
 pub(crate) mod completion;
 pub(crate) mod crd_check;
 pub(crate) mod crd_migrate;
@@ -84,6 +85,8 @@ pub(crate) enum Command {
     Lock(lock::LockCommand),
     /// Print or apply an account with exactly the rights that bundles need, or say what one lacks
     Rbac(Box<rbac::RbacArgs>),
+    /// Say whether the cluster may be updated, and what lifts what is in the way
+    ClusterUpgrade(cluster_upgrade::ClusterUpgradeArgs),
     /// Print the objects a bundle becomes
     Render(render::RenderArgs),
     /// Say which packages the catalogs of the cluster have
@@ -148,7 +151,10 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
             "resume", "delete",
         ],
     ),
-    ("Rights and safety", &["rbac", "crd", "images", "lock"]),
+    (
+        "Rights and safety",
+        &["rbac", "crd", "images", "lock", "cluster-upgrade"],
+    ),
     (
         "Catalogs and bundles",
         &["catalog", "lint-bundle", "render", "from-classic"],
@@ -208,6 +214,7 @@ pub(crate) async fn run(cli: Cli, out: &mut dyn Write) -> anyhow::Result<Outcome
         Command::Crd(CrdCommand::Migrate(args)) => crd_migrate::run(args, &cli.global, out).await,
         Command::Images(args) => images::run(args, &cli.global, out).await,
         Command::Lock(command) => lock::run(command, &cli.global, out).await,
+        Command::ClusterUpgrade(args) => cluster_upgrade::run(args, &cli.global, out).await,
         Command::Render(args) => render::run(args, &cli.global, out).await,
         Command::Rbac(args) => rbac::run(*args, &cli.global, out).await,
         Command::Search(args) => search::run(args, &cli.global, out).await,

@@ -1,11 +1,18 @@
 //! `kubectl olm pause` and `resume`: touch nothing for now, and go on.
 
+use std::fmt::Debug;
 use std::io::Write;
 
+use anyhow::Context as _;
 use clap::Args;
-use kube::ResourceExt as _;
+use futures::future::try_join_all;
+use kube::api::Api;
+use kube::core::ClusterResourceScope;
+use kube::{Client, Resource, ResourceExt as _};
+use olm_api::ClusterCatalog;
 use olm_api::keys::policy;
 use olm_core::annotations::is_paused;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::changes;
@@ -14,18 +21,21 @@ use crate::connection::Global;
 use crate::output::{Outcome, UsageError};
 use crate::settings::SettingsFlags;
 
+/// What names a catalog among extensions.
+const CATALOG: &str = "catalog/";
+
 /// Arguments of `pause` and `resume`.
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
-    /// Names of extensions
+    /// Names of extensions; catalog/NAME is a catalog
     #[arg(value_name = "NAME", conflicts_with = "all")]
     names: Vec<String>,
-    /// All of them
+    /// All extensions and catalogs
     #[arg(long)]
     all: bool,
 }
 
-/// Pauses extensions, or has them go on.
+/// Pauses extensions and catalogs, or has them go on.
 pub(crate) async fn run(
     args: PauseArgs,
     pause: bool,
@@ -33,31 +43,79 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     if args.names.is_empty() && !args.all {
-        return Err(UsageError("names of extensions, or --all".to_owned()).into());
+        let usage = "names of extensions, catalog/NAME for catalogs, or --all";
+        return Err(UsageError(usage.to_owned()).into());
     }
     let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
     let cluster = Cluster::connect(global, &access, &settings).await?;
-    let extensions = if args.all {
-        cluster.extensions().await?
+    let (extensions, catalogs) = if args.all {
+        (
+            cluster.extensions().await?,
+            Cluster::catalogs(cluster.own_client()).await?,
+        )
     } else {
-        let named = args.names.iter().map(|name| cluster.extension(name));
-        futures::future::try_join_all(named).await?
+        // All are read before one is changed: an unknown name changes nothing.
+        let (catalogs, extensions): (Vec<_>, Vec<_>) = args
+            .names
+            .iter()
+            .partition(|name| name.starts_with(CATALOG));
+        let extensions = extensions.into_iter().map(|name| cluster.extension(name));
+        let names = catalogs.into_iter().map(|name| &name[CATALOG.len()..]);
+        let catalogs = names.map(|name| catalog(cluster.own_client(), name));
+        (
+            try_join_all(extensions).await?,
+            try_join_all(catalogs).await?,
+        )
     };
-    for extension in extensions {
+    let client = cluster.own_client();
+    for extension in &extensions {
+        set(client, extension, pause).await?;
         let name = extension.name_any();
-        if is_paused(extension.annotations()) != pause {
-            let word = if pause { json!("true") } else { Value::Null };
-            let change = json!({"metadata": {"annotations": {policy::PAUSED: word}}});
-            changes::merge(cluster.own_client(), &extension, change).await?;
-        }
-        if pause {
-            writeln!(
-                out,
-                "{name}: paused; no update and no repair until: kubectl olm resume {name}"
-            )?;
-        } else {
-            writeln!(out, "{name}: goes on")?;
-        }
+        let meanwhile = "no update and no repair";
+        say(out, &name, pause.then_some(meanwhile))?;
+    }
+    for catalog in &catalogs {
+        set(client, catalog, pause).await?;
+        let name = format!("{CATALOG}{}", catalog.name_any());
+        say(
+            out,
+            &name,
+            pause.then_some("serves what it serves, takes nothing newer"),
+        )?;
     }
     Ok(Outcome::Done)
+}
+
+/// Writes or removes the annotation.
+async fn set<K>(client: &Client, object: &K, pause: bool) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
+    K: Clone + Debug + DeserializeOwned,
+{
+    if is_paused(object.annotations()) == pause {
+        return Ok(());
+    }
+    let word = if pause { json!("true") } else { Value::Null };
+    let change = json!({"metadata": {"annotations": {policy::PAUSED: word}}});
+    changes::merge(client, object, change).await?;
+    Ok(())
+}
+
+async fn catalog(client: &Client, name: &str) -> anyhow::Result<ClusterCatalog> {
+    let found = Api::<ClusterCatalog>::all(client.clone())
+        .get_opt(name)
+        .await;
+    let found = found.with_context(|| format!("reading ClusterCatalog {name}"))?;
+    found.with_context(|| format!("there is no ClusterCatalog {name:?}"))
+}
+
+/// Says what happens from now on; while it is paused, what does not.
+fn say(out: &mut dyn Write, name: &str, meanwhile: Option<&str>) -> std::io::Result<()> {
+    match meanwhile {
+        Some(meanwhile) => writeln!(
+            out,
+            "{name}: paused; {meanwhile} until: kubectl olm resume {name}"
+        ),
+        None => writeln!(out, "{name}: goes on"),
+    }
 }

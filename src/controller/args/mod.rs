@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use olm_api::keys;
+use olm_core::gate::MinorRelease;
 use olm_core::guard::AccountPolicy;
 use olm_core::helm::KeepHelmReleases;
 use olm_core::preflight::RbacPreflight;
@@ -262,6 +263,15 @@ pub struct Args {
     /// unless another operator already does (auto).
     #[arg(long, value_parser = words::<Manage>(), default_value = "auto")]
     pub manage_clusteroperator: Manage,
+
+    /// The OpenShift release whose update is judged where there is no `ClusterVersion`, as
+    /// <major>.<minor>: extensions and metrics say whether installed bundles allow the next one.
+    #[arg(long, conflicts_with = "infer_platform_version")]
+    pub platform_version: Option<MinorRelease>,
+
+    /// The same, with the release that belongs to the version of Kubernetes: 4.N to 1.(N+13).
+    #[arg(long)]
+    pub infer_platform_version: bool,
 
     /// Acts only while it holds the leases of its parts, so that several processes never act at
     /// once, upstream's own included.

@@ -97,6 +97,19 @@ pub(super) struct Made {
     certificates_kept: bool,
 }
 
+impl Made {
+    /// Nothing was written.
+    fn refused(refusal: Refusal, permissions: Option<Statement>) -> Self {
+        Self {
+            notes: refusal.notes.clone(),
+            revisions: Err(refusal),
+            permissions,
+            look_again: None,
+            certificates_kept: false,
+        }
+    }
+}
+
 impl Attempt<'_> {
     /// Makes the revision of the goal, if it is not there.
     pub(super) async fn enact(
@@ -255,13 +268,7 @@ impl Attempt<'_> {
                 if let Some(live) = &live {
                     self.add_evidence(&mut refusal, (&desired, live)).await;
                 }
-                return Ok(Made {
-                    notes: refusal.notes.clone(),
-                    revisions: Err(refusal),
-                    permissions,
-                    look_again: None,
-                    certificates_kept: false,
-                });
+                return Ok(Made::refused(refusal, permissions));
             }
         };
         if change != Change::Unchanged {

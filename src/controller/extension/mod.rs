@@ -15,6 +15,7 @@ mod live_crds;
 mod moved;
 mod observe;
 mod permissions;
+mod platform;
 mod pull_state;
 mod pulls;
 mod refusals;
@@ -66,6 +67,7 @@ use crate::certificates::Issuer;
 use crate::cluster::ApiError;
 use crate::credentials::RegistryCredentials;
 use crate::fetch::Catalogs;
+use crate::gate::Platform;
 use crate::rbac_watch::{RbacWatch, Waiter};
 use crate::reconcile::{Deadline, Reconciler};
 use crate::revision::KnownRevisions;
@@ -150,6 +152,8 @@ pub struct Context {
     pub rendered: Rendered,
     /// Issues certificates of webhooks.
     pub issuer: Issuer,
+    /// The release of the platform, which bundles may hold.
+    pub platform: Platform,
     /// What upstream installed in its earlier ways.
     pub before: Before,
 }
@@ -315,7 +319,10 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
         }
         Err(error) => error.into(),
     };
-    outcome.revisions = outcome.enacted.revisions.take().or(Some(revisions));
+    let revisions = outcome.enacted.revisions.take().unwrap_or(revisions);
+    let closing = platform::closing(ctx.platform.release(), &revisions);
+    outcome.enacted.notes.extend(closing);
+    outcome.revisions = Some(revisions);
     outcome
 }
 
@@ -424,6 +431,9 @@ async fn write_status(
     let changed = changed.map_err(|error| ExtensionError::Status(ApiError(error)))?;
     if changed.is_some() {
         moved.count(&ctx.metrics, extension);
+    }
+    if changed.is_some() && moved.platform() {
+        ctx.platform.way_out_changed();
     }
     if changed.is_some() && moved.installed() {
         // Others may have waited for it, or may be held by it.

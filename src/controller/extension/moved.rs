@@ -15,6 +15,8 @@ pub(super) struct Moved {
     install: Install,
     /// A roll-out of something newer has passed its deadline, and had not before.
     failed: bool,
+    /// What is said of updates of the platform differs.
+    platform: bool,
 }
 
 /// How what is installed differs.
@@ -41,6 +43,7 @@ impl Moved {
         };
         Self {
             install,
+            platform: platform(before) != platform(Some(now)),
             failed: was.is_some() && is_late(now) && !before.is_some_and(is_late),
         }
     }
@@ -48,6 +51,11 @@ impl Moved {
     /// Says whether something else is installed now.
     pub(super) fn installed(self) -> bool {
         self.install != Install::Same
+    }
+
+    /// Says whether something else is said of updates of the platform.
+    pub(super) fn platform(self) -> bool {
+        self.platform
     }
 
     /// Counts it.
@@ -66,6 +74,11 @@ impl Moved {
             metrics.upgraded(false);
         }
     }
+}
+
+fn platform(status: Option<&ClusterExtensionStatus>) -> Option<&str> {
+    let condition = find(&status?.conditions, types::PLATFORM_UPGRADEABLE)?;
+    Some(&condition.message)
 }
 
 fn is_late(status: &ClusterExtensionStatus) -> bool {

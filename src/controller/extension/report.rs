@@ -18,7 +18,7 @@ use olm_core::status::{remove_condition, sanitize};
 
 use super::enact::Enacted;
 use super::error::ExtensionError;
-use super::{Context, write_status};
+use super::{Context, platform, write_status};
 use crate::backoff::{jittered, resync};
 
 /// How often a roll-out is looked at although its revision wakes it: an event that never came costs
@@ -92,6 +92,12 @@ pub(super) async fn report(
     if ctx.settings.rbac_preflight == RbacPreflight::Off {
         remove_condition(&mut status.conditions, types::PERMISSIONS);
     }
+    platform::put(
+        ctx.platform.release(),
+        extension,
+        outcome,
+        &mut status.conditions,
+    );
     ctx.publish_notices(extension, outcome).await;
     let reachable = |update: &UpdateStatus| update.version.is_some();
     let offered = status.update.as_ref().is_some_and(reachable);

@@ -29,7 +29,11 @@ impl Attempt<'_> {
         let secrets = secrets(&listed, &known, &resolution);
         let name = self.extension.object.name_any();
         ctx.pull_state.note_secrets(&name, secrets);
-        Ok(question.answer(&catalogs, &environment, &options, &resolution))
+        let mut answer = question.answer(&catalogs, &environment, &options, &resolution);
+        if let Some(target) = self.held_release() {
+            answer.lift = Some(question.lift(&catalogs, &environment, options, target));
+        }
+        Ok(answer)
     }
 
     /// Resolves, and notes whether the answer depends on the cluster.

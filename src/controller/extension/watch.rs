@@ -82,7 +82,8 @@ pub async fn run(
     )
     .predicate_filter(catalog_state, PredicateConfig::default())
     .filter_map(|change| async { change.ok().map(drop) });
-    let contents = futures::stream::select(catalogs, triggers.content_changed).map({
+    let contents = futures::stream::select(catalogs, triggers.content_changed);
+    let contents = futures::stream::select(contents, Box::pin(ctx.platform.changes())).map({
         let store = store.clone();
         move |()| everything(&store)
     });

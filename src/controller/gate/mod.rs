@@ -8,6 +8,7 @@
 //! Source: applying.md 9.
 
 mod operator;
+mod platform;
 mod watched;
 
 use std::collections::BTreeMap;
@@ -15,18 +16,21 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use kube::api::Api;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
-use olm_api::conditions::Reason;
-use olm_api::{ClusterObjectSet, keys};
+use kube::core::{ApiResource, DeserializeGuard, DynamicObject, GroupVersionKind};
+use kube::runtime::reflector::{ObjectRef, Store};
+use olm_api::ClusterExtension;
+use olm_api::conditions::{Reason, status, types};
 use olm_core::error::Chain;
 use olm_core::gate::{self, Bundle, Cluster, MinorRelease};
-use olm_core::revision::states;
-use olm_core::status::Statement;
+use olm_core::status::{Statement, find};
+use olm_core::version::Version;
 
+use crate::cluster::is_complete;
 use crate::telemetry::Metrics;
 use watched::{Observed, Watched};
 
 pub use operator::Manage;
+pub use platform::{Platform, Release};
 
 /// How often it is looked whether the cluster has become an OpenShift cluster.
 const DETECT: Duration = Duration::from_mins(10);
@@ -64,8 +68,25 @@ pub struct Gate {
     pub payload: Option<String>,
     /// Which `ClusterOperator` is written.
     pub manage: Manage,
+    /// Which release is judged by where nothing of the cluster says it.
+    pub elsewhere: Elsewhere,
     /// Where the verdict is shown.
     pub metrics: Metrics,
+    /// What extensions are told, and tell.
+    pub platform: Platform,
+    /// The extensions, where they are worked on in this process.
+    pub extensions: Option<Store<DeserializeGuard<ClusterExtension>>>,
+}
+
+/// Which release is judged by on a cluster without `ClusterVersion`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// None: the gate rests.
+    None,
+    /// This one.
+    Given(MinorRelease),
+    /// The one that belongs to the version of Kubernetes.
+    Inferred,
 }
 
 /// What the gate remembers from one look to the next.
@@ -86,15 +107,19 @@ impl Gate {
     /// Runs until `shutdown` resolves; a verdict that is being written is written to its end.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let mut shutdown = std::pin::pin!(shutdown);
-        tokio::select! {
-            () = self.detect() => {}
+        let given = tokio::select! {
+            given = self.detect() => given,
             () = &mut shutdown => return,
-        }
-        let mut watched = Watched::new(&self.client);
+        };
+        let ways_out = self.platform.ways_out();
+        let mut watched = Watched::new(&self.client, given, ways_out);
         let mut memory = Memory::default();
         tokio::select! {
             () = watched.begin(RETRY) => {}
             () = &mut shutdown => return,
+        }
+        if let Some(extensions) = &self.extensions {
+            is_complete(extensions).await;
         }
         loop {
             let pause = self.look(watched.observed(), &mut memory).await;
@@ -107,13 +132,15 @@ impl Gate {
         }
     }
 
-    /// Waits until the cluster is an OpenShift cluster.
-    async fn detect(&self) {
+    /// Waits until there is a release to judge by, and returns it where the cluster has none of its
+    /// own.
+    async fn detect(&self) -> Option<MinorRelease> {
         loop {
-            match self.is_openshift().await {
-                Ok(true) => return,
-                Ok(false) => {
+            match self.release().await {
+                Ok(Some(known)) => return known,
+                Ok(None) => {
                     tracing::info!("config.openshift.io is not served, the gate rests");
+                    self.platform.set(Release::Absent);
                     tokio::time::sleep(DETECT).await;
                 }
                 Err(error) => {
@@ -150,6 +177,25 @@ impl Gate {
         }
     }
 
+    /// Returns the release to judge by, `Some(None)` where the cluster says it itself.
+    async fn release(&self) -> Result<Option<Option<MinorRelease>>, GateError> {
+        if self.is_openshift().await? {
+            return Ok(Some(None));
+        }
+        Ok(match self.elsewhere {
+            Elsewhere::None => None,
+            Elsewhere::Given(release) => Some(Some(release)),
+            Elsewhere::Inferred => {
+                let version = self.client.apiserver_version().await;
+                let version =
+                    version.map_err(|error| GateError::Read("the version of Kubernetes", error))?;
+                let version = Version::of_kubernetes(&version.git_version);
+                let release = version.as_ref().and_then(MinorRelease::of_kubernetes);
+                release.map(Some)
+            }
+        })
+    }
+
     async fn is_openshift(&self) -> Result<bool, GateError> {
         match self
             .client
@@ -180,7 +226,9 @@ impl Gate {
         let new = (verdict, degraded);
         if written.as_ref() != Some(&new) {
             *written = None;
-            operator::write(self, new.0.clone(), new.1).await?;
+            if observed.given.is_none() {
+                operator::write(self, new.0.clone(), new.1).await?;
+            }
             *written = Some(new);
         }
         Ok(readable)
@@ -188,48 +236,43 @@ impl Gate {
 
     /// Returns the verdict, and whether the version of the cluster could be read.
     fn verdict(&self, observed: &Observed) -> (Statement, bool) {
-        let current =
-            gate::current_version(self.payload.as_deref(), observed.cluster_version.as_ref());
-        let readable = current.and_then(MinorRelease::of_cluster).is_some();
+        let given = observed.given.map(|release| format!("{release}.0"));
+        let of_cluster = observed.cluster_version.as_ref();
+        let current = given
+            .as_deref()
+            .or_else(|| gate::current_version(self.payload.as_deref(), of_cluster));
+        let release = current.and_then(MinorRelease::of_cluster);
+        self.platform
+            .set(release.map_or(Release::Unread, Release::At));
         let by_extension = observed.revisions.by_extension();
-        let bundles: Vec<_> = observed.revisions.bundles(&by_extension).collect();
-        let verdict = gate::verdict(Cluster::At(current), &bundles);
-        let allows = |verdict: &Statement| verdict.status == "True";
-        let mut extensions = BTreeMap::new();
-        for bundle in &bundles {
-            let one = gate::verdict(Cluster::At(current), std::slice::from_ref(bundle));
-            let all = extensions.entry(bundle.extension).or_insert(true);
-            *all &= allows(&one);
+        let mut bundles: BTreeMap<&str, Vec<Bundle<'_>>> = BTreeMap::new();
+        for bundle in observed.revisions.bundles(&by_extension) {
+            bundles.entry(bundle.extension).or_default().push(bundle);
         }
-        self.metrics
-            .platform_upgradeable(allows(&verdict), &extensions);
-        (verdict, readable)
+        let (mut allowed, mut ways_out) = (BTreeMap::new(), BTreeMap::new());
+        for (extension, bundles) in &bundles {
+            let own =
+                release.and_then(|at| gate::platform_upgradeable(at, bundles.iter().copied()));
+            allowed.insert(
+                *extension,
+                own.as_ref().is_some_and(|own| own.status == status::TRUE),
+            );
+            let way = own.and_then(|own| self.way_out(extension, &own));
+            ways_out.extend(way.map(|way| ((*extension).to_owned(), way)));
+        }
+        let all: Vec<_> = bundles.values().flatten().copied().collect();
+        let verdict = gate::verdict(Cluster::At(current), &all, &ways_out);
+        self.metrics.platform_upgradeable(&verdict, &allowed);
+        self.metrics.platform_release(release);
+        (verdict, release.is_some())
     }
-}
 
-/// Returns the revisions of one extension that count: the installed one and the newest active one.
-fn counting<'a>(
-    extension: &'a str,
-    revisions: &'a [ClusterObjectSet],
-) -> impl Iterator<Item = Bundle<'a>> {
-    let states = states(revisions);
-    let newest = states.rolling.last().copied();
-    states
-        .installed
-        .into_iter()
-        .chain(newest)
-        .map(move |revision| bundle(extension, &revision.metadata))
-}
-
-fn bundle<'a>(extension: &'a str, revision: &'a ObjectMeta) -> Bundle<'a> {
-    let annotation = |key| {
-        let annotations = revision.annotations.as_ref()?;
-        annotations.get(key).map(String::as_str)
-    };
-    Bundle {
-        extension,
-        name: annotation(keys::annotation::BUNDLE_NAME).unwrap_or_default(),
-        properties: annotation(keys::annotation::PROPERTIES),
+    /// Returns what lifts the hold of an extension, as its condition says it.
+    fn way_out(&self, extension: &str, verdict: &Statement) -> Option<String> {
+        let found = self.extensions.as_ref()?.get(&ObjectRef::new(extension))?;
+        let conditions = &found.0.as_ref().ok()?.status.as_ref()?.conditions;
+        let condition = find(conditions, types::PLATFORM_UPGRADEABLE)?;
+        gate::way_out(verdict, &condition.message).map(str::to_owned)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::stream::{self, BoxStream, StreamExt as _};
+use futures::stream::{self, BoxStream, Stream, StreamExt as _};
 use futures::{FutureExt as _, TryStreamExt as _};
 use kube::api::Api;
 use kube::core::{DeserializeGuard, ObjectMeta};
@@ -11,16 +11,19 @@ use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
 use olm_api::{ClusterObjectSet, keys};
-use olm_core::gate::Bundle;
+use olm_core::extension::counting;
+use olm_core::gate::{Bundle, MinorRelease};
 use olm_core::revision::sort;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::{bundle, counting, openshift};
+use super::openshift;
 use crate::cluster;
 
 /// What was observed at a moment.
 pub(super) struct Observed {
+    /// The release to judge by, where the cluster does not say it.
+    pub(super) given: Option<MinorRelease>,
     pub(super) cluster_version: Option<Value>,
     pub(super) revisions: Revisions,
 }
@@ -39,6 +42,8 @@ pub(super) struct Revisions {
 pub(super) struct Watched {
     news: BoxStream<'static, News>,
     revisions: Store<DeserializeGuard<ClusterObjectSet>>,
+    /// The release to judge by, where the cluster does not say it.
+    given: Option<MinorRelease>,
     /// The `ClusterVersion`, if there is one.
     cluster_version: Option<Value>,
     /// Whether it was looked for.
@@ -46,14 +51,18 @@ pub(super) struct Watched {
 }
 
 enum News {
-    /// The store of revisions has changed.
+    /// The store of revisions has changed, or what lifts the hold of an extension.
     Revisions,
     ClusterVersion(Option<Value>),
 }
 
 impl Watched {
     /// Returns the watches, which bring something while they are waited for.
-    pub(super) fn new(client: &Client) -> Self {
+    pub(super) fn new(
+        client: &Client,
+        given: Option<MinorRelease>,
+        ways_out: impl Stream<Item = ()> + Send + 'static,
+    ) -> Self {
         let owned = watcher::Config::default().labels(&format!(
             "{}={}",
             keys::label::OWNER_KIND,
@@ -73,14 +82,19 @@ impl Watched {
             })
             .reflect(writer)
             .map(|_| News::Revisions);
-        let versions = openshift(client.clone(), "ClusterVersion");
-        let versions = cluster::named(versions, "version")
-            .map(|found| News::ClusterVersion(found.map(|found| found.data)));
+        let versions = match given {
+            Some(_) => stream::pending().boxed(),
+            None => cluster::named(openshift(client.clone(), "ClusterVersion"), "version")
+                .map(|found| News::ClusterVersion(found.map(|found| found.data)))
+                .boxed(),
+        };
+        let revisions = stream::select(revisions, ways_out.map(|()| News::Revisions));
         Self {
             news: stream::select(revisions, versions).boxed(),
             revisions: store,
+            given,
             cluster_version: None,
-            looked: false,
+            looked: given.is_some(),
         }
     }
 
@@ -141,6 +155,7 @@ impl Watched {
         }
         sort(&mut revisions.readable);
         Some(Observed {
+            given: self.given,
             cluster_version: self.cluster_version.clone(),
             revisions,
         })
@@ -168,7 +183,7 @@ impl Revisions {
     ) -> impl Iterator<Item = Bundle<'a>> {
         let unreadable = self.unreadable.iter().filter_map(|metadata| {
             let extension = metadata.labels.as_ref()?.get(keys::label::OWNER_NAME)?;
-            Some(bundle(extension, metadata))
+            Some(Bundle::recorded(extension, metadata))
         });
         by_extension
             .iter()
@@ -207,7 +222,7 @@ mod tests {
         };
         let by_extension = revisions.by_extension();
         let bundles: Vec<_> = revisions.bundles(&by_extension).collect();
-        let verdict = gate::verdict(Cluster::At(Some("4.18.3")), &bundles);
+        let verdict = gate::verdict(Cluster::At(Some("4.18.3")), &bundles, &BTreeMap::new());
         assert_eq!(verdict.status, "False");
     }
 }

@@ -21,8 +21,11 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use jiff::Timestamp;
+use olm_api::conditions::status;
+use olm_core::gate::MinorRelease;
 use olm_core::resolve::Ending;
 use olm_core::revision::OPTIONAL_GROUPS;
+use olm_core::status::Statement;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -109,6 +112,17 @@ struct ControllerLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct NameLabels {
     name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReleaseLabels {
+    current: String,
+    next: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -200,7 +214,8 @@ pub struct Metrics {
     upgrades: Family<UpgradeLabels, Counter>,
     pulls: Family<PullLabels, Counter>,
     cache: Family<CacheLabels, Gauge>,
-    platform: Family<Unlabelled, Gauge>,
+    platform: Family<ReasonLabels, Gauge>,
+    platform_version: Family<ReleaseLabels, Gauge>,
     platform_extensions: Family<NameLabels, Gauge>,
 }
 
@@ -237,6 +252,7 @@ impl Default for Metrics {
             pulls: Family::default(),
             cache: Family::default(),
             platform: Family::default(),
+            platform_version: Family::default(),
             platform_extensions: Family::default(),
         };
         let mut registry = Registered::default();
@@ -384,6 +400,11 @@ impl Metrics {
             self.platform.clone(),
         );
         registry.register(
+            "olm_platform_version_info",
+            "Which OpenShift release the gate judges by, and which is next",
+            self.platform_version.clone(),
+        );
+        registry.register(
             "olm_clusterextension_platform_upgradeable",
             "Whether the bundles of a ClusterExtension allow the next OpenShift update",
             self.platform_extensions.clone(),
@@ -512,14 +533,31 @@ impl Metrics {
 
     /// Notes whether the installed bundles allow the next platform update: all of them, and those
     /// of each extension.
-    pub fn platform_upgradeable(&self, all: bool, extensions: &BTreeMap<&str, bool>) {
-        self.platform.get_or_create(&[]).set(all.into());
+    pub fn platform_upgradeable(&self, all: &Statement, extensions: &BTreeMap<&str, bool>) {
+        self.platform.clear();
+        let reason = all.reason.as_str();
+        let upgradeable = all.status == status::TRUE;
+        self.platform
+            .get_or_create(&ReasonLabels { reason })
+            .set(upgradeable.into());
         self.platform_extensions.clear();
         for (name, upgradeable) in extensions {
             let name = (*name).to_owned();
             self.platform_extensions
                 .get_or_create(&NameLabels { name })
                 .set((*upgradeable).into());
+        }
+    }
+
+    /// Notes which release of the platform the gate judges by, if one is known.
+    pub fn platform_release(&self, current: Option<MinorRelease>) {
+        self.platform_version.clear();
+        if let Some(current) = current {
+            let labels = ReleaseLabels {
+                current: current.to_string(),
+                next: current.next().to_string(),
+            };
+            self.platform_version.get_or_create(&labels).set(1);
         }
     }
 

@@ -9,16 +9,20 @@ mod cluster;
 mod property;
 mod release;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_api::conditions::{Reason, clusteroperator as operator, types};
+use olm_api::keys::annotation;
 
 use crate::error::{Chain, quote};
 use crate::status::{Statement, truncate};
 
 pub use cluster::current_version;
-pub use property::{MaxVersion, PropertyError, ValueError, max_openshift_version};
-pub use release::{MinorRelease, blocks_update};
+pub use property::{
+    MaxVersion, PropertyError, ValueError, max_declared, max_openshift_text, max_openshift_version,
+};
+pub use release::{MinorRelease, NotARelease, blocks_update};
 
 #[cfg(test)]
 mod tests;
@@ -37,6 +41,21 @@ pub struct Bundle<'a> {
     pub properties: Option<&'a str>,
 }
 
+impl<'a> Bundle<'a> {
+    /// Returns the bundle of a revision of an extension.
+    pub fn recorded(extension: &'a str, revision: &'a ObjectMeta) -> Self {
+        let annotation = |key| {
+            let annotations = revision.annotations.as_ref()?;
+            annotations.get(key).map(String::as_str)
+        };
+        Self {
+            extension,
+            name: annotation(annotation::BUNDLE_NAME).unwrap_or_default(),
+            properties: annotation(annotation::PROPERTIES),
+        }
+    }
+}
+
 /// What is known about the cluster when the gate decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cluster<'a> {
@@ -48,8 +67,13 @@ pub enum Cluster<'a> {
 
 /// Returns condition `Upgradeable` of the `ClusterOperator`.
 ///
-/// Whatever cannot be read also stops the update.
-pub fn verdict(cluster: Cluster<'_>, bundles: &[Bundle<'_>]) -> Statement {
+/// Whatever cannot be read also stops the update. What lifts the hold of an extension, where that is
+/// known (`ways_out`, by its name), follows upstream's text.
+pub fn verdict(
+    cluster: Cluster<'_>,
+    bundles: &[Bundle<'_>],
+    ways_out: &BTreeMap<String, String>,
+) -> Statement {
     let Cluster::At(version) = cluster else {
         return Statement::unknown(operator::UPGRADEABLE, Reason::NoData, "");
     };
@@ -64,7 +88,7 @@ pub fn verdict(cluster: Cluster<'_>, bundles: &[Bundle<'_>]) -> Statement {
             message,
         );
     };
-    let mut incompatible = BTreeSet::new();
+    let (mut incompatible, mut lifted) = (BTreeSet::new(), BTreeSet::new());
     let mut errors = BTreeSet::new();
     for bundle in bundles {
         match max_openshift_version(bundle.properties) {
@@ -74,6 +98,7 @@ pub fn verdict(cluster: Cluster<'_>, bundles: &[Bundle<'_>]) -> Statement {
                     quote(bundle.name),
                     quote(bundle.extension)
                 ));
+                lifted.extend(ways_out.get_key_value(bundle.extension));
             }
             Ok(_) => {}
             Err(error) => {
@@ -81,7 +106,7 @@ pub fn verdict(cluster: Cluster<'_>, bundles: &[Bundle<'_>]) -> Statement {
             }
         }
     }
-    decide(current, incompatible, errors)
+    decide(current, (incompatible, lifted), errors)
 }
 
 /// Returns condition `Upgradeable` for a `ClusterOperator` that no longer holds the verdict.
@@ -109,7 +134,7 @@ fn error_line(bundle: &Bundle<'_>, error: &PropertyError) -> String {
 
 fn decide(
     current: MinorRelease,
-    incompatible: BTreeSet<String>,
+    (incompatible, lifted): (BTreeSet<String>, BTreeSet<(&String, &String)>),
     errors: BTreeSet<String>,
 ) -> Statement {
     let errors: Vec<_> = errors.into_iter().collect();
@@ -127,6 +152,14 @@ fn decide(
         current.next(),
         bundles.join(",")
     );
+    if !lifted.is_empty() {
+        let ways = lifted.into_iter();
+        let ways: Vec<_> = ways
+            .map(|(extension, way)| format!("{}: {way}", quote(extension)))
+            .collect();
+        message.push_str(" Ways out: ");
+        message.push_str(&ways.join("; "));
+    }
     if !errors.is_empty() {
         message.push_str(
             "\n Additionally the following errors were encountered while getting extension \
@@ -182,10 +215,29 @@ pub fn operator_conditions(
     ]
 }
 
-/// Returns condition `PlatformUpgradeable` of one `ClusterExtension` (applying.md 9.7).
-pub fn platform_upgradeable(current: MinorRelease, bundle: &Bundle<'_>) -> Statement {
+/// Returns what the bundles of one extension allow, and which of them allows the least; one whose
+/// property cannot be read allows nothing.
+pub fn strictest<'a>(
+    bundles: impl IntoIterator<Item = Bundle<'a>>,
+) -> Option<(Bundle<'a>, Result<MaxVersion, PropertyError>)> {
+    let bundles = bundles.into_iter();
+    let read = bundles.map(|bundle| (bundle, max_openshift_version(bundle.properties)));
+    read.min_by_key(|(_, max)| match max {
+        Err(_) => (0, None),
+        Ok(MaxVersion::Supports(max)) => (1, Some(*max)),
+        Ok(MaxVersion::NotDeclared) => (2, None),
+    })
+}
+
+/// Returns condition `PlatformUpgradeable` of a `ClusterExtension` with these bundles
+/// (applying.md 9.7).
+pub fn platform_upgradeable<'a>(
+    current: MinorRelease,
+    bundles: impl IntoIterator<Item = Bundle<'a>>,
+) -> Option<Statement> {
     let type_ = types::PLATFORM_UPGRADEABLE;
-    match max_openshift_version(bundle.properties) {
+    let (bundle, max) = strictest(bundles)?;
+    Some(match max {
         Ok(MaxVersion::NotDeclared) => Statement::yes(type_, Reason::NotDeclared, ""),
         Ok(MaxVersion::Supports(max)) if blocks_update(current, max) => Statement::no(
             type_,
@@ -198,5 +250,22 @@ pub fn platform_upgradeable(current: MinorRelease, bundle: &Bundle<'_>) -> State
         ),
         Ok(MaxVersion::Supports(_)) => Statement::yes(type_, Reason::Compatible, ""),
         Err(error) => Statement::unknown(type_, Reason::InvalidProperty, Chain(&error).to_string()),
-    }
+    })
 }
+
+/// Adds what lifts the hold of an extension to its condition.
+pub fn with_way_out(mut statement: Statement, way: &str) -> Statement {
+    statement.message.push_str(WAY_OUT);
+    statement.message.push_str(way);
+    statement
+}
+
+/// Returns what lifts the hold of an extension: what its condition says after the verdict.
+pub fn way_out<'a>(statement: &Statement, condition: &'a str) -> Option<&'a str> {
+    condition
+        .strip_prefix(statement.message.as_str())?
+        .strip_prefix(WAY_OUT)
+}
+
+/// What stands between the verdict about an extension and its way out.
+const WAY_OUT: &str = "; ";

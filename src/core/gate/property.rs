@@ -3,6 +3,8 @@
 //! OpenShift's operator decides on the text of the JSON value, and so does this: `4.20` differs
 //! from `4.2`. Source: applying.md 9.1.
 
+use std::fmt;
+
 use olm_api::keys::property;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,6 +19,25 @@ pub enum MaxVersion {
     NotDeclared,
     /// The newest minor release it supports.
     Supports(MinorRelease),
+}
+
+impl MaxVersion {
+    /// Says whether a bundle that declares this may be on a platform of this release.
+    pub fn supports(self, target: MinorRelease) -> bool {
+        match self {
+            Self::NotDeclared => true,
+            Self::Supports(max) => max >= target,
+        }
+    }
+}
+
+impl fmt::Display for MaxVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotDeclared => f.write_str("any version"),
+            Self::Supports(max) => write!(f, "up to {max}"),
+        }
+    }
 }
 
 /// Why it is not known which versions a bundle supports.
@@ -95,17 +116,32 @@ pub fn max_openshift_version(annotation: Option<&str>) -> Result<MaxVersion, Pro
     };
     let properties: Option<Vec<Property<'_>>> = serde_json::from_str(annotation)
         .map_err(|error| PropertyError::Annotation(go_json_error(annotation, &error)))?;
-    let mut found = properties
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|property| property.kind == property::MAX_OPENSHIFT_VERSION);
-    let Some(first) = found.next() else {
+    let properties = properties.iter().flatten();
+    max_declared(properties.map(|it| (&*it.kind, it.value.map_or("null", RawValue::get))))
+}
+
+/// Returns what a bundle declares as its author wrote it, without the quotes of a text: `4.20` is not
+/// `4.2`.
+pub fn max_openshift_text(annotation: &str) -> Option<String> {
+    let properties: Vec<Property<'_>> = serde_json::from_str(annotation).ok()?;
+    let mut properties = properties.into_iter();
+    let found = properties.find(|it| it.kind == property::MAX_OPENSHIFT_VERSION)?;
+    let raw = found.value?.get();
+    Some(serde_json::from_str(raw).unwrap_or_else(|_| raw.to_owned()))
+}
+
+/// Returns the newest minor release a bundle supports, from its properties: type, and JSON text of the
+/// value.
+pub fn max_declared<'a>(
+    properties: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<MaxVersion, PropertyError> {
+    let mut found = properties.filter(|(kind, _)| *kind == property::MAX_OPENSHIFT_VERSION);
+    let Some((_, raw)) = found.next() else {
         return Ok(MaxVersion::NotDeclared);
     };
     if found.next().is_some() {
         return Err(PropertyError::Repeated);
     }
-    let raw = first.value.map_or("null", RawValue::get);
     match minor_release(raw) {
         Ok(release) => Ok(MaxVersion::Supports(release)),
         Err(reason) => Err(PropertyError::Value {

@@ -1,9 +1,15 @@
 //! Minor releases of OpenShift, and which one comes next.
 
 use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::version::Version;
 
 /// A minor release of OpenShift, such as 4.19; patch, pre-release and build do not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct MinorRelease {
     /// Major version.
     pub major: u64,
@@ -14,6 +20,44 @@ pub struct MinorRelease {
 /// 4.23 and 5.0 are released together as equals: both are followed by 5.1.
 const LAST_OF_4: MinorRelease = MinorRelease::new(4, 23);
 const FIRST_OF_5: MinorRelease = MinorRelease::new(5, 0);
+
+/// OpenShift 4.N brings Kubernetes 1.(N + 13).
+const KUBERNETES_AHEAD: u64 = 13;
+
+/// A text is not a minor release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected <major>.<minor>, for example 4.19")]
+pub struct NotARelease;
+
+impl TryFrom<String> for MinorRelease {
+    type Error = NotARelease;
+
+    fn try_from(text: String) -> Result<Self, NotARelease> {
+        text.parse()
+    }
+}
+
+impl From<MinorRelease> for String {
+    fn from(release: MinorRelease) -> Self {
+        release.to_string()
+    }
+}
+
+impl FromStr for MinorRelease {
+    type Err = NotARelease;
+
+    /// Reads `<major>.<minor>`; a patch, pre-release or build behind it does not count.
+    fn from_str(text: &str) -> Result<Self, NotARelease> {
+        if let Some(release) = Self::of_cluster(text) {
+            return Ok(release);
+        }
+        let (major, minor) = text.split_once('.').ok_or(NotARelease)?;
+        match (major.parse(), minor.parse()) {
+            (Ok(major), Ok(minor)) => Ok(Self::new(major, minor)),
+            _ => Err(NotARelease),
+        }
+    }
+}
 
 impl MinorRelease {
     /// Makes a release from its two numbers.
@@ -34,6 +78,22 @@ impl MinorRelease {
     pub fn next(self) -> Self {
         let from = self.as_peer();
         Self::new(from.major, from.minor.saturating_add(1))
+    }
+
+    /// Returns the release that belongs to a version of Kubernetes: 4.N to 1.(N + 13).
+    pub fn of_kubernetes(version: &Version) -> Option<Self> {
+        let minor = version.minor.checked_sub(KUBERNETES_AHEAD)?;
+        (version.major == 1).then(|| Self::new(LAST_OF_4.major, minor))
+    }
+
+    /// Returns the minor version of Kubernetes 1 that it brings.
+    pub fn kubernetes_minor(self) -> u64 {
+        let minor = if self.major > LAST_OF_4.major {
+            LAST_OF_4.minor + self.minor
+        } else {
+            self.minor
+        };
+        minor + KUBERNETES_AHEAD
     }
 
     /// Replaces 4.23 by its equal 5.0.

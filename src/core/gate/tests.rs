@@ -84,6 +84,15 @@ fn the_property_twice_is_an_error_even_if_equal() {
     );
 }
 
+// plugin.md U14
+#[rstest]
+#[case("4.20", "4.20")]
+#[case(r#""4.20""#, "4.20")]
+#[case("true", "true")]
+fn what_is_declared_is_shown_as_it_is_written(#[case] value: &str, #[case] want: &str) {
+    assert_eq!(max_openshift_text(&declares(value)).as_deref(), Some(want));
+}
+
 // applying.md i1, table 9.2
 #[rstest]
 #[case((4, 18), "4.17.9", false, "4.18")]
@@ -131,7 +140,7 @@ fn incompatible_bundles_and_errors_are_told_together() {
         bundle("b", "b.v2", &number),
         bundle("a", "a.v1", &text),
     ];
-    let got = verdict(Cluster::At(Some("4.18.7")), &bundles);
+    let got = verdict(Cluster::At(Some("4.18.7")), &bundles, &BTreeMap::new());
     assert_eq!(got.type_, "Upgradeable");
     assert_eq!(got.status, "False");
     assert_eq!(
@@ -153,7 +162,7 @@ fn nothing_declared_is_well() {
         properties: None,
     };
     for bundles in [&[][..], &[none][..]] {
-        let got = verdict(Cluster::At(Some("4.18.7")), bundles);
+        let got = verdict(Cluster::At(Some("4.18.7")), bundles, &BTreeMap::new());
         assert_eq!(
             (got.status, got.reason.as_str(), got.message.as_str()),
             ("True", "AsExpected", "All is well")
@@ -190,10 +199,10 @@ fn the_stricter_of_installed_and_rolling_decides() {
         bundle("a", "a.v2", &rolling),
     ];
     let at = Cluster::At(Some("4.18.0"));
-    let got = verdict(at, &both);
+    let got = verdict(at, &both, &BTreeMap::new());
     assert_eq!(got.status, "False");
     assert!(got.message.contains("\"a.v1\"") && !got.message.contains("\"a.v2\""));
-    assert_eq!(verdict(at, &both[1..]).status, "True");
+    assert_eq!(verdict(at, &both[1..], &BTreeMap::new()).status, "True");
 }
 
 // applying.md i10
@@ -202,7 +211,7 @@ fn the_stricter_of_installed_and_rolling_decides() {
 #[case("[", "unexpected end of JSON input")]
 fn an_annotation_that_is_no_json_blocks(#[case] annotation: &str, #[case] json_error: &str) {
     let bundles = [bundle("a", "a.v1", annotation)];
-    let got = verdict(Cluster::At(Some("4.18.7")), &bundles);
+    let got = verdict(Cluster::At(Some("4.18.7")), &bundles, &BTreeMap::new());
     assert_eq!(got.status, "False");
     assert_eq!(
         got.reason.as_str(),
@@ -215,7 +224,7 @@ fn an_annotation_that_is_no_json_blocks(#[case] annotation: &str, #[case] json_e
 // applying.md i11
 #[test]
 fn before_everything_is_read_nothing_is_promised() {
-    let got = verdict(Cluster::NotRead, &[]);
+    let got = verdict(Cluster::NotRead, &[], &BTreeMap::new());
     assert_eq!((got.status, got.reason.as_str()), ("Unknown", "NoData"));
 }
 
@@ -225,7 +234,7 @@ fn before_everything_is_read_nothing_is_promised() {
 #[case(Some("v4.18.0"))]
 #[case(Some("4.18"))]
 fn an_unreadable_cluster_version_is_unknown(#[case] version: Option<&str>) {
-    let got = verdict(Cluster::At(version), &[]);
+    let got = verdict(Cluster::At(version), &[], &BTreeMap::new());
     assert_eq!(
         (got.status, got.reason.as_str()),
         ("Unknown", "ClusterVersionUnknown")
@@ -250,17 +259,80 @@ fn an_extension_says_whether_it_blocks(
     #[case] message: &str,
 ) {
     let properties = declares(value);
-    let got = platform_upgradeable(MinorRelease::new(4, 18), &bundle("a", "a.v1", &properties));
+    let bundles = [bundle("a", "a.v1", &properties)];
+    let got = platform_upgradeable(MinorRelease::new(4, 18), bundles).unwrap();
     assert_eq!(
         (got.status, got.reason.as_str(), got.message.as_str()),
         (status, reason, message)
     );
 }
 
+// applying.md 9.7, i8
+#[test]
+fn the_condition_is_that_of_the_strictest_bundle() {
+    let (old, new) = (declares("4.18"), declares("4.20"));
+    let bundles = || [bundle("a", "a.v2", &new), bundle("a", "a.v1", &old)];
+    let got = platform_upgradeable(MinorRelease::new(4, 18), bundles()).unwrap();
+    assert!(got.message.contains("\"a.v1\""), "{}", got.message);
+    let none = Bundle {
+        extension: "a",
+        name: "a.v1",
+        properties: None,
+    };
+    let got = platform_upgradeable(MinorRelease::new(4, 18), [none]).unwrap();
+    assert_eq!((got.status, got.reason), ("True", Reason::NotDeclared));
+    assert_eq!(platform_upgradeable(MinorRelease::new(4, 18), []), None);
+}
+
+// applying.md 9.4, 9.7
+#[test]
+fn ways_out_follow_the_text_of_upstream() {
+    let properties = declares("4.18");
+    let bundles = [bundle("a", "a.v1", &properties)];
+    let at = Cluster::At(Some("4.18.7"));
+    let plain = verdict(at, &bundles, &BTreeMap::new());
+    let ways = ["a", "b"].map(|name| (name.to_owned(), "1.2.0 lifts it".to_owned()));
+    let got = verdict(at, &bundles, &BTreeMap::from(ways));
+    let added = got.message.strip_prefix(plain.message.as_str()).unwrap();
+    assert_eq!(added, " Ways out: \"a\": 1.2.0 lifts it");
+
+    let statement = platform_upgradeable(MinorRelease::new(4, 18), bundles).unwrap();
+    let written = with_way_out(statement.clone(), "1.2.0 lifts it");
+    assert_eq!(
+        way_out(&statement, &written.message),
+        Some("1.2.0 lifts it")
+    );
+    assert_eq!(way_out(&statement, &statement.message), None);
+}
+
+#[rstest]
+#[case("4.19", Some((4, 19)))]
+#[case("4.20.3", Some((4, 20)))]
+#[case("4", None)]
+#[case("4.x", None)]
+fn releases_are_read(#[case] text: &str, #[case] want: Option<(u64, u64)>) {
+    let want = want.map(|(major, minor)| MinorRelease::new(major, minor));
+    assert_eq!(text.parse().ok(), want);
+}
+
+// applying.md 9.7
+#[rstest]
+#[case("v1.31.4", "4.18", 31)]
+#[case("v1.36.0-rc.1", "4.23", 36)]
+fn kubernetes_stands_for_a_release(#[case] version: &str, #[case] want: &str, #[case] minor: u64) {
+    let version = crate::version::Version::of_kubernetes(version).unwrap();
+    let release = MinorRelease::of_kubernetes(&version).unwrap();
+    assert_eq!(
+        (release.to_string().as_str(), release.kubernetes_minor()),
+        (want, minor)
+    );
+    assert_eq!(MinorRelease::new(5, 1).kubernetes_minor(), 37);
+}
+
 // applying.md 9.5
 #[test]
 fn the_operator_reports_four_conditions() {
-    let well = verdict(Cluster::At(Some("4.18.0")), &[]);
+    let well = verdict(Cluster::At(Some("4.18.0")), &[], &BTreeMap::new());
     let got = operator_conditions(well.clone(), "4.18.0", false, None);
     let short: Vec<_> = got
         .iter()

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use olm_test::cluster;
+use olm_test::cluster::{self, ControlPlane};
+use olm_test::extension::condition;
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
-use olm_test::wait;
+use olm_test::{plugin, wait};
 use serde_json::{Value, json};
 
 use crate::flags::start;
 
+const PLATFORM: &str = "PlatformUpgradeable";
 const VERDICT: Duration = Duration::from_secs(30);
 
 fn api(client: &kube::Client, kind: &str) -> Api<DynamicObject> {
@@ -74,7 +76,7 @@ async fn wait_for_verdict_of(client: &kube::Client, name: &str, status: &str, te
     .await
 }
 
-// applying.md 9.4, 9.5, i2, i3
+// applying.md 9.4, 9.5, i2 to i4
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     let cluster = cluster::with_controller().await;
@@ -84,30 +86,174 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
         Bundle::new("1.0.0").with_max_openshift("4.19"),
         Bundle::new("1.1.0").with_max_openshift("4.20"),
     ];
-    let scene = Scene::set(cluster, "gated", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let max = |value: &str| json!({"type": "olm.maxOpenShiftVersion", "value": value});
+    let properties = [("1.0.0", max("4.19")), ("1.1.0", max("4.20"))];
+    let mut scene = Scene::empty(cluster, "gated");
+    let entries = chain(&["1.0.0", "1.1.0"]);
+    scene.publish_with(&bundles, &entries, &properties).await;
+    scene.create_namespace();
+    scene.grant(&bundles);
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
 
-    let blocked = wait_for_verdict(&client, "False", "buoy-gated.v1.0.0").await;
+    let way = "1.1.0 (up to 4.20) lifts it: kubectl olm upgrade buoy-gated --to 1.1.0";
+    let blocked = wait_for_verdict(&client, "False", way).await;
     assert_eq!(
         blocked["reason"],
         "InstalledOLMOperators_IncompatibleOperatorsInstalled"
+    );
+    let operator = api(&client, "ClusterOperator").get("olm").await;
+    let status = operator.expect("the ClusterOperator is there").data["status"].clone();
+    let types = status["conditions"].as_array().expect("a list").iter();
+    let mut types: Vec<_> = types.map(|it| it["type"].clone()).collect();
+    types.sort_by_key(Value::to_string);
+    assert_eq!(
+        types,
+        ["Available", "Degraded", "Progressing", "Upgradeable"]
+    );
+    assert!(
+        status["relatedObjects"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
     );
     assert_eq!(
         blocked["message"],
         "InstalledOLMOperatorsUpgradeable: Found ClusterExtensions that require upgrades prior to \
          upgrading cluster to version 4.20: bundle \"buoy-gated.v1.0.0\" for ClusterExtension \
-         \"buoy-gated\"."
+         \"buoy-gated\". Ways out: \"buoy-gated\": 1.1.0 (up to 4.20) lifts it: kubectl olm upgrade \
+         buoy-gated --to 1.1.0"
     );
+    let verdict = "bundle \"buoy-gated.v1.0.0\" supports OpenShift up to 4.19; cluster is 4.19, next is \
+                   4.20";
+    let seen = extension
+        .shows(PLATFORM, "False", "IncompatibleWithNextVersion", way)
+        .await;
+    let condition = condition(&seen, PLATFORM).expect("it is there");
+    assert_eq!(condition.message, format!("{verdict}; {way}"));
+    let warned = format!("once it is installed, the cluster cannot be updated to 4.20: {verdict}");
+    assert_eq!(scene.events("IncompatibleWithNextVersion"), [warned]);
+    let row = in_the_way(scene.cluster.plane, &scene.name);
+    assert_eq!(row["version"], "1.0.0");
+    assert_eq!(row["supports"], "4.19");
+    assert_eq!(row["lift"]["text"], way);
+    assert_eq!(row["lift"]["supports"], "4.20");
 
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     extension.installed("1.1.0").await;
     let open = wait_for_verdict(&client, "True", "").await;
     assert_eq!(open["reason"], "AsExpected");
+    extension.shows(PLATFORM, "True", "Compatible", "").await;
+    // The next release closes the gate, and there is no version that opens it: only removal does.
+    set_cluster_version(&client, "4.20.1").await;
+    let way = "no version in the catalogs lifts it: kubectl olm delete buoy-gated";
+    wait_for_verdict(&client, "False", way).await;
+    let row = in_the_way(scene.cluster.plane, &scene.name);
+    assert_eq!(row["lift"]["version"], json!(null));
+    assert_eq!(row["lift"]["command"], "kubectl olm delete buoy-gated");
     extension.delete().await;
+    wait_for_verdict(&client, "True", "").await;
+    set_cluster_version(&client, "4.19.5").await;
 }
 
-// ours: `olm-clusterextensions` cannot be deleted, and nobody would ever change it again.
+/// Runs `kubectl olm cluster-upgrade`, which answers no, and returns what it says of an extension
+/// that is in the way. U57.
+fn in_the_way(plane: &ControlPlane, name: &str) -> Value {
+    let document = cluster_upgrade(plane);
+    assert_eq!(document["upgradeable"], false);
+    let extensions = document["extensions"].as_array().expect("a list");
+    let row = extensions.iter().find(|row| row["name"] == name);
+    let row = row.unwrap_or_else(|| panic!("{name} is not in {document:#}"));
+    assert_eq!(row["inTheWay"], true, "{row:#}");
+    row.clone()
+}
+
+fn cluster_upgrade(plane: &ControlPlane) -> Value {
+    let ca = plane.addresses.controller_ca.to_string_lossy();
+    let out = plugin::run(
+        plane,
+        &["cluster-upgrade", "--output=json", "--catalog-ca", &ca],
+    );
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{errors}");
+    serde_json::from_slice(&out.stdout).expect("it prints JSON")
+}
+
+// applying.md 9.7, i9: no ClusterOperator is there to be written, and nothing of it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_platform_version_judges_where_there_is_no_openshift() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    plane.kubectl(&["delete", "crd", "clusteroperators.config.openshift.io"]);
+    let controller = start(plane, "plain", &["--platform-version=4.18"]).await;
+    let mut scene = Scene::empty(cluster, "plain");
+    let bundle = Bundle::new("1.0.0").with_max_openshift("4.18");
+    scene
+        .publish(std::slice::from_ref(&bundle), &chain(&["1.0.0"]))
+        .await;
+    scene.create_namespace();
+    scene.grant(&[bundle]);
+    let extension = scene.install(json!({})).await;
+    extension
+        .shows(
+            PLATFORM,
+            "False",
+            "IncompatibleWithNextVersion",
+            "olm delete",
+        )
+        .await;
+    let want = [
+        "olm_platform_upgradeable{reason=\"InstalledOLMOperators_IncompatibleOperatorsInstalled\"} 0",
+        "olm_clusterextension_platform_upgradeable{name=\"buoy-plain\"} 0",
+        "olm_platform_version_info{current=\"4.18\",next=\"4.19\"} 1",
+    ];
+    wait::until("the metrics say it", VERDICT, || async {
+        let metrics = controller.metrics().await;
+        let missing = want.iter().find(|line| !metrics.contains(*line));
+        missing.map_or(Ok(()), |line| Err((*line).to_owned()))
+    })
+    .await;
+
+    // U57, U58: the plugin judges by the flag of the controller, and reads what revisions hold.
+    let revision = json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+        "metadata": {
+            "name": "old-7",
+            "labels": {
+                "olm.operatorframework.io/owner-kind": "ClusterExtension",
+                "olm.operatorframework.io/owner-name": "old",
+            },
+            "annotations": {"policy.olm.operatorframework.io/paused": "true"},
+        },
+        "spec": {
+            "revision": 7, "lifecycleState": "Active", "collisionProtection": "Prevent",
+            "phases": [{"name": "one", "objects": [{"object": {
+                "apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
+                "metadata": {"name": "old", "namespace": "default"},
+            }}]}],
+        },
+    });
+    let extension = json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+        "metadata": {"name": "old"},
+        "spec": {
+            "namespace": "default", "serviceAccount": {"name": "none"},
+            "source": {"sourceType": "Catalog", "catalog": {"packageName": "old"}},
+        },
+    });
+    for object in [extension, revision] {
+        plane.kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+    }
+    assert_eq!(in_the_way(plane, &scene.name)["supports"], "4.18");
+    let document = cluster_upgrade(plane);
+    assert_eq!(document["cluster"], "4.18");
+    assert_eq!(
+        document["removedApis"],
+        json!([{"extension": "old", "manager": null, "apiVersion": "policy/v1beta1",
+            "kind": "PodDisruptionBudget", "objects": 1, "removedIn": "1.25"}])
+    );
+}
+
+// applying.md i7; ours: `olm-clusterextensions` cannot be deleted, and nobody would ever change it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verdict_that_moved_back_to_olm_blocks_nowhere_else() {
     let (cluster, _turn) = cluster::alone().await;

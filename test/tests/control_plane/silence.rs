@@ -40,7 +40,8 @@ pub(crate) fn setting(name: &str, default: u64) -> u64 {
 /// Pushes `count` packages, serves them from one catalog, and installs each into a namespace of its
 /// own.
 pub(crate) async fn install(scene: &mut Scene, prefix: &str, count: u64) -> Vec<Extension> {
-    let bundle = Bundle::new("1.0.0");
+    // Where there is an OpenShift release, each of them holds its update.
+    let bundle = Bundle::new("1.0.0").with_max_openshift("4.20");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let packages: Vec<_> = (0..count)
         .map(|number| Package::new(&format!("{prefix}{number}")))
@@ -165,6 +166,7 @@ async fn looks_again_in_silence(cluster: Cluster, controller: &Controller) {
     );
 }
 
+// applying.md a4, i5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settled_cluster_is_silent() {
     let cluster = cluster::own().await;

@@ -8,6 +8,7 @@ use olm_api::{CatalogFilter, UpdateStatus};
 
 use super::content::content_changed;
 use super::deprecation::deprecations;
+use super::lift::Lift;
 use super::policy::Policy;
 use crate::error::{Classify, Disposition};
 use crate::explain::{Headline, explain};
@@ -102,6 +103,8 @@ pub struct Answer {
     pub update: Option<UpdateStatus>,
     /// What is deprecated; nothing when it is not clear which catalog counts.
     pub deprecations: Option<Deprecations>,
+    /// What lifts the hold on updates of the platform, where that was asked.
+    pub lift: Option<Lift>,
     /// What `Ready` explains besides.
     pub notes: Vec<Note>,
     /// What Events say.
@@ -259,6 +262,7 @@ impl Question {
             goal: Err(DecisionError::NoContent),
             update: self.update(catalogs, options, resolution),
             deprecations: deprecations(resolution, catalogs, &self.filter.package_name),
+            lift: None,
             notes: Vec::new(),
             notices: Vec::new(),
         };

@@ -1,0 +1,215 @@
+//! Objects in API versions that the Kubernetes that is gone to no longer serves: of stored revisions,
+//! and on the cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use olm_api::keys::{label, name::SYSTEM_NAMESPACE};
+use olm_api::{ClusterObjectSet, LifecycleState};
+use olm_core::removed_apis::removed_in;
+use olm_core::resolve::Knowledge;
+use olm_core::revision::{namespace_of, owner_name, referenced_secrets, unpack};
+use serde_json::Value;
+
+use super::{Findings, Unknown};
+use crate::cluster::Cluster;
+
+/// Objects of one kind in an API version that is gone.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Removed {
+    /// Who applies them: an extension, else a field manager.
+    pub(super) by: Origin,
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    /// The minor version of Kubernetes 1 that is the first without.
+    pub(super) since: u64,
+    pub(super) objects: usize,
+}
+
+/// Who applies objects.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Origin {
+    Extension(String),
+    Manager(String),
+}
+
+/// Counts objects by who applies them, API version and kind.
+#[derive(Default)]
+struct Count {
+    /// Those of this minor version of Kubernetes 1 count.
+    kubernetes: u64,
+    objects: BTreeMap<(Origin, String, String), usize>,
+}
+
+impl Count {
+    fn add(&mut self, by: Origin, api_version: &str, kind: &str) {
+        if removed_in(api_version, kind).is_some_and(|since| since <= self.kubernetes) {
+            let key = (by, api_version.to_owned(), kind.to_owned());
+            *self.objects.entry(key).or_default() += 1;
+        }
+    }
+}
+
+/// Looks for them.
+pub(super) async fn find(
+    cluster: &Cluster,
+    stored: &[ClusterObjectSet],
+    found: &mut Findings,
+) -> anyhow::Result<()> {
+    let mut count = Count {
+        kubernetes: found.kubernetes,
+        ..Count::default()
+    };
+    let active = |set: &&ClusterObjectSet| set.spec.lifecycle_state == LifecycleState::Active;
+    for set in stored.iter().filter(active) {
+        of_revision(cluster, set, (&mut count, &mut found.unknown)).await;
+    }
+    live(cluster, &mut count, &mut found.unknown).await?;
+    let removed = count.objects.into_iter();
+    found.removed = removed
+        .filter_map(|((by, api_version, kind), objects)| {
+            let since = removed_in(&api_version, &kind)?;
+            Some(Removed {
+                by,
+                api_version,
+                kind,
+                since,
+                objects,
+            })
+        })
+        .collect();
+    Ok(())
+}
+
+/// Counts the objects of a revision: those it holds, and those in its Secrets.
+async fn of_revision(
+    cluster: &Cluster,
+    set: &ClusterObjectSet,
+    (count, unknown): (&mut Count, &mut Vec<Unknown>),
+) {
+    let by = Origin::Extension(owner_name(set).unwrap_or_default().to_owned());
+    let mut add = |object: &Value| {
+        let text = |key: &str| object[key].as_str().unwrap_or_default();
+        count.add(by.clone(), text("apiVersion"), text("kind"));
+    };
+    let mut secrets = BTreeMap::new();
+    for (namespace, name) in referenced_secrets(&set.spec, SYSTEM_NAMESPACE) {
+        let api = Api::<Secret>::namespaced(cluster.own_client().clone(), &namespace);
+        match api.get(&name).await {
+            Ok(secret) => {
+                secrets.insert((namespace, name), secret.data.unwrap_or_default());
+            }
+            Err(error) => {
+                unknown.push(Unknown {
+                    what: format!("objects of revision {}", set.name_any()),
+                    why: format!("reading Secret {namespace}/{name}: {error}"),
+                    hint: format!("kubectl auth can-i get secrets --namespace {namespace}"),
+                });
+                return;
+            }
+        }
+    }
+    for object in set.spec.phases.iter().flat_map(|phase| &phase.objects) {
+        if let Some(inline) = &object.object {
+            add(inline);
+        }
+        let Some(stored) = &object.ref_ else { continue };
+        let place = (namespace_of(stored, SYSTEM_NAMESPACE), stored.name.clone());
+        let bytes = secrets.get(&place).and_then(|data| data.get(&stored.key));
+        let Some(bytes) = bytes else { continue };
+        if let Ok(object) = unpack(&stored.name, &stored.key, &bytes.0) {
+            add(&Value::Object(object.0));
+        }
+    }
+}
+
+/// Counts the objects on the cluster that somebody applies in a version that is gone then and is
+/// served now.
+async fn live(
+    cluster: &Cluster,
+    count: &mut Count,
+    unknown: &mut Vec<Unknown>,
+) -> anyhow::Result<()> {
+    let Knowledge::Known(served) = cluster.state().await?.served() else {
+        return Ok(());
+    };
+    for kind in &served.kinds {
+        let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+        let api_version = gvk.api_version();
+        if removed_in(&api_version, &kind.kind).is_none_or(|since| since > count.kubernetes) {
+            continue;
+        }
+        let resource = ApiResource::from_gvk(&gvk);
+        let api = Api::<DynamicObject>::all_with(cluster.own_client().clone(), &resource);
+        let listed = match api.list_metadata(&ListParams::default()).await {
+            Ok(listed) => listed,
+            Err(error) => {
+                unknown.push(Unknown {
+                    what: format!("{} of {api_version} on the cluster", kind.kind),
+                    why: error.to_string(),
+                    hint: format!("kubectl auth can-i list {}.{}", resource.plural, kind.group),
+                });
+                continue;
+            }
+        };
+        for object in listed.items {
+            for by in appliers(&object.metadata, &api_version) {
+                count.add(by, &api_version, &kind.kind);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns who applies an object in an API version. What an extension applies is counted by its
+/// revisions.
+fn appliers(metadata: &kube::core::ObjectMeta, api_version: &str) -> BTreeSet<Origin> {
+    let labels = metadata.labels.as_ref();
+    if labels.is_some_and(|labels| labels.contains_key(label::OWNER_NAME)) {
+        return BTreeSet::new();
+    }
+    let entries = metadata.managed_fields.iter().flatten();
+    entries
+        .filter(|entry| entry.api_version.as_deref() == Some(api_version))
+        .filter_map(|entry| entry.manager.clone().map(Origin::Manager))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // plugin.md 1.4
+    #[test]
+    fn who_applies_an_object_in_a_version_is_known_by_its_managed_fields() {
+        let metadata = |labels: Value| {
+            serde_json::from_value(json!({"labels": labels, "managedFields": [
+                {"manager": "argocd", "apiVersion": "networking.k8s.io/v1beta1"},
+                {"manager": "kubectl", "apiVersion": "networking.k8s.io/v1"},
+            ]}))
+            .unwrap()
+        };
+        let by = appliers(&metadata(json!({})), "networking.k8s.io/v1beta1");
+        assert_eq!(by, [Origin::Manager("argocd".to_owned())].into());
+        let owned = metadata(json!({"olm.operatorframework.io/owner-name": "quay"}));
+        assert!(appliers(&owned, "networking.k8s.io/v1beta1").is_empty());
+    }
+
+    // plugin.md 1.4, U58
+    #[test]
+    fn what_is_gone_later_does_not_count() {
+        let mut count = Count {
+            kubernetes: 36,
+            ..Count::default()
+        };
+        let by = Origin::Extension("quay".to_owned());
+        count.add(by.clone(), "networking.k8s.io/v1beta1", "ServiceCIDR");
+        assert!(count.objects.is_empty());
+        count.add(by, "networking.k8s.io/v1beta1", "Ingress");
+        assert_eq!(count.objects.len(), 1);
+    }
+}

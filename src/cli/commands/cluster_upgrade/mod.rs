@@ -1,0 +1,234 @@
+//! `kubectl olm cluster-upgrade`: may the cluster be updated, and what lifts what is in the way?
+//!
+//! Source: plugin.md 1.4, applying.md 9.
+
+mod apis;
+mod report;
+
+use std::io::Write;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::ResourceExt as _;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use olm_api::ClusterObjectSet;
+use olm_core::error::Chain;
+use olm_core::extension::{Lift, counting};
+use olm_core::gate::{MaxVersion, MinorRelease, current_version, strictest};
+use olm_core::revision::{bundle_version, states};
+use olm_core::rights::OPENSHIFT;
+
+use crate::cluster::{CatalogAccess, Cluster, ClusterState};
+use crate::connection::Global;
+use crate::output::{self, Format, Outcome, UsageError, notice};
+use crate::settings::SettingsFlags;
+use apis::Removed;
+
+/// Flags of `cluster-upgrade`.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterUpgradeArgs {
+    /// The OpenShift release to go to, for example 4.20; by default the next one
+    #[arg(long, value_name = "RELEASE")]
+    to: Option<MinorRelease>,
+    #[command(flatten)]
+    access: CatalogAccess,
+    #[command(flatten)]
+    settings: SettingsFlags,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// What is known of an update of the cluster.
+#[derive(Debug, Default)]
+struct Findings {
+    /// The version of the cluster, and the release it is to go to; nothing where no release is known.
+    platform: Option<(String, MinorRelease)>,
+    /// Minor version of the Kubernetes 1 that is gone to.
+    kubernetes: u64,
+    /// The installed extensions, by name.
+    extensions: Vec<Extension>,
+    /// What uses API versions that are gone then.
+    removed: Vec<Removed>,
+    /// What could not be read.
+    unknown: Vec<Unknown>,
+}
+
+/// An extension, and what its bundles support.
+#[derive(Debug)]
+struct Extension {
+    name: String,
+    version: String,
+    bundle: String,
+    /// The text is why that is not known.
+    supports: Result<MaxVersion, String>,
+    /// What lifts its hold, where it has one.
+    lift: Option<Lift>,
+}
+
+/// Something that could not be read.
+#[derive(Debug)]
+struct Unknown {
+    what: String,
+    why: String,
+    hint: String,
+}
+
+impl Findings {
+    /// Returns the extensions that are in the way.
+    fn blocking(&self) -> impl Iterator<Item = &Extension> {
+        let target = self.platform.as_ref().map(|(_, target)| *target);
+        let extensions = self.extensions.iter();
+        extensions.filter(move |one| target.is_some_and(|target| !one.allows(target)))
+    }
+
+    /// Returns the release after the one that is gone to, and the extensions that are in its way
+    /// even when what is in the way now was lifted.
+    fn afterwards(&self) -> Option<(MinorRelease, Vec<&Extension>)> {
+        let after = self.platform.as_ref()?.1.next();
+        let blocks = |one: &&Extension| match &one.lift {
+            Some(Lift::Version { supports, .. }) => !supports.supports(after),
+            Some(Lift::Removal | Lift::Unread(_)) => false,
+            None => !one.allows(after),
+        };
+        Some((after, self.extensions.iter().filter(blocks).collect()))
+    }
+
+    fn outcome(&self) -> Outcome {
+        if self.blocking().next().is_some() || !self.removed.is_empty() {
+            Outcome::Failed
+        } else if self.unknown.is_empty() {
+            Outcome::Done
+        } else {
+            Outcome::Unknown
+        }
+    }
+}
+
+impl Extension {
+    /// Returns what counts of an extension; nothing if it has no bundle yet.
+    fn of(name: &str, revisions: &[ClusterObjectSet]) -> Option<Self> {
+        let (bundle, supports) = strictest(counting(name, revisions))?;
+        let states = states(revisions);
+        let shown = states.installed.or(states.rolling.last().copied())?;
+        Some(Self {
+            name: name.to_owned(),
+            version: bundle_version(shown).to_owned(),
+            bundle: bundle.name.to_owned(),
+            supports: supports.map_err(|error| Chain(&error).to_string()),
+            lift: None,
+        })
+    }
+
+    fn allows(&self, target: MinorRelease) -> bool {
+        let supports = self.supports.as_ref();
+        supports.is_ok_and(|supports| supports.supports(target))
+    }
+}
+
+/// Reads the cluster and says what is in the way.
+pub(crate) async fn run(
+    args: ClusterUpgradeArgs,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let found = match find(&args, &cluster).await {
+        Ok(found) => found,
+        Err(error) if error.is::<UsageError>() => return Err(error),
+        Err(error) => {
+            notice(&format!("error: {error:#}"));
+            return Ok(Outcome::Unknown);
+        }
+    };
+    match args.output {
+        Format::Json => output::write_json(out, &report::document(&found))?,
+        Format::Yaml => output::write_yaml(out, &report::document(&found))?,
+        Format::Table => report::text(&found, out)?,
+    }
+    Ok(found.outcome())
+}
+
+async fn find(args: &ClusterUpgradeArgs, cluster: &Cluster) -> anyhow::Result<Findings> {
+    let state = cluster.state().await?;
+    let kubernetes = state.kubernetes().map_or(0, |version| version.minor);
+    let version = platform(cluster, state).await?;
+    let current: Option<MinorRelease> = version.as_ref().and_then(|it| it.parse().ok());
+    if let (Some(version), None) = (&version, current) {
+        anyhow::bail!("the version of the cluster cannot be read: {version:?}");
+    }
+    let target = match (args.to, current) {
+        (Some(to), Some(current)) if to <= current => {
+            let text = format!("--to {to}: the cluster is {current} already");
+            return Err(UsageError(text).into());
+        }
+        (to, current) => to.or(current.map(MinorRelease::next)),
+    };
+    let mut found = Findings {
+        kubernetes: target.map_or(kubernetes + 1, MinorRelease::kubernetes_minor),
+        platform: target.map(|target| {
+            (
+                version.unwrap_or_else(|| format!("Kubernetes 1.{kubernetes}")),
+                target,
+            )
+        }),
+        ..Findings::default()
+    };
+    let mut stored = Vec::new();
+    for extension in cluster.extensions().await? {
+        let name = extension.name_any();
+        let revisions = cluster.revisions(&name).await?;
+        found.extensions.extend(Extension::of(&name, &revisions));
+        stored.extend(revisions);
+    }
+    lift(cluster, &mut found).await;
+    apis::find(cluster, &stored, &mut found).await?;
+    Ok(found)
+}
+
+/// Returns the version of the platform: as the cluster says it, else as the controller is told.
+async fn platform(cluster: &Cluster, state: &ClusterState) -> anyhow::Result<Option<String>> {
+    let kind = GroupVersionKind::gvk(OPENSHIFT, "v1", "ClusterVersion");
+    let versions =
+        Api::<DynamicObject>::all_with(cluster.own_client().clone(), &ApiResource::from_gvk(&kind));
+    let found = versions.get_opt("version").await;
+    if let Some(found) = found.context("reading the ClusterVersion")? {
+        return Ok(current_version(None, Some(&found.data)).map(str::to_owned));
+    }
+    let settings = state.controller();
+    let inferred = || {
+        let version = state
+            .kubernetes()
+            .filter(|_| settings.infer_platform_version)?;
+        MinorRelease::of_kubernetes(version)
+    };
+    let release = settings.platform_version.or_else(inferred);
+    Ok(release.map(|release| release.to_string()))
+}
+
+/// Looks for what lifts the holds.
+async fn lift(cluster: &Cluster, found: &mut Findings) {
+    let Some((_, target)) = found.platform else {
+        return;
+    };
+    for extension in &mut found.extensions {
+        if extension.allows(target) {
+            continue;
+        }
+        let name = &extension.name;
+        match cluster.snapshot(name).await {
+            Ok(snapshot) => {
+                let (question, options) = (&snapshot.question, &snapshot.options);
+                let catalogs = snapshot.catalogs();
+                let environment = question.environment(&catalogs, options, &snapshot.environment);
+                let lift = question.lift(&catalogs, &environment, *options, target);
+                extension.lift = Some(lift);
+            }
+            Err(error) => found.unknown.push(Unknown {
+                what: format!("what lifts the hold of {name}"),
+                why: format!("{error:#}"),
+                hint: format!("kubectl olm why {name}"),
+            }),
+        }
+    }
+}

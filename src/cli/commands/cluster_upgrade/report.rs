@@ -1,0 +1,291 @@
+//! The findings in words, and as a document.
+
+use std::io::Write;
+
+use olm_core::extension::Lift;
+use olm_core::gate::MaxVersion;
+use serde_json::{Value, json};
+
+use super::apis::{Origin, Removed};
+use super::{Extension, Findings};
+use crate::output::{Table, notice};
+
+/// Writes the verdict and what is in the way; what else there is to know goes to standard error.
+pub(super) fn text(found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
+    writeln!(out, "{}", headline(found))?;
+    if found.blocking().next().is_some() {
+        table(found).write(out)?;
+    }
+    for removed in &found.removed {
+        writeln!(out, "{}", sentence(removed))?;
+    }
+    if let Some((after, blocking)) = found.afterwards().filter(|(_, all)| !all.is_empty()) {
+        let names: Vec<_> = blocking
+            .iter()
+            .map(|one| format!("{} ({})", one.name, limit_afterwards(one)))
+            .collect();
+        notice(&format!(
+            "note: {after} after it: in the way {} {}",
+            if names.len() == 1 { "is" } else { "are" },
+            names.join(", ")
+        ));
+    }
+    for unknown in &found.unknown {
+        notice(&format!(
+            "note: {} is not known: {}",
+            unknown.what, unknown.why
+        ));
+        notice(&format!("hint: {}", unknown.hint));
+    }
+    Ok(())
+}
+
+fn headline(found: &Findings) -> String {
+    let Some((version, target)) = &found.platform else {
+        return format!(
+            "Kubernetes 1.{}: this is no OpenShift, and the controller has no --platform-version: \
+             nothing declares a limit",
+            found.kubernetes
+        );
+    };
+    let blocking = found.blocking().count();
+    let all = found.extensions.len();
+    let extensions = if all == 1 { "extension" } else { "extensions" };
+    let verb = if blocking == 1 { "is" } else { "are" };
+    match blocking {
+        0 => format!("cluster {version} -> {target}: none of {all} {extensions} is in the way"),
+        _ => format!(
+            "cluster {version} -> {target}: {blocking} of {all} {extensions} {verb} in the way"
+        ),
+    }
+}
+
+fn table(found: &Findings) -> Table {
+    let mut table = Table::new(&["NAME", "VERSION", "SUPPORTS", "LIFTED BY", "HOW"]);
+    for one in found.blocking() {
+        let (by, how) = lifted(one);
+        table.row(vec![
+            one.name.clone(),
+            one.version.clone(),
+            limit(one),
+            by,
+            how,
+        ]);
+    }
+    table
+}
+
+/// Returns what lifts a hold, and how.
+fn lifted(one: &Extension) -> (String, String) {
+    let Some(lift) = &one.lift else {
+        return ("not known".to_owned(), "-".to_owned());
+    };
+    let command = lift.command(&one.name);
+    match lift {
+        Lift::Version {
+            version, supports, ..
+        } => (
+            format!("{version} ({supports})"),
+            command.unwrap_or_else(|| "comes by itself".to_owned()),
+        ),
+        Lift::Removal => (
+            "none".to_owned(),
+            format!("remove it: {}", command.unwrap_or_default()),
+        ),
+        Lift::Unread(catalog) => (
+            format!("not known, catalog {catalog} cannot be read"),
+            command.unwrap_or_default(),
+        ),
+    }
+}
+
+/// Returns what an extension supports as it is.
+fn limit(one: &Extension) -> String {
+    match &one.supports {
+        Ok(supports) => supports.to_string(),
+        Err(error) => format!("not known: {error}"),
+    }
+}
+
+/// Returns what an extension supports once its hold is lifted.
+fn limit_afterwards(one: &Extension) -> String {
+    match &one.lift {
+        Some(Lift::Version {
+            version, supports, ..
+        }) => format!("{version} {supports}"),
+        _ => limit(one),
+    }
+}
+
+fn sentence(removed: &Removed) -> String {
+    let by = match &removed.by {
+        Origin::Extension(name) => format!("extension {name}"),
+        Origin::Manager(name) => format!("{name}, on the cluster,"),
+    };
+    format!(
+        "{by} applies {} of {} ({}), which Kubernetes 1.{} does not serve",
+        removed.kind,
+        removed.api_version,
+        if removed.objects == 1 {
+            "1 object".to_owned()
+        } else {
+            format!("{} objects", removed.objects)
+        },
+        removed.since
+    )
+}
+
+/// Returns the document; `schema.json` beside this file describes it.
+pub(super) fn document(found: &Findings) -> Value {
+    let platform = found.platform.as_ref();
+    let after = found.afterwards().map(|(after, blocking)| {
+        let names: Vec<_> = blocking.iter().map(|one| &one.name).collect();
+        json!({"target": after.to_string(), "inTheWay": names})
+    });
+    let removed = found.removed.iter().map(|removed| {
+        let (extension, manager) = match &removed.by {
+            Origin::Extension(name) => (Some(name), None),
+            Origin::Manager(name) => (None, Some(name)),
+        };
+        json!({"extension": extension, "manager": manager, "apiVersion": removed.api_version,
+            "kind": removed.kind, "objects": removed.objects,
+            "removedIn": format!("1.{}", removed.since)})
+    });
+    let unknown = found.unknown.iter();
+    let unknown = unknown.map(|it| json!({"what": it.what, "why": it.why, "hint": it.hint}));
+    let extensions = found.extensions.iter().map(|one| extension(one, found));
+    json!({
+        "schema": "olm.cluster-upgrade",
+        "schemaVersion": 1,
+        "cluster": platform.map(|(version, _)| version),
+        "target": platform.map(|(_, target)| target.to_string()),
+        "kubernetes": format!("1.{}", found.kubernetes),
+        "upgradeable": found.blocking().next().is_none() && found.removed.is_empty(),
+        "extensions": extensions.collect::<Vec<_>>(),
+        "after": after,
+        "removedApis": removed.collect::<Vec<_>>(),
+        "unknown": unknown.collect::<Vec<_>>(),
+    })
+}
+
+fn extension(one: &Extension, found: &Findings) -> Value {
+    let target = found.platform.as_ref().map(|(_, target)| *target);
+    let supports = |supports: &MaxVersion| match supports {
+        MaxVersion::NotDeclared => None,
+        MaxVersion::Supports(max) => Some(max.to_string()),
+    };
+    let lift = one.lift.as_ref().map(|lift| {
+        let (version, by) = match lift {
+            Lift::Version {
+                version,
+                supports: by,
+                ..
+            } => (Some(version), supports(by)),
+            Lift::Removal | Lift::Unread(_) => (None, None),
+        };
+        json!({"version": version, "supports": by, "command": lift.command(&one.name),
+            "text": lift.text(&one.name)})
+    });
+    json!({
+        "name": one.name, "version": one.version, "bundle": one.bundle,
+        "supports": one.supports.as_ref().ok().and_then(supports),
+        "error": one.supports.as_ref().err(),
+        "inTheWay": target.is_some_and(|target| !one.allows(target)),
+        "lift": lift,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_core::extension::Step;
+    use olm_core::gate::MinorRelease;
+
+    use super::super::Unknown;
+    use super::*;
+
+    fn one(name: &str, supports: Result<&str, &str>, lift: Option<Lift>) -> Extension {
+        let release = |text: &str| MaxVersion::Supports(text.parse().unwrap());
+        Extension {
+            name: name.to_owned(),
+            version: "3.16.5".to_owned(),
+            bundle: format!("{name}.v3.16.5"),
+            supports: supports.map(release).map_err(str::to_owned),
+            lift,
+        }
+    }
+
+    fn found() -> Findings {
+        let lift = Lift::Version {
+            version: "3.17.4".to_owned(),
+            supports: MaxVersion::Supports(MinorRelease::new(4, 19)),
+            step: Step::Itself,
+        };
+        Findings {
+            platform: Some(("4.18.7".to_owned(), MinorRelease::new(4, 19))),
+            kubernetes: 32,
+            extensions: vec![
+                one("argo", Ok("4.20"), None),
+                one("clair", Ok("4.18"), Some(Lift::Removal)),
+                one("lost", Ok("4.17"), Some(Lift::Unread("redhat".to_owned()))),
+                one("odd", Err("invalid type bool"), None),
+                one("quay", Ok("4.18"), Some(lift)),
+            ],
+            removed: vec![Removed {
+                by: Origin::Extension("argo".to_owned()),
+                api_version: "flowcontrol.apiserver.k8s.io/v1beta3".to_owned(),
+                kind: "FlowSchema".to_owned(),
+                since: 32,
+                objects: 2,
+            }],
+            unknown: vec![Unknown {
+                what: "objects of revision odd-1".to_owned(),
+                why: "forbidden".to_owned(),
+                hint: "kubectl auth can-i get secrets".to_owned(),
+            }],
+        }
+    }
+
+    // plugin.md U57, U58
+    #[test]
+    fn what_is_in_the_way_is_said_with_what_lifts_it() {
+        let mut out = Vec::new();
+        text(&found(), &mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+    }
+
+    // plugin.md U57
+    #[test]
+    fn the_release_after_next_counts_what_lifts_the_first_hold() {
+        let found = found();
+        let (after, blocking) = found.afterwards().unwrap();
+        let names: Vec<_> = blocking.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(
+            (after.to_string().as_str(), names),
+            ("4.20", vec!["odd", "quay"])
+        );
+    }
+
+    // plugin.md U57
+    #[test]
+    fn on_plain_kubernetes_nothing_declares_a_limit() {
+        let found = Findings {
+            platform: None,
+            removed: Vec::new(),
+            unknown: Vec::new(),
+            ..found()
+        };
+        assert!(headline(&found).contains("nothing declares a limit"));
+        assert_eq!(found.outcome(), crate::output::Outcome::Done);
+    }
+
+    // plugin.md U10
+    #[test]
+    fn the_document_follows_its_schema() {
+        let schema = serde_json::from_str(include_str!("schema.json")).unwrap();
+        let schema = jsonschema::validator_for(&schema).unwrap();
+        for found in [found(), Findings::default()] {
+            let document = document(&found);
+            assert!(schema.is_valid(&document), "{document:#}");
+        }
+    }
+}

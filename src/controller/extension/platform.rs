@@ -1,0 +1,80 @@
+//! What the bundles of an extension mean for updates of the platform: its condition, and the warning
+//! before one is installed that will hold them.
+//!
+//! Source: applying.md 9.7.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt as _;
+use olm_api::conditions::{Reason, status, types};
+use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_core::extension::counting;
+use olm_core::gate::{Bundle, MinorRelease, platform_upgradeable, way_out, with_way_out};
+use olm_core::revision::states;
+use olm_core::status::{Note, find, remove_condition};
+
+use super::Attempt;
+use super::report::Outcome;
+use crate::gate::Release;
+
+impl Attempt<'_> {
+    /// Returns the release of the platform that the bundles of the extension hold, if they do.
+    pub(super) fn held_release(&self) -> Option<MinorRelease> {
+        let Release::At(current) = self.ctx.platform.release() else {
+            return None;
+        };
+        let name = self.extension.object.name_any();
+        let held = platform_upgradeable(current, counting(&name, self.revisions))?;
+        (held.status == status::FALSE).then(|| current.next())
+    }
+}
+
+/// Puts condition `PlatformUpgradeable`. What is not known leaves it as it is.
+pub(super) fn put(
+    release: Release,
+    extension: &ClusterExtension,
+    outcome: &Outcome,
+    conditions: &mut Vec<Condition>,
+) {
+    let name = extension.name_any();
+    let statement = match (release, &outcome.revisions) {
+        (Release::At(current), Some(revisions)) => {
+            platform_upgradeable(current, counting(&name, revisions))
+        }
+        (Release::Absent, _) => None,
+        (Release::Unread, _) | (Release::At(_), None) => return,
+    };
+    let Some(mut statement) = statement else {
+        remove_condition(conditions, types::PLATFORM_UPGRADEABLE);
+        return;
+    };
+    if statement.status == status::FALSE {
+        let lift = outcome
+            .answer
+            .as_ref()
+            .and_then(|answer| answer.lift.as_ref());
+        let before = find(conditions, types::PLATFORM_UPGRADEABLE);
+        let before = before.and_then(|it| way_out(&statement, &it.message).map(str::to_owned));
+        if let Some(way) = lift.map(|lift| lift.text(&name)).or(before) {
+            statement = with_way_out(statement, &way);
+        }
+    }
+    statement.put(conditions, extension.metadata.generation, Timestamp::now());
+}
+
+/// Returns the warning that what is rolled out will hold the next update of the platform.
+pub(super) fn closing(release: Release, revisions: &[ClusterObjectSet]) -> Option<Note> {
+    let Release::At(current) = release else {
+        return None;
+    };
+    let newest = states(revisions).rolling.last().copied()?;
+    let held = platform_upgradeable(current, [Bundle::recorded("", &newest.metadata)])?;
+    (held.status != status::TRUE).then(|| Note {
+        reason: Reason::IncompatibleWithNextVersion,
+        message: format!(
+            "once it is installed, the cluster cannot be updated to {}: {}",
+            current.next(),
+            held.message
+        ),
+    })
+}
