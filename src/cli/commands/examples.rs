@@ -11,7 +11,7 @@ type Help = (&'static str, &'static [&'static str], &'static str);
 const WRITES: &str = "1 refused or failed, 4 --timeout is over";
 const READS: &str = "3 the cluster cannot be asked";
 
-const HELP: [Help; 26] = [
+const HELP: [Help; 31] = [
     (
         "search",
         &["search lamp"],
@@ -37,8 +37,14 @@ const HELP: [Help; 26] = [
         &["status", "status lamp"],
         "1 with --check: not all are ready; 3 the cluster cannot be asked",
     ),
-    ("updates", &["updates"], READS),
+    (
+        "plan",
+        &["plan lamp --to 1.1.0"],
+        "1 something holds it or nothing leads there, 3 something is not known",
+    ),
     ("upgrade", &["upgrade lamp --to 1.1.x --yes"], WRITES),
+    ("rollback", &["rollback lamp --yes"], WRITES),
+    ("history", &["history lamp"], READS),
     ("pause", &["pause lamp"], WRITES),
     ("resume", &["resume lamp"], WRITES),
     ("delete", &["delete lamp --retain-crds --yes"], WRITES),
@@ -51,9 +57,20 @@ const HELP: [Help; 26] = [
         "1 something is missing (--check) or to be added (--diff), 3 it may not be read",
     ),
     (
-        "crd-check",
-        &["crd-check cluster registry.example.com/lamp-operator-bundle:v1.1.0"],
+        "crd check",
+        &["crd check cluster registry.example.com/lamp-operator-bundle:v1.1.0"],
         "1 there are findings",
+    ),
+    (
+        "images",
+        &["images lamp -o name"],
+        "1 with --check: one is not there; 3 one is not known",
+    ),
+    ("lock write", &["lock write lamp"], READS),
+    (
+        "cluster-upgrade",
+        &["cluster-upgrade"],
+        "1 something is in the way, 3 something is not known",
     ),
     ("catalog list", &["catalog list"], READS),
     (

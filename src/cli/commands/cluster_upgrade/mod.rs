@@ -191,8 +191,12 @@ async fn platform(cluster: &Cluster, state: &ClusterState) -> anyhow::Result<Opt
     let kind = GroupVersionKind::gvk(OPENSHIFT, "v1", "ClusterVersion");
     let versions =
         Api::<DynamicObject>::all_with(cluster.own_client().clone(), &ApiResource::from_gvk(&kind));
-    let found = versions.get_opt("version").await;
-    if let Some(found) = found.context("reading the ClusterVersion")? {
+    let found = match versions.get_opt("version").await {
+        // The kind is not served.
+        Err(kube::Error::Api(status)) if status.code == 404 => None,
+        found => found.context("reading the ClusterVersion")?,
+    };
+    if let Some(found) = found {
         return Ok(current_version(None, Some(&found.data)).map(str::to_owned));
     }
     let settings = state.controller();
