@@ -265,7 +265,7 @@ pub struct Args {
     pub manage_clusteroperator: Manage,
 
     /// The OpenShift release whose update is judged where there is no `ClusterVersion`, as
-    /// <major>.<minor>: extensions and metrics say whether installed bundles allow the next one.
+    /// MAJOR.MINOR: extensions and metrics say whether installed bundles allow the next one.
     #[arg(long, conflicts_with = "infer_platform_version")]
     pub platform_version: Option<MinorRelease>,
 

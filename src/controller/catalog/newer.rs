@@ -17,7 +17,7 @@ use olm_image::Resolved;
 use super::context::Context;
 use super::enact::{Registry, blocking};
 use super::error::CatalogError;
-use super::plan::{digest_of, waiting};
+use super::plan::{digest_of, repository_of, waiting};
 use super::store::{StoreError, whole_seconds};
 
 /// Asks the registry, and stores the newest content unless it is stored already or held back.
@@ -32,7 +32,7 @@ pub(super) async fn newest(
     let registry = Registry::of(ctx, catalog).await?;
     let newest = registry.resolve(&image.ref_).await?;
     let now = whole_seconds(Timestamp::now());
-    let Some(served) = served(catalog) else {
+    let Some(served) = served(catalog).filter(|it| is_of_one_repository(it, &newest)) else {
         registry.take(&newest, now).await?;
         return Ok(None);
     };
@@ -78,6 +78,13 @@ fn served(catalog: &ClusterCatalog) -> Option<&str> {
     Some(&resolved.image.ref_)
 }
 
+/// Says whether a reference of the status is of the repository that the spec names: whoever may
+/// write the status does not choose what is served.
+fn is_of_one_repository(reference: &str, newest: &Resolved) -> bool {
+    let newest = newest.image().to_string();
+    repository_of(reference) == repository_of(&newest)
+}
+
 /// Returns when the content that is served was unpacked first.
 fn unpacked(catalog: &ClusterCatalog, now: Timestamp) -> Timestamp {
     let status = catalog.status.as_ref();
@@ -93,11 +100,13 @@ async fn candidate(
     policy: &CatalogPolicy,
     newest: Resolved,
 ) -> Resolved {
-    let waits = |it: &&CatalogUpdateStatus| it.reason == Reason::TooYoung.as_str();
-    let waiting = waiting(catalog)
-        .filter(waits)
-        .filter(|_| policy.keeps_its_turn());
-    let Some(waiting) = waiting.filter(|it| it.ref_ != newest.image().to_string()) else {
+    let waits = |it: &&CatalogUpdateStatus| {
+        it.reason == Reason::TooYoung.as_str()
+            && it.ref_ != newest.image().to_string()
+            && is_of_one_repository(&it.ref_, &newest)
+    };
+    let waiting = waiting(catalog).filter(|_| policy.keeps_its_turn());
+    let Some(waiting) = waiting.filter(waits) else {
         return newest;
     };
     match registry.resolve(&waiting.ref_).await {

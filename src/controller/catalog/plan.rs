@@ -147,6 +147,13 @@ pub(super) fn digest_of(reference: &str) -> &str {
         .map_or(reference, |(_, digest)| digest)
 }
 
+/// Returns the registry and repository of a reference that has a digest.
+pub(super) fn repository_of(reference: &str) -> &str {
+    reference
+        .rsplit_once('@')
+        .map_or(reference, |(repository, _)| repository)
+}
+
 /// Says whether our finalizer is on the object.
 pub(super) fn has_finalizer(catalog: &ClusterCatalog) -> bool {
     let finalizers = catalog.finalizers();
