@@ -66,6 +66,18 @@ impl fmt::Debug for Chain<'_> {
     }
 }
 
+/// Returns text as one word of a shell: as it is where nothing in it means anything to one.
+///
+/// Example: `it's` becomes `'it'\''s'`.
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-/:@".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 /// Quotes text as Go's `%q` does for plain text: double quotes, `"`, `\` and control characters
 /// escaped.
 ///
@@ -147,6 +159,14 @@ mod tests {
         assert_eq!(kind, io::ErrorKind::StorageFull);
         let other = || io::Error::from_raw_os_error(13);
         assert_eq!(shown(other()), other().to_string());
+    }
+
+    #[test]
+    fn a_shell_runs_nothing_of_a_word() {
+        let image = "registry.example.com/a:1@sha256:0";
+        assert_eq!(shell_word(image), image);
+        assert_eq!(shell_word("x;id"), "'x;id'");
+        assert_eq!(shell_word("it's $(id)"), r"'it'\''s $(id)'");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Source: plugin.md 1.4, applying.md 10 (F10).
 
 use std::io::Write;
+use std::time::Duration;
 
 use clap::Args;
 use kube::ResourceExt as _;
@@ -10,8 +11,9 @@ use olm_api::ClusterObjectSet;
 use olm_api::keys::policy;
 use olm_core::annotations::is_paused;
 use olm_core::plan::Plan;
-use olm_core::revision::{BundleRecord, has_succeeded, states};
+use olm_core::revision::{BundleRecord, Origin, has_succeeded, states};
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
@@ -19,6 +21,11 @@ use crate::commands::plan;
 use crate::connection::Global;
 use crate::output::{Outcome, agreed, notice};
 use crate::settings::SettingsFlags;
+
+/// For so long the revision is waited for; a controller that refuses it makes none.
+const NOTICED: Duration = Duration::from_secs(15);
+/// How often it is looked for.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Arguments of `rollback`.
 #[derive(Debug, Args)]
@@ -91,10 +98,24 @@ pub(crate) async fn run(
         out,
         "{name}: updates stand still until: kubectl olm upgrade {name}"
     )?;
-    if args.no_wait {
+    if args.no_wait || global.dry_run.is_some() {
         return Ok(Outcome::Done);
     }
+    // The annotation is no change of the spec: until the revision is there, what the extension says
+    // is about the one before.
+    let begun = Instant::now();
+    while begun.elapsed() < NOTICED && !is_made(&cluster.revisions(name).await?, number) {
+        sleep(LOOK).await;
+    }
     changes::wait_ready(client, &written, Some(&version), args.timeout, out).await
+}
+
+/// Says whether the newest revision has the content of this one.
+fn is_made(revisions: &[ClusterObjectSet], number: i64) -> bool {
+    let newest = revisions.last();
+    newest.is_some_and(|set| {
+        set.spec.revision == number || Origin::of(set).content_of == Some(number)
+    })
 }
 
 /// Returns the revision of this number, or the one before what is installed, if it was rolled out.

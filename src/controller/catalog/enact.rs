@@ -88,6 +88,21 @@ impl<'a> Registry<'a> {
         resolved.map_err(pull)
     }
 
+    /// Returns an image by digest, unless the registry has it no more.
+    pub(super) async fn still(&self, image: &str) -> Result<Option<Resolved>, CatalogError> {
+        let reference: ImageRef = image.parse().map_err(CatalogError::Reference)?;
+        match self.puller.probe(&reference).await {
+            Err(error) if error.is_not_found() => {
+                tracing::info!(image, "content that waited is gone");
+                Ok(None)
+            }
+            there => {
+                there.map_err(pull)?;
+                self.resolve(image).await.map(Some)
+            }
+        }
+    }
+
     /// Stores the content of an image, if it is not what is stored already.
     pub(super) async fn take(
         &self,

@@ -26,6 +26,19 @@ pub enum CatalogError {
     /// The image cannot be had.
     #[error("source catalog content")]
     Pull(#[source] Box<PullError>),
+    /// What is served is neither stored nor in the registry any more, and newer content is held.
+    #[error(
+        "what was served is gone, and newer content {newer} is held: to take it, set annotation \
+         {}: {newer}",
+        keys::policy::ACCEPT_IMAGE
+    )]
+    Lost {
+        /// Digest of the newer content.
+        newer: String,
+        /// Why it cannot be had.
+        #[source]
+        source: Box<PullError>,
+    },
     /// The Secret with the credentials for it may not be used.
     #[error("source catalog content")]
     PullSecret(#[source] PullSecretError),
@@ -55,7 +68,10 @@ pub enum CatalogError {
 impl CatalogError {
     /// Says whether other credentials or files may help.
     pub(super) fn is_of_pull(&self) -> bool {
-        matches!(self, Self::Pull(_) | Self::PullSecret(_))
+        matches!(
+            self,
+            Self::Pull(_) | Self::PullSecret(_) | Self::Lost { .. }
+        )
     }
 }
 
@@ -72,6 +88,7 @@ impl Classify for CatalogError {
             // The Secret may be labelled at any time.
             Self::PullSecret(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
             Self::Replica(_)
+            | Self::Lost { .. }
             | Self::Store(_)
             | Self::Remove(_)
             | Self::Finalizer(_)

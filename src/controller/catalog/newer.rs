@@ -8,10 +8,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use olm_api::conditions::Reason;
+use olm_api::conditions::{Reason, types};
 use olm_api::{CatalogUpdateStatus, ClusterCatalog};
 use olm_core::catalog::hold::{CatalogPolicy, Hold, suspects};
-use olm_core::error::Chain;
+use olm_core::status::find;
 use olm_image::Resolved;
 
 use super::context::Context;
@@ -36,7 +36,11 @@ pub(super) async fn newest(
         registry.take(&newest, now).await?;
         return Ok(None);
     };
-    let candidate = candidate(&registry, catalog, &policy, newest).await;
+    let turn = turn(catalog, &policy, served, &newest).map(str::to_owned);
+    let candidate = match turn {
+        Some(waiting) => registry.still(&waiting).await?.unwrap_or(newest),
+        None => newest,
+    };
     let reference = candidate.image().to_string();
     if reference == served {
         registry.take(&candidate, unpacked(catalog, now)).await?;
@@ -55,8 +59,7 @@ pub(super) async fn newest(
         return Ok(examined.cloned());
     }
     if !ctx.holds(catalog, served) {
-        let resolved = registry.resolve(served).await?;
-        registry.take(&resolved, unpacked(catalog, now)).await?;
+        restore(&registry, served, unpacked(catalog, now), digest).await?;
     }
     let hold = match hold {
         Some(hold) => Some(hold),
@@ -70,10 +73,11 @@ pub(super) async fn newest(
     }))
 }
 
-/// Returns the content that is served, unless the spec was edited since.
+/// Returns the content that is served, unless the spec was edited since it was unpacked.
 fn served(catalog: &ClusterCatalog) -> Option<&str> {
     let status = catalog.status.as_ref()?;
-    let unedited = status.observed_generation == catalog.metadata.generation;
+    let unpacked_for = find(&status.conditions, types::SERVING)?.observed_generation;
+    let unedited = unpacked_for == catalog.metadata.generation;
     let resolved = status.resolved_source.as_ref().filter(|_| unedited)?;
     Some(&resolved.image.ref_)
 }
@@ -92,30 +96,40 @@ fn unpacked(catalog: &ClusterCatalog, now: Timestamp) -> Timestamp {
     first.map_or(now, |time| time.0)
 }
 
-/// Returns what is taken next: what waits for its time already, as long as it can be had, or a
-/// catalog that changes every hour would never move.
-async fn candidate(
-    registry: &Registry<'_>,
-    catalog: &ClusterCatalog,
+/// Returns what waits for its time already and keeps its turn although newer content is published,
+/// or a catalog that changes every hour would never move. What was published back to what is served
+/// is withdrawn.
+fn turn<'a>(
+    catalog: &'a ClusterCatalog,
     policy: &CatalogPolicy,
-    newest: Resolved,
-) -> Resolved {
-    let waits = |it: &&CatalogUpdateStatus| {
-        it.reason == Reason::TooYoung.as_str()
-            && it.ref_ != newest.image().to_string()
-            && is_of_one_repository(&it.ref_, &newest)
-    };
-    let waiting = waiting(catalog).filter(|_| policy.keeps_its_turn());
-    let Some(waiting) = waiting.filter(waits) else {
-        return newest;
-    };
-    match registry.resolve(&waiting.ref_).await {
-        Ok(resolved) => resolved,
-        Err(error) => {
-            tracing::info!(error = %Chain(&error), "content that waited is gone");
-            newest
-        }
-    }
+    served: &str,
+    newest: &Resolved,
+) -> Option<&'a str> {
+    let now = newest.image().to_string();
+    let waiting = waiting(catalog).filter(|_| policy.keeps_its_turn() && now != served)?;
+    let waits = waiting.reason == Reason::TooYoung.as_str()
+        && waiting.ref_ != now
+        && is_of_one_repository(&waiting.ref_, newest);
+    waits.then_some(&waiting.ref_)
+}
+
+/// Stores again what is served, from the registry. Where that has it no more, nothing is served
+/// until newer content is accepted.
+async fn restore(
+    registry: &Registry<'_>,
+    served: &str,
+    unpacked: Timestamp,
+    newer: &str,
+) -> Result<(), CatalogError> {
+    let resolved = registry.resolve(served).await?;
+    let restored = registry.take(&resolved, unpacked).await;
+    restored.map_err(|error| match error {
+        CatalogError::Pull(source) if source.is_not_found() => CatalogError::Lost {
+            newer: newer.to_owned(),
+            source,
+        },
+        error => error,
+    })
 }
 
 /// Looks at what newer content changes, and takes it if nothing is suspicious.

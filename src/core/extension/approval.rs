@@ -38,7 +38,12 @@ impl Approval {
 pub(super) fn is_digest(text: &str) -> bool {
     let (prefix, digits) = SHA256;
     let hex = text.strip_prefix(prefix);
-    hex.is_some_and(|hex| hex.len() == digits && hex.bytes().all(|it| it.is_ascii_hexdigit()))
+    hex.is_some_and(|hex| {
+        hex.len() == digits
+            && hex
+                .bytes()
+                .all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+    })
 }
 
 /// Returns the digest of a plan: of everything that decides what is applied, and as whom.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use olm_api::ClusterObjectSet;
 
 use super::decide::Question;
+use crate::error::shell_word;
 use crate::explain::{Change, explain_target};
 use crate::gate::{Bundle, MaxVersion, MinorRelease, max_declared};
 use crate::resolve::{Catalog, Environment, Options, Selector};
@@ -80,18 +81,11 @@ impl Lift {
 }
 
 fn upgrade(name: &str, change: &Change) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
-    let word = |text: &str| {
-        if text.chars().all(plain) {
-            text.to_owned()
-        } else {
-            format!("'{text}'")
-        }
-    };
-    let mut command = format!("kubectl olm upgrade {name} --to {}", word(&change.version));
+    let version = shell_word(&change.version);
+    let mut command = format!("kubectl olm upgrade {name} --to {version}");
     for channel in change.channels.iter().flatten() {
         // Writing to a String cannot fail.
-        let _ = write!(command, " --channel {}", word(channel));
+        let _ = write!(command, " --channel {}", shell_word(channel));
     }
     if change.forced {
         command.push_str(" --force");

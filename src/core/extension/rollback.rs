@@ -121,7 +121,10 @@ pub fn reverted<'a>(
     let newest = revisions.last()?;
     let (bundle, _) = Origin::of(newest).reverted?;
     let same_spec = recorded_generation(newest) == extension.metadata.generation;
-    (wanted.reverts && same_spec && bundle == target.name).then_some(Return {
+    // What is installed again stays as it was, too: its bundle may become other objects by now.
+    let stays = BundleRecord::of(newest).is_same_bundle(target);
+    let held = bundle == target.name || stays;
+    (wanted.reverts && same_spec && held).then_some(Return {
         source: newest,
         failed: None,
         is_made: true,
@@ -143,6 +146,10 @@ pub fn settled_on(
 impl Return<'_> {
     /// Returns how the revision comes about that is made for it.
     pub fn origin(&self) -> Origin {
+        let made = Origin::of(self.source);
+        if self.is_made && made.content_of.is_some() {
+            return made;
+        }
         Origin {
             content_of: Some(self.source.spec.revision),
             reverted: self.failed.map(|failed| {
@@ -155,11 +162,7 @@ impl Return<'_> {
 
     /// Says what an administrator should know as long as it lasts.
     pub fn note(&self) -> Note {
-        let origin = if self.is_made {
-            Origin::of(self.source)
-        } else {
-            self.origin()
-        };
+        let origin = self.origin();
         let version = BundleRecord::of(self.source).version;
         let number = origin.content_of.unwrap_or(self.source.spec.revision);
         match origin.reverted {
@@ -304,6 +307,7 @@ mod tests {
 
     #[rstest]
     #[case::the_same("p.v2", 1, true)]
+    #[case::what_is_installed_again("", 1, true)]
     #[case::something_newer("p.v3", 1, false)]
     #[case::changed_spec("p.v2", 2, false)]
     fn what_failed_is_not_tried_again(
@@ -318,10 +322,11 @@ mod tests {
         let revisions = [revision(3, true, &origin)];
         let extension = json!({"metadata": {"name": "e", "generation": generation}});
         let extension = serde_json::from_value(extension).unwrap();
-        let target = BundleRecord {
-            name: target.to_owned(),
-            ..BundleRecord::of(&revisions[0])
-        };
+        let mut record = BundleRecord::of(&revisions[0]);
+        if !target.is_empty() {
+            target.clone_into(&mut record.name);
+        }
+        let target = record;
         let wanted = policy_of(policy::ON_FAILURE, "Rollback");
         let back = reverted(&wanted, &extension, &revisions, &target);
         assert_eq!(back.is_some(), held);

@@ -26,7 +26,7 @@ impl MaxVersion {
     pub fn supports(self, target: MinorRelease) -> bool {
         match self {
             Self::NotDeclared => true,
-            Self::Supports(max) => max >= target,
+            Self::Supports(max) => max.as_peer() >= target.as_peer(),
         }
     }
 }

@@ -97,7 +97,7 @@ impl MinorRelease {
     }
 
     /// Replaces 4.23 by its equal 5.0.
-    fn as_peer(self) -> Self {
+    pub(super) fn as_peer(self) -> Self {
         if self == LAST_OF_4 { FIRST_OF_5 } else { self }
     }
 }

@@ -543,7 +543,10 @@ mod catalogs {
     async fn status_is_checked_too() {
         let kind = kind().await;
         let name = "admission-c4";
-        kind.make(name, image("docker.io/foo/bar:v1")).await;
+        let mut unused = image("docker.io/foo/bar:v1");
+        // Other tests resolve on this cluster: a catalog that cannot be read would count.
+        unused["spec"]["availabilityMode"] = json!("Unavailable");
+        kind.make(name, unused).await;
         let url = |base: &str| json!({"status": {"urls": {"base": base}}});
         for (base, with) in [
             ("ftp://x", "scheme must be either http or https"),

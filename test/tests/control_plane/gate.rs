@@ -93,6 +93,8 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     scene.publish_with(&bundles, &entries, &properties).await;
     scene.create_namespace();
     scene.grant(&bundles);
+    // What is installed before the release is known is told by the condition alone.
+    wait_for_verdict(&client, "True", "").await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
 

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use olm_test::package::{Bundle, Package, chain};
-use olm_test::{cluster, images, plugin};
+use olm_test::{cluster, images, plugin, wait};
 
 /// Runs `kubectl olm catalog`, and returns its exit code and everything it prints.
 fn catalog(cluster: &cluster::Cluster, args: &[&str]) -> (Option<i32>, String) {
@@ -94,6 +95,10 @@ async fn a_catalog_is_built_served_compared_and_removed() {
     );
     let (code, text) = catalog(&cluster, &["remove", &name, "--yes"]);
     assert_eq!(code, Some(0), "{text}");
-    let (_, text) = catalog(&cluster, &["list"]);
-    assert!(!text.lines().any(|line| line.starts_with(&name)), "{text}");
+    wait::until("it is gone", Duration::from_secs(30), || async {
+        let (_, text) = catalog(&cluster, &["list"]);
+        let there = text.lines().any(|line| line.starts_with(&name));
+        if there { Err(text) } else { Ok(()) }
+    })
+    .await;
 }
