@@ -307,8 +307,8 @@ mod tests {
 
     #[rstest]
     #[case::the_same("p.v2", 1, true)]
-    #[case::what_is_installed_again("", 1, true)]
-    #[case::something_newer("p.v3", 1, false)]
+    #[case::what_is_installed_again("p.v3", 1, true)]
+    #[case::something_newer("p.v4", 1, false)]
     #[case::changed_spec("p.v2", 2, false)]
     fn what_failed_is_not_tried_again(
         #[case] target: &str,
@@ -322,11 +322,10 @@ mod tests {
         let revisions = [revision(3, true, &origin)];
         let extension = json!({"metadata": {"name": "e", "generation": generation}});
         let extension = serde_json::from_value(extension).unwrap();
-        let mut record = BundleRecord::of(&revisions[0]);
-        if !target.is_empty() {
-            target.clone_into(&mut record.name);
-        }
-        let target = record;
+        let target = BundleRecord {
+            name: target.to_owned(),
+            ..BundleRecord::of(&revisions[0])
+        };
         let wanted = policy_of(policy::ON_FAILURE, "Rollback");
         let back = reverted(&wanted, &extension, &revisions, &target);
         assert_eq!(back.is_some(), held);
