@@ -1,6 +1,7 @@
 //! kubectl-olm, as the administrator of a control plane.
 
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Output, Stdio};
 
 use crate::cluster::ControlPlane;
 use crate::paths;
@@ -36,4 +37,39 @@ pub fn ask(plane: &ControlPlane, args: &[&str]) -> String {
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(out.status.success(), "kubectl olm {args:?}: {errors}{text}");
     text
+}
+
+/// A running `kubectl olm browse`; it ends when this is dropped.
+pub struct Page {
+    child: Child,
+    /// The address that it printed.
+    pub url: String,
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Page {
+    /// Starts `kubectl olm browse` with what `set` adds, and waits for its address.
+    pub fn open(set: impl FnOnce(&mut Command)) -> Self {
+        let mut command = Command::new(paths::built("kubectl-olm"));
+        command.arg("browse").stdout(Stdio::piped());
+        set(&mut command);
+        let started = command.spawn();
+        let mut child = started.expect("kubectl-olm runs; build it with `cargo build`");
+        let mut url = String::new();
+        let out = child.stdout.as_mut().expect("a pipe");
+        BufReader::new(out).read_line(&mut url).expect("an address");
+        let url = url.trim().to_owned();
+        Self { child, url }
+    }
+
+    /// Returns the address of one of its pages.
+    pub fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
 }

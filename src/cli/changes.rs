@@ -67,7 +67,7 @@ pub(crate) async fn apply(
     Ok(())
 }
 
-/// Returns how a change is written that is no object of the plugin's own.
+/// Returns the parameters of a patch of an object that is not the plugin's own.
 pub(crate) fn params() -> PatchParams {
     PatchParams {
         field_manager: Some(MANAGER.to_owned()),

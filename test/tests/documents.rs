@@ -23,7 +23,7 @@ fn what_needs_no_cluster_is_printed_as_shown() {
 }
 
 /// Whatever looks like commands is run: with `$ ` by a test of documents, in README's five minutes by
-/// a test of its own. What is in another language is no command, or output.
+/// a test of its own. What is in another language is output, or not a command.
 #[test]
 fn every_block_of_commands_is_run_by_a_test() {
     for path in documents::all() {

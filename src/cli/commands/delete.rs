@@ -198,7 +198,8 @@ fn show(extension: &ClusterExtension, data: &[Data], out: &mut dyn Write) -> any
             Ok(names) => {
                 let count: usize = names.values().map(BTreeSet::len).sum();
                 let more = if *more { "more than " } else { "" };
-                writeln!(out, "  {crd}: {more}{count} objects")?;
+                let objects = if count == 1 { "object" } else { "objects" };
+                writeln!(out, "  {crd}: {more}{count} {objects}")?;
                 for (namespace, names) in names {
                     writeln!(out, "    {}", in_namespace(namespace, names))?;
                 }

@@ -126,7 +126,11 @@ const HELP: [Help; 31] = [
         &["resolve --package lamp-operator --catalog lamps"],
         "1 nothing is found",
     ),
-    ("range", &["range '~1.2' 1.2.9 1.3.0"], "1 it is no range"),
+    (
+        "range",
+        &["range '~1.2' 1.2.9 1.3.0"],
+        "1 it is not a range",
+    ),
 ];
 
 /// Adds examples and exit codes to the help of every command that has some.

@@ -101,8 +101,8 @@ pub(crate) async fn run(
     if args.no_wait || global.dry_run.is_some() {
         return Ok(Outcome::Done);
     }
-    // The annotation is no change of the spec: until the revision is there, what the extension says
-    // is about the one before.
+    // The annotation does not change the generation: until the new revision is there, the conditions
+    // are those of the one before.
     let begun = Instant::now();
     while begun.elapsed() < NOTICED && !is_made(&cluster.revisions(name).await?, number) {
         sleep(LOOK).await;

@@ -436,7 +436,7 @@ fn hostile_text_is_shown_as_text() {
     );
     let policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
     assert_eq!(icon.1["content-security-policy"], policy);
-    assert_eq!(page.get("/icon/hostile/page").0, 404, "HTML is no icon");
+    assert_eq!(page.get("/icon/hostile/page").0, 404, "HTML is not an icon");
 }
 
 // plugin.md U81, U82

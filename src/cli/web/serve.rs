@@ -22,7 +22,7 @@ pub(super) async fn serve(listener: TcpListener, pages: Router) -> std::io::Resu
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let place = Arc::clone(&room).acquire_owned().await;
-        // A client that is gone before it is let in, or no file left for it, is no reason to end.
+        // Neither a client that is gone already nor a lack of file descriptors ends the server.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;

@@ -280,7 +280,7 @@ fn text(value: &Value) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Returns the first sentence of prose: its first line that is no heading, up to a full stop.
+/// Returns the first sentence of prose: its first line that is not a heading, up to a full stop.
 fn first_sentence(text: &str) -> String {
     let lines = text.lines().map(str::trim);
     let mut prose = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', '!', '<']));

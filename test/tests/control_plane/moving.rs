@@ -250,7 +250,7 @@ fn extension(plane: &ControlPlane, name: &str, spec: &Value) -> String {
     ])
 }
 
-/// Prepares faults that are no extension's.
+/// Prepares faults that do not belong to an extension.
 fn of_the_cluster(plane: &ControlPlane) {
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("clusterextensionrevisions.{KEYS}"),

@@ -1,72 +1,50 @@
 //! The page of a cluster over HTTP: what it shows of an extension is what the verbs print.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use olm_test::cluster;
 use olm_test::extension::Extension;
 use olm_test::package::{Bundle, chain};
+use olm_test::plugin::{self, Page};
 use olm_test::scene::Scene;
-use olm_test::{paths, plugin};
 use serde_json::{Value, json};
 
 /// How long a page may say that it waits.
 const SHOWN: Duration = Duration::from_mins(1);
 
-struct Page {
-    child: Child,
-    url: String,
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Page {
-    fn of(scene: &Scene) -> Self {
-        let addresses = &scene.cluster.plane.addresses;
-        let mut child = Command::new(paths::built("kubectl-olm"))
-            .args(["browse", "--kubeconfig"])
+/// Starts the page of the scene's cluster.
+fn open(scene: &Scene) -> Page {
+    let addresses = &scene.cluster.plane.addresses;
+    Page::open(|command| {
+        command
+            .arg("--kubeconfig")
             .arg(&addresses.kubeconfig)
             .arg("--catalog-ca")
             .arg(&addresses.controller_ca)
             .env_remove("KUBECONFIG")
-            .env("CONTAINERS_REGISTRIES_CONF", &addresses.registries_conf)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("kubectl-olm runs");
-        let mut url = String::new();
-        let out = child.stdout.as_mut().expect("a pipe");
-        BufReader::new(out).read_line(&mut url).expect("an address");
-        let url = url.trim().to_owned();
-        Self { child, url }
-    }
+            .env("CONTAINERS_REGISTRIES_CONF", &addresses.registries_conf);
+    })
+}
 
-    /// Returns a page once it says more than that it waits.
-    async fn get(&self, path: &str) -> (u16, String) {
-        let begun = Instant::now();
-        loop {
-            let answer = reqwest::get(format!("{}{path}", self.url)).await;
-            let answer = answer.expect("an answer");
-            let waits = answer.headers().contains_key("refresh") && !path.contains("watch");
-            let status = answer.status().as_u16();
-            let text = answer.text().await.expect("text");
-            if !waits {
-                return (status, text);
-            }
-            assert!(begun.elapsed() < SHOWN, "{path} is not shown: {text}");
+/// Returns a page once it says more than that it waits.
+async fn get(page: &Page, path: &str) -> (u16, String) {
+    let begun = Instant::now();
+    loop {
+        let answer = reqwest::get(page.at(path)).await.expect("an answer");
+        let waits = answer.headers().contains_key("refresh") && !path.contains("watch");
+        let status = answer.status().as_u16();
+        let text = answer.text().await.expect("text");
+        if !waits {
+            return (status, text);
         }
+        assert!(begun.elapsed() < SHOWN, "{path} is not shown: {text}");
     }
+}
 
-    async fn shown(&self, path: &str) -> String {
-        let (status, text) = self.get(path).await;
-        assert_eq!(status, 200, "{path}: {text}");
-        text
-    }
+async fn shown(page: &Page, path: &str) -> String {
+    let (status, text) = get(page, path).await;
+    assert_eq!(status, 200, "{path}: {text}");
+    text
 }
 
 fn verb(scene: &Scene, args: &[&str]) -> Value {
@@ -85,16 +63,16 @@ async fn the_page_shows_what_the_verbs_say_of_a_cluster() {
     let extension: Extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
     let name = &scene.name;
-    let page = Page::of(&scene);
+    let page = open(&scene);
 
     let status = verb(&scene, &["status", name]);
     let row = &status["extensions"][0];
-    let text = page.shown("").await;
+    let text = shown(&page, "").await;
     assert!(
         text.contains(&format!("/extension/{name}\">{name}</a>")),
         "{text}"
     );
-    let text = page.shown(&format!("extension/{name}?watch=10")).await;
+    let text = shown(&page, &format!("extension/{name}?watch=10")).await;
     let version = row["installed"]["version"].as_str().expect("a version");
     assert!(
         text.contains(&format!("<span class=\"count\">{version}</span>")),
@@ -114,16 +92,16 @@ async fn the_page_shows_what_the_verbs_say_of_a_cluster() {
         );
         assert!(text.contains(&link), "{link}: {text}");
     }
-    let text = page.shown("packages?q=page").await;
+    let text = shown(&page, "packages?q=page").await;
     assert!(text.contains(&format!("installed as {name}")), "{text}");
-    let text = page.shown(&format!("package/{name}/{name}")).await;
+    let text = shown(&page, &format!("package/{name}/{name}")).await;
     assert!(
         text.contains("<svg") && text.contains(">installed"),
         "{text}"
     );
-    let text = page.shown("catalogs").await;
+    let text = shown(&page, "catalogs").await;
     assert!(text.contains(&format!("/catalog/{name}\"")), "{text}");
-    let text = page.shown(&format!("catalog/{name}")).await;
+    let text = shown(&page, &format!("catalog/{name}")).await;
     assert!(text.contains("Errors: 0"), "{text}");
-    assert_eq!(page.get("extension/none").await.0, 404);
+    assert_eq!(get(&page, "extension/none").await.0, 404);
 }

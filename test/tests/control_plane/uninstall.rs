@@ -195,7 +195,7 @@ async fn the_plugin_shows_which_data_would_go_and_asks() {
     let crd = scene.package.crd();
     let (code, text) = olm_delete(&scene, &["--yes"]);
     assert_eq!(code, Some(1), "{text}");
-    let objects = format!("  {crd}: 1 objects\n    {}: one\n", scene.name);
+    let objects = format!("  {crd}: 1 object\n    {}: one\n", scene.name);
     assert!(text.contains(&objects), "{text}");
     assert!(text.contains("--retain-crds keeps them"), "{text}");
     let (code, text) = olm_delete(&scene, &["--delete-data"]);

@@ -7,14 +7,13 @@
 mod browser;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use browser::Browser;
 use olm_test::paths;
+use olm_test::plugin::Page;
 use serde_json::{Value, json};
 
 /// How different a picture may be: fonts differ from machine to machine.
@@ -22,38 +21,12 @@ const ALIKE: f64 = 0.04;
 /// Most bytes of a picture in the documents.
 const MAX_PICTURE: usize = 100_000;
 
-/// A running `kubectl olm browse`.
-struct Page {
-    child: Child,
-    url: String,
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Page {
-    fn of(arguments: &[&str]) -> Self {
-        let mut child = Command::new(paths::built("kubectl-olm"))
-            .arg("browse")
-            .args(arguments)
-            .current_dir(paths::repository().join("src/cli/tests/browse"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("kubectl-olm runs; build it with `cargo build`");
-        let mut url = String::new();
-        let out = child.stdout.as_mut().expect("a pipe");
-        BufReader::new(out).read_line(&mut url).expect("an address");
-        let url = url.trim().to_owned();
-        Self { child, url }
-    }
-
-    fn at(&self, path: &str) -> String {
-        format!("{}{path}", self.url)
-    }
+/// Starts the page of catalogs of the plugin's own tests, and of others that are named by path.
+fn page(arguments: &[&str]) -> Page {
+    Page::open(|command| {
+        let catalogs = paths::repository().join("src/cli/tests/browse");
+        command.args(arguments).current_dir(catalogs);
+    })
 }
 
 /// Opens every page that links lead to, from the first on; `look` examines each.
@@ -118,7 +91,7 @@ const TOO_WIDE: &str =
 // plugin.md U76, U79, U80
 #[tokio::test]
 async fn every_page_is_readable_in_both_schemes_and_at_320_pixels() {
-    let page = Page::of(&["--catalog", "shop=shop.yaml"]);
+    let page = page(&["--catalog", "shop=shop.yaml"]);
     let browser = Browser::start().await;
     for scheme in ["light", "dark"] {
         let seen = walk(&browser, &page, async |url| {
@@ -146,7 +119,7 @@ async fn a_hostile_catalog_does_nothing() {
         "description": "d".repeat(1_000_000)});
     std::fs::write(&long, text.to_string()).expect("a file");
     let long = format!("long={}", long.display());
-    let page = Page::of(&["--catalog", "hostile=hostile.yaml", "--catalog", &long]);
+    let page = page(&["--catalog", "hostile=hostile.yaml", "--catalog", &long]);
     let browser = Browser::start().await;
     browser.look("light", 320, 700).await;
     // The name of 1 MB is cut, and its page with it is not there.
@@ -218,7 +191,7 @@ async fn tab_to(browser: &Browser, wanted: &str) {
 // plugin.md U80, U81
 #[tokio::test]
 async fn the_keyboard_is_enough_to_search_and_to_read() {
-    let page = Page::of(&["--catalog", "shop=shop.yaml"]);
+    let page = page(&["--catalog", "shop=shop.yaml"]);
     let browser = Browser::start().await;
     browser.look("light", 1280, 900).await;
     browser.open(&page.url).await;
@@ -258,7 +231,7 @@ async fn wait_for(browser: &Browser, part: &str) {
 
 #[tokio::test]
 async fn pages_look_as_the_documents_show_them() {
-    let page = Page::of(&["--catalog", "shop=shop.yaml"]);
+    let page = page(&["--catalog", "shop=shop.yaml"]);
     let browser = Browser::start().await;
     let update = std::env::var_os("UPDATE_SCREENSHOTS").is_some();
     let folder = paths::repository().join("docs/img");

@@ -43,7 +43,7 @@ pub(super) fn text(found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> 
 fn headline(found: &Findings) -> String {
     let Some((version, target)) = &found.platform else {
         return format!(
-            "Kubernetes 1.{}: this is no OpenShift, and the controller has no --platform-version: \
+            "Kubernetes 1.{}: this is not OpenShift, and the controller has no --platform-version: \
              nothing declares a limit",
             found.kubernetes
         );

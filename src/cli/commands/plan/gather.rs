@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::{Client, ResourceExt as _};
-use olm_api::keys::{annotation, name, policy};
-use olm_api::{ClusterExtension, ClusterObjectSet, PhaseObject};
+use olm_api::keys::{annotation, policy};
+use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
 use olm_core::extension::{Course, Policy, Source, ValidExtension, desired};
@@ -21,10 +20,7 @@ use olm_core::render::{
     certificate_needs, choose_certificates, handover, render_configured,
 };
 use olm_core::resolve::Knowledge;
-use olm_core::revision::{
-    Account, BundleRecord, Desired, Origin, Phase, namespace_of, phases, referenced_secrets,
-    states, unpack,
-};
+use olm_core::revision::{Account, BundleRecord, Desired, Origin, Phase, phases, states};
 use olm_core::uninstall::Instances;
 use serde_json::Value;
 
@@ -32,6 +28,7 @@ use crate::bundle_source::load_image;
 use crate::cluster::{Cluster, ClusterState, ExtensionSnapshot};
 use crate::commands::crd_check::live;
 use crate::commands::rbac::live::{Question, compare};
+use crate::managed;
 use crate::output::{Outcome, notice};
 use crate::target::pinned;
 
@@ -134,7 +131,7 @@ pub(crate) async fn back(
     let account = settings.accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
     let client = cluster.own_client();
-    let phases = stored(client, set).await;
+    let phases = managed::content(client, set).await;
     let phases = phases.map_err(|error| Missing::unknown(&error))?;
     let course = Course {
         target: BundleRecord::of(set),
@@ -154,7 +151,7 @@ pub(crate) async fn back(
     let before = match states(&revisions).installed {
         None => None,
         Some(installed) => {
-            let held = stored(client, installed).await;
+            let held = managed::content(client, installed).await;
             let held = held.map_err(|error| Missing::unknown(&error))?;
             Some(Before::of(installed, held))
         }
@@ -274,7 +271,7 @@ impl<'a> Renderer<'a> {
         client: &Client,
         set: &'a ClusterObjectSet,
     ) -> Result<Before<'a>, Missing> {
-        let phases = match stored(client, set).await {
+        let phases = match managed::content(client, set).await {
             Ok(phases) => phases,
             Err(error) => {
                 let bundle = BundleRecord::of(set);
@@ -294,39 +291,6 @@ impl<'a> Renderer<'a> {
 fn properties(bundle: &Bundle) -> Option<&str> {
     let properties = bundle.csv.annotations.get(annotation::PROPERTIES);
     properties.map(String::as_str)
-}
-
-/// Reads what a revision holds.
-async fn stored(client: &Client, set: &ClusterObjectSet) -> anyhow::Result<Vec<Phase>> {
-    let mut secrets: BTreeMap<(String, String), Secret> = BTreeMap::new();
-    for (namespace, name) in referenced_secrets(&set.spec, name::SYSTEM_NAMESPACE) {
-        let api = Api::<Secret>::namespaced(client.clone(), &namespace);
-        let secret = api.get(&name).await;
-        let secret = secret.with_context(|| format!("reading Secret {namespace}/{name}"))?;
-        secrets.insert((namespace, name), secret);
-    }
-    let object = |entry: &PhaseObject| {
-        if let Some(inline) = &entry.object {
-            return Object::from_value(inline.clone()).context("an entry is no object");
-        }
-        let stored = entry.ref_.as_ref().context("an entry is empty")?;
-        let namespace = namespace_of(stored, name::SYSTEM_NAMESPACE);
-        let secret = secrets.get(&(namespace, stored.name.clone()));
-        let data = secret.and_then(|secret| secret.data.as_ref()?.get(&stored.key));
-        let data = data.with_context(|| format!("Secret {} lacks a key", stored.name))?;
-        Ok(unpack(&stored.name, &stored.key, &data.0)?)
-    };
-    let phases = set.spec.phases.iter().map(|phase| {
-        Ok(Phase {
-            name: phase.name.clone(),
-            objects: phase
-                .objects
-                .iter()
-                .map(object)
-                .collect::<anyhow::Result<_>>()?,
-        })
-    });
-    phases.collect()
 }
 
 /// Returns the rights that the account lacks, or why they are not known.

@@ -5,13 +5,14 @@
 //! the rights of this process are limited and, with leader election, its lease is held. A part that
 //! ends by itself, or a lease that is lost, ends the process.
 
+mod endpoints;
+
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use axum::Router;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use jiff::Timestamp;
@@ -33,9 +34,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::account::{Guard, Reviews};
-use crate::args::{
-    AccountAuth, Args, Component, Listen, ServingCertificates, TlsProfile, UninstallFallback,
-};
+use crate::args::{AccountAuth, Args, Component, Listen, TlsProfile, UninstallFallback};
 use crate::backoff::FIRST_DELAY_EXTENSION;
 use crate::catalog::store::Store;
 use crate::catalog::{CatalogServer, Published, Trust};
@@ -64,9 +63,6 @@ use crate::{
 
 /// How often Secrets of revisions that were never made are looked for.
 const ORPHAN_INTERVAL: Duration = Duration::from_hours(1);
-/// With leader election, answers are given for so long after the signal: news of the end of a pod
-/// travels.
-const LINGER: Duration = Duration::from_secs(5);
 /// Check of readiness: what the leader serves is here.
 const CONTENT: &str = "catalogs";
 /// Environment variable with the version of the OpenShift release this program is part of.
@@ -142,7 +138,7 @@ impl Manager {
         let metrics = Metrics::default();
         let watchdog = Watchdog::default();
         let client = client(&args, metrics.clone()).await?;
-        let (certificates, files) = certificates(&args, &profile)?;
+        let (certificates, files) = endpoints::certificates(&args, &profile)?;
         let config = PullConfig::from_env();
         let policy = &config.policy;
         if !policy.required && !policy.file.exists() {
@@ -691,73 +687,6 @@ impl Manager {
         self.act("gate", half, run);
     }
 
-    fn start_endpoints(&mut self, catalogs: bool) -> anyhow::Result<()> {
-        if let Listen::At(address) = self.args.health_probe_bind_address {
-            let listener = self.bind("health", address)?;
-            let routes = server::health::routes(Arc::clone(&self.health));
-            let listener = Limited::new(listener, Limits::HEALTH, self.metrics.clone())?;
-            self.serve("health endpoints", listener, None, routes);
-        }
-        let default = if catalogs { 7443 } else { 8443 };
-        let metrics = match (self.args.metrics_bind_address, &self.certificates) {
-            (Some(Listen::At(_)), None) => {
-                bail!(
-                    "--metrics-bind-address needs --tls-cert and --tls-key, or \
-                     --serving-certificates=self-signed"
-                )
-            }
-            (Some(listen), _) => listen,
-            (None, Some(_)) => Listen::At(SocketAddr::from(([0, 0, 0, 0], default))),
-            (None, None) => Listen::Off,
-        };
-        if let Listen::At(address) = metrics {
-            let listener = self.bind("metrics", address)?;
-            let reviewer = server::Reviewer::new(self.client.clone(), &self.metrics);
-            let routes = server::health::metrics_routes(self.metrics.clone(), reviewer);
-            let listener = Limited::new(listener, Limits::METRICS, self.metrics.clone())?;
-            self.serve(
-                "metrics endpoint",
-                listener,
-                self.certificates.clone(),
-                routes,
-            );
-        }
-        Ok(())
-    }
-
-    fn bind(&mut self, name: &'static str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-        let listener =
-            server::bind(address).with_context(|| format!("listening on {address} for {name}"))?;
-        self.listening.insert(name, listener.local_addr()?);
-        Ok(listener)
-    }
-
-    fn serve(
-        &mut self,
-        name: &'static str,
-        listener: Limited,
-        certificates: Option<Certificates>,
-        routes: Router,
-    ) {
-        let shutdown = self.shutdown.clone();
-        let linger = if self.args.leader_elect {
-            LINGER
-        } else {
-            Duration::ZERO
-        };
-        let closing = async move {
-            shutdown.await;
-            tokio::time::sleep(linger).await;
-        };
-        self.parts.serve(name, async move {
-            let certificates = certificates.as_ref();
-            let served = server::serve_within(listener, certificates, routes, closing).await;
-            if let Err(error) = served {
-                tracing::error!(name, %error, "server failed");
-            }
-        });
-    }
-
     /// Waits for the signal, then for passes, leases and servers to end.
     async fn wait(mut self) -> anyhow::Result<()> {
         tokio::select! {
@@ -795,24 +724,6 @@ impl Manager {
         }
         self.parts.stop_serving(started).await;
         Ok(())
-    }
-}
-
-/// Returns what listeners present, and the files it is read from, if it is.
-fn certificates(
-    args: &Args,
-    profile: &CurrentProfile,
-) -> anyhow::Result<(Option<Certificates>, Option<CertificateFiles>)> {
-    match args.serving_certificates() {
-        ServingCertificates::None => Ok((None, None)),
-        ServingCertificates::SelfSigned => Ok((Some(Certificates::pending(profile.clone())), None)),
-        ServingCertificates::Files => {
-            let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else {
-                bail!("--serving-certificates=files needs --tls-cert and --tls-key");
-            };
-            let files = CertificateFiles::load(certificate, key, profile.clone())?;
-            Ok((Some(files.certificates()), Some(files)))
-        }
     }
 }
 

@@ -1,0 +1,233 @@
+use super::*;
+use rstest::rstest;
+
+#[rstest]
+#[case("10m", Some(600))]
+#[case("1h30m", Some(5400))]
+#[case("12h", Some(43200))]
+#[case("10", None)]
+#[case("m", None)]
+#[case("", None)]
+#[case("0s", None)]
+#[case("99999999999h", None)]
+fn durations_are_read_as_go_prints_them(#[case] text: &str, #[case] seconds: Option<u64>) {
+    assert_eq!(duration(text).ok().map(|value| value.as_secs()), seconds);
+}
+
+#[rstest]
+#[case("8GiB", Some(8 << 30))]
+#[case("1Mi", Some(1 << 20))]
+#[case("64KiB", Some(65536))]
+#[case("65536", Some(65536))]
+#[case("0", None)]
+#[case("GiB", None)]
+#[case("8GB", None)]
+#[case("99999999999GiB", None)]
+fn sizes_are_read_in_powers_of_two(#[case] text: &str, #[case] want: Option<u64>) {
+    assert_eq!(bytes(text).ok(), want);
+}
+
+const UPSTREAMS_CATALOGD: &str = "--leader-elect --metrics-bind-address=:7443 \
+    --external-address=catalogd-service.olmv1-system.svc --tls-cert=/var/certs/tls.crt \
+    --tls-key=/var/certs/tls.key --pull-cas-dir=/var/ca-certs";
+const UPSTREAMS_CONTROLLER: &str = "--health-probe-bind-address=:8081 \
+    --metrics-bind-address=:8443 --leader-elect --tls-cert=/var/certs/tls.crt \
+    --tls-key=/var/certs/tls.key --catalogd-cas-dir=/var/ca-certs \
+    --pull-cas-dir=/var/ca-certs --pprof-bind-address=0";
+
+// deploying.md P4: the Deployments of v1.11 with another image; the gates of standard.yaml, then
+// those of experimental.yaml. The former switches BoxcutterRuntime off, which is refused: what
+// Helm has installed is not taken over yet.
+#[rstest]
+#[case("./catalogd", UPSTREAMS_CATALOGD, "APIV1MetasHandler=false")]
+#[case(
+    "./catalogd",
+    UPSTREAMS_CATALOGD,
+    "APIV1MetasHandler=true GraphQLCatalogQueries=true"
+)]
+#[case(
+    "/operator-controller",
+    UPSTREAMS_CONTROLLER,
+    "WebhookProviderCertManager=true BundleReleaseSupport=false \
+     DeploymentConfig=false SingleOwnNamespaceInstallSupport=false \
+     WebhookProviderOpenshiftServiceCA=false"
+)]
+#[case(
+    "/operator-controller",
+    UPSTREAMS_CONTROLLER,
+    "BoxcutterRuntime=true BundleReleaseSupport=true DeploymentConfig=true \
+     SingleOwnNamespaceInstallSupport=true WebhookProviderCertManager=true \
+     WebhookProviderOpenshiftServiceCA=false"
+)]
+fn upstreams_deployments_start(#[case] command: &str, #[case] flags: &str, #[case] gates: &str) {
+    let gates = gates.split_whitespace();
+    let gates = gates.map(|gate| format!("--feature-gates={gate}"));
+    let flags = flags.split_whitespace().map(str::to_owned);
+    let line = std::iter::once(command.to_owned())
+        .chain(flags)
+        .chain(gates);
+    let args = Args::try_parse_from(line).unwrap();
+    assert!(args.leader_elect);
+    let program = Path::new(command).file_name().unwrap().to_str().unwrap();
+    let catalogs = program == "catalogd";
+    assert_eq!(args.runs(Component::Catalogs, program), catalogs);
+    assert_eq!(args.runs(Component::Extensions, program), !catalogs);
+    assert_eq!(args.runs(Component::Gate, program), !catalogs);
+}
+
+// rendering.md 2 and 4.11
+#[rstest]
+#[case(&[], WebhookCertificates::Auto)]
+#[case(&["--webhook-certificates=self-signed"], WebhookCertificates::SelfSigned)]
+#[case(&["--feature-gates=WebhookProviderCertManager=true"],
+    WebhookCertificates::CertManager)]
+#[case(&["--feature-gates=WebhookProviderCertManager=false"],
+    WebhookCertificates::ServiceCa)]
+#[case(&["--feature-gates=WebhookProviderOpenshiftServiceCA=true"],
+    WebhookCertificates::ServiceCa)]
+#[case(&["--feature-gates=WebhookProviderOpenshiftServiceCA=false"],
+    WebhookCertificates::CertManager)]
+#[case(&["--feature-gates=WebhookProviderCertManager=true,\
+    WebhookProviderOpenshiftServiceCA=true"], WebhookCertificates::CertManager)]
+#[case(&["--feature-gates=WebhookProviderCertManager=true,\
+    WebhookProviderOpenshiftServiceCA=false"], WebhookCertificates::CertManager)]
+#[case(&["--feature-gates=WebhookProviderCertManager=false,\
+    WebhookProviderOpenshiftServiceCA=false"], WebhookCertificates::None)]
+#[case(&["--webhook-certificates=none"], WebhookCertificates::None)]
+#[case(&["--feature-gates=WebhookProviderCertManager=false", "--webhook-certificates=auto"],
+    WebhookCertificates::Auto)]
+fn the_flag_then_the_gates_choose_the_source_of_certificates(
+    #[case] flags: &[&str],
+    #[case] want: WebhookCertificates,
+) {
+    let args = [&["olm-controller"], flags].concat();
+    assert_eq!(Args::try_parse_from(args).unwrap().certificates(), want);
+}
+
+// deploying.md 6.2
+#[rstest]
+#[case("kube-system/*,flux-system/boss", Some(2))]
+#[case("kube-system/*, flux-system/boss", Some(2))]
+#[case("", Some(0))]
+#[case("kube-*/x", None)]
+#[case("kube-system", None)]
+fn forbidden_accounts_are_patterns_joined_by_commas(
+    #[case] text: &str,
+    #[case] count: Option<usize>,
+) {
+    let flag = format!("--forbidden-service-accounts={text}");
+    let args = Args::try_parse_from(["olm-controller", &flag]).ok();
+    let patterns = args.and_then(|args| args.forbidden_service_accounts);
+    assert_eq!(patterns.map(|patterns| patterns.0.len()), count);
+}
+
+// deploying.md 2.4
+#[rstest]
+#[case(&[], ServingCertificates::None)]
+#[case(&["--tls-cert=c", "--tls-key=k"], ServingCertificates::Files)]
+#[case(&["--serving-certificates=self-signed"], ServingCertificates::SelfSigned)]
+#[case(&["--tls-cert=c", "--tls-key=k", "--serving-certificates=none"],
+    ServingCertificates::None)]
+fn serving_certificates_come_from_files_where_files_are_given(
+    #[case] flags: &[&str],
+    #[case] want: ServingCertificates,
+) {
+    let args = [&["olm-controller"], flags].concat();
+    let args = Args::try_parse_from(args).unwrap();
+    assert_eq!(args.serving_certificates(), want);
+    let idle = args.tls_cert.is_some() && want != ServingCertificates::Files;
+    assert_eq!(args.warnings().len(), usize::from(idle));
+}
+
+// deploying.md 2.4
+#[test]
+fn the_ca_of_catalogs_is_read_from_the_system_namespace() {
+    let parsed = |flag| Args::try_parse_from(["olm-controller", "--system-namespace=s", flag]);
+    let map = |flag| parsed(flag).unwrap().catalogd_ca();
+    let named = |namespace: &str, name: &str| ConfigMapName {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    assert_eq!(map("--v=0"), named("s", "olm-serving-ca"));
+    assert_eq!(map("--catalogd-ca-configmap=a/b"), named("a", "b"));
+    assert!(parsed("--catalogd-ca-configmap=b").is_err());
+}
+
+// applying.md k4
+#[test]
+fn certificate_without_key_is_refused() {
+    let error = Args::try_parse_from(["olm-controller", "--tls-cert=x"]).unwrap_err();
+    assert!(error.to_string().contains("--tls-key"), "{error}");
+}
+
+#[test]
+fn the_last_word_on_a_gate_counts() {
+    let args = Args::try_parse_from([
+        "olm-controller",
+        "--feature-gates=DeploymentConfig=true,DeploymentConfig=false",
+        "--feature-gates=BundleReleaseSupport=true",
+    ])
+    .unwrap();
+    assert!(!args.is_on(FeatureGate::DeploymentConfig));
+    assert!(args.is_on(FeatureGate::BundleReleaseSupport));
+    assert!(args.is_on(FeatureGate::SingleOwnNamespaceInstallSupport));
+}
+
+#[test]
+fn unknown_gates_and_the_helm_runtime_are_refused() {
+    assert!("Nonsense=true".parse::<GateSetting>().is_err());
+    assert!("BoxcutterRuntime=false".parse::<GateSetting>().is_err());
+}
+
+// What OpenShift passes; a gate that does nothing is never silent.
+#[test]
+fn what_does_nothing_is_said() {
+    let warnings = |flags: &[&str]| {
+        let args = [&["olm-controller"], flags].concat();
+        Args::try_parse_from(args).unwrap().warnings()
+    };
+    let silent: [&str; 4] = [
+        "--leader-elect",
+        "--extension-lease=n/l",
+        "--pprof-bind-address=0",
+        "--feature-gates=PreflightPermissions=false,BoxcutterRuntime=true",
+    ];
+    assert_eq!(warnings(&silent), [""; 0]);
+    let told = warnings(&[
+        "--feature-gates=PreflightPermissions=true,HelmChartSupport=true",
+        "--feature-gates=GraphQLCatalogQueries=true",
+        "--pprof-bind-address=:6060",
+        "--catalog-lease=n/l",
+    ]);
+    let subjects = [
+        "GraphQLCatalogQueries",
+        "HelmChartSupport",
+        "PreflightPermissions",
+        "--pprof-bind-address",
+        "--catalog-lease",
+    ];
+    assert_eq!(told.len(), subjects.len(), "{told:#?}");
+    for (warning, subject) in told.iter().zip(subjects) {
+        assert!(warning.contains(subject), "{warning}");
+    }
+}
+
+#[test]
+fn leases_have_upstreams_names_unless_told_otherwise() {
+    let lease = |flags: &[&str], component| {
+        let args = [&["olm-controller", "--system-namespace=system"], flags].concat();
+        let lease = Args::try_parse_from(args).unwrap().lease(component);
+        format!("{}/{}", lease.namespace, lease.name)
+    };
+    let upstream = "system/9c4404e7.operatorframework.io";
+    assert_eq!(lease(&[], Component::Extensions), upstream);
+    assert_eq!(lease(&[], Component::Gate), upstream);
+    assert_eq!(
+        lease(&[], Component::Catalogs),
+        "system/catalogd-operator-lock"
+    );
+    let moved = ["--catalog-lease=a/b", "--extension-lease=c/d"];
+    assert_eq!(lease(&moved, Component::Catalogs), "a/b");
+    assert_eq!(lease(&moved, Component::Gate), "c/d");
+    assert!("a".parse::<LeaseName>().is_err());
+}
