@@ -43,6 +43,11 @@ const CHOSEN: [(&str, &str, &str); 9] = [
         "additive: the newer version that is offered and not taken",
     ),
     (
+        "clustercatalogs",
+        "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/update",
+        "additive: the newer content that is held; upstream's CRDs prune it",
+    ),
+    (
         "clusterextensions",
         "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/observedGeneration",
         "additive: kstatus reads no condition's own; upstream's CRDs prune it",
