@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -76,6 +76,8 @@ pub struct ControlPlane {
     /// Addresses and paths of the control plane.
     pub addresses: Addresses,
     process: Child,
+    /// It stops when this is closed.
+    stdin: std::sync::Mutex<Option<ChildStdin>>,
 }
 
 impl ControlPlane {
@@ -96,7 +98,7 @@ impl ControlPlane {
             .keep();
         let log = std::fs::File::create(dir.join("up.log")).expect("a log file");
         let errors = log.try_clone().expect("a second handle of the log");
-        let process = Command::new("sh")
+        let mut process = Command::new("sh")
             .args(["-c", STOP_WITH_PARENT])
             .arg(&dir)
             .arg(paths::local_cluster())
@@ -113,6 +115,7 @@ impl ControlPlane {
                 dir: dir.clone(),
                 ..Addresses::unknown()
             },
+            stdin: std::sync::Mutex::new(process.stdin.take()),
             process,
         };
         plane.addresses = plane.wait_for_addresses(&dir);
@@ -271,9 +274,17 @@ impl Addresses {
     }
 }
 
+impl ControlPlane {
+    /// Has it stop, and does not wait for that.
+    fn stop(&self) {
+        let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(stdin.take());
+    }
+}
+
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        drop(self.process.stdin.take());
+        self.stop();
         let _ = self.process.wait();
     }
 }
@@ -669,6 +680,16 @@ pub struct Cluster {
     pub registry: String,
     /// Folder with all files of this cluster.
     pub dir: PathBuf,
+    _running: Option<Arc<Running>>,
+}
+
+/// The control plane of one test, which stops with the last handle on it.
+struct Running(&'static ControlPlane);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 /// Returns a control plane for tests that start controllers of their own, one test after the other:
@@ -692,8 +713,8 @@ pub async fn shared() -> Cluster {
     Cluster::of(plane).await
 }
 
-/// Starts a control plane for one test, which ends with the test program; without a controller on
-/// it.
+/// Starts a control plane for one test, without a controller on it. It stops with the last of these
+/// handles.
 pub async fn own() -> Cluster {
     new(ControlPlane::start).await
 }
@@ -707,16 +728,22 @@ async fn new(start: fn() -> ControlPlane) -> Cluster {
     let plane = tokio::task::spawn_blocking(start)
         .await
         .expect("the control plane starts");
-    Cluster::of(Box::leak(Box::new(plane))).await
+    let plane = Box::leak(Box::new(plane));
+    Cluster {
+        _running: Some(Arc::new(Running(plane))),
+        ..Cluster::of(plane).await
+    }
 }
 
 impl Cluster {
-    async fn of(plane: &'static ControlPlane) -> Self {
+    /// Returns a handle on a control plane that somebody else keeps running.
+    pub async fn of(plane: &'static ControlPlane) -> Self {
         Self {
             plane,
             client: plane.client().await,
             registry: plane.addresses.registry.clone(),
             dir: plane.addresses.dir.clone(),
+            _running: None,
         }
     }
 }

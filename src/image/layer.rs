@@ -2,14 +2,20 @@
 //!
 //! In: the bytes of a layer blob, whatever their media type says. Out: a reader of the decompressed
 //! bytes that stops at the limits. The compression is detected from the first bytes, as upstream
-//! does; bzip2 and xz are refused.
+//! does; bzip2 and xz are refused. Decompression takes a processor of its own.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::Scope;
 
 use crate::digest::{Digest, Hasher};
 use crate::limits::{Limits, MAX_ZSTD_WINDOW_LOG};
+
+/// Bytes that are decompressed at once, and how often that is done before they are asked for.
+const BLOCK_BYTES: usize = 128 << 10;
+const BLOCKS_AHEAD: usize = 4;
 
 /// Why reading a layer stopped; carried through `io::Error` by the readers in between.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,7 +60,7 @@ impl StopFlag {
 
 /// Reads the decompressed bytes of one layer.
 pub(crate) struct LayerReader<'a> {
-    inner: Box<dyn Read + 'a>,
+    inner: ReadAhead,
     compressed: Arc<AtomicU64>,
     hasher: Hasher,
     out: u64,
@@ -65,8 +71,10 @@ pub(crate) struct LayerReader<'a> {
 }
 
 impl<'a> LayerReader<'a> {
-    pub(crate) fn new(
-        blob: Box<dyn Read + 'a>,
+    /// Begins to decompress `blob` in `scope`.
+    pub(crate) fn new<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        blob: Box<dyn Read + Send + 'scope>,
         hasher: Hasher,
         before: u64,
         limits: &'a Limits,
@@ -78,7 +86,10 @@ impl<'a> LayerReader<'a> {
             count: Arc::clone(&compressed),
         };
         Ok(Self {
-            inner: decompress(BufReader::with_capacity(64 << 10, counted))?,
+            inner: ReadAhead::new(
+                scope,
+                decompress(BufReader::with_capacity(64 << 10, counted))?,
+            ),
             compressed,
             hasher,
             out: 0,
@@ -124,6 +135,56 @@ impl Read for LayerReader<'_> {
     }
 }
 
+/// Reads a stream on a thread of its own, some blocks ahead.
+struct ReadAhead {
+    blocks: Receiver<io::Result<Vec<u8>>>,
+    block: Cursor<Vec<u8>>,
+}
+
+impl ReadAhead {
+    fn new<'scope>(scope: &'scope Scope<'scope, '_>, mut inner: impl Read + Send + 'scope) -> Self {
+        let (ahead, blocks) = sync_channel(BLOCKS_AHEAD);
+        scope.spawn(move || {
+            loop {
+                let mut block = Vec::with_capacity(BLOCK_BYTES);
+                let read = (&mut inner)
+                    .take(BLOCK_BYTES as u64)
+                    .read_to_end(&mut block);
+                let is_last = block.len() < BLOCK_BYTES;
+                // Nobody waits for it any more.
+                if ahead.send(Ok(block)).is_err() {
+                    return;
+                }
+                if let Err(error) = read {
+                    let _ = ahead.send(Err(error));
+                }
+                if is_last {
+                    return;
+                }
+            }
+        });
+        Self {
+            blocks,
+            block: Cursor::default(),
+        }
+    }
+}
+
+impl Read for ReadAhead {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.block.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            match self.blocks.recv() {
+                Ok(block) => self.block = Cursor::new(block?),
+                Err(_) => return Ok(0),
+            }
+        }
+    }
+}
+
 struct Counted<R> {
     inner: R,
     count: Arc<AtomicU64>,
@@ -137,7 +198,9 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-fn decompress<'a, R: Read + 'a>(mut blob: BufReader<R>) -> io::Result<Box<dyn Read + 'a>> {
+fn decompress<'a, R: Read + Send + 'a>(
+    mut blob: BufReader<R>,
+) -> io::Result<Box<dyn Read + Send + 'a>> {
     let magic = blob.fill_buf()?;
     if magic.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Ok(Box::new(flate2::bufread::MultiGzDecoder::new(blob)));

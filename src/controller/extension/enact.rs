@@ -303,15 +303,12 @@ impl Attempt<'_> {
         checked
     }
 
-    /// Makes anew the content that earlier revisions have lost and still need: what is rendered
-    /// from their bundle, if it is the same. Returns when to try again what could not be had.
+    /// Makes anew the content that revisions have lost and still need: what is rendered from their
+    /// bundle, if it is the same. Returns when to try again what could not be had.
     pub(super) async fn restore_content(&self) -> Option<Duration> {
         let error = self.try_restore_content().await.err()?;
         let cause = Chain(&error).to_string();
-        tracing::warn!(
-            error = cause,
-            "lost content of earlier revisions stays lost"
-        );
+        tracing::warn!(error = cause, "lost content of revisions stays lost");
         Some(jittered(WITHOUT_IMAGE))
     }
 

@@ -33,16 +33,25 @@ impl Attempt<'_> {
         };
         let note = back.note();
         let generation = self.extension.object.metadata.generation;
-        if back.is_made && recorded_generation(back.source) == generation {
-            return Ok(Enacted::kept(note, self.restore_content().await));
+        let source = back.source.annotations().get(policy::WEBHOOK_CERTIFICATES);
+        let source = source.and_then(|source| source.parse().ok());
+        // Whoever trusts a CA of ours follows it; nothing else of what was made changes.
+        let follows = source == Some(CertificateSource::SelfSigned);
+        let stays = back.is_made && recorded_generation(back.source) == generation;
+        let lost = if stays {
+            self.restore_content().await
+        } else {
+            None
+        };
+        if stays && (!follows || lost.is_some()) {
+            return Ok(Enacted::kept(note, lost));
         }
         let mut phases = self.stored(back.source).await.map_err(failed)?;
         let objects: Vec<Object> = phases.iter().flat_map(|it| it.objects.clone()).collect();
-        let source = back.source.annotations().get(policy::WEBHOOK_CERTIFICATES);
-        let source = source.and_then(|source| source.parse().ok());
-        let requests = match source {
-            Some(CertificateSource::SelfSigned) => called_services(&objects),
-            _ => Vec::new(),
+        let requests = if follows {
+            called_services(&objects)
+        } else {
+            Vec::new()
         };
         let certificates = self.certificates_of(source, &requests).await;
         let certificates = certificates.map_err(|error| failed(error.into()))?;

@@ -37,6 +37,9 @@ impl Context {
         let files = self.settings.settled.load(&uid, &basis).ok()??;
         let record: Record = serde_json::from_slice(files.get(FILE)?).ok()?;
         let objects = record.objects();
+        if objects.len() != object_count(set) {
+            return None;
+        }
         let identities = objects.iter().map(|(object, _)| (*object).clone());
         watch(self, set, account, identities.collect()).await;
         self.watches.listed(&name).await;
@@ -58,13 +61,10 @@ impl Context {
             return;
         };
         let generation = set.metadata.generation.unwrap_or_default();
-        let count = set
-            .spec
-            .phases
-            .iter()
-            .map(|phase| phase.objects.len())
-            .sum();
-        let Some(record) = self.applied.record_of((&uid, generation), count) else {
+        let record = self
+            .applied
+            .record_of((&uid, generation), object_count(set));
+        let Some(record) = record else {
             return;
         };
         let Ok(record) = serde_json::to_vec(&record) else {
@@ -116,4 +116,9 @@ impl Context {
         );
         Some(Digest::sha256(&serde_json::to_vec(&basis).ok()?))
     }
+}
+
+fn object_count(set: &ClusterObjectSet) -> usize {
+    let phases = set.spec.phases.iter();
+    phases.map(|phase| phase.objects.len()).sum()
 }

@@ -154,16 +154,15 @@ async fn keep(
     Ok(None)
 }
 
-/// Returns the revisions below the newest whose content is not complete and that are not done: until
-/// they are, only their content says what they installed.
+/// Returns the revisions whose content is not complete and that are not done: until they are, only
+/// their content says what they installed.
 pub async fn without_content<'a>(
     known: &KnownRevisions,
     revisions: &'a [ClusterObjectSet],
 ) -> Result<Vec<&'a ClusterObjectSet>, WriteError> {
-    let newest = newest(revisions).map(ResourceExt::uid);
     let mut found = Vec::new();
     for set in revisions {
-        if !has_finalizer(set) || newest == Some(set.uid()) || known.has_content(set).await {
+        if !has_finalizer(set) || known.has_content(set).await {
             continue;
         }
         let (client, system_namespace) = (&known.client, &known.system_namespace);

@@ -2,8 +2,10 @@
 //!
 //! Works on tokens where the source is JSON, so that numbers keep their digits (catalogs.md 1.7).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use memchr::{memchr, memchr2};
 use serde::de::Visitor;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -17,27 +19,27 @@ pub(super) struct TooDeep;
 
 /// A JSON object in canonical form.
 #[derive(Debug)]
-pub(super) struct Canonical {
+pub(super) struct Canonical<'a> {
     /// Its text.
     pub(super) json: String,
-    members: Vec<Member>,
+    members: Vec<Member<'a>>,
 }
 
 /// A member of an object that was written: its key, and where key and value stand.
 #[derive(Debug)]
-struct Member {
-    key: String,
+struct Member<'a> {
+    key: Cow<'a, str>,
     start: usize,
     value: usize,
     end: usize,
 }
 
-impl Canonical {
+impl<'a> Canonical<'a> {
     /// Rewrites a JSON text in one walk: keys sorted by bytes, the last of equal keys, no white space,
     /// numbers as they are, strings escaped no more than needed. `None` if it is not an object.
     ///
     /// The syntax of a raw value was checked when it was read, so depth is all that can be wrong here.
-    pub(super) fn of(raw: &RawValue) -> Result<Option<Self>, TooDeep> {
+    pub(super) fn of(raw: &'a RawValue) -> Result<Option<Self>, TooDeep> {
         let text = raw.get();
         if !text.starts_with('{') {
             return Ok(None);
@@ -50,7 +52,7 @@ impl Canonical {
     /// Returns its members: each key, and the canonical text of its value.
     pub(super) fn members(&self) -> impl Iterator<Item = (&str, &str)> {
         let members = self.members.iter();
-        members.map(|member| (member.key.as_str(), &self.json[member.value..member.end]))
+        members.map(|member| (&*member.key, &self.json[member.value..member.end]))
     }
 }
 
@@ -83,12 +85,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Writes an object, and returns its members as they stand then.
-    fn object(&mut self, out: &mut String, depth: usize) -> Result<Vec<Member>, TooDeep> {
+    fn object(&mut self, out: &mut String, depth: usize) -> Result<Vec<Member<'a>>, TooDeep> {
         enter(depth)?;
         self.step();
         out.push('{');
         let begin = out.len();
-        let mut members: Vec<Member> = Vec::new();
+        let mut members: Vec<Member<'a>> = Vec::new();
         while !matches!(self.peek(), None | Some(b'}')) {
             separate(out, members.len());
             let start = out.len();
@@ -138,13 +140,11 @@ impl<'a> Walk<'a> {
 
     /// Passes white space, and returns the byte behind it.
     fn peek(&mut self) -> Option<u8> {
-        let rest = &self.text.as_bytes()[self.at..];
-        let blank = rest
-            .iter()
-            .take_while(|byte| byte.is_ascii_whitespace())
-            .count();
-        self.at += blank;
-        rest.get(blank).copied()
+        let bytes = self.text.as_bytes();
+        while bytes.get(self.at).is_some_and(u8::is_ascii_whitespace) {
+            self.at += 1;
+        }
+        bytes.get(self.at).copied()
     }
 
     fn step(&mut self) {
@@ -156,12 +156,12 @@ impl<'a> Walk<'a> {
         let rest = &self.text[self.at..];
         let bytes = rest.as_bytes();
         let mut end = 1;
-        while let Some(&byte) = bytes.get(end) {
-            match byte {
-                b'\\' => end += 2,
-                b'"' => break,
-                _ => end += 1,
+        while let Some(next) = bytes.get(end..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+            end += next;
+            if bytes[end] == b'"' {
+                break;
             }
+            end += 2;
         }
         let end = bytes.len().min(end + 1);
         self.at += end;
@@ -170,7 +170,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Sorts members of an object that stand in `out` from `begin` on, and leaves the last of equal keys.
-fn sorted(out: &mut String, begin: usize, mut members: Vec<Member>) -> Vec<Member> {
+fn sorted<'a>(out: &mut String, begin: usize, mut members: Vec<Member<'a>>) -> Vec<Member<'a>> {
     let written = out.split_off(begin);
     // The sort is stable: of equal keys, the last one comes first when all are turned round.
     members.reverse();
@@ -189,16 +189,23 @@ fn sorted(out: &mut String, begin: usize, mut members: Vec<Member>) -> Vec<Membe
 
 /// Writes a string literal in its shortest form, in which it mostly is already.
 fn write_literal(out: &mut String, literal: &str) {
-    let mut escapes = literal.split('\\').skip(1);
-    // A backslash that is escaped leaves an empty part behind, and what follows it is plain.
-    let is_shortest = !literal.contains('\\')
-        || !literal.contains("\\\\")
-            && escapes.all(|rest| rest.starts_with(['"', 'n', 'r', 't', 'b', 'f']));
-    if is_shortest {
+    if is_shortest(literal) {
         out.push_str(literal);
     } else {
         write_text(out, &string(literal));
     }
+}
+
+/// Says whether every escape of a string literal is one that its shortest form has, too.
+fn is_shortest(literal: &str) -> bool {
+    let mut rest = literal.as_bytes();
+    while let Some(at) = memchr(b'\\', rest) {
+        match &rest[at + 1..] {
+            [b'"' | b'\\' | b'n' | b'r' | b't' | b'b' | b'f', behind @ ..] => rest = behind,
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// Writes a value read from YAML in the same form.
@@ -233,17 +240,16 @@ pub(super) fn write_value(out: &mut String, value: &Value, depth: usize) -> Resu
 }
 
 /// Returns the text of a JSON string literal. Halves of surrogate pairs become U+FFFD.
-pub(super) fn string(literal: &str) -> String {
+pub(super) fn string(literal: &str) -> Cow<'_, str> {
     if let Some(plain) = literal
         .strip_prefix('"')
         .and_then(|it| it.strip_suffix('"'))
         && !plain.contains('\\')
     {
-        return plain.to_owned();
+        return Cow::Borrowed(plain);
     }
-    serde_json::from_str::<Text>(literal)
-        .map(|text| text.0)
-        .unwrap_or_default()
+    let text = serde_json::from_str::<Text>(literal);
+    Cow::Owned(text.map(|text| text.0).unwrap_or_default())
 }
 
 fn enter(depth: usize) -> Result<(), TooDeep> {

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
+use std::thread;
 
 use crate::archive::{ArchiveError, Entries, Entry, Kind};
 use crate::digest::{Algorithm, Digest, Hasher};
@@ -23,17 +24,17 @@ use crate::tree::{Node, Tree};
 /// Bytes of a layer that can be read more than once.
 pub trait LayerSource {
     /// Opens the bytes from their start.
-    fn open(&self) -> io::Result<Box<dyn Read + '_>>;
+    fn open(&self) -> io::Result<Box<dyn Read + Send + '_>>;
 }
 
 impl LayerSource for Vec<u8> {
-    fn open(&self) -> io::Result<Box<dyn Read + '_>> {
+    fn open(&self) -> io::Result<Box<dyn Read + Send + '_>> {
         Ok(Box::new(self.as_slice()))
     }
 }
 
 impl LayerSource for File {
-    fn open(&self) -> io::Result<Box<dyn Read + '_>> {
+    fn open(&self) -> io::Result<Box<dyn Read + Send + '_>> {
         Ok(Box::new(FromStart {
             file: self,
             position: 0,
@@ -226,15 +227,17 @@ impl<'a> Unpacking<'a> {
         let algorithm = layer.diff_id.as_ref().map(Digest::algorithm);
         let hasher = Hasher::new(algorithm.unwrap_or(Algorithm::Sha256));
         let blob = layer.source.open()?;
-        let before = self.decompressed;
-        let reader = LayerReader::new(blob, hasher, before, self.limits, stop.clone())?;
-        let mut archive = tar::Archive::new(reader);
-        let mut entries = Entries::new(&mut archive)?;
-        while let Some(entry) = entries.next()? {
-            *current = Some(String::from_utf8_lossy(&entry.name).into_owned());
-            self.entry(entry, index)?;
-        }
-        let (got, decompressed) = archive.into_inner().finish()?;
+        let (before, limits) = (self.decompressed, self.limits);
+        let (got, decompressed) = thread::scope(|scope| {
+            let reader = LayerReader::new(scope, blob, hasher, before, limits, stop.clone())?;
+            let mut archive = tar::Archive::new(reader);
+            let mut entries = Entries::new(&mut archive)?;
+            while let Some(entry) = entries.next()? {
+                *current = Some(String::from_utf8_lossy(&entry.name).into_owned());
+                self.entry(entry, index)?;
+            }
+            Ok::<_, Refusal>(archive.into_inner().finish()?)
+        })?;
         self.decompressed += decompressed;
         match &layer.diff_id {
             Some(want) if *want != got => Err(Refusal::DiffId {

@@ -54,10 +54,8 @@ async fn stage() -> (&'static Stage, MutexGuard<'static, ()>) {
 }
 
 async fn installed(stage: &Stage, suffix: &str, finalizers: &[&str]) -> (Scene, Extension) {
-    let cluster = Cluster {
-        client: stage.cluster.plane.client().await,
-        ..stage.cluster.clone()
-    };
+    let mut cluster = stage.cluster.clone();
+    cluster.client = cluster.plane.client().await;
     let scene = Scene::set(cluster, suffix, &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({})).await;
     extension.installed("1.0.0").await;

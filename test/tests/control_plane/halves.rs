@@ -13,12 +13,7 @@ async fn plane() -> Cluster {
     let plane = tokio::task::spawn_blocking(|| PLANE.get_or_init(ControlPlane::start))
         .await
         .expect("the control plane starts");
-    Cluster {
-        plane,
-        client: plane.client().await,
-        registry: plane.addresses.registry.clone(),
-        dir: plane.addresses.dir.clone(),
-    }
+    Cluster::of(plane).await
 }
 
 fn half(plane: &ControlPlane, name: &str, components: &str) -> Controller {

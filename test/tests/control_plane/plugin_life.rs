@@ -2,11 +2,12 @@
 
 use std::process::Output;
 
-use olm_test::cluster;
+use olm_test::cluster::{self, Controller, ControllerOptions};
 use olm_test::extension::{Extension, UNINSTALL};
 use olm_test::package::{Bundle, chain};
+use olm_test::plugin;
 use olm_test::scene::Scene;
-use olm_test::{plugin, wait};
+
 use serde_json::{Value, json};
 
 /// Runs `kubectl olm`, and returns its exit code, what it prints and what it says besides.
@@ -220,7 +221,9 @@ async fn what_is_there_already_is_shown_before_it_is_taken_over() {
 // plugin.md U74: what OLM Classic left behind is carried over, and no object is lost
 #[tokio::test(flavor = "multi_thread")]
 async fn what_classic_left_behind_is_carried_over() {
-    let cluster = cluster::with_controller().await;
+    // Of its own: a catalog of another test that is not served might have the package, too.
+    let cluster = cluster::own().await;
+    let _controller = Controller::start(cluster.plane, ControllerOptions::default());
     let mut scene = Scene::empty(cluster, "classic");
     let bundle = Bundle::new("1.0.0");
     scene
@@ -276,12 +279,8 @@ async fn what_classic_left_behind_is_carried_over() {
         "--apply",
         "--yes",
     ];
-    // A catalog of another test that is not served yet might have the package, too.
-    wait::until("the rights are granted", UNINSTALL, || async {
-        let (code, _, errors) = olm(&scene, &rights, true);
-        if code == Some(0) { Ok(()) } else { Err(errors) }
-    })
-    .await;
+    let (code, _, errors) = olm(&scene, &rights, true);
+    assert_eq!(code, Some(0), "{errors}");
     let extension = Extension::named(&scene.cluster.client, &name);
     let ready = |found: &olm_api::ClusterExtension| {
         let status = found.status.as_ref();

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use kube::ResourceExt as _;
-use olm_test::cluster::{self, Controller, ControllerOptions};
+use olm_api::keys::label::REVISION_NAME;
+use olm_test::cluster::{self, Controller, ControllerOptions, SYSTEM_NAMESPACE};
 use olm_test::extension::{Extension, ROLLOUT};
 use olm_test::package::{Bundle, chain};
-use olm_test::plugin;
 use olm_test::scene::Scene;
+use olm_test::{plugin, wait};
 use serde_json::{Value, json};
 
 const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
@@ -58,7 +59,10 @@ async fn an_earlier_revision_comes_back_without_catalog_and_registry() {
     extension.patch_catalog(json!({"version": null})).await;
     extension.installed("1.1.0").await;
     let second = scene.package.second_config_map();
-    assert!(scene.get("configmap", &second).is_none());
+    wait::until("what 1.1.0 has not is gone", ROLLOUT, || async {
+        scene.get("configmap", &second).map_or(Ok(()), Err)
+    })
+    .await;
 
     plane.kubectl(&["delete", "clustercatalog", &name]);
     plane.control("stop", "registry");
@@ -101,12 +105,46 @@ async fn an_earlier_revision_comes_back_without_catalog_and_registry() {
         (&json!("1.0.0"), &third["digest"])
     );
 
+    stays_looked_after(&scene, newest).await;
+    assert_eq!(extension.revisions().await.len(), 4, "one for the new CA");
+
     let ca = plane.addresses.controller_ca.to_string_lossy();
     let upgrade = ["upgrade", &name, "--yes", "--catalog-ca", &ca];
     let (code, text, errors) = olm(&scene, &upgrade);
     assert_eq!(code, Some(0), "{text}{errors}");
     extension.installed("1.1.0").await;
     extension.delete().await;
+}
+
+/// Takes away the content of a revision that went back, and the CA of its webhook: both come back, and
+/// callers trust the new CA.
+async fn stays_looked_after(scene: &Scene, revision: &olm_api::ClusterObjectSet) {
+    let plane = scene.cluster.plane;
+    let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
+    let selector = format!("--selector={REVISION_NAME}={}", revision.name_any());
+    let content = || plane.kubectl(&["get", "secrets", &namespace, &selector, "--output=name"]);
+    let before = content();
+    assert!(!before.is_empty());
+    plane.kubectl(&["delete", "secrets", &namespace, &selector]);
+    wait::until("the content is there again", ROLLOUT, || async {
+        (content() == before).then_some(()).ok_or_else(&content)
+    })
+    .await;
+
+    let hook = format!("{}.example.com", scene.name);
+    let trusted = || {
+        let found = scene.get("validatingwebhookconfiguration", &hook);
+        found.map(|found| found["webhooks"][0]["clientConfig"]["caBundle"].clone())
+    };
+    let before = trusted();
+    let authority = format!("{}-webhook-ca", scene.name);
+    plane.kubectl(&["delete", "secret", &namespace, &authority]);
+    wait::until("callers trust the new CA", ROLLOUT, || async {
+        let now = trusted();
+        let other = now.is_some() && now != before;
+        other.then_some(()).ok_or_else(|| format!("{now:?}"))
+    })
+    .await;
 }
 
 fn definition(suffix: &str, versions: &[(&str, bool)]) -> Value {

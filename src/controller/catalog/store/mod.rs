@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
+use std::mem;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
@@ -45,8 +46,10 @@ const CURRENT: &str = "current";
 /// Name of the folder for what is not complete.
 const TEMPORARY: &str = "tmp";
 
-/// Blobs that are read before those before them are written; each may have 16 MiB.
-const READ_AHEAD: usize = 4;
+/// Bytes of blobs that are handed over together, one of up to 16 MiB beyond it; and how often that is
+/// done before those before them are written.
+const BATCH_BYTES: usize = 1 << 18;
+const READ_AHEAD: usize = 2;
 
 /// Why content could not be stored, restored or removed.
 #[derive(Debug, thiserror::Error)]
@@ -346,8 +349,19 @@ impl Store {
         // What is read and what is written take a processor each.
         thread::scope(|scope| {
             let (ahead, read) = sync_channel(READ_AHEAD);
-            scope.spawn(move || metas.into_iter().try_for_each(|meta| ahead.send(meta)));
-            for meta in read {
+            scope.spawn(move || {
+                let (mut batch, mut bytes) = (Vec::new(), 0);
+                for meta in metas {
+                    bytes += meta.as_ref().map_or(0, |meta: &Meta| meta.json.len());
+                    batch.push(meta);
+                    if bytes >= BATCH_BYTES {
+                        bytes = 0;
+                        ahead.send(mem::take(&mut batch))?;
+                    }
+                }
+                ahead.send(batch)
+            });
+            for meta in read.into_iter().flatten() {
                 writer
                     .push(&meta.map_err(Into::into)?)
                     .map_err(StoreError::disk(action))?;

@@ -411,9 +411,7 @@ fn meta_of_raw(raw: &RawValue) -> Result<Meta, Reason> {
     let object = Canonical::of(raw).map_err(|TooDeep| Reason::TooDeep)?;
     let object = object.ok_or(Reason::NotAnObject)?;
     let strings = object.members().map(|(key, value)| {
-        let text = value
-            .starts_with('"')
-            .then(|| Cow::Owned(canonical::string(value)));
+        let text = value.starts_with('"').then(|| canonical::string(value));
         (key, text)
     });
     let [schema, package, name] = top_level(strings)?;

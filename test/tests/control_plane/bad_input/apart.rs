@@ -31,12 +31,7 @@ pub(super) async fn turn(name: &str) -> Apart {
         .await
         .expect("the control plane starts");
     Apart {
-        cluster: Cluster {
-            plane,
-            client: plane.client().await,
-            registry: plane.addresses.registry.clone(),
-            dir: plane.addresses.dir.clone(),
-        },
+        cluster: Cluster::of(plane).await,
         name: name.to_owned(),
         state: plane.addresses.dir.join(format!("{name}-state")),
         _turn: turn,
@@ -64,12 +59,7 @@ impl Apart {
 
     /// Returns another handle on the cluster, for a scene.
     pub(super) fn handle(&self) -> Cluster {
-        Cluster {
-            plane: self.cluster.plane,
-            client: self.cluster.client.clone(),
-            registry: self.cluster.registry.clone(),
-            dir: self.cluster.dir.clone(),
-        }
+        self.cluster.clone()
     }
 
     /// Asserts that the controller has neither ended nor panicked.
