@@ -9,9 +9,10 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::stream::{self, Stream, StreamExt as _};
+use futures::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
 use http::header::RETRY_AFTER;
 use http::{Method, Request, Response, StatusCode, Uri};
+use kube::api::ObjectMeta;
 use kube::client::Body;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::{Lookup, ObjectRef, Store};
@@ -156,6 +157,8 @@ fn is_watch(uri: &Uri) -> bool {
 /// A failure is logged, and the watch starts anew after a delay of its own; it is not an item of the
 /// stream. A kube `Controller` pauses all its streams for every error of any of them, so that after
 /// an outage each watch would add its delay to those of the others.
+///
+/// Who wrote which field is left out: in memory that is more than all the rest.
 pub fn changes<K>(
     api: Api<K>,
     config: watcher::Config,
@@ -163,7 +166,35 @@ pub fn changes<K>(
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
-    settled(watcher(api, config), WatchDelays::default())
+    let lean = |metadata: &mut ObjectMeta| metadata.managed_fields = None;
+    watched(api, config, lean)
+}
+
+/// The same, with who wrote the fields outside of subresources.
+pub fn authored<K>(
+    api: Api<K>,
+    config: watcher::Config,
+) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    watched(api, config, |metadata| {
+        if let Some(entries) = &mut metadata.managed_fields {
+            entries.retain(|entry| entry.subresource.is_none());
+        }
+    })
+}
+
+fn watched<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    lean: fn(&mut ObjectMeta),
+) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    let watching = settled(watcher(api, config), WatchDelays::default());
+    watching.map_ok(move |event| event.modify(|object| lean(object.meta_mut())))
 }
 
 /// Watches one object by its name, as [`changes`] does: what it is, and `None` while it does not

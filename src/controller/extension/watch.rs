@@ -67,7 +67,7 @@ pub async fn run(
         .combine(predicates::annotations);
     let (orphaning, changed) = (Arc::clone(&ctx), writers.changed);
     let extensions = cluster::stored(
-        all::<Guarded>(&ctx).reflect(writers.extensions),
+        authored(&ctx).reflect(writers.extensions),
         store.clone(),
     )
     .inspect_ok(move |extension| {
@@ -135,6 +135,11 @@ pub async fn run(
         });
     // What is served is followed as long as anybody depends on it.
     futures::future::select(Box::pin(passes), Box::pin(kept)).await;
+}
+
+/// Watches all extensions; who changed one is recorded with its next revision.
+fn authored(ctx: &Context) -> impl Stream<Item = watcher::Result<watcher::Event<Guarded>>> + use<> {
+    cluster::authored(Api::all(ctx.client.clone()), watcher::Config::default())
 }
 
 /// Watches all objects of a kind.

@@ -74,7 +74,6 @@ impl Watched {
             // The content decides nothing.
             .map_ok(|event| {
                 event.modify(|revision| {
-                    revision.managed_fields_mut().clear();
                     if let Ok(revision) = &mut revision.0 {
                         revision.spec.phases.clear();
                     }
