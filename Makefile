@@ -188,8 +188,12 @@ silence: local-cluster programs ## Prove that 50 settled extensions cost no writ
 	  --workspace --features olm-test/control-plane --test control_plane -- --nocapture silence
 
 .PHONY: bench-cluster
-bench-cluster: local-cluster programs ## Measure installs of the bundles beside the checkout next to a bare client that applies the same objects
+bench-cluster: local-cluster programs ## Measure installs of the bundles beside the checkout next to a bare client, requests of an install, ingest of a catalog, and EXTENSIONS=1000 of CATALOGS=10 at rest for REST_SECONDS=60
 	$(CARGO) test --locked --workspace --features olm-test/corpus --test bundles_corpus -- --ignored --nocapture bare
+	for others in 0 100; do OTHERS=$$others $(CARGO) test --locked --workspace --features olm-test/control-plane \
+	  --test control_plane -- --nocapture an_install_asks_nothing_about_the_others || exit 1; done
+	$(CARGO) bench --locked --package olm-bench --bench ingest
+	$(MAKE) scale EXTENSIONS=$(or $(EXTENSIONS),1000)
 
 .PHONY: profile
 profile: local-cluster programs ## Draw where installs spend processor time: target/profile/flame.svg; real bundles if they are beside the checkout
