@@ -66,16 +66,13 @@ pub async fn run(
         .combine(predicates::finalizers)
         .combine(predicates::annotations);
     let (orphaning, changed) = (Arc::clone(&ctx), writers.changed);
-    let extensions = cluster::stored(
-        authored(&ctx).reflect(writers.extensions),
-        store.clone(),
-    )
-    .inspect_ok(move |extension| {
-        orphaning.orphaning.note(extension.meta());
-        // Nobody listens when the process stops.
-        drop(changed.unbounded_send(extension.meta().clone()));
-    })
-    .predicate_filter(relevant, PredicateConfig::default());
+    let extensions = cluster::stored(authored(&ctx).reflect(writers.extensions), store.clone())
+        .inspect_ok(move |extension| {
+            orphaning.orphaning.note(extension.meta());
+            // Nobody listens when the process stops.
+            drop(changed.unbounded_send(extension.meta().clone()));
+        })
+        .predicate_filter(relevant, PredicateConfig::default());
     let catalogs = cluster::stored(
         all::<DeserializeGuard<ClusterCatalog>>(&ctx).reflect(writers.catalogs),
         seen.catalogs,

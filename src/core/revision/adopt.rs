@@ -138,6 +138,9 @@ pub fn decide(
         .iter()
         .find(|sibling| sibling.uid == controller.uid)
     else {
+        if is_of_later_revision(live, &controller, claim, revision_key) {
+            return Decision::Superseded;
+        }
         return match claim.protection {
             CollisionProtection::None => Decision::Adopt,
             CollisionProtection::Prevent | CollisionProtection::IfNoController => {
@@ -154,6 +157,23 @@ pub fn decide(
         std::cmp::Ordering::Less => Decision::Adopt,
         std::cmp::Ordering::Equal => Decision::Collide(Some(controller)),
     }
+}
+
+/// Says whether a later revision of the same extension controls `live`, one that was made after the
+/// siblings were read: an object that was taken back from it would go when the claimant is archived.
+fn is_of_later_revision(
+    live: &Object,
+    controller: &OwnerReference,
+    claim: &Claim,
+    revision_key: &str,
+) -> bool {
+    let labels = live.pointer("/metadata/labels");
+    let owner = labels.and_then(|labels| labels.get(label::OWNER_NAME)?.as_str());
+    let number = live.annotation(revision_key);
+    let number = number.and_then(|text| text.parse::<i64>().ok());
+    controller.kind == "ClusterObjectSet"
+        && owner.is_some_and(|owner| Some(owner) == claim.owner_name.as_deref())
+        && number.is_some_and(|number| number > claim.revision)
 }
 
 /// What to do about one object of a revision that is removed.

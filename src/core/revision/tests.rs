@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use olm_api::conditions::{Reason, status, types};
-use olm_api::keys::{self, annotation};
+use olm_api::keys::{self, annotation, label};
 use olm_api::{
     ClusterObjectSet, ClusterObjectSetSpec, ClusterObjectSetStatus, CollisionProtection,
     LifecycleState, ObservedPhase,
@@ -292,6 +292,14 @@ fn retained_by(extension: &str) -> Object {
     left
 }
 
+/// Controlled by a revision of an extension that was made after the siblings were read.
+fn of_later_revision(extension: &str, revision: &str) -> Object {
+    let mut live = live(Some("four"), Some(revision));
+    live.0["metadata"]["ownerReferences"][0]["kind"] = json!("ClusterObjectSet");
+    live.0["metadata"]["labels"] = json!({label::OWNER_NAME: extension});
+    live
+}
+
 fn outcome(decision: &Decision) -> &'static str {
     match decision {
         Decision::Create => "create",
@@ -313,6 +321,9 @@ fn outcome(decision: &Decision) -> &'static str {
 #[case::our_extension(live(Some("extension"), None), ["adopt"; 3])]
 #[case::foreign(live(Some("other"), None), ["collide", "collide", "adopt"])]
 #[case::other_extension_same_number(live(Some("other"), Some("2")), ["collide", "collide", "adopt"])]
+#[case::later_than_the_siblings(of_later_revision("e", "3"), ["progressed"; 3])]
+#[case::earlier_than_the_siblings(of_later_revision("e", "1"), ["collide", "collide", "adopt"])]
+#[case::later_of_another_extension(of_later_revision("f", "3"), ["collide", "collide", "adopt"])]
 #[case::uncontrolled(live(None, None), ["collide", "adopt", "adopt"])]
 #[case::orphaned(live(None, Some("1")), ["collide"; 3])]
 #[case::left_by_a_deleted_revision(left_behind("me"), ["adopt"; 3])]
