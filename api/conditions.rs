@@ -139,6 +139,8 @@ pub enum Reason {
     /// `PermissionsSufficient`, and `Ready` while nothing worse is to be reported: the account
     /// lacks rights.
     PermissionsMissing,
+    /// `Ready` and `status.update`, ours: the installed operator does not let itself be updated.
+    OperatorNotUpgradeable,
     /// `PlatformUpgradeable`: the bundle supports the next version.
     Compatible,
     /// `PlatformUpgradeable`: the bundle does not support the next version.

@@ -100,7 +100,7 @@ fn reasons_keep_their_names() {
         Reconciling Archived Available Unavailable UserSpecifiedUnavailable Uninstalling \
         NotInstalled ContentChanged BundleUnavailable CRDUpgradeRefused CRDUpgradeWaived PlanChanged RolledBack RolloutReverted NextMajorHeld \
         LowerVersionHeld Pinned Paused ObjectsDeferred PermissionsSufficient PermissionsMissing \
-        Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared NextMinorHeld NextPatchHeld \
+        OperatorNotUpgradeable Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared NextMinorHeld NextPatchHeld \
         OutsideWindow TooYoung Suspicious NotSuccessor \
         NotInRequestedChannels InvalidVersion VersionOutOfRange PrereleaseNotRequested \
         DependencyUnsupported ConstraintInvalid ConstraintUnmet ConstraintUnknown UnknownChannel \
