@@ -170,6 +170,9 @@ pub mod policy {
     /// On a ClusterCatalog, `Suspicious` or `None`: newer content that takes away or changes what
     /// was offered is held (applying.md 10).
     pub const QUARANTINE: &str = "policy.olm.operatorframework.io/quarantine";
+    /// `Allow` or `RequireApproval`: what becomes of an update whose operator gets more rights
+    /// (applying.md 10, F14).
+    pub const PERMISSION_INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
     /// Number of the archived revision to go back to (applying.md 10, F10).
     pub const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
     /// `Rollback` or `Keep`: what becomes of a roll-out whose time is over (applying.md 10, F23).

@@ -10,7 +10,7 @@ use crate::error::quote;
 use crate::uninstall;
 
 /// Keys that are supported on a ClusterExtension.
-pub const UNDERSTOOD: [&str; 16] = [
+pub const UNDERSTOOD: [&str; 17] = [
     policy::ACCEPT_IMAGE,
     policy::ADOPT,
     policy::APPROVE,
@@ -22,6 +22,7 @@ pub const UNDERSTOOD: [&str; 16] = [
     policy::ON_FAILURE,
     policy::OPERATOR_CONDITIONS,
     policy::PAUSED,
+    policy::PERMISSION_INCREASE,
     policy::ROLLBACK_TO,
     policy::UNINSTALL,
     policy::UPDATE_WINDOW,

@@ -61,7 +61,7 @@ impl Attempt<'_> {
             answer.update = Some(UpdateStatus {
                 newest: newest.unwrap_or_else(|| goal.target.version.clone()),
                 version: Some(goal.target.version),
-                catalog: answer.catalog.clone().unwrap_or_default(),
+                catalog: goal.catalog.clone().unwrap_or_default(),
                 reason: reason.to_string(),
                 message: message.clone(),
             });

@@ -19,7 +19,8 @@ use super::error::ExtensionError;
 use super::live_crds::read;
 use crate::cluster::{ApiError, named};
 
-const PROXY: &str = "/apis/config.openshift.io/v1/proxies/cluster";
+/// A list, because the controller may list and watch it, as for its own proxies.
+const PROXY: &str = "/apis/config.openshift.io/v1/proxies?fieldSelector=metadata.name%3Dcluster";
 
 impl Context {
     /// Returns what the annotations of an extension add, with what that depends on. Where there is no
@@ -33,7 +34,7 @@ impl Context {
             let found = read(&self.client, PROXY).await;
             let found = found.map_err(|error| ExtensionError::Proxy(ApiError(error)))?;
             if let Some(found) = found {
-                extras.proxy = ProxyVariables::of_status(&found["status"]);
+                extras.proxy = ProxyVariables::of_status(&found["items"][0]["status"]);
                 self.platform.count_proxies();
             }
         }

@@ -37,6 +37,8 @@ pub struct Policy {
     pub rollback_to: Option<i64>,
     /// Whether a roll-out whose time is over is taken back.
     pub reverts: bool,
+    /// Whether an update whose operator gets more rights waits for its approval.
+    pub approves_rights: bool,
     /// What is let pass in upgrades of CRDs.
     pub waivers: Waivers,
     /// What is added to the objects of the bundle.
@@ -122,6 +124,8 @@ impl Policy {
             accepted_image: annotations.get(policy::ACCEPT_IMAGE).cloned(),
             rollback_to: read(annotations, policy::ROLLBACK_TO, number)?,
             reverts: read(annotations, policy::ON_FAILURE, reverts)?.unwrap_or(false),
+            approves_rights: read(annotations, policy::PERMISSION_INCREASE, increase)?
+                .unwrap_or(false),
             waivers: waivers.unwrap_or_default(),
             additions: additions(annotations)?,
         })
@@ -175,6 +179,15 @@ fn additions(annotations: &BTreeMap<String, String>) -> Result<Additions, Policy
         user_roles: read(annotations, policy::USER_ROLES, roles)?,
         create_namespace: read(annotations, policy::CREATE_NAMESPACE, paused)?.unwrap_or(false),
     })
+}
+
+fn increase(text: &str) -> Result<bool, ValueError> {
+    let waits = match text {
+        "Allow" => Some(false),
+        "RequireApproval" => Some(true),
+        _ => None,
+    };
+    one_of(text, waits, "Allow or RequireApproval")
 }
 
 fn one_of<T>(text: &str, read: Option<T>, must_be: &'static str) -> Result<T, ValueError> {
@@ -270,6 +283,9 @@ mod tests {
         let roles = added(policy::USER_ROLES, "aggregate").user_roles;
         assert_eq!(roles, Some(UserRoles::Aggregate));
         assert_eq!(added("else", "x"), Additions::default());
+        let increase = |value| policy(policy::PERMISSION_INCREASE, value).unwrap();
+        assert!(increase("RequireApproval").approves_rights);
+        assert!(!increase("Allow").approves_rights);
     }
 
     #[rstest]
@@ -311,6 +327,11 @@ mod tests {
         policy::USER_ROLES,
         "view",
         "unknown value \"view\": must be create or aggregate"
+    )]
+    #[case::increase(
+        policy::PERMISSION_INCREASE,
+        "Deny",
+        "unknown value \"Deny\": must be Allow or RequireApproval"
     )]
     #[case::waiver(
         policy::CRD_SAFETY_ALLOW,

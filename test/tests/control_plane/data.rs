@@ -317,7 +317,12 @@ async fn nothing_is_installed_under_an_annotation_nobody_understands() {
     plane.kubectl_with_input(&["create", "-f", "-"], &extension.to_string());
     let extension = Extension::named(&scene.cluster.client, &scene.name);
     extension
-        .shows("Progressing", "False", "InvalidConfiguration", "user-rights")
+        .shows(
+            "Progressing",
+            "False",
+            "InvalidConfiguration",
+            "user-rights",
+        )
         .await;
     assert!(extension.revisions().await.is_empty());
     scene.annotate("policy.olm.operatorframework.io/user-rights", "");

@@ -103,8 +103,6 @@ pub struct Answer {
     pub update: Option<UpdateStatus>,
     /// What is deprecated; nothing when it is not clear which catalog counts.
     pub deprecations: Option<Deprecations>,
-    /// The catalog of the bundle that was chosen, if one was.
-    pub catalog: Option<String>,
     /// What lifts the hold on updates of the platform, where that was asked.
     pub lift: Option<Lift>,
     /// What `Ready` explains besides.
@@ -264,11 +262,6 @@ impl Question {
             goal: Err(DecisionError::NoContent),
             update: self.update(catalogs, options, resolution),
             deprecations: deprecations(resolution, catalogs, &self.filter.package_name),
-            catalog: resolution
-                .result
-                .as_ref()
-                .ok()
-                .map(|it| it.catalog.to_owned()),
             lift: None,
             notes: Vec::new(),
             notices: Vec::new(),
