@@ -119,6 +119,8 @@ pub enum Reason {
     CrdUpgradeWaived,
     /// `Ready`, ours: what would be applied is not the plan that was approved.
     PlanChanged,
+    /// `Ready`, ours: the operator would get rights that nobody approved.
+    PermissionIncrease,
     /// `Ready`, ours: an earlier revision is installed again, because the annotation says so.
     RolledBack,
     /// `Ready`, ours: a roll-out failed, and what was installed before is installed again.
@@ -139,6 +141,8 @@ pub enum Reason {
     /// `PermissionsSufficient`, and `Ready` while nothing worse is to be reported: the account
     /// lacks rights.
     PermissionsMissing,
+    /// `Ready` and `status.update`, ours: the installed operator does not let itself be updated.
+    OperatorNotUpgradeable,
     /// `PlatformUpgradeable`: the bundle supports the next version.
     Compatible,
     /// `PlatformUpgradeable`: the bundle does not support the next version.

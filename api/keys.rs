@@ -143,6 +143,12 @@ pub mod policy {
     /// Kinds whose objects are taken over where nobody controls them, joined by commas, each `<kind>`
     /// or `<kind>.<group>`, or `all`.
     pub const ADOPT: &str = "policy.olm.operatorframework.io/adopt";
+    /// `Inject`: operators get the proxies of OpenShift's `Proxy` `cluster` (applying.md 10).
+    pub const CLUSTER_PROXY: &str = "policy.olm.operatorframework.io/cluster-proxy";
+    /// `"true"`: the install namespace is made, as the account, where it is missing.
+    pub const CREATE_NAMESPACE: &str = "policy.olm.operatorframework.io/create-namespace";
+    /// `Enabled`: the operator gets an OperatorCondition, and is heeded (applying.md 10).
+    pub const OPERATOR_CONDITIONS: &str = "policy.olm.operatorframework.io/operator-conditions";
     /// `create` or `aggregate` (api.md 6.3).
     pub const USER_ROLES: &str = "policy.olm.operatorframework.io/user-roles";
     /// On a ClusterObjectSet: the webhook certificate provider chosen for the first revision.
@@ -164,6 +170,9 @@ pub mod policy {
     /// On a ClusterCatalog, `Suspicious` or `None`: newer content that takes away or changes what
     /// was offered is held (applying.md 10).
     pub const QUARANTINE: &str = "policy.olm.operatorframework.io/quarantine";
+    /// `Allow` or `RequireApproval`: what becomes of an update whose operator gets more rights
+    /// (applying.md 10, F14).
+    pub const PERMISSION_INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
     /// Number of the archived revision to go back to (applying.md 10, F10).
     pub const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
     /// `Rollback` or `Keep`: what becomes of a roll-out whose time is over (applying.md 10, F23).

@@ -98,9 +98,9 @@ fn reasons_keep_their_names() {
         Succeeded Retrying RollingOut Blocked InvalidConfiguration ProgressDeadlineExceeded Failed \
         Absent Deprecated NotDeprecated DeprecationStatusUnknown ProbesSucceeded ProbeFailure \
         Reconciling Archived Available Unavailable UserSpecifiedUnavailable Uninstalling \
-        NotInstalled ContentChanged BundleUnavailable CRDUpgradeRefused CRDUpgradeWaived PlanChanged RolledBack RolloutReverted NextMajorHeld \
+        NotInstalled ContentChanged BundleUnavailable CRDUpgradeRefused CRDUpgradeWaived PlanChanged PermissionIncrease RolledBack RolloutReverted NextMajorHeld \
         LowerVersionHeld Pinned Paused ObjectsDeferred PermissionsSufficient PermissionsMissing \
-        Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared NextMinorHeld NextPatchHeld \
+        OperatorNotUpgradeable Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared NextMinorHeld NextPatchHeld \
         OutsideWindow TooYoung Suspicious NotSuccessor \
         NotInRequestedChannels InvalidVersion VersionOutOfRange PrereleaseNotRequested \
         DependencyUnsupported ConstraintInvalid ConstraintUnmet ConstraintUnknown UnknownChannel \

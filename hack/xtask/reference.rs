@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command, CommandFactory as _};
 use olm_controller::args::Args;
-use olm_core::annotations::NOT_BUILT;
 
 const KEYS: &str = include_str!("../../api/keys.rs");
 const CONDITIONS: &str = include_str!("../../api/conditions.rs");
@@ -227,17 +226,12 @@ fn keys() -> String {
             key.section == section && !is_value
         };
         for key in all.iter().filter(is_key) {
-            let rest = if NOT_BUILT.contains(&key.value.as_str()) {
-                " **Not built yet: refused.**"
-            } else {
-                ""
-            };
             // A constant that a documentation names stands for its value.
             let mut about = key.text.clone();
             for other in &all {
                 about = about.replace(&format!("`{}`", other.name), &format!("`{}`", other.value));
             }
-            let _ = writeln!(text, "| `{}` | {about}{rest} |", key.value);
+            let _ = writeln!(text, "| `{}` | {about} |", key.value);
         }
     }
     text

@@ -11,7 +11,7 @@ use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::{Bundle, Files};
 use olm_core::error::{Chain, quote};
 use olm_core::extension::ValidExtension;
-use olm_core::render::CertificateSource;
+use olm_core::render::{Additions, CertificateSource};
 use olm_core::revision::{Account, BundleRecord, states};
 use olm_image::reference::ImageRef;
 use serde_json::Value;
@@ -96,6 +96,8 @@ pub(crate) struct Installation {
     pub(crate) inline: Option<Value>,
     /// Who issues the certificates of its webhooks, if that is recorded.
     pub(crate) certificates: Option<CertificateSource>,
+    /// What its annotations add to its bundles.
+    pub(crate) additions: Additions,
     /// Which of its bundles is installed, by name.
     pub(crate) installed: Option<String>,
 }
@@ -227,6 +229,7 @@ async fn add_extension(
         namespace: valid.spec.namespace.clone(),
         inline: valid.inline_config(),
         certificates: source.or_else(|| settings.certificates()),
+        additions: snapshot.question.policy.additions.clone(),
         installed: now.installed.map(|set| BundleRecord::of(set).name),
         name,
     });

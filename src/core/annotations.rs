@@ -10,23 +10,25 @@ use crate::error::quote;
 use crate::uninstall;
 
 /// Keys that are supported on a ClusterExtension.
-pub const UNDERSTOOD: [&str; 12] = [
+pub const UNDERSTOOD: [&str; 17] = [
     policy::ACCEPT_IMAGE,
     policy::ADOPT,
     policy::APPROVE,
+    policy::CLUSTER_PROXY,
     policy::CRD_SAFETY_ALLOW,
     policy::CRD_SAFETY_REASON,
+    policy::CREATE_NAMESPACE,
     policy::FORCE,
     policy::ON_FAILURE,
+    policy::OPERATOR_CONDITIONS,
     policy::PAUSED,
+    policy::PERMISSION_INCREASE,
     policy::ROLLBACK_TO,
     policy::UNINSTALL,
     policy::UPDATE_WINDOW,
     policy::UPGRADE,
+    policy::USER_ROLES,
 ];
-
-/// Keys of the contract that this version does not implement.
-pub const NOT_BUILT: [&str; 1] = [policy::USER_ROLES];
 
 /// A policy annotation that would be ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,9 +36,6 @@ pub enum UnsupportedKey {
     /// The key is unknown.
     #[error("annotation {} is unknown", quote(_0))]
     Unknown(String),
-    /// This version does not implement the key.
-    #[error("annotation {} is not supported by this version", quote(_0))]
-    NotBuilt(String),
     /// Nobody knows what is to become of objects when the extension is deleted.
     #[error(transparent)]
     Uninstall(#[from] uninstall::UnknownPolicy),
@@ -46,7 +45,7 @@ impl UnsupportedKey {
     /// Returns the key.
     pub fn key(&self) -> &str {
         match self {
-            Self::Unknown(key) | Self::NotBuilt(key) => key,
+            Self::Unknown(key) => key,
             Self::Uninstall(_) => policy::UNINSTALL,
         }
     }
@@ -59,9 +58,6 @@ pub fn check_keys(annotations: &BTreeMap<String, String>) -> Result<(), Unsuppor
         .filter(|key| key.starts_with(policy::PREFIX) && !UNDERSTOOD.contains(&key.as_str()));
     match policies.next() {
         None => Ok(uninstall::check_annotation(annotations)?),
-        Some(key) if NOT_BUILT.contains(&key.as_str()) => {
-            Err(UnsupportedKey::NotBuilt(key.clone()))
-        }
         Some(key) => Err(UnsupportedKey::Unknown(key.clone())),
     }
 }
@@ -98,13 +94,6 @@ mod tests {
     #[case::unknown(
         "policy.olm.operatorframework.io/uninstal",
         Some("annotation \"policy.olm.operatorframework.io/uninstal\" is unknown")
-    )]
-    #[case::not_built(
-        policy::USER_ROLES,
-        Some(
-            "annotation \"policy.olm.operatorframework.io/user-roles\" is not supported by this \
-             version"
-        )
     )]
     fn keys(#[case] key: &str, #[case] want: Option<&str>) {
         let got = check_keys(&annotations(key)).err();

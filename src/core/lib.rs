@@ -15,6 +15,7 @@ pub mod go_json;
 pub mod guard;
 pub mod helm;
 pub mod object;
+pub mod operator_condition;
 pub mod plan;
 pub mod preflight;
 pub mod rbac;

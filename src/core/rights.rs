@@ -354,7 +354,7 @@ const CLUSTER_PROXY: Right = Right::cluster(
     OPENSHIFT,
     &["proxies"],
     FOLLOW,
-    "The proxies of OpenShift, with --cluster-proxy.",
+    "The proxies of OpenShift, with --cluster-proxy or annotation cluster-proxy.",
 )
 .named(&["cluster"]);
 

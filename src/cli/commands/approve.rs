@@ -21,7 +21,7 @@ use crate::settings::SettingsFlags;
 /// Digits of a digest that are enough to name a plan.
 const ENOUGH: usize = 8;
 /// What an approval releases; everything else that holds a plan goes on holding it.
-const RELEASED: &str = "policy";
+const RELEASED: [&str; 2] = ["policy", "increase"];
 
 /// Arguments of `approve`.
 #[derive(Debug, Args)]
@@ -114,7 +114,7 @@ async fn approve(
 
 fn released(name: &str, plan: &Plan) -> String {
     let held = plan.held_by.iter().copied();
-    let held: Vec<_> = held.filter(|word| *word != RELEASED).collect();
+    let held: Vec<_> = held.filter(|word| !RELEASED.contains(word)).collect();
     let mut text = format!(
         "{name}: {} is released by plan {}",
         plan.to.version,

@@ -10,8 +10,8 @@ use olm_core::bundle::Bundle;
 use olm_core::config::{ConfigError, Features};
 use olm_core::object::Object;
 use olm_core::render::{
-    CertificateProvider, CertificateRequest, CertificateSource, RenderError, Rendered,
-    RolePlacement, Settings, render_configured,
+    Additions, CertificateProvider, CertificateRequest, CertificateSource, ProxyVariables,
+    RenderError, Rendered, RolePlacement, Settings, render_configured,
 };
 use olm_core::yaml;
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::bundle_source::BundleArg;
 use crate::connection::Global;
 use crate::output::{Outcome, UsageError, notice, write_json};
+use crate::target::Installation;
 
 /// Flags of `render`.
 #[derive(Debug, Args)]
@@ -53,6 +54,9 @@ pub(crate) struct Rendering {
     /// The configuration of an extension, where the flags give none.
     #[arg(skip)]
     inline: Option<Value>,
+    /// What the annotations of an extension add, and its name.
+    #[arg(skip)]
+    additions: Option<(Additions, String)>,
 }
 
 /// Who issues the certificates of webhooks.
@@ -103,18 +107,15 @@ pub(crate) async fn run(
 
 impl Rendering {
     /// Returns how the bundles of an extension are rendered, where the flags do not say otherwise.
-    pub(crate) fn of_extension(
-        &self,
-        inline: Option<Value>,
-        certificates: Option<CertificateSource>,
-    ) -> Self {
-        let recorded = certificates.map(|source| match source {
+    pub(crate) fn of_extension(&self, extension: &Installation) -> Self {
+        let recorded = extension.certificates.map(|source| match source {
             CertificateSource::CertManager => WebhookCertificates::CertManager,
             CertificateSource::ServiceCa => WebhookCertificates::ServiceCa,
             CertificateSource::SelfSigned => WebhookCertificates::SelfSigned,
         });
         Self {
-            inline,
+            inline: extension.inline.clone(),
+            additions: Some((extension.additions.clone(), extension.name.clone())),
             webhook_certificates: self.webhook_certificates.or(recorded),
             ..self.clone()
         }
@@ -191,7 +192,17 @@ impl Rendering {
             },
             certificates,
         };
-        Ok(render_configured(bundle, &settings)?)
+        let mut rendered = render_configured(bundle, &settings)?;
+        if let Some((additions, extension)) = &self.additions {
+            let place = (extension.as_str(), namespace);
+            additions.add(
+                &mut rendered.objects,
+                bundle,
+                place,
+                &ProxyVariables::default(),
+            );
+        }
+        Ok(rendered)
     }
 }
 

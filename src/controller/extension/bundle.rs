@@ -107,7 +107,7 @@ impl Attempt<'_> {
             target,
             resolved.digest(),
             features,
-            provider,
+            (provider, self.extras),
         )
     }
 

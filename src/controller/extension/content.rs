@@ -10,8 +10,8 @@ use olm_core::config::Features;
 use olm_core::extension::ValidExtension;
 use olm_core::object::Object;
 use olm_core::render::{
-    CertificateNeeds, CertificateProvider, CertificateRequest, RolePlacement, Settings, handover,
-    render_configured,
+    Additions, CertificateNeeds, CertificateProvider, CertificateRequest, ProxyVariables,
+    RolePlacement, Settings, handover, render_configured,
 };
 use olm_core::revision::{BundleRecord, Phase, phases};
 use olm_image::Digest;
@@ -50,6 +50,14 @@ pub(super) struct Request {
     inline: Option<Value>,
     features: Features,
     certificates: Option<CertificateProvider>,
+    extras: Extras,
+}
+
+/// What the annotations of an extension add, and what that depends on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Extras {
+    pub(super) additions: Additions,
+    pub(super) proxy: ProxyVariables,
 }
 
 impl Request {
@@ -59,7 +67,7 @@ impl Request {
         target: &BundleRecord,
         digest: &Digest,
         features: Features,
-        certificates: Option<CertificateProvider>,
+        (certificates, extras): (Option<CertificateProvider>, &Extras),
     ) -> Self {
         Self {
             digest: digest.clone(),
@@ -70,12 +78,13 @@ impl Request {
             inline: extension.inline_config(),
             features,
             certificates,
+            extras: extras.clone(),
         }
     }
 
     /// Renders the bundle.
     pub(super) fn render(&self, bundle: &Bundle) -> Result<Content, ContentError> {
-        let rendered = render_configured(
+        let mut rendered = render_configured(
             bundle,
             &Settings {
                 install_namespace: &self.namespace,
@@ -85,6 +94,9 @@ impl Request {
                 certificates: self.certificates.clone(),
             },
         )?;
+        let place = (self.extension.as_str(), self.namespace.as_str());
+        let Extras { additions, proxy } = &self.extras;
+        additions.add(&mut rendered.objects, bundle, place, proxy);
         let objects = handover::prepare_for_revision(
             rendered.objects,
             &self.extension,

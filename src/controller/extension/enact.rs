@@ -11,6 +11,7 @@ use olm_api::keys::{annotation, policy};
 use olm_core::crd_safety::Waivers;
 use olm_core::error::Chain;
 use olm_core::extension::{Goal, Policy, Source, desired, forced_step, retagged};
+use olm_core::object::Object;
 use olm_core::preflight::{self, CrdUpgrades, Judged, Proposal, RbacPreflight, Refusal};
 use olm_core::render::CertificateRequest;
 use olm_core::revision::{BundleRecord, Change, Desired, Origin, changed_by, states};
@@ -77,6 +78,8 @@ pub(super) struct Plan<'a> {
     pub(super) waivers: &'a Waivers,
     /// The plan that was approved, where one was.
     pub(super) approved: Option<&'a str>,
+    /// What is installed, where more rights than that gives have to be approved.
+    pub(super) installed: Option<Vec<Object>>,
     /// How it comes about.
     pub(super) origin: Origin,
     pub(super) desired: Desired,
@@ -154,11 +157,13 @@ impl Attempt<'_> {
             Err(error) => return Err(failed(error)),
         };
         let provider = certificates.provider();
+        let before = self.rights_before(target, policy).await.map_err(failed)?;
         let installed = states(self.revisions).installed.map(BundleRecord::of);
         let approval = policy.approved.as_ref();
         let plan = Plan {
             waivers: &policy.waivers,
             approved: approval.and_then(|it| it.binding(target, installed.as_ref())),
+            installed: before,
             origin: goal.origin(installed.as_ref()),
             desired: self.desired(target, &resolved, &content),
             requests: &content.certificate_requests,
@@ -205,6 +210,23 @@ impl Attempt<'_> {
         enacted
     }
 
+    /// Reads what is installed, if more rights than it gives have to be approved for `target`.
+    async fn rights_before(
+        &self,
+        target: &BundleRecord,
+        policy: &Policy,
+    ) -> Result<Option<Vec<Object>>, ContentError> {
+        let installed = states(self.revisions).installed;
+        let step = |set: &&ClusterObjectSet| !BundleRecord::of(set).is_same_bundle(target);
+        match installed.filter(step).filter(|_| policy.approves_rights) {
+            Some(set) => {
+                let phases = self.stored(set).await?.into_iter();
+                Ok(Some(phases.flat_map(|phase| phase.objects).collect()))
+            }
+            None => Ok(None),
+        }
+    }
+
     fn desired(&self, target: &BundleRecord, resolved: &Resolved, content: &Content) -> Desired {
         let source = Source {
             bundle: target,
@@ -221,6 +243,7 @@ impl Attempt<'_> {
         let Plan {
             waivers,
             approved,
+            installed,
             mut origin,
             mut desired,
             certificates,
@@ -248,6 +271,7 @@ impl Attempt<'_> {
             desired: &desired,
             change,
             approved,
+            installed: installed.as_deref(),
             permissions: permissions.as_ref().map(|judgement| Judged {
                 judgement,
                 account: self.account,

@@ -7,6 +7,7 @@ use olm_api::keys;
 use olm_core::bundle::BundleError;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_core::extension::{DecisionError, PolicyError, RollbackError};
+use olm_core::operator_condition::NotUpgradeable;
 use olm_core::preflight::{Awaited, Refusal};
 use olm_core::render::RenderError;
 use olm_core::resolve::ResolveError;
@@ -14,7 +15,7 @@ use olm_core::revision::{Account, RevisionError};
 use olm_image::PullError;
 
 use super::takeover::TakeOverError;
-use crate::account::GuardError;
+use crate::account::{AccountError, GuardError};
 use crate::certificates::CertificateError;
 use crate::cluster::{ApiError, RequestError};
 use crate::credentials::PullSecretError;
@@ -27,6 +28,9 @@ const REPAIRABLE: Duration = Duration::from_mins(2);
 
 /// How often an extension whose pull goes on is looked at, should its end go unnoticed.
 const PULLING: Duration = Duration::from_mins(1);
+
+/// How often an operator that holds its update is looked at.
+pub(super) const OPERATOR: Duration = Duration::from_secs(30);
 
 /// What stands before every finding of validation (api.md 4.4 rows 4, 6 and 7).
 const INVALID: &str = "operation cannot proceed due to the following validation error(s): ";
@@ -68,6 +72,33 @@ pub enum ExtensionError {
     /// What is to be gone back to is not there.
     #[error(transparent)]
     Rollback(#[from] RollbackError),
+    /// The proxies of the cluster cannot be read.
+    #[error("reading Proxy cluster")]
+    Proxy(#[source] ApiError),
+    /// The install namespace cannot be made.
+    #[error("creating namespace {}", quote(name))]
+    Namespace {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        #[source]
+        cause: ApiError,
+    },
+    /// The account cannot be acted as.
+    #[error(transparent)]
+    ActAs(#[from] AccountError),
+    /// What the operator says about updates cannot be read.
+    #[error("reading OperatorCondition {}", quote(name))]
+    OperatorCondition {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        #[source]
+        cause: ApiError,
+    },
+    /// The installed operator does not let itself be updated.
+    #[error(transparent)]
+    Operator(NotUpgradeable),
     /// It did not end.
     #[error(transparent)]
     TooLong(#[from] TooLong),
@@ -238,13 +269,20 @@ impl Classify for ExtensionError {
                 namespace_exists: false,
                 account: _,
             } => Disposition::Wait(Duration::from_secs(10)),
-            Self::AccountMissing { .. } | Self::Account(_) => Disposition::RetryWithin(REPAIRABLE),
+            // Rights of the account may come at any time.
+            Self::AccountMissing { .. }
+            | Self::Account(_)
+            | Self::Namespace { .. }
+            | Self::OperatorCondition { .. } => Disposition::RetryWithin(REPAIRABLE),
+            Self::Operator(_) => Disposition::RetryWithin(OPERATOR),
+            Self::ActAs(error) => error.disposition(),
             Self::Guard(error) => error.disposition(),
             Self::Bundle { cause, .. } => cause.disposition(),
             Self::Certificates(error) => error.disposition(),
             Self::TakeOver(error) => error.disposition(),
             Self::Revisions(_)
             | Self::Catalogs(_)
+            | Self::Proxy(_)
             | Self::TooLong(_)
             | Self::Finalizer { .. }
             | Self::Orphaned(_)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::ResourceExt;
+use kube::{Client, ResourceExt};
 use olm_core::crd_safety::{Evidence, evidence};
 use olm_core::error::Chain;
 use olm_core::object::Object;
@@ -138,12 +138,17 @@ impl Attempt<'_> {
     }
 
     async fn live_crd(&self, name: &str) -> Result<Option<Value>, kube::Error> {
-        let request = http::Request::get(format!("{CRDS}/{name}")).body(Vec::new());
-        let request = request.map_err(kube::Error::HttpError)?;
-        match self.ctx.client.request(request).await {
-            Ok(found) => Ok(Some(found)),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(error),
-        }
+        read(&self.ctx.client, &format!("{CRDS}/{name}")).await
+    }
+}
+
+/// Reads the object at a path, if it is there.
+pub(super) async fn read(client: &Client, path: &str) -> Result<Option<Value>, kube::Error> {
+    let request = http::Request::get(path).body(Vec::new());
+    let request = request.map_err(kube::Error::HttpError)?;
+    match client.request(request).await {
+        Ok(found) => Ok(Some(found)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -13,9 +13,12 @@ mod error;
 mod events;
 mod live_crds;
 mod moved;
+mod namespace;
 mod observe;
+mod operator;
 mod permissions;
 mod platform;
+mod proxy;
 mod pull_state;
 mod pulls;
 mod refusals;
@@ -73,6 +76,7 @@ use crate::reconcile::{Deadline, Reconciler};
 use crate::revision::KnownRevisions;
 use crate::seen::Seen;
 use crate::telemetry::Metrics;
+use content::Extras;
 use enact::Enacted;
 use moved::Moved;
 use report::Outcome;
@@ -167,6 +171,8 @@ struct Attempt<'a> {
     account: &'a Account,
     /// The revisions, sorted by number.
     revisions: &'a [ClusterObjectSet],
+    /// What its annotations add to its bundle.
+    extras: &'a Extras,
     deadline: Deadline,
 }
 
@@ -287,6 +293,7 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
             extension: *valid,
             account,
             revisions: &revisions,
+            extras: &Extras::default(),
             deadline,
         };
         let taken = deadline.hold(async { Ok(Box::pin(attempt.take_over()).await?) });
@@ -298,18 +305,28 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
     }
     let mut outcome: Outcome = match observed {
         Ok((valid, account)) => {
+            let policy = Policy::of(extension.annotations(), ctx.settings.resolution.updates);
+            let policy = policy.map_err(ExtensionError::Policy);
+            let extras = match policy.as_ref() {
+                Ok(policy) => deadline.hold(ctx.extras(policy)).await,
+                Err(_) => Ok(Extras::default()),
+            };
+            let (policy, extras) = match extras {
+                Ok(extras) => (policy, extras),
+                Err(error) => (Err(error), Extras::default()),
+            };
             let attempt = Attempt {
                 ctx,
                 extension: valid,
                 account: &account,
                 revisions: &revisions,
+                extras: &extras,
                 deadline,
             };
-            let mut outcome =
-                match Policy::of(extension.annotations(), ctx.settings.resolution.updates) {
-                    Ok(policy) => Box::pin(attempt.follow(policy)).await,
-                    Err(error) => ExtensionError::Policy(error).into(),
-                };
+            let mut outcome = match policy {
+                Ok(policy) => Box::pin(attempt.follow(policy)).await,
+                Err(error) => error.into(),
+            };
             // Certificates run out whether or not the catalogs answer.
             if !outcome.enacted.certificates_kept {
                 let next = attempt.keep_certificates().await;
@@ -369,11 +386,19 @@ impl Attempt<'_> {
                 Ok(Goal::keep(rolling.clone()))
             }
         };
+        let (goal, refused) = match goal {
+            Ok(goal) => match self.heed_operator(question, goal, &mut outcome).await {
+                Ok((goal, refused)) => (Ok(goal), refused),
+                Err(error) => (Err(error), None),
+            },
+            Err(error) => (Err(error), None),
+        };
         let enacted = match &goal {
             Ok(goal) if !question.policy.paused => {
                 let (policy, extension) = (&question.policy, self.extension.object);
                 let again = || reverted(policy, extension, self.revisions, &goal.target);
                 let enacting = async {
+                    self.create_namespace(policy).await?;
                     match back.or_else(again) {
                         Some(back) => Box::pin(self.go_back(&back, policy)).await,
                         None => Box::pin(self.enact(goal, policy)).await,
@@ -390,8 +415,10 @@ impl Attempt<'_> {
         match enacted {
             Ok(mut enacted) => {
                 let held = goal.ok().and_then(|goal| goal.held);
-                let refused = enacted.refused.take();
+                let refused = enacted.refused.take().or(refused);
                 let failed = refused.or_else(|| held.map(ExtensionError::held));
+                enacted.notes.append(&mut outcome.enacted.notes);
+                enacted.look_again_within(outcome.enacted.look_again);
                 outcome.enacted = enacted;
                 outcome.result = failed.map_or(Ok(()), Err);
             }

@@ -66,6 +66,7 @@ impl Attempt<'_> {
         let plan = Plan {
             waivers: &policy.waivers,
             approved: None,
+            installed: None,
             origin: back.origin(),
             desired: desired(self.extension, self.account, source),
             requests: &requests,
@@ -79,7 +80,7 @@ impl Attempt<'_> {
     }
 
     /// Reads what a revision holds.
-    async fn stored(&self, set: &ClusterObjectSet) -> Result<Vec<Phase>, ContentError> {
+    pub(super) async fn stored(&self, set: &ClusterObjectSet) -> Result<Vec<Phase>, ContentError> {
         let (client, namespace) = (&self.ctx.client, &self.ctx.settings.system_namespace);
         let secrets = read_secrets(client, client, set, namespace).await;
         Ok(resolve(set, &secrets, namespace)?.plain())

@@ -102,6 +102,7 @@ pub async fn run(
     let touched = futures::stream::select(touched, triggers.passable);
     let touched = futures::stream::select(touched, triggers.rights);
     let touched = touched.map(|name| vec![Reference::new(&name)]);
+    let touched = futures::stream::select(touched, proxied(&ctx, &store));
     let dependents = futures::stream::select(dependents, touched);
     let woken = futures::stream::select(contents, dependents).flat_map(futures::stream::iter);
     let kept = {
@@ -258,6 +259,20 @@ fn using(
     matching(store, |extension| {
         accounts.of_extension(extension).as_ref() == Some(&account)
     })
+}
+
+/// Returns the extensions whose operators are to have the proxies of the cluster, whenever these
+/// change.
+fn proxied(
+    ctx: &Arc<Context>,
+    store: &Store<Guarded>,
+) -> impl Stream<Item = Vec<Reference>> + Send + Unpin + use<> {
+    let store = store.clone();
+    let wants = |extension: &ClusterExtension| {
+        let annotations = extension.annotations();
+        annotations.contains_key(keys::policy::CLUSTER_PROXY)
+    };
+    Box::pin(super::proxy::changes(ctx).map(move |()| matching(&store, wants)))
 }
 
 fn inside(store: &Store<Guarded>, namespace: &str) -> Vec<Reference> {

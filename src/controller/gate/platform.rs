@@ -24,6 +24,7 @@ pub enum Release {
 pub struct Platform {
     release: Arc<watch::Sender<Release>>,
     ways_out: Arc<Notify>,
+    proxies: Arc<Notify>,
 }
 
 impl Platform {
@@ -57,6 +58,16 @@ impl Platform {
     /// Tells the gate that the condition of an extension is another.
     pub fn way_out_changed(&self) {
         self.ways_out.notify_one();
+    }
+
+    /// Notes that the proxies of the cluster count.
+    pub fn count_proxies(&self) {
+        self.proxies.notify_one();
+    }
+
+    /// Waits until they do.
+    pub async fn proxies_count(&self) {
+        self.proxies.notified().await;
     }
 
     /// Says whenever that was told.

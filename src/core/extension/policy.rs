@@ -11,6 +11,7 @@ use super::window::{WindowError, Windows};
 use crate::annotations::{UnsupportedKey, check_keys};
 use crate::crd_safety::{WaiverError, Waivers};
 use crate::error::quote;
+use crate::render::Additions;
 use crate::resolve::{UnknownUpdatePolicy, UpdatePolicy};
 use crate::version::{VersionRelease, VersionReleaseError};
 
@@ -36,8 +37,12 @@ pub struct Policy {
     pub rollback_to: Option<i64>,
     /// Whether a roll-out whose time is over is taken back.
     pub reverts: bool,
+    /// Whether an update whose operator gets more rights waits for its approval.
+    pub approves_rights: bool,
     /// What is let pass in upgrades of CRDs.
     pub waivers: Waivers,
+    /// What is added to the objects of the bundle.
+    pub additions: Additions,
 }
 
 /// An annotation that cannot be followed; nothing is changed until it can.
@@ -119,7 +124,10 @@ impl Policy {
             accepted_image: annotations.get(policy::ACCEPT_IMAGE).cloned(),
             rollback_to: read(annotations, policy::ROLLBACK_TO, number)?,
             reverts: read(annotations, policy::ON_FAILURE, reverts)?.unwrap_or(false),
+            approves_rights: read(annotations, policy::PERMISSION_INCREASE, increase)?
+                .unwrap_or(false),
             waivers: waivers.unwrap_or_default(),
+            additions: additions(annotations)?,
         })
     }
 
@@ -154,6 +162,38 @@ fn approval(text: &str) -> Result<Approval, ValueError> {
     Ok(Approval {
         version: version(approved)?,
         plan: plan.map(str::to_owned),
+    })
+}
+
+fn additions(annotations: &BTreeMap<String, String>) -> Result<Additions, PolicyError> {
+    let only = |key: &'static str, word: &'static str| {
+        let found = read(annotations, key, |text| {
+            one_of(text, (text == word).then_some(()), word)
+        });
+        found.map(|found| found.is_some())
+    };
+    let roles = |text: &str| one_of(text, text.parse().ok(), "create or aggregate");
+    Ok(Additions {
+        cluster_proxy: only(policy::CLUSTER_PROXY, "Inject")?,
+        operator_conditions: only(policy::OPERATOR_CONDITIONS, "Enabled")?,
+        user_roles: read(annotations, policy::USER_ROLES, roles)?,
+        create_namespace: read(annotations, policy::CREATE_NAMESPACE, paused)?.unwrap_or(false),
+    })
+}
+
+fn increase(text: &str) -> Result<bool, ValueError> {
+    let waits = match text {
+        "Allow" => Some(false),
+        "RequireApproval" => Some(true),
+        _ => None,
+    };
+    one_of(text, waits, "Allow or RequireApproval")
+}
+
+fn one_of<T>(text: &str, read: Option<T>, must_be: &'static str) -> Result<T, ValueError> {
+    read.ok_or_else(|| ValueError::Word {
+        found: text.to_owned(),
+        must_be,
     })
 }
 
@@ -207,6 +247,7 @@ mod tests {
 
     use super::*;
     use crate::error::Chain;
+    use crate::render::UserRoles;
 
     fn policy(annotation: &str, value: &str) -> Result<Policy, String> {
         let annotations = BTreeMap::from([(annotation.to_owned(), value.to_owned())]);
@@ -235,6 +276,16 @@ mod tests {
         );
         assert!(policy(policy::ON_FAILURE, "Rollback").unwrap().reverts);
         assert!(!policy(policy::ON_FAILURE, "Keep").unwrap().reverts);
+        let added = |key, value| policy(key, value).unwrap().additions;
+        assert!(added(policy::CLUSTER_PROXY, "Inject").cluster_proxy);
+        assert!(added(policy::OPERATOR_CONDITIONS, "Enabled").operator_conditions);
+        assert!(added(policy::CREATE_NAMESPACE, "true").create_namespace);
+        let roles = added(policy::USER_ROLES, "aggregate").user_roles;
+        assert_eq!(roles, Some(UserRoles::Aggregate));
+        assert_eq!(added("else", "x"), Additions::default());
+        let increase = |value| policy(policy::PERMISSION_INCREASE, value).unwrap();
+        assert!(increase("RequireApproval").approves_rights);
+        assert!(!increase("Allow").approves_rights);
     }
 
     #[rstest]
@@ -262,6 +313,26 @@ mod tests {
         "unknown value \"rbac\": must be constraints"
     )]
     #[case::window(policy::UPDATE_WINDOW, "at night", "\"at night\" is not a window: ")]
+    #[case::proxy(
+        policy::CLUSTER_PROXY,
+        "inject",
+        "unknown value \"inject\": must be Inject"
+    )]
+    #[case::conditions(
+        policy::OPERATOR_CONDITIONS,
+        "true",
+        "unknown value \"true\": must be Enabled"
+    )]
+    #[case::roles(
+        policy::USER_ROLES,
+        "view",
+        "unknown value \"view\": must be create or aggregate"
+    )]
+    #[case::increase(
+        policy::PERMISSION_INCREASE,
+        "Deny",
+        "unknown value \"Deny\": must be Allow or RequireApproval"
+    )]
     #[case::waiver(
         policy::CRD_SAFETY_ALLOW,
         "patern",

@@ -117,7 +117,8 @@ pub struct Plan {
     pub images: Difference,
     /// What speaks against going back afterwards.
     pub rollback: Vec<CrdVerdict>,
-    /// What holds it: `policy`, `version`, `constraints`, `pause`, `crds`, `rights`.
+    /// What holds it: `policy`, `version`, `constraints`, `pause`, `crds`, `rights`,
+    /// `increase`.
     pub held_by: BTreeSet<&'static str>,
     /// What is not known, and why.
     pub unknown: Vec<Unknown>,
@@ -195,6 +196,12 @@ impl Plan {
         let missing = proposed.missing.clone().unwrap_or_default();
         let recorded = |key: &str| desired.annotations.get(key).map(String::as_str);
         let text = |key| recorded(key).unwrap_or_default().to_owned();
+        let operator = parts::granted(old.iter(), new());
+        let digest = plan_digest(proposed.extension, desired);
+        let mut held_by = held_by(proposed, &crds, &missing);
+        if !operator.added.is_empty() && approves_rights(proposed, &digest) {
+            held_by.insert("increase");
+        }
         Self {
             schema: "olm.plan",
             schema_version: 1,
@@ -212,7 +219,7 @@ impl Plan {
             account: Account {
                 missing: lines(&missing),
             },
-            operator: parts::granted(old.iter(), new()),
+            operator,
             webhooks: Difference::between(&parts::webhooks(old.iter()), &parts::webhooks(new())),
             gate: Gate {
                 from: before.and_then(|before| parts::supported(before.properties)),
@@ -220,10 +227,10 @@ impl Plan {
             },
             images: Difference::between(&parts::images(old.iter()), &parts::images(new())),
             rollback: way_back(old, desired, proposed.rules),
-            held_by: held_by(proposed, &crds, &missing),
+            held_by,
             crds,
             unknown: unknown(proposed),
-            digest: plan_digest(proposed.extension, desired),
+            digest,
         }
     }
 
@@ -320,6 +327,18 @@ fn held_by(
     let holding = reasons.into_iter().filter(|(holds, _)| *holds);
     let holding = holding.map(|(_, word)| word);
     holding.chain(proposed.course.held).collect()
+}
+
+/// Says whether more rights than the installed revision gives wait for the approval of this plan.
+fn approves_rights(proposed: &Proposed<'_>, digest: &str) -> bool {
+    let Some(before) = proposed.before.as_ref() else {
+        return false;
+    };
+    let target = &proposed.course.target;
+    let approval = proposed.policy.approved.as_ref();
+    let approved = approval.and_then(|it| it.binding(target, Some(&before.bundle)));
+    let is_step = !before.bundle.is_same_bundle(target);
+    proposed.policy.approves_rights && is_step && approved != Some(digest)
 }
 
 fn unknown(proposed: &Proposed<'_>) -> Vec<Unknown> {

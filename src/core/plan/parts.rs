@@ -7,30 +7,18 @@ use serde_json::Value;
 use super::Difference;
 use crate::gate::{MaxVersion, max_openshift_version};
 use crate::object::Object;
-use crate::rbac::{Permissions, PolicyRule, lines};
+use crate::rbac::{given, lines};
 
 /// Compares what roles give.
 pub(super) fn granted<'a>(
     old: impl Iterator<Item = &'a Object>,
     new: impl Iterator<Item = &'a Object>,
 ) -> Difference {
-    let (old, new) = (rights(old), rights(new));
+    let (old, new) = (given(old), given(new));
     Difference {
         added: lines(&new.missing(&old)),
         removed: lines(&old.missing(&new)),
     }
-}
-
-fn rights<'a>(objects: impl Iterator<Item = &'a Object>) -> Permissions {
-    let mut rights = Permissions::default();
-    let roles = objects.filter(|object| matches!(object.kind(), "Role" | "ClusterRole"));
-    for role in roles {
-        let given = role.0.get("rules").and_then(Value::as_array);
-        for rule in given.into_iter().flatten() {
-            rights.insert_rule(role.namespace(), &PolicyRule::from_value(rule));
-        }
-    }
-    rights
 }
 
 /// Returns the webhooks of configurations, and the CRDs whose objects a webhook converts.

@@ -124,3 +124,24 @@ fn holds_are_named(#[case] annotations: Value, #[case] known: bool, #[case] want
     assert_eq!(plan.held_by.iter().copied().collect::<Vec<_>>(), want);
     assert_eq!(plan.unknown.len(), if known { 0 } else { 2 });
 }
+
+// applying.md j4
+#[test]
+fn more_rights_wait_for_the_approval_of_the_plan() {
+    let asks = json!({"policy.olm.operatorframework.io/permission-increase": "RequireApproval"});
+    let first = plan(&asks, true);
+    assert_eq!(first.operator.added.len(), 1);
+    assert!(first.held_by.contains("increase"));
+    let approved = |plan: &str| {
+        let mut all = asks.clone();
+        all["policy.olm.operatorframework.io/approve"] = format!("2.0.0{plan}").into();
+        plan_held(&all)
+    };
+    assert!(!approved(&format!("@{}", first.digest)));
+    assert!(approved(&format!("@sha256:{}", "0".repeat(64))));
+    assert!(approved(""));
+}
+
+fn plan_held(annotations: &Value) -> bool {
+    plan(annotations, true).held_by.contains("increase")
+}

@@ -79,6 +79,7 @@ mod tests {
             desired: &desired,
             change,
             approved,
+            installed: None,
             permissions: None,
             crds: None,
         });

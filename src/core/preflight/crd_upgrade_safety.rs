@@ -190,6 +190,7 @@ mod tests {
             desired: &desired(extension, &account, source),
             change: Change::Upgrade,
             approved: None,
+            installed: None,
             permissions: None,
             crds: Some(CrdUpgrades {
                 live: &live,

@@ -8,12 +8,14 @@
 
 mod approval;
 mod crd_upgrade_safety;
+mod permission_increase;
 mod permissions;
 
 use std::collections::BTreeMap;
 
 use crate::crd_safety::{Evidence, evidence_text};
 use crate::extension::ValidExtension;
+use crate::object::Object;
 use crate::revision::{Change, Desired};
 use crate::status::Note;
 pub use crd_upgrade_safety::{CrdUpgrades, definitions, is_enforced};
@@ -30,6 +32,8 @@ pub struct Proposal<'a> {
     pub change: Change,
     /// Digest of the plan that was approved, where this step was approved by one.
     pub approved: Option<&'a str>,
+    /// What is installed, where more rights than that gives have to be approved.
+    pub installed: Option<&'a [Object]>,
     /// What is known of the rights of the account that writes it, where somebody looked.
     pub permissions: Option<Judged<'a>>,
     /// The CRDs that it would replace, where their upgrades are checked.
@@ -73,8 +77,9 @@ pub enum Awaited {
 /// Returns what a person should know of a proposal, or why it is not written.
 type Check = fn(&Proposal<'_>) -> Result<Vec<Note>, Refusal>;
 
-const CHECKS: [Check; 3] = [
+const CHECKS: [Check; 4] = [
     approval::check,
+    permission_increase::check,
     permissions::check,
     crd_upgrade_safety::check,
 ];

@@ -25,7 +25,7 @@ pub use manifest::{
     Subject, impersonate_manifests, manifests, missing_manifests, rbac_name, use_manifests,
 };
 pub use missing::{Held, Missing, RoleKey, has_wildcard_name};
-pub use objects::{Grant, RbacObjects, concerns};
+pub use objects::{Grant, RbacObjects, concerns, given};
 pub use permission::{IMPERSONATE, Permission, Permissions};
 pub use report::{REPORT_HEAD, lines, report, structured};
 pub use required::{

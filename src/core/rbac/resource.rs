@@ -71,6 +71,7 @@ const KNOWN: &[(&str, &str, &str, Scope)] = &[
     ("monitoring.coreos.com", "ServiceMonitor", "servicemonitors", Namespaced),
     ("networking.k8s.io", "Ingress", "ingresses", Namespaced),
     ("networking.k8s.io", "NetworkPolicy", "networkpolicies", Namespaced),
+    ("operators.coreos.com", "OperatorCondition", "operatorconditions", Namespaced),
     ("policy", "PodDisruptionBudget", "poddisruptionbudgets", Namespaced),
     ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", Cluster),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", Cluster),

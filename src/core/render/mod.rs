@@ -7,6 +7,7 @@
 //!
 //! Source: rendering.md sections 2 to 4.
 
+mod additions;
 mod callers;
 mod certificate;
 mod deployment;
@@ -28,6 +29,9 @@ use crate::config::{self, ConfigError, DeploymentConfig, Features};
 use crate::error::{Classify, Disposition};
 use crate::object::Object;
 
+pub use additions::{
+    Additions, OPERATOR_CONDITION_API, OPERATOR_CONDITIONS, ProxyVariables, UserRoles,
+};
 pub use callers::{called_services, trust, without_ca};
 use certificate::certificate_requests;
 pub use certificate::{

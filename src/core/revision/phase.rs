@@ -29,7 +29,14 @@ const TABLE: [(&str, &[(&str, &str)]); 13] = [
         ],
     ),
     ("identity", &[("", "ServiceAccount")]),
-    ("configuration", &[("", "Secret"), ("", "ConfigMap")]),
+    (
+        "configuration",
+        &[
+            ("", "Secret"),
+            ("", "ConfigMap"),
+            ("operators.coreos.com", "OperatorCondition"),
+        ],
+    ),
     (
         "storage",
         &[

@@ -367,7 +367,7 @@ fn copy_as_link(ca: &Path, folder: &Path) {
 }
 
 /// Sets what OpenShift's network operator gives out.
-async fn give_out(client: &kube::Client, proxy: &str) {
+pub(crate) async fn give_out(client: &kube::Client, proxy: &str) {
     let kind = GroupVersionKind::gvk("config.openshift.io", "v1", "Proxy");
     let proxies = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::from_gvk(&kind));
     let params = PatchParams::apply("network-operator").force();

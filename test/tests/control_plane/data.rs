@@ -307,7 +307,7 @@ async fn nothing_is_installed_under_an_annotation_nobody_understands() {
     .await;
     let extension = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
         "metadata": {"name": scene.name,
-            "annotations": {"policy.olm.operatorframework.io/user-roles": "1"}},
+            "annotations": {"policy.olm.operatorframework.io/user-rights": "1"}},
         "spec": {"namespace": scene.name, "serviceAccount": {"name": "installer"},
             "source": {"sourceType": "Catalog",
                 "catalog": {"packageName": scene.package.name(),
@@ -317,10 +317,15 @@ async fn nothing_is_installed_under_an_annotation_nobody_understands() {
     plane.kubectl_with_input(&["create", "-f", "-"], &extension.to_string());
     let extension = Extension::named(&scene.cluster.client, &scene.name);
     extension
-        .shows("Progressing", "False", "InvalidConfiguration", "user-roles")
+        .shows(
+            "Progressing",
+            "False",
+            "InvalidConfiguration",
+            "user-rights",
+        )
         .await;
     assert!(extension.revisions().await.is_empty());
-    scene.annotate("policy.olm.operatorframework.io/user-roles", "");
+    scene.annotate("policy.olm.operatorframework.io/user-rights", "");
     extension.installed("1.0.0").await;
     extension.delete().await;
 }

@@ -2,6 +2,7 @@
 //! that has only the rights of `config/rbac`.
 
 mod accounts;
+mod additions;
 mod admission;
 mod bad_input;
 mod catalog;

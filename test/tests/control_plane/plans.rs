@@ -9,6 +9,7 @@ use olm_test::scene::Scene;
 use serde_json::{Value, json};
 
 const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
+const INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
 const PAUSED: &str = "policy.olm.operatorframework.io/paused";
 
 /// Runs `kubectl olm` with the CA of the catalog server.
@@ -100,6 +101,45 @@ async fn what_is_applied_is_what_was_approved() {
             .get("configmap", &scene.package.second_config_map())
             .is_none()
     );
+    extension.delete().await;
+}
+
+// applying.md j4
+#[tokio::test(flavor = "multi_thread")]
+async fn more_rights_wait_for_the_approval_of_their_plan() {
+    let cluster = cluster::with_controller().await;
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "increased-reader"},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]});
+    let bundles = [
+        Bundle::new("1.0.0"),
+        Bundle::new("1.1.0").with_manifest(role),
+    ];
+    let scene = Scene::set(cluster, "increased", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    scene.annotate(INCREASE, "RequireApproval");
+    extension.patch_catalog(json!({"version": null})).await;
+    extension
+        .shows(
+            "Ready",
+            "False",
+            "Retrying",
+            "gives the operator more rights",
+        )
+        .await;
+    let held = plan(&scene);
+    assert_eq!(held["heldBy"], json!(["increase"]));
+    let added = held["operator"]["added"].to_string();
+    assert!(added.contains("secrets"), "{added}");
+    let event = scene.events("PermissionIncrease").remove(0);
+    assert!(event.contains(digest(&held)), "{event}");
+    assert_eq!(extension.revisions().await.len(), 1);
+    let args = ["approve", &scene.name, "--plan", digest(&held)];
+    let (code, text, errors) = olm(&scene, &args);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(!text.contains("still held"), "{text}");
+    extension.installed("1.1.0").await;
     extension.delete().await;
 }
 

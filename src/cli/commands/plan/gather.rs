@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::{annotation, policy};
 use olm_api::{ClusterExtension, ClusterObjectSet};
@@ -16,11 +16,13 @@ use olm_core::plan::{Before, Crds, Plan, Proposed};
 use olm_core::preflight::definitions;
 use olm_core::rbac::{BundleObjects, Permissions};
 use olm_core::render::{
-    CertificateProvider, CertificateRequest, CertificateSource, RolePlacement, Served, Settings,
-    certificate_needs, choose_certificates, handover, render_configured,
+    Additions, CertificateProvider, CertificateRequest, CertificateSource, ProxyVariables,
+    RolePlacement, Served, Settings, certificate_needs, choose_certificates, handover,
+    render_configured,
 };
 use olm_core::resolve::Knowledge;
 use olm_core::revision::{Account, BundleRecord, Desired, Origin, Phase, phases, states};
+use olm_core::rights::OPENSHIFT;
 use olm_core::uninstall::Instances;
 use serde_json::Value;
 
@@ -64,6 +66,9 @@ struct Renderer<'a> {
     /// Who issued its certificates before.
     recorded: Option<CertificateSource>,
     served: Served,
+    /// What its annotations add.
+    additions: &'a Additions,
+    proxy: ProxyVariables,
 }
 
 /// What a bundle becomes.
@@ -93,7 +98,11 @@ pub(crate) async fn make(
     let account = state.controller().accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
     let revisions = cluster.revisions(&extension.name_any()).await?;
-    let renderer = Renderer::new(valid, state, &snapshot, &revisions);
+    let additions = &snapshot.question.policy.additions;
+    let renderer = Renderer {
+        proxy: proxy(cluster.own_client(), additions).await?,
+        ..Renderer::new(valid, state, &snapshot, &revisions)
+    };
     let loaded = load_image(&course.target.image).await;
     let (bundle, digest) = loaded.map_err(|error| Missing::unknown(&error))?;
     let content = renderer.content(&bundle, &course.target)?;
@@ -202,7 +211,7 @@ impl<'a> Renderer<'a> {
     fn new(
         extension: ValidExtension<'a>,
         state: &'a ClusterState,
-        snapshot: &ExtensionSnapshot,
+        snapshot: &'a ExtensionSnapshot,
         revisions: &[ClusterObjectSet],
     ) -> Self {
         let recorded = revisions.iter().rev().find_map(|set| {
@@ -224,6 +233,8 @@ impl<'a> Renderer<'a> {
                 openshift: serves("config.openshift.io", None),
                 cert_manager: serves("cert-manager.io", Some("Certificate")),
             },
+            additions: &snapshot.question.policy.additions,
+            proxy: ProxyVariables::default(),
         }
     }
 
@@ -242,7 +253,7 @@ impl<'a> Renderer<'a> {
             },
         });
         let inline = self.extension.inline_config();
-        let rendered = render_configured(
+        let mut rendered = render_configured(
             bundle,
             &Settings {
                 install_namespace: namespace,
@@ -253,6 +264,9 @@ impl<'a> Renderer<'a> {
             },
         )?;
         let name = self.extension.object.name_any();
+        let place = (name.as_str(), namespace.as_str());
+        let objects = &mut rendered.objects;
+        self.additions.add(objects, bundle, place, &self.proxy);
         let objects = handover::prepare_for_revision(
             rendered.objects,
             &name,
@@ -291,6 +305,20 @@ impl<'a> Renderer<'a> {
 fn properties(bundle: &Bundle) -> Option<&str> {
     let properties = bundle.csv.annotations.get(annotation::PROPERTIES);
     properties.map(String::as_str)
+}
+
+/// Reads the proxies of the cluster, if the operator is to have them.
+async fn proxy(client: &Client, additions: &Additions) -> Result<ProxyVariables, Missing> {
+    if !additions.cluster_proxy {
+        return Ok(ProxyVariables::default());
+    }
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(OPENSHIFT, "v1", "Proxy"));
+    let proxies = Api::<DynamicObject>::all_with(client.clone(), &kind);
+    let found = proxies.get_opt("cluster").await;
+    let found = found.context("reading Proxy cluster");
+    let found = found.map_err(|error| Missing::unknown(&error))?;
+    let read = |proxy: DynamicObject| ProxyVariables::of_status(&proxy.data["status"]);
+    Ok(found.map(read).unwrap_or_default())
 }
 
 /// Returns the rights that the account lacks, or why they are not known.

@@ -154,6 +154,8 @@ struct Subjects {
     rendered: Vec<Rendered>,
     /// The name of the installed bundle, of an extension that has one.
     installed: Option<String>,
+    /// The install namespace, if it is to be made.
+    create_namespace: Option<String>,
 }
 
 impl Subjects {
@@ -287,9 +289,7 @@ fn account(args: &RbacArgs, global: &Global, loaded: Option<&Loaded>) -> anyhow:
 fn subjects(args: &RbacArgs, global: &Global, loaded: Loaded) -> anyhow::Result<Subjects> {
     let account = account(args, global, Some(&loaded))?;
     let rendering = match &loaded.extension {
-        Some(extension) => args
-            .rendering
-            .of_extension(extension.inline.clone(), extension.certificates),
+        Some(extension) => args.rendering.of_extension(extension),
         None => args.rendering.clone(),
     };
     let mut rendered = Vec::with_capacity(loaded.sources.len());
@@ -302,7 +302,10 @@ fn subjects(args: &RbacArgs, global: &Global, loaded: Loaded) -> anyhow::Result<
         });
     }
     rendered.sort_by(|a, b| (&a.name, &a.source).cmp(&(&b.name, &b.source)));
+    let extension = loaded.extension.as_ref();
+    let creates = extension.filter(|extension| extension.additions.create_namespace);
     Ok(Subjects {
+        create_namespace: creates.map(|extension| extension.namespace.clone()),
         account,
         rendered,
         installed: loaded.extension.and_then(|extension| extension.installed),
@@ -318,7 +321,7 @@ fn generated(
     let (mut objects, warnings) = manifests(
         &subjects.bundles(),
         &subjects.account,
-        &options(&args.grants),
+        &options(&args.grants, subjects),
     )?;
     objects.extend(use_manifests(&subjects.account, people));
     if let Some(controller) = &args.controller_role {
@@ -339,7 +342,11 @@ async fn look(
 ) -> anyhow::Result<Outcome> {
     let account = &subjects.account;
     let bundles = subjects.bundles();
-    let needed = required(&bundles, &account.namespace, &options(&args.grants))?;
+    let needed = required(
+        &bundles,
+        &account.namespace,
+        &options(&args.grants, subjects),
+    )?;
     let granted = needed.all();
     let compared = async {
         let question = Question {
@@ -481,8 +488,12 @@ fn diff(args: &RbacArgs, subjects: &Subjects, out: &mut dyn Write) -> anyhow::Re
         return Ok(Outcome::Done);
     }
     let all = |bundles: &[BundleObjects<'_>]| {
-        required(bundles, &subjects.account.namespace, &options(&args.grants))
-            .map(|required| required.all())
+        required(
+            bundles,
+            &subjects.account.namespace,
+            &options(&args.grants, subjects),
+        )
+        .map(|required| required.all())
     };
     let (now, next) = (all(&now)?, all(&next)?);
     let added = next.missing(&now);
@@ -526,9 +537,10 @@ fn people(args: &RbacArgs) -> Result<Vec<Subject>, UsageError> {
     Ok(users.chain(groups).collect())
 }
 
-fn options(args: &GrantArgs) -> Options {
+fn options(args: &GrantArgs, subjects: &Subjects) -> Options {
     let finalizers = args.compat_finalizers_rule.as_deref();
     Options {
+        create_namespace: subjects.create_namespace.clone(),
         collection_watch: args.with_watch,
         stable: args.stable,
         bind_escalate: args.use_bind_escalate,

@@ -70,6 +70,8 @@ pub struct Options {
     /// Adds what an upstream controller also requires: `update` on the finalizers of the extension
     /// and on every object.
     pub compat_finalizers: Option<FinalizersRule>,
+    /// Adds what making this install namespace takes.
+    pub create_namespace: Option<String>,
 }
 
 /// Something the administrator should know before granting.
@@ -195,6 +197,12 @@ pub fn required(
     for resource in resources.defined() {
         let right = Permission::on("list", &resource.group, &resource.plural, None);
         collected.advisory.insert("", right);
+    }
+    if let Some(name) = &options.create_namespace {
+        for verb in ["create", "patch"] {
+            let right = Permission::on(verb, "", "namespaces", Some(name));
+            collected.needed.insert("", right);
+        }
     }
     if let Some(rule) = &options.compat_finalizers {
         let name = match rule {

@@ -1,0 +1,52 @@
+//! The install namespace, made where an annotation asks for it.
+//!
+//! Source: applying.md 10.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, Patch, PatchParams};
+use olm_api::keys::manager;
+use olm_core::extension::Policy;
+use serde_json::json;
+
+use super::Attempt;
+use super::error::ExtensionError;
+use crate::account::impersonating;
+use crate::cluster::ApiError;
+
+impl Attempt<'_> {
+    /// Makes the install namespace as the account, if it is missing and may be made. Nobody removes
+    /// it: others may have put something there.
+    pub(super) async fn create_namespace(&self, policy: &Policy) -> Result<(), ExtensionError> {
+        if !policy.additions.create_namespace {
+            return Ok(());
+        }
+        let name = &self.extension.spec.namespace;
+        let failed = |cause| ExtensionError::Namespace {
+            name: name.clone(),
+            cause: ApiError(cause),
+        };
+        let namespaces = Api::<Namespace>::all(self.ctx.client.clone());
+        if namespaces
+            .get_metadata_opt(name)
+            .await
+            .map_err(failed)?
+            .is_some()
+        {
+            return Ok(());
+        }
+        let client = impersonating(&self.ctx.client, self.account)?;
+        // An apply, because the right to create can be bound to a name only then.
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let (namespaces, params) = (
+            Api::<Namespace>::all(client),
+            PatchParams::apply(manager::OBJECTS),
+        );
+        let made = namespaces
+            .patch(name, &params, &Patch::Apply(namespace))
+            .await;
+        made.map_err(failed)?;
+        tracing::info!(namespace = name, "install namespace made");
+        Ok(())
+    }
+}

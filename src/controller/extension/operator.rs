@@ -1,0 +1,91 @@
+//! Operators that say when they may be updated.
+//!
+//! Source: applying.md 10.
+
+use olm_api::UpdateStatus;
+use olm_api::conditions::Reason;
+use olm_core::extension::{Goal, Notice, Question};
+use olm_core::operator_condition::check;
+use olm_core::render::{OPERATOR_CONDITION_API, OPERATOR_CONDITIONS};
+use olm_core::revision::BundleRecord;
+use olm_core::status::Note;
+use olm_core::version::Version;
+use serde_json::Value;
+
+use super::Attempt;
+use super::error::{ExtensionError, OPERATOR};
+use super::live_crds::read;
+use super::report::Outcome;
+use crate::account::impersonating;
+use crate::backoff::jittered;
+use crate::cluster::ApiError;
+
+impl Attempt<'_> {
+    /// Keeps what is installed if its operator does not let itself be updated: that is reported as an
+    /// update that is held, or as a failure where exactly another version is asked for.
+    pub(super) async fn heed_operator(
+        &self,
+        question: &Question,
+        goal: Goal,
+        outcome: &mut Outcome,
+    ) -> Result<(Goal, Option<ExtensionError>), ExtensionError> {
+        let installed = question.installed.as_ref();
+        let moves = |installed: &&BundleRecord| !installed.is_same_bundle(&goal.target);
+        let installed = installed.filter(moves).filter(|_| {
+            let policy = &question.policy;
+            policy.additions.operator_conditions && !policy.paused && question.rolling.is_none()
+        });
+        let Some(installed) = installed else {
+            return Ok((goal, None));
+        };
+        let versions = (installed.version.parse(), goal.target.version.parse());
+        let (Ok(from), Ok(to)): (Result<Version, _>, Result<Version, _>) = versions else {
+            return Ok((goal, None));
+        };
+        let Some(condition) = self.operator_condition(&installed.name).await? else {
+            return Ok((goal, None));
+        };
+        let Err(held) = check(&condition, &from, &to) else {
+            return Ok((goal, None));
+        };
+        outcome.enacted.look_again_within(Some(jittered(OPERATOR)));
+        let kept = Goal::keep(installed.clone());
+        let exact = question.filter.version.as_deref();
+        if exact.is_some_and(|version| version.parse::<Version>().is_ok()) {
+            return Ok((kept, Some(ExtensionError::Operator(held))));
+        }
+        let message = format!("{} is available; {held}", goal.target.version);
+        if let Some(answer) = &mut outcome.answer {
+            let reason = Reason::OperatorNotUpgradeable;
+            let newest = answer.update.as_ref().map(|update| update.newest.clone());
+            answer.update = Some(UpdateStatus {
+                newest: newest.unwrap_or_else(|| goal.target.version.clone()),
+                version: Some(goal.target.version),
+                catalog: goal.catalog.clone().unwrap_or_default(),
+                reason: reason.to_string(),
+                message: message.clone(),
+            });
+            answer.notices.push(Notice {
+                is_warning: false,
+                reason: Reason::UpgradeAvailable,
+                note: message.clone(),
+            });
+            answer.notes.push(Note { reason, message });
+        }
+        Ok((kept, None))
+    }
+
+    /// Reads the OperatorCondition of the installed operator as the account; there may be none.
+    async fn operator_condition(&self, name: &str) -> Result<Option<Value>, ExtensionError> {
+        let client = impersonating(&self.ctx.client, self.account)?;
+        let namespace = &self.extension.spec.namespace;
+        let path = format!(
+            "/apis/{OPERATOR_CONDITION_API}/namespaces/{namespace}/{OPERATOR_CONDITIONS}/{name}"
+        );
+        let found = read(&client, &path).await;
+        found.map_err(|cause| ExtensionError::OperatorCondition {
+            name: name.to_owned(),
+            cause: ApiError(cause),
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! The proxies of the cluster, for extensions whose operators are to have them.
+//!
+//! They are read in each pass of such an extension; the watch, which begins when the first of them is
+//! there, only wakes. Source: applying.md 10.
+
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt as _, stream};
+use kube::api::{Api, NotUsed};
+use kube::core::{ApiResource, GroupVersionKind, Object};
+use olm_core::extension::Policy;
+use olm_core::render::ProxyVariables;
+use olm_core::rights::OPENSHIFT;
+use serde_json::Value;
+
+use super::Context;
+use super::content::Extras;
+use super::error::ExtensionError;
+use super::live_crds::read;
+use crate::cluster::{ApiError, named};
+
+/// A list, because the controller may list and watch it, as for its own proxies.
+const PROXY: &str = "/apis/config.openshift.io/v1/proxies?fieldSelector=metadata.name%3Dcluster";
+
+impl Context {
+    /// Returns what the annotations of an extension add, with what that depends on. Where there is no
+    /// `Proxy`, there are no proxies.
+    pub(super) async fn extras(&self, policy: &Policy) -> Result<Extras, ExtensionError> {
+        let mut extras = Extras {
+            additions: policy.additions.clone(),
+            proxy: ProxyVariables::default(),
+        };
+        if policy.additions.cluster_proxy {
+            let found = read(&self.client, PROXY).await;
+            let found = found.map_err(|error| ExtensionError::Proxy(ApiError(error)))?;
+            if let Some(found) = found {
+                extras.proxy = ProxyVariables::of_status(&found["items"][0]["status"]);
+                self.platform.count_proxies();
+            }
+        }
+        Ok(extras)
+    }
+}
+
+/// Says whenever the proxies have changed, once anybody wants them.
+pub(super) fn changes(ctx: &Arc<Context>) -> impl Stream<Item = ()> + Send + use<> {
+    let ctx = Arc::clone(ctx);
+    let wanted = async move {
+        ctx.platform.proxies_count().await;
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(OPENSHIFT, "v1", "Proxy"));
+        let proxies = Api::<Object<NotUsed, Value>>::all_with(ctx.client.clone(), &kind);
+        named(proxies, "cluster").map(drop)
+    };
+    stream::once(wanted).flatten()
+}

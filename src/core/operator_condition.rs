@@ -1,0 +1,110 @@
+//! Whether an operator lets itself be updated, by its OperatorCondition.
+//!
+//! The rules and texts are those of OLM Classic. Classic copies what the operator says from the spec
+//! into the status; where it does not run, the spec is read. Source: applying.md 10.
+
+use serde_json::Value;
+
+use crate::version::Version;
+
+/// Holds any update.
+const UPGRADEABLE: &str = "Upgradeable";
+
+/// Why an operator is not updated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotUpgradeable {
+    /// What it says is about an earlier state of its OperatorCondition.
+    #[error("the operatorcondition status {type_:?}={status:?} is outdated")]
+    Outdated {
+        /// Type of the condition.
+        type_: String,
+        /// Its status.
+        status: String,
+    },
+    /// It says no.
+    #[error("the operator is not upgradeable: {0}")]
+    Says(String),
+}
+
+/// Says whether the operator with this OperatorCondition may be updated `from` a version `to`
+/// another.
+///
+/// # Errors
+/// Fails with the reason if it may not.
+pub fn check(condition: &Value, from: &Version, to: &Version) -> Result<(), NotUpgradeable> {
+    let mut types = vec![UPGRADEABLE];
+    if to.major != from.major {
+        types.push("MajorUpgradeable");
+    } else if to.minor != from.minor {
+        types.push("MinorUpgradeable");
+    }
+    types
+        .into_iter()
+        .try_for_each(|type_| judge(condition, type_))
+}
+
+fn judge(condition: &Value, type_: &str) -> Result<(), NotUpgradeable> {
+    let of = |list: &str| {
+        let entries = condition.pointer(list).and_then(Value::as_array);
+        let mut entries = entries.into_iter().flatten();
+        entries.find(|entry| entry["type"] == type_)
+    };
+    let says = |entry: &Value| match entry["status"].as_str() {
+        Some("False") => {
+            let message = entry["message"].as_str().unwrap_or_default();
+            Err(NotUpgradeable::Says(message.to_owned()))
+        }
+        _ => Ok(()),
+    };
+    if let Some(decided) = of("/spec/overrides") {
+        return says(decided);
+    }
+    let Some(reported) = of("/status/conditions") else {
+        return of("/spec/conditions").map_or(Ok(()), says);
+    };
+    let generation = condition["metadata"]["generation"].as_i64();
+    if reported["observedGeneration"].as_i64() != generation {
+        return Err(NotUpgradeable::Outdated {
+            type_: type_.to_owned(),
+            status: reported["status"].as_str().unwrap_or_default().to_owned(),
+        });
+    }
+    says(reported)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    // applying.md j1
+    #[rstest]
+    #[case::absent(json!({}), None)]
+    #[case::yes(json!({"status": {"conditions": [
+        {"type": "Upgradeable", "status": "True", "observedGeneration": 2}]}}), None)]
+    #[case::no(json!({"status": {"conditions": [
+        {"type": "Upgradeable", "status": "False", "message": "busy", "observedGeneration": 2}]}}),
+        Some("the operator is not upgradeable: busy"))]
+    #[case::no_in_the_spec(json!({"spec": {"conditions": [
+        {"type": "Upgradeable", "status": "False", "message": "busy"}]}}),
+        Some("the operator is not upgradeable: busy"))]
+    #[case::stale(json!({"status": {"conditions": [
+        {"type": "Upgradeable", "status": "True", "observedGeneration": 1}]}}),
+        Some("the operatorcondition status \"Upgradeable\"=\"True\" is outdated"))]
+    #[case::overridden(json!({"spec": {"overrides": [{"type": "Upgradeable", "status": "True"}]},
+        "status": {"conditions": [
+            {"type": "Upgradeable", "status": "False", "observedGeneration": 2}]}}), None)]
+    #[case::another_step(json!({"spec": {"conditions": [
+        {"type": "MajorUpgradeable", "status": "False", "message": "data"}]}}), None)]
+    #[case::this_step(json!({"spec": {"conditions": [
+        {"type": "MinorUpgradeable", "status": "False", "message": "data"}]}}),
+        Some("the operator is not upgradeable: data"))]
+    fn the_operator_decides(#[case] mut condition: Value, #[case] want: Option<&str>) {
+        condition["metadata"] = json!({"generation": 2});
+        let (from, to) = ("1.0.0".parse().unwrap(), "1.1.0".parse().unwrap());
+        let got = check(&condition, &from, &to).err();
+        assert_eq!(got.map(|error| error.to_string()).as_deref(), want);
+    }
+}

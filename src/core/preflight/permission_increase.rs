@@ -1,0 +1,42 @@
+//! Whether the operator would get rights that nobody approved.
+//!
+//! Source: applying.md 10 (F14).
+
+use olm_api::conditions::Reason;
+
+use super::{Awaited, Proposal, Refusal};
+use crate::extension::plan_digest;
+use crate::rbac::{given, lines};
+use crate::revision::Change;
+use crate::status::Note;
+
+/// Refuses a revision whose roles give what those of the installed one do not, unless its plan is
+/// approved; a revision that is there already is not refused.
+pub(super) fn check(proposal: &Proposal<'_>) -> Result<Vec<Note>, Refusal> {
+    // That it is the approved plan is the check before this one.
+    let is_asked = proposal.change == Change::Upgrade && proposal.approved.is_none();
+    let Some(installed) = proposal.installed.filter(|_| is_asked) else {
+        return Ok(Vec::new());
+    };
+    let objects = proposal.desired.phases.iter().flat_map(|it| &it.objects);
+    let added = lines(&given(objects).missing(&given(installed.iter())));
+    if added.is_empty() {
+        return Ok(Vec::new());
+    }
+    let name = proposal.extension.object.metadata.name.as_deref();
+    let name = name.unwrap_or_default();
+    let plan = plan_digest(proposal.extension, proposal.desired);
+    Err(Refusal {
+        message: format!("the operator would get more rights, and plan {plan} is not approved"),
+        awaits: Awaited::Approval,
+        notes: vec![Note {
+            reason: Reason::PermissionIncrease,
+            message: format!(
+                "plan {plan} gives the operator more rights, so kubectl olm approve {name} has to \
+                 approve it: {}",
+                added.join("; ")
+            ),
+        }],
+        crds: Vec::new(),
+    })
+}

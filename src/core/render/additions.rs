@@ -1,0 +1,271 @@
+//! What annotations of an extension add to the objects of its bundle. Without one nothing is added,
+//! and the objects are those of upstream.
+//!
+//! Source: applying.md 10, api.md 6.3.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::object;
+use crate::bundle::{Bundle, Csv};
+use crate::object::Object;
+
+/// API version of OperatorConditions.
+pub const OPERATOR_CONDITION_API: &str = "operators.coreos.com/v2";
+/// Their resource.
+pub const OPERATOR_CONDITIONS: &str = "operatorconditions";
+/// The variable in which an operator finds the name of its OperatorCondition.
+const CONDITION_VARIABLE: &str = "OPERATOR_CONDITION_NAME";
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// What is added.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Additions {
+    /// Whether operators get the proxies of the cluster.
+    pub cluster_proxy: bool,
+    /// Whether the operator gets an OperatorCondition, and is heeded.
+    pub operator_conditions: bool,
+    /// Roles for the users of the APIs that the bundle provides.
+    pub user_roles: Option<UserRoles>,
+    /// Whether the install namespace is made where it is missing.
+    pub create_namespace: bool,
+}
+
+/// Roles for the users of the APIs that a bundle provides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum UserRoles {
+    /// They are there, to be bound.
+    Create,
+    /// They also belong to the roles `view`, `edit` and `admin`.
+    Aggregate,
+}
+
+/// The proxies of the cluster, as variables: name and value, empty ones left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProxyVariables(Vec<(&'static str, String)>);
+
+impl ProxyVariables {
+    /// Reads `status` of OpenShift's `Proxy`.
+    pub fn of_status(status: &Value) -> Self {
+        let read = |(name, key): (&'static str, &str)| {
+            let value = status[key].as_str().filter(|value| !value.is_empty())?;
+            Some((name, value.to_owned()))
+        };
+        let all = [
+            ("HTTP_PROXY", "httpProxy"),
+            ("HTTPS_PROXY", "httpsProxy"),
+            ("NO_PROXY", "noProxy"),
+        ];
+        Self(all.into_iter().filter_map(read).collect())
+    }
+}
+
+/// Names of the variables that say that the bundle knows its proxies itself.
+const PROXY_NAMES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
+
+impl Additions {
+    /// Adds to the objects that a bundle was rendered to, for an extension of this name in
+    /// `namespace`.
+    pub fn add(
+        &self,
+        objects: &mut Vec<Object>,
+        bundle: &Bundle,
+        (extension, namespace): (&str, &str),
+        proxy: &ProxyVariables,
+    ) {
+        if self.cluster_proxy && !containers(objects).any(|it| sets_proxy(it)) {
+            for container in containers(objects) {
+                for (name, value) in &proxy.0 {
+                    set_variable(container, name, value);
+                }
+            }
+        }
+        if self.operator_conditions {
+            for container in containers(objects) {
+                set_variable(container, CONDITION_VARIABLE, &bundle.csv.name);
+            }
+            objects.extend(operator_condition(&bundle.csv, namespace));
+        }
+        if let Some(roles) = self.user_roles {
+            objects.extend(user_roles(&bundle.crds, extension, roles));
+        }
+    }
+}
+
+/// Returns the containers of the Deployments; init containers are none of them.
+fn containers(objects: &mut [Object]) -> impl Iterator<Item = &mut Map<String, Value>> {
+    let deployments = objects.iter_mut();
+    let deployments = deployments.filter(|object| object.kind() == "Deployment");
+    let lists = deployments.filter_map(|object| {
+        let spec = object.0.get_mut("spec")?;
+        spec.pointer_mut("/template/spec/containers")?
+            .as_array_mut()
+    });
+    lists.flatten().filter_map(Value::as_object_mut)
+}
+
+fn sets_proxy(container: &Map<String, Value>) -> bool {
+    let variables = container.get("env").and_then(Value::as_array);
+    let mut names = variables
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it["name"].as_str());
+    names.any(|name| PROXY_NAMES.contains(&name))
+}
+
+/// Sets a variable of a container, in place of one of that name.
+fn set_variable(container: &mut Map<String, Value>, name: &str, value: &str) {
+    let variables = container.entry("env").or_insert_with(|| json!([]));
+    if !variables.is_array() {
+        *variables = json!([]);
+    }
+    if let Some(variables) = variables.as_array_mut() {
+        variables.retain(|known| known["name"] != name);
+        variables.push(json!({"name": name, "value": value}));
+    }
+}
+
+/// Returns the OperatorCondition of an operator, and what lets its pods write it.
+fn operator_condition(csv: &Csv, namespace: &str) -> Vec<Object> {
+    let name = format!("{}-operator-condition", csv.name);
+    let api = format!("{RBAC}/v1");
+    let condition = object(
+        OPERATOR_CONDITION_API,
+        "OperatorCondition",
+        &csv.name,
+        namespace,
+    );
+    let mut role = object(&api, "Role", &name, namespace);
+    let rules = json!([{
+        "apiGroups": ["operators.coreos.com"], "resources": [OPERATOR_CONDITIONS],
+        "resourceNames": [csv.name], "verbs": ["get", "patch", "update"],
+    }]);
+    role.insert("rules".to_owned(), rules);
+    let accounts: BTreeSet<&str> = csv
+        .deployments
+        .iter()
+        .map(|deployment| {
+            let pod = deployment.template.get("spec").unwrap_or(&Value::Null);
+            let account = pod["serviceAccountName"].as_str();
+            account.filter(|name| !name.is_empty()).unwrap_or("default")
+        })
+        .collect();
+    let subjects = accounts
+        .into_iter()
+        .map(|name| json!({"kind": "ServiceAccount", "name": name, "namespace": namespace}));
+    let mut binding = object(&api, "RoleBinding", &name, namespace);
+    binding.insert("subjects".to_owned(), subjects.collect());
+    let reference = json!({"apiGroup": RBAC, "kind": "Role", "name": name});
+    binding.insert("roleRef".to_owned(), reference);
+    [condition, role, binding].map(Object).into()
+}
+
+/// Returns `ClusterRole`s over the kinds that CRDs define, for who views, edits and administers.
+fn user_roles(crds: &[Object], extension: &str, kind: UserRoles) -> Vec<Object> {
+    if crds.is_empty() {
+        return Vec::new();
+    }
+    let levels: [(&str, &[&str]); 3] = [
+        ("view", &["get", "list", "watch"]),
+        (
+            "edit",
+            &[
+                "create", "delete", "get", "list", "patch", "update", "watch",
+            ],
+        ),
+        ("admin", &["*"]),
+    ];
+    let role = |(level, verbs): (&str, &[&str])| {
+        let names: Vec<_> = crds.iter().map(Object::name).collect();
+        let mut rules = vec![json!({
+            "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
+            "resourceNames": names, "verbs": ["get"],
+        })];
+        rules.extend(crds.iter().map(|crd| {
+            let spec = crd.0.get("spec").unwrap_or(&Value::Null);
+            json!({"apiGroups": [spec["group"]], "resources": [spec["names"]["plural"]],
+                "verbs": verbs})
+        }));
+        let mut role = object(
+            &format!("{RBAC}/v1"),
+            "ClusterRole",
+            &format!("{extension}-{level}"),
+            "",
+        );
+        role.insert("rules".to_owned(), rules.into());
+        let mut role = Object(role);
+        if kind == UserRoles::Aggregate {
+            let label = format!("{RBAC}/aggregate-to-{level}");
+            let labels = Map::from_iter([(label, json!("true"))]);
+            role.metadata_mut()
+                .insert("labels".to_owned(), labels.into());
+        }
+        role
+    };
+    levels.map(role).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::fixture::{load, sample};
+    use crate::object::Object;
+
+    fn with(additions: &Additions, deployment: &Value) -> Vec<Object> {
+        let mut objects = vec![Object::from_value(deployment.clone()).unwrap()];
+        let status = json!({"httpProxy": "http://proxy:3128", "noProxy": ".svc", "httpsProxy": ""});
+        let proxy = ProxyVariables::of_status(&status);
+        additions.add(&mut objects, &load(&sample()), ("kettle", "ops"), &proxy);
+        objects
+    }
+
+    fn deployment(variables: &Value) -> Value {
+        let containers = json!([{"name": "a"}, {"name": "b", "env": variables}]);
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+            "spec": {"template": {"spec": {"containers": containers, "initContainers": [{"name": "i"}]}}}})
+    }
+
+    // applying.md 10
+    #[test]
+    fn without_annotations_nothing_is_added() {
+        let plain = deployment(&json!([]));
+        let objects = with(&Additions::default(), &plain);
+        assert_eq!(objects, [Object::from_value(plain).unwrap()]);
+    }
+
+    // applying.md 10; as OLM Classic did
+    #[test]
+    fn proxies_reach_every_container_unless_the_bundle_sets_one() {
+        let additions = Additions {
+            cluster_proxy: true,
+            ..Additions::default()
+        };
+        let variables = |objects: &[Object]| {
+            let pod = &objects[0].0["spec"]["template"]["spec"];
+            assert_eq!(pod["initContainers"][0].get("env"), None);
+            pod["containers"][0].get("env").cloned()
+        };
+        let want = json!([{"name": "HTTP_PROXY", "value": "http://proxy:3128"},
+            {"name": "NO_PROXY", "value": ".svc"}]);
+        let own = json!([{"name": "A", "value": "1"}]);
+        assert_eq!(variables(&with(&additions, &deployment(&own))), Some(want));
+        let own = json!([{"name": "HTTPS_PROXY", "value": "http://mine"}]);
+        assert_eq!(variables(&with(&additions, &deployment(&own))), None);
+    }
+
+    // applying.md 10, api.md 6.3
+    #[test]
+    fn conditions_and_roles_are_objects_of_the_bundle() {
+        let additions = Additions {
+            operator_conditions: true,
+            user_roles: Some(UserRoles::Aggregate),
+            ..Additions::default()
+        };
+        let own = json!([{"name": "OPERATOR_CONDITION_NAME", "value": "else"}]);
+        let objects = with(&additions, &deployment(&own));
+        let values: Vec<_> = objects.into_iter().map(Object::into_value).collect();
+        insta::assert_snapshot!(crate::yaml::to_yaml_stream(&values));
+    }
+}
