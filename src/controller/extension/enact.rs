@@ -10,7 +10,9 @@ use olm_api::conditions::Reason;
 use olm_api::keys::{annotation, policy};
 use olm_core::crd_safety::Waivers;
 use olm_core::error::Chain;
-use olm_core::extension::{Goal, Policy, Source, desired, forced_step, retagged};
+use olm_core::extension::{
+    Goal, PermissionIncrease, Policy, Source, desired, forced_step, retagged,
+};
 use olm_core::object::Object;
 use olm_core::preflight::{self, CrdUpgrades, Judged, Proposal, RbacPreflight, Refusal};
 use olm_core::render::CertificateRequest;
@@ -218,7 +220,8 @@ impl Attempt<'_> {
     ) -> Result<Option<Vec<Object>>, ContentError> {
         let installed = states(self.revisions).installed;
         let step = |set: &&ClusterObjectSet| !BundleRecord::of(set).is_same_bundle(target);
-        match installed.filter(step).filter(|_| policy.approves_rights) {
+        let waits = policy.permission_increase == PermissionIncrease::RequireApproval;
+        match installed.filter(step).filter(|_| waits) {
             Some(set) => {
                 let phases = self.stored(set).await?.into_iter();
                 Ok(Some(phases.flat_map(|phase| phase.objects).collect()))

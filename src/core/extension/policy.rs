@@ -37,12 +37,22 @@ pub struct Policy {
     pub rollback_to: Option<i64>,
     /// Whether a roll-out whose time is over is taken back.
     pub reverts: bool,
-    /// Whether an update whose operator gets more rights waits for its approval.
-    pub approves_rights: bool,
+    /// What becomes of an update whose operator gets more rights.
+    pub permission_increase: PermissionIncrease,
     /// What is let pass in upgrades of CRDs.
     pub waivers: Waivers,
     /// What is added to the objects of the bundle.
     pub additions: Additions,
+}
+
+/// What becomes of an update whose operator gets more rights (applying.md 10, F14).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumString)]
+pub enum PermissionIncrease {
+    /// It is made.
+    #[default]
+    Allow,
+    /// It waits for the approval of its plan.
+    RequireApproval,
 }
 
 /// An annotation that cannot be followed; nothing is changed until it can.
@@ -124,8 +134,8 @@ impl Policy {
             accepted_image: annotations.get(policy::ACCEPT_IMAGE).cloned(),
             rollback_to: read(annotations, policy::ROLLBACK_TO, number)?,
             reverts: read(annotations, policy::ON_FAILURE, reverts)?.unwrap_or(false),
-            approves_rights: read(annotations, policy::PERMISSION_INCREASE, increase)?
-                .unwrap_or(false),
+            permission_increase: read(annotations, policy::PERMISSION_INCREASE, increase)?
+                .unwrap_or_default(),
             waivers: waivers.unwrap_or_default(),
             additions: additions(annotations)?,
         })
@@ -181,13 +191,8 @@ fn additions(annotations: &BTreeMap<String, String>) -> Result<Additions, Policy
     })
 }
 
-fn increase(text: &str) -> Result<bool, ValueError> {
-    let waits = match text {
-        "Allow" => Some(false),
-        "RequireApproval" => Some(true),
-        _ => None,
-    };
-    one_of(text, waits, "Allow or RequireApproval")
+fn increase(text: &str) -> Result<PermissionIncrease, ValueError> {
+    one_of(text, text.parse().ok(), "Allow or RequireApproval")
 }
 
 fn one_of<T>(text: &str, read: Option<T>, must_be: &'static str) -> Result<T, ValueError> {
@@ -283,9 +288,9 @@ mod tests {
         let roles = added(policy::USER_ROLES, "aggregate").user_roles;
         assert_eq!(roles, Some(UserRoles::Aggregate));
         assert_eq!(added("else", "x"), Additions::default());
-        let increase = |value| policy(policy::PERMISSION_INCREASE, value).unwrap();
-        assert!(increase("RequireApproval").approves_rights);
-        assert!(!increase("Allow").approves_rights);
+        let increase = policy(policy::PERMISSION_INCREASE, "RequireApproval").unwrap();
+        let waits = PermissionIncrease::RequireApproval;
+        assert_eq!(increase.permission_increase, waits);
     }
 
     #[rstest]

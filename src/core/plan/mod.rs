@@ -21,7 +21,7 @@ use serde_json::Value;
 pub use changes::{Action, FieldChange, ObjectChange, differences};
 
 use crate::crd_safety::{Definition, Rules, compare};
-use crate::extension::{Course, Policy, ValidExtension, plan_digest};
+use crate::extension::{Course, PermissionIncrease, Policy, ValidExtension, plan_digest};
 use crate::object::Object;
 use crate::preflight::{CrdUpgrades, definitions, is_enforced};
 use crate::rbac::{Permissions, lines};
@@ -338,7 +338,8 @@ fn approves_rights(proposed: &Proposed<'_>, digest: &str) -> bool {
     let approval = proposed.policy.approved.as_ref();
     let approved = approval.and_then(|it| it.binding(target, Some(&before.bundle)));
     let is_step = !before.bundle.is_same_bundle(target);
-    proposed.policy.approves_rights && is_step && approved != Some(digest)
+    let waits = proposed.policy.permission_increase == PermissionIncrease::RequireApproval;
+    waits && is_step && approved != Some(digest)
 }
 
 fn unknown(proposed: &Proposed<'_>) -> Vec<Unknown> {

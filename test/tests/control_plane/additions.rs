@@ -50,6 +50,16 @@ fn patch(scene: &Scene, condition: &str, change: &Value) {
     ]);
 }
 
+/// Expects that the plugin renders what is added as the controller does.
+fn plans_no_change(scene: &Scene) {
+    let plane = scene.cluster.plane;
+    let ca = plane.addresses.controller_ca.to_string_lossy();
+    let args = ["plan", &scene.name, "-o", "json", "--catalog-ca", &ca];
+    let (_, text, errors) = plugin::answer(plane, &args);
+    let plan: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{errors}"));
+    assert_eq!(plan["objects"], json!([]), "{errors}");
+}
+
 // applying.md j1, 10; api.md 6.3
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
@@ -132,6 +142,7 @@ async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
     give_out(&client, "http://other.example.com:3128").await;
     has_variable(&scene, "HTTP_PROXY", "http://other.example.com:3128").await;
     extension.installed("1.1.0").await;
+    plans_no_change(&scene);
     extension.delete().await;
     plane.kubectl(&["delete", "proxies.config.openshift.io", "cluster"]);
 }
