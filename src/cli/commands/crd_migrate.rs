@@ -87,6 +87,10 @@ pub(crate) async fn run(
     }
     let written = rewrite(&client, &resource(&crd, &stored), objects).await?;
     trim(&crds, &crd, &stored).await?;
+    if global.dry_run.is_some() {
+        writeln!(out, "{name}: would write {written} objects and drop {old}")?;
+        return Ok(Outcome::Done);
+    }
     writeln!(
         out,
         "{name}: {written} objects written, all are stored in {stored}"

@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
 use kube::ResourceExt as _;
 use olm_api::keys::policy;
 use olm_api::{ClusterCatalog, ClusterExtension};
+use olm_core::annotations::is_paused;
 use olm_core::extension::ValidExtension;
 use olm_core::revision::{BundleRecord, states};
 use olm_core::version::VersionRelease;
@@ -234,8 +235,14 @@ fn verdict(locked: &Locked, now: Option<&Locked>) -> Verdict {
     }
 }
 
-/// An extension as it is locked, as it is, and how these compare.
-type Compared = (Locked, Option<Locked>, Verdict);
+/// An extension as it is locked, what it runs, and how these compare.
+struct Compared {
+    locked: Locked,
+    now: Option<Locked>,
+    verdict: Verdict,
+    /// It itself, as it was read for that.
+    extension: Option<ClusterExtension>,
+}
 
 async fn compare(args: &FileArgs, cluster: &Cluster) -> anyhow::Result<Vec<Compared>> {
     let place = || format!("reading {}", args.file.display());
@@ -247,12 +254,17 @@ async fn compare(args: &FileArgs, cluster: &Cluster) -> anyhow::Result<Vec<Compa
     }
     let mut compared = Vec::new();
     for locked in lock.extensions {
-        let now = match cluster.find_extension(&locked.name).await? {
-            Some(extension) => running(cluster, &extension).await?,
+        let extension = cluster.find_extension(&locked.name).await?;
+        let now = match &extension {
+            Some(extension) => running(cluster, extension).await?,
             None => None,
         };
-        let verdict = verdict(&locked, now.as_ref());
-        compared.push((locked, now, verdict));
+        compared.push(Compared {
+            verdict: verdict(&locked, now.as_ref()),
+            locked,
+            now,
+            extension,
+        });
     }
     Ok(compared)
 }
@@ -261,8 +273,9 @@ async fn check(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
     let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
     let compared = compare(&args, &cluster).await?;
     let mut table = Table::default();
-    for (locked, now, verdict) in &compared {
-        let runs = now.as_ref().map_or("nothing", |now| &now.version);
+    for one in &compared {
+        let (locked, verdict) = (&one.locked, one.verdict);
+        let runs = one.now.as_ref().map_or("nothing", |now| &now.version);
         table.row(vec![
             locked.name.clone(),
             format!("locked {}", locked.version),
@@ -271,9 +284,7 @@ async fn check(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
         ]);
     }
     table.write(out)?;
-    let same = compared
-        .iter()
-        .all(|(_, _, verdict)| *verdict == Verdict::Same);
+    let same = compared.iter().all(|one| one.verdict == Verdict::Same);
     Ok(if same { Outcome::Done } else { Outcome::Failed })
 }
 
@@ -281,64 +292,92 @@ async fn check(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
 async fn apply(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
     let (mut moves, mut left) = (Vec::new(), false);
-    for (locked, _, verdict) in compare(&args, &cluster).await? {
-        if verdict == Verdict::Same {
+    for one in compare(&args, &cluster).await? {
+        if one.verdict == Verdict::Same {
             continue;
         }
-        if let Some(why) = in_the_way(&cluster, &locked, verdict).await? {
+        let why = match &one.extension {
+            None => Some(format!(
+                "kubectl olm install {}@{} makes it",
+                one.locked.package, one.locked.version
+            )),
+            Some(extension) => match of_itself(extension, &one) {
+                None => otherwise_offered(&cluster, &one.locked).await?,
+                why => why,
+            },
+        };
+        let locked = one.locked;
+        let (None, Some(extension)) = (&why, one.extension) else {
+            let why = why.unwrap_or_default();
             notice(&format!("error: {} is left: {why}", locked.name));
             left = true;
             continue;
-        }
+        };
         writeln!(
             out,
             "{}: to {}, {}",
             locked.name, locked.version, locked.image
         )?;
-        moves.push(locked);
+        moves.push((extension, locked));
     }
     let question = format!("Move these {} extensions?", moves.len());
     if !moves.is_empty() && !args.yes && !agreed(&question, "--yes does it")? {
         notice("nothing is changed");
         return Ok(Outcome::Failed);
     }
-    for locked in &moves {
-        let extension = cluster.extension(&locked.name).await?;
+    for (extension, locked) in &moves {
         let change = json!({
             "metadata": {"annotations": {policy::APPROVE: locked.version}},
             "spec": {"source": {"catalog": {"version": locked.version}}},
         });
-        changes::merge(cluster.own_client(), &extension, change).await?;
+        // What was changed since it was read is not overwritten.
+        if let Err(error) = changes::merge(cluster.own_client(), extension, change).await {
+            notice(&format!("error: {} is left: {error:#}", locked.name));
+            left = true;
+            continue;
+        }
         writeln!(out, "{}: version {}", locked.name, locked.version)?;
     }
     Ok(if left { Outcome::Failed } else { Outcome::Done })
 }
 
-/// Says why an extension cannot be moved to what is locked.
-async fn in_the_way(
-    cluster: &Cluster,
-    locked: &Locked,
-    verdict: Verdict,
-) -> anyhow::Result<Option<String>> {
+/// Says why an extension, as it is, cannot be moved to what is locked.
+fn of_itself(extension: &ClusterExtension, one: &Compared) -> Option<String> {
+    let Compared {
+        locked,
+        now,
+        verdict,
+        ..
+    } = one;
     let (name, version) = (&locked.name, &locked.version);
-    let Some(extension) = cluster.find_extension(name).await? else {
-        let package = &locked.package;
-        return Ok(Some(format!(
-            "kubectl olm install {package}@{version} makes it"
-        )));
-    };
-    let valid = ValidExtension::of(&extension);
+    let valid = ValidExtension::of(extension);
     if valid.is_none_or(|valid| valid.filter.package_name != locked.package) {
-        return Ok(Some(format!(
-            "it is of another package than {}",
-            locked.package
-        )));
+        return Some(format!("it is of another package than {}", locked.package));
     }
-    if verdict == Verdict::Ahead {
-        return Ok(Some(
-            "what it runs is newer; kubectl olm rollback goes back".to_owned(),
+    if is_paused(extension.annotations()) {
+        return Some(format!("it is paused; kubectl olm resume {name}"));
+    }
+    let key = policy::ROLLBACK_TO;
+    if let Some(revision) = extension.annotations().get(key) {
+        return Some(format!(
+            "it is to go back to {revision}; kubectl annotate clusterextension {name} {key}-"
         ));
     }
+    match verdict {
+        Verdict::Ahead => Some("what it runs is newer; kubectl olm rollback goes back".to_owned()),
+        Verdict::OtherImage => {
+            let image = now.as_ref().map_or("", |now| now.image.as_str());
+            Some(format!(
+                "it runs {version} from another image, {image}; another content of a version is \
+                 no move: kubectl olm plan {name}"
+            ))
+        }
+        Verdict::Same | Verdict::Behind | Verdict::Absent => None,
+    }
+}
+
+/// Says why the catalogs do not offer just what is locked.
+async fn otherwise_offered(cluster: &Cluster, locked: &Locked) -> anyhow::Result<Option<String>> {
     let Some((image, catalog)) = offered(cluster, locked).await? else {
         return Ok(Some(format!("no catalog offers {}", locked.bundle)));
     };
@@ -388,5 +427,35 @@ mod tests {
         let lock = locked("1.10.0", "r.io/p@sha256:a");
         assert_eq!(verdict(&lock, Some(&locked(version, image))), want);
         assert_eq!(verdict(&lock, None), Verdict::Absent);
+    }
+
+    // plugin.md U59
+    #[rstest]
+    #[case::behind(json!({}), "p", Verdict::Behind, None)]
+    #[case::resumed(json!({policy::PAUSED: "false"}), "p", Verdict::Behind, None)]
+    #[case::paused(json!({policy::PAUSED: "true"}), "p", Verdict::Behind, Some("it is paused; kubectl olm resume e"))]
+    #[case::back(json!({policy::ROLLBACK_TO: "e-2"}), "p", Verdict::Behind, Some("it is to go back to e-2"))]
+    #[case::image(json!({}), "p", Verdict::OtherImage, Some("from another image, r.io/p@sha256:b"))]
+    #[case::ahead(json!({}), "p", Verdict::Ahead, Some("what it runs is newer"))]
+    #[case::package(json!({}), "q", Verdict::Absent, Some("it is of another package than p"))]
+    fn what_cannot_be_moved_is_left_and_said(
+        #[case] annotations: serde_json::Value,
+        #[case] package: &str,
+        #[case] verdict: Verdict,
+        #[case] want: Option<&str>,
+    ) {
+        let extension = json!({"metadata": {"name": "e", "annotations": annotations},
+            "spec": {"namespace": "n", "source": {"sourceType": "Catalog",
+                "catalog": {"packageName": package}}}});
+        let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
+        let one = Compared {
+            locked: locked("1.10.0", "r.io/p@sha256:a"),
+            now: Some(locked("1.10.0", "r.io/p@sha256:b")),
+            verdict,
+            extension: None,
+        };
+        let why = of_itself(&extension, &one);
+        assert_eq!(why.is_some(), want.is_some(), "{why:?}");
+        assert!(why.unwrap_or_default().contains(want.unwrap_or_default()));
     }
 }

@@ -159,14 +159,18 @@ async fn watch(client: &Client, args: &StatusArgs, out: &mut dyn Write) -> anyho
         let listed = listed.context("listing ClusterExtensions")?;
         let version = listed.metadata.resource_version.unwrap_or_default();
         for extension in &listed.items {
-            tell(extension, args, &mut told, out)?;
+            if shown(client, extension, args).await? {
+                tell(extension, args, &mut told, out)?;
+            }
         }
         let events = api.watch(&WatchParams::default(), &version).await;
         let mut events = events.context("watching ClusterExtensions")?.boxed();
         while let Some(event) = events.next().await {
             match event {
                 Ok(WatchEvent::Added(extension) | WatchEvent::Modified(extension)) => {
-                    tell(&extension, args, &mut told, out)?;
+                    if shown(client, &extension, args).await? {
+                        tell(&extension, args, &mut told, out)?;
+                    }
                 }
                 Ok(WatchEvent::Deleted(extension)) => {
                     let name = extension.name_any();
@@ -183,6 +187,23 @@ async fn watch(client: &Client, args: &StatusArgs, out: &mut dyn Write) -> anyho
     }
 }
 
+/// Says whether an extension is among those that are asked for.
+async fn shown(
+    client: &Client,
+    extension: &ClusterExtension,
+    args: &StatusArgs,
+) -> anyhow::Result<bool> {
+    let name = extension.name_any();
+    if !args.names.is_empty() && !args.names.contains(&name) {
+        return Ok(false);
+    }
+    let Some(namespace) = &args.watching else {
+        return Ok(true);
+    };
+    // An upgrade may change what it watches.
+    Ok(watching(client, namespace).await?.contains(&name))
+}
+
 /// Prints the row of an extension if it is another one than before.
 fn tell(
     extension: &ClusterExtension,
@@ -191,9 +212,6 @@ fn tell(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let name = extension.name_any();
-    if !args.names.is_empty() && !args.names.contains(&name) {
-        return Ok(());
-    }
     let one = std::slice::from_ref(extension);
     let row = match args.output {
         Output::Json => serde_json::to_string(&document(one))?,
@@ -420,6 +438,51 @@ pub(crate) fn document(extensions: &[ClusterExtension]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // plugin.md 1.4
+    #[tokio::test]
+    async fn the_filter_by_namespace_holds_while_it_is_watched() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: StatusArgs,
+        }
+        let line = ["status", "-w", "--watching", "shop"];
+        let args = <Line as clap::Parser>::parse_from(line).args;
+        let lists = std::sync::atomic::AtomicUsize::new(0);
+        let (client, _) = crate::answers::client(move |_, path| {
+            if path.ends_with("/deployments") {
+                let of = |name: &str, watched: &str| {
+                    json!({"metadata": {"labels": {label::OWNER_NAME: name}}, "spec": {
+                        "selector": {}, "template": {"metadata": {"annotations": {
+                            annotation::TARGET_NAMESPACES: watched}}}}})
+                };
+                let items = [of("well", "bank"), of("held", "bank,shop")];
+                return (200, json!({"metadata": {}, "items": items}));
+            }
+            // What is not an event ends the first watch; the second list ends the test.
+            match lists.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+                0 => (
+                    200,
+                    json!({"metadata": {"resourceVersion": "1"}, "items": all()}),
+                ),
+                1 => (200, json!({"type": "MODIFIED", "object": all()[0]})),
+                _ => (
+                    403,
+                    json!({"kind": "Status", "status": "Failure", "code": 403,
+                    "message": "no", "reason": "Forbidden"}),
+                ),
+            }
+        });
+        let mut out = Vec::new();
+        watch(&client, &args, &mut out).await.err().expect("an end");
+        let text = String::from_utf8(out).unwrap();
+        let names: Vec<_> = text
+            .lines()
+            .filter_map(|row| row.split("  ").next())
+            .collect();
+        assert_eq!(names, ["held"], "{text}");
+    }
 
     fn extension(value: &Value) -> ClusterExtension {
         serde_json::from_value(value.clone()).unwrap()

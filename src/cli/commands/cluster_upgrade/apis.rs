@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::{Client, ResourceExt as _};
 use olm_api::keys::{label, name::SYSTEM_NAMESPACE};
 use olm_api::{ClusterObjectSet, LifecycleState};
+use olm_core::error::Chain;
 use olm_core::removed_apis::removed_in;
 use olm_core::resolve::Knowledge;
 use olm_core::revision::{namespace_of, owner_name, referenced_secrets, unpack};
@@ -64,7 +65,7 @@ pub(super) async fn find(
     };
     let active = |set: &&ClusterObjectSet| set.spec.lifecycle_state == LifecycleState::Active;
     for set in stored.iter().filter(active) {
-        of_revision(cluster, set, (&mut count, &mut found.unknown)).await;
+        of_revision(cluster.own_client(), set, (&mut count, &mut found.unknown)).await;
     }
     live(cluster, &mut count, &mut found.unknown).await?;
     let removed = count.objects.into_iter();
@@ -85,7 +86,7 @@ pub(super) async fn find(
 
 /// Counts the objects of a revision: those it holds, and those in its Secrets.
 async fn of_revision(
-    cluster: &Cluster,
+    client: &Client,
     set: &ClusterObjectSet,
     (count, unknown): (&mut Count, &mut Vec<Unknown>),
 ) {
@@ -96,7 +97,7 @@ async fn of_revision(
     };
     let mut secrets = BTreeMap::new();
     for (namespace, name) in referenced_secrets(&set.spec, SYSTEM_NAMESPACE) {
-        let api = Api::<Secret>::namespaced(cluster.own_client().clone(), &namespace);
+        let api = Api::<Secret>::namespaced(client.clone(), &namespace);
         match api.get(&name).await {
             Ok(secret) => {
                 secrets.insert((namespace, name), secret.data.unwrap_or_default());
@@ -118,9 +119,18 @@ async fn of_revision(
         let Some(stored) = &object.ref_ else { continue };
         let place = (namespace_of(stored, SYSTEM_NAMESPACE), stored.name.clone());
         let bytes = secrets.get(&place).and_then(|data| data.get(&stored.key));
-        let Some(bytes) = bytes else { continue };
-        if let Ok(object) = unpack(&stored.name, &stored.key, &bytes.0) {
-            add(&Value::Object(object.0));
+        let read = match bytes {
+            Some(bytes) => unpack(&stored.name, &stored.key, &bytes.0)
+                .map_err(|error| Chain(&error).to_string()),
+            None => Err(format!("it has no key {:?}", stored.key)),
+        };
+        match read {
+            Ok(object) => add(&Value::Object(object.0)),
+            Err(why) => unknown.push(Unknown {
+                what: format!("an object of revision {}", set.name_any()),
+                why: format!("Secret {}/{}: {why}", place.0, place.1),
+                hint: format!("kubectl get secret {} --namespace {}", place.1, place.0),
+            }),
         }
     }
 }
@@ -182,6 +192,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    // plugin.md 1.4
+    #[tokio::test]
+    async fn content_of_a_revision_that_cannot_be_read_is_named() {
+        let set = json!({"metadata": {"name": "quay-1"}, "spec": {"lifecycleState": "Active",
+            "revision": 1, "collisionProtection": "Prevent", "phases": [{"name": "deploy",
+                "objects": [{"ref": {"name": "quay-1-a", "namespace": "n", "key": "broken"}},
+                    {"ref": {"name": "quay-1-a", "namespace": "n", "key": "absent"}}]}]}});
+        let set = serde_json::from_value(set).unwrap();
+        let (client, _) = crate::answers::client(|_, _| {
+            (
+                200,
+                json!({"metadata": {"name": "quay-1-a"}, "data": {"broken": "eA=="}}),
+            )
+        });
+        let (mut count, mut unknown) = (Count::default(), Vec::new());
+        of_revision(&client, &set, (&mut count, &mut unknown)).await;
+        assert_eq!(unknown.len(), 2, "{unknown:?}");
+        for one in &unknown {
+            assert_eq!(one.what, "an object of revision quay-1");
+            assert!(one.why.starts_with("Secret n/quay-1-a: "), "{one:?}");
+        }
+    }
 
     // plugin.md 1.4
     #[test]

@@ -9,8 +9,8 @@ use std::io::Write;
 
 use anyhow::Context as _;
 use clap::Args;
-use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Client, ResourceExt as _};
 use olm_api::ClusterObjectSet;
 use olm_core::error::Chain;
 use olm_core::extension::{Lift, counting};
@@ -44,6 +44,8 @@ pub(crate) struct ClusterUpgradeArgs {
 struct Findings {
     /// The version of the cluster, and the release it is to go to; nothing where no release is known.
     platform: Option<(String, MinorRelease)>,
+    /// Minor version of the Kubernetes 1 that runs.
+    current: u64,
     /// Minor version of the Kubernetes 1 that is gone to.
     kubernetes: u64,
     /// The installed extensions, by name.
@@ -152,7 +154,10 @@ pub(crate) async fn run(
 async fn find(args: &ClusterUpgradeArgs, cluster: &Cluster) -> anyhow::Result<Findings> {
     let state = cluster.state().await?;
     let kubernetes = state.kubernetes().map_or(0, |version| version.minor);
-    let version = platform(cluster, state).await?;
+    let (version, is_openshift) = match openshift(cluster.own_client()).await? {
+        Some(version) => (Some(version), true),
+        None => (declared(state), false),
+    };
     let current: Option<MinorRelease> = version.as_ref().and_then(|it| it.parse().ok());
     if let (Some(version), None) = (&version, current) {
         anyhow::bail!("the version of the cluster cannot be read: {version:?}");
@@ -165,7 +170,8 @@ async fn find(args: &ClusterUpgradeArgs, cluster: &Cluster) -> anyhow::Result<Fi
         (to, current) => to.or(current.map(MinorRelease::next)),
     };
     let mut found = Findings {
-        kubernetes: target.map_or(kubernetes + 1, MinorRelease::kubernetes_minor),
+        current: kubernetes,
+        kubernetes: next_kubernetes(kubernetes, target, is_openshift),
         platform: target.map(|target| {
             (
                 version.unwrap_or_else(|| format!("Kubernetes 1.{kubernetes}")),
@@ -186,19 +192,37 @@ async fn find(args: &ClusterUpgradeArgs, cluster: &Cluster) -> anyhow::Result<Fi
     Ok(found)
 }
 
-/// Returns the version of the platform: as the cluster says it, else as the controller is told.
-async fn platform(cluster: &Cluster, state: &ClusterState) -> anyhow::Result<Option<String>> {
+/// Returns the minor version of Kubernetes that is gone to. A release that the controller is told may
+/// be older than what runs: what the present Kubernetes lacks counts all the same.
+fn next_kubernetes(current: u64, target: Option<MinorRelease>, is_openshift: bool) -> u64 {
+    let of_target = target.map(MinorRelease::kubernetes_minor);
+    match of_target {
+        Some(minor) if is_openshift => minor,
+        Some(minor) => minor.max(current + 1),
+        None => current + 1,
+    }
+}
+
+/// Returns the version of OpenShift; nothing where it is not OpenShift.
+async fn openshift(client: &Client) -> anyhow::Result<Option<String>> {
     let kind = GroupVersionKind::gvk(OPENSHIFT, "v1", "ClusterVersion");
-    let versions =
-        Api::<DynamicObject>::all_with(cluster.own_client().clone(), &ApiResource::from_gvk(&kind));
+    let versions = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::from_gvk(&kind));
     let found = match versions.get_opt("version").await {
         // The kind is not served.
         Err(kube::Error::Api(status)) if status.code == 404 => None,
         found => found.context("reading the ClusterVersion")?,
     };
-    if let Some(found) = found {
-        return Ok(current_version(None, Some(&found.data)).map(str::to_owned));
-    }
+    let Some(found) = found else { return Ok(None) };
+    let version = current_version(None, Some(&found.data));
+    let version = version.context(
+        "ClusterVersion version names no version in status.history and status.desired: \
+         kubectl get clusterversion version -o yaml",
+    )?;
+    Ok(Some(version.to_owned()))
+}
+
+/// Returns the version of the platform that the controller is told.
+fn declared(state: &ClusterState) -> Option<String> {
     let settings = state.controller();
     let inferred = || {
         let version = state
@@ -207,7 +231,7 @@ async fn platform(cluster: &Cluster, state: &ClusterState) -> anyhow::Result<Opt
         MinorRelease::of_kubernetes(version)
     };
     let release = settings.platform_version.or_else(inferred);
-    Ok(release.map(|release| release.to_string()))
+    release.map(|release| release.to_string())
 }
 
 /// Looks for what lifts the holds.
@@ -234,5 +258,43 @@ async fn lift(cluster: &Cluster, found: &mut Findings) {
                 hint: format!("kubectl olm why {name}"),
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // plugin.md U57
+    #[test]
+    fn a_told_release_that_is_older_than_what_runs_hides_no_removed_version() {
+        let told = "4.11".parse().ok();
+        assert_eq!(next_kubernetes(36, told, false), 37);
+        assert_eq!(next_kubernetes(31, "4.20".parse().ok(), false), 33);
+        assert_eq!(next_kubernetes(31, "4.19".parse().ok(), true), 32);
+        assert_eq!(next_kubernetes(36, None, false), 37);
+    }
+
+    // plugin.md U57
+    #[tokio::test]
+    async fn a_cluster_version_without_a_version_is_not_taken_for_plain_kubernetes() {
+        let (client, _) = crate::answers::client(|_, _| {
+            (
+                200,
+                json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+                "metadata": {"name": "version"}, "status": {"history": []}}),
+            )
+        });
+        let error = openshift(&client).await.unwrap_err().to_string();
+        assert!(
+            error.contains("ClusterVersion version names no version"),
+            "{error}"
+        );
+        let missing = json!({"kind": "Status", "status": "Failure", "code": 404,
+            "message": "not found", "reason": "NotFound"});
+        let (client, _) = crate::answers::client(move |_, _| (404, missing.clone()));
+        assert_eq!(openshift(&client).await.unwrap(), None);
     }
 }

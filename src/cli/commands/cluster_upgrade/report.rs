@@ -43,9 +43,9 @@ pub(super) fn text(found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> 
 fn headline(found: &Findings) -> String {
     let Some((version, target)) = &found.platform else {
         return format!(
-            "Kubernetes 1.{}: this is not OpenShift, and the controller has no --platform-version: \
-             nothing declares a limit",
-            found.kubernetes
+            "Kubernetes 1.{} -> 1.{}: this is not OpenShift, and the controller has no \
+             --platform-version: nothing declares a limit",
+            found.current, found.kubernetes
         );
     };
     let blocking = found.blocking().count();
@@ -222,6 +222,7 @@ mod tests {
         };
         Findings {
             platform: Some(("4.18.7".to_owned(), MinorRelease::new(4, 19))),
+            current: 31,
             kubernetes: 32,
             extensions: vec![
                 one("argo", Ok("4.20"), None),
@@ -274,7 +275,9 @@ mod tests {
             unknown: Vec::new(),
             ..found()
         };
-        assert!(headline(&found).contains("nothing declares a limit"));
+        let said = headline(&found);
+        assert!(said.starts_with("Kubernetes 1.31 -> 1.32: "), "{said}");
+        assert!(said.contains("nothing declares a limit"));
         assert_eq!(found.outcome(), crate::output::Outcome::Done);
     }
 

@@ -34,6 +34,7 @@ pub(super) async fn leave(
     client: &Client,
     facts: &Facts,
     args: &DoctorArgs,
+    dry_run: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let deployments = items(facts, DEPLOYMENTS)?;
@@ -84,9 +85,12 @@ pub(super) async fn leave(
         notice("nothing is changed");
         return Ok(Outcome::Failed);
     }
-    clean(client, changes, out).await?;
+    if let (true, Some(plan)) = (dry_run, &giving_back) {
+        writeln!(out, "would {}", plan.question())?;
+    }
+    clean(client, changes, dry_run, out).await?;
     if let Some(plan) = giving_back {
-        plan.carry_out(client, out).await?;
+        plan.carry_out(client, dry_run, out).await?;
     }
     notice(
         "note: before upstream v1.2 to v1.10 starts, delete the policies of config/policy: its \
@@ -99,6 +103,7 @@ pub(super) async fn leave(
 async fn clean(
     client: &Client,
     changes: Vec<(&str, &str, Value)>,
+    dry_run: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     for (kind, plural, change) in changes {
@@ -114,7 +119,12 @@ async fn clean(
         let (params, change) = (PatchParams::default(), Patch::Merge(&change));
         let patched = api.patch_status(name, &params, &change).await;
         patched.with_context(|| format!("writing the status of {kind} {name}"))?;
-        writeln!(out, "{kind} {name}: status cleaned")?;
+        let done = if dry_run {
+            "status would be cleaned"
+        } else {
+            "status cleaned"
+        };
+        writeln!(out, "{kind} {name}: {done}")?;
     }
     Ok(())
 }

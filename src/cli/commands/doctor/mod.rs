@@ -112,7 +112,7 @@ pub(crate) async fn run(
     let client = Cluster::client(global).await?;
     let facts = Facts::read(&client).await;
     if args.leave {
-        return leave::leave(&client, &facts, &args, out).await;
+        return leave::leave(&client, &facts, &args, global.dry_run.is_some(), out).await;
     }
     let rows = rows(&client, &facts, &args).await?;
     let answer = json!({"rows": rows.iter().map(Row::to_json).collect::<Vec<_>>()});

@@ -98,10 +98,12 @@ impl GivingBack {
         )
     }
 
-    /// Does it; what was done already is not done again.
+    /// Does it; what was done already is not done again. The revision that is installed goes last:
+    /// while it is there, an interrupted run can be begun again.
     pub(super) async fn carry_out(
         self,
         client: &Client,
+        dry_run: bool,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         let name = self.extension.name_any();
@@ -125,10 +127,6 @@ impl GivingBack {
             let written = api.patch(&name, &params, &Patch::Merge(&change)).await;
             written.with_context(|| format!("giving back {}", one.text()))?;
         }
-        let sets = Api::<ClusterObjectSet>::all(client.clone());
-        for set in &self.revisions {
-            delete(&sets, set).await?;
-        }
         let content = format!("{}={name},{}", label::OWNER_NAME, label::REVISION_NAME);
         let content = ListParams::default().labels(&content);
         let secrets = Api::<Secret>::all(client.clone())
@@ -140,7 +138,14 @@ impl GivingBack {
             let deleted = api
                 .delete(&secret.name_any(), &DeleteParams::default())
                 .await;
-            deleted.with_context(|| format!("deleting Secret {}", secret.name_any()))?;
+            gone(deleted).with_context(|| format!("deleting Secret {}", secret.name_any()))?;
+        }
+        let sets = Api::<ClusterObjectSet>::all(client.clone());
+        for set in installed_last(&self.revisions) {
+            delete(&sets, set).await?;
+        }
+        if dry_run {
+            return Ok(());
         }
         writeln!(
             out,
@@ -190,6 +195,22 @@ fn references(one: &Managed, extension: &ClusterExtension, revisions: &[String])
     references
 }
 
+/// Returns revisions with the one that is installed at the end.
+fn installed_last(revisions: &[ClusterObjectSet]) -> Vec<&ClusterObjectSet> {
+    let installed = states(revisions).installed.map(kube::ResourceExt::name_any);
+    let mut order: Vec<_> = revisions.iter().collect();
+    order.sort_by_key(|set| Some(set.name_any()) == installed);
+    order
+}
+
+/// Takes for deleted what is gone already.
+fn gone<T>(deleted: Result<T, kube::Error>) -> Result<(), kube::Error> {
+    match deleted {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        deleted => deleted.map(drop),
+    }
+}
+
 /// Deletes a revision and nothing that it holds.
 async fn delete(sets: &Api<ClusterObjectSet>, set: &ClusterObjectSet) -> anyhow::Result<()> {
     let name = set.name_any();
@@ -201,10 +222,9 @@ async fn delete(sets: &Api<ClusterObjectSet>, set: &ClusterObjectSet) -> anyhow:
     let freed = sets
         .patch(&name, &changes::params(), &Patch::Merge(&change))
         .await;
-    freed.with_context(|| format!("freeing ClusterObjectSet {name}"))?;
+    gone(freed).with_context(|| format!("freeing ClusterObjectSet {name}"))?;
     let deleted = sets.delete(&name, &DeleteParams::orphan()).await;
-    deleted.with_context(|| format!("deleting ClusterObjectSet {name}"))?;
-    Ok(())
+    gone(deleted).with_context(|| format!("deleting ClusterObjectSet {name}"))
 }
 
 #[cfg(test)]
@@ -240,5 +260,46 @@ mod tests {
         let rolling = [set(1, "1", true), set(2, "2", false)];
         assert_eq!(why(&rolling).as_deref(), Some("e-2 is being rolled out"));
         assert!(why(&[]).is_some());
+    }
+
+    // deploying.md 7.3: an interruption loses nothing, and it can be begun again
+    #[tokio::test]
+    async fn the_content_goes_first_and_the_installed_revision_last() {
+        let extension = json!({"metadata": {"name": "e", "uid": "1", "generation": 1},
+            "spec": {"namespace": "n", "source": {"sourceType": "Catalog",
+                "catalog": {"packageName": "p"}}}});
+        let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
+        let answer = extension.clone();
+        let (client, asked) = crate::answers::client(move |method, path| {
+            let missing = json!({"kind": "Status", "status": "Failure", "code": 404,
+                "message": "gone", "reason": "NotFound"});
+            match (method, path) {
+                (_, path) if path.contains("/clusterextensions/") => (200, json!(answer)),
+                ("PATCH", _) => (200, json!(set(1, "1", true))),
+                // Somebody deleted it already.
+                ("DELETE", path) if path.ends_with("/e-1-a") => (404, missing),
+                ("DELETE", _) => (200, json!({"kind": "Status", "status": "Success"})),
+                _ => (
+                    200,
+                    json!({"metadata": {}, "items": [
+                    {"metadata": {"name": "e-1-a", "namespace": "s"}}]}),
+                ),
+            }
+        });
+        let giving_back = || GivingBack {
+            extension: extension.clone(),
+            revisions: vec![set(1, "1", true), set(2, "2", false)],
+            objects: Vec::new(),
+        };
+        let mut out = Vec::new();
+        giving_back()
+            .carry_out(&client, true, &mut out)
+            .await
+            .unwrap();
+        assert!(out.is_empty(), "a dry run does nothing that could be told");
+        let asked = asked.lock().unwrap();
+        let deleted = asked.iter().filter_map(|one| one.strip_prefix("DELETE "));
+        let deleted: Vec<_> = deleted.filter_map(|path| path.rsplit('/').next()).collect();
+        assert_eq!(deleted, ["e-1-a", "e-2", "e-1"]);
     }
 }

@@ -1,8 +1,9 @@
 //! What a plan is made from, read from the cluster, its catalogs and the registry.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, ResourceExt as _};
@@ -20,7 +21,7 @@ use olm_core::render::{
     RolePlacement, Served, Settings, certificate_needs, choose_certificates, handover,
     render_configured,
 };
-use olm_core::resolve::Knowledge;
+use olm_core::resolve::{Knowledge, ServedKinds};
 use olm_core::revision::{Account, BundleRecord, Desired, Origin, Phase, phases, states};
 use olm_core::rights::OPENSHIFT;
 use olm_core::uninstall::Instances;
@@ -98,11 +99,9 @@ pub(crate) async fn make(
     let account = state.controller().accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
     let revisions = cluster.revisions(&extension.name_any()).await?;
-    let additions = &snapshot.question.policy.additions;
-    let renderer = Renderer {
-        proxy: proxy(cluster.own_client(), additions).await?,
-        ..Renderer::new(valid, state, &snapshot, &revisions)
-    };
+    let renderer = Renderer::new(valid, state, &snapshot, &revisions);
+    let mut renderer = renderer.map_err(|error| Missing::unknown(&error))?;
+    renderer.proxy = proxy(cluster.own_client(), renderer.additions).await?;
     let loaded = load_image(&course.target.image).await;
     let (bundle, digest) = loaded.map_err(|error| Missing::unknown(&error))?;
     let content = renderer.content(&bundle, &course.target)?;
@@ -213,29 +212,19 @@ impl<'a> Renderer<'a> {
         state: &'a ClusterState,
         snapshot: &'a ExtensionSnapshot,
         revisions: &[ClusterObjectSet],
-    ) -> Self {
+    ) -> anyhow::Result<Self> {
         let recorded = revisions.iter().rev().find_map(|set| {
             let recorded = set.annotations().get(policy::WEBHOOK_CERTIFICATES)?;
             recorded.parse().ok()
         });
-        let serves = |group: &str, kind: Option<&str>| match &snapshot.environment.served {
-            Knowledge::Known(served) => served
-                .kinds
-                .iter()
-                .any(|one| one.group == group && kind.is_none_or(|kind| one.kind == kind)),
-            _ => false,
-        };
-        Self {
+        Ok(Self {
             extension,
             state,
             recorded,
-            served: Served {
-                openshift: serves("config.openshift.io", None),
-                cert_manager: serves("cert-manager.io", Some("Certificate")),
-            },
+            served: issuers(&snapshot.environment.served)?,
             additions: &snapshot.question.policy.additions,
             proxy: ProxyVariables::default(),
-        }
+        })
     }
 
     /// Renders a bundle as the controller does.
@@ -300,6 +289,25 @@ impl<'a> Renderer<'a> {
         };
         Ok(Before::of(set, phases))
     }
+}
+
+/// Returns what there is on the cluster to issue certificates. That it is not known must not pass for
+/// that there is nothing: the plan would be another one than the controller's.
+fn issuers(served: &Knowledge<Arc<ServedKinds>>) -> anyhow::Result<Served> {
+    let Knowledge::Known(served) = served else {
+        bail!(
+            "which kinds the API server serves is not known, and with them who issues certificates \
+             of webhooks: kubectl api-resources says why"
+        );
+    };
+    let serves = |group: &str, kind: Option<&str>| {
+        let mut kinds = served.kinds.iter();
+        kinds.any(|one| one.group == group && kind.is_none_or(|kind| one.kind == kind))
+    };
+    Ok(Served {
+        openshift: serves("config.openshift.io", None),
+        cert_manager: serves("cert-manager.io", Some("Certificate")),
+    })
 }
 
 fn properties(bundle: &Bundle) -> Option<&str> {
@@ -393,4 +401,20 @@ async fn count(client: &Client, crd: &Value) -> anyhow::Result<u64> {
     let found = api.list_metadata(&ListParams::default().limit(1)).await?;
     let more = found.metadata.remaining_item_count.unwrap_or_default();
     Ok(u64::try_from(found.items.len())? + u64::try_from(more)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // plugin.md 1.3: a plan of what is not known would be another one than the controller's
+    #[test]
+    fn a_failed_discovery_is_not_taken_for_nothing_served() {
+        for unknown in [Knowledge::Unreadable, Knowledge::NotTold] {
+            let error = issuers(&unknown).err().expect("no plan").to_string();
+            assert!(error.contains("is not known"), "{error}");
+        }
+        let nothing = issuers(&Knowledge::Known(Arc::default())).unwrap();
+        assert!(!nothing.openshift && !nothing.cert_manager);
+    }
 }
