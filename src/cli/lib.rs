@@ -3,8 +3,6 @@
 //! Arguments come in, one command runs, data goes to stdout and everything else to stderr. Only the
 //! exit code is decided here.
 
-#[cfg(test)]
-mod answers;
 mod bundle_source;
 mod catalogs;
 mod changes;

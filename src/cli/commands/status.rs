@@ -439,51 +439,6 @@ pub(crate) fn document(extensions: &[ClusterExtension]) -> Value {
 mod tests {
     use super::*;
 
-    // plugin.md 1.4
-    #[tokio::test]
-    async fn the_filter_by_namespace_holds_while_it_is_watched() {
-        #[derive(clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            args: StatusArgs,
-        }
-        let line = ["status", "-w", "--watching", "shop"];
-        let args = <Line as clap::Parser>::parse_from(line).args;
-        let lists = std::sync::atomic::AtomicUsize::new(0);
-        let (client, _) = crate::answers::client(move |_, path| {
-            if path.ends_with("/deployments") {
-                let of = |name: &str, watched: &str| {
-                    json!({"metadata": {"labels": {label::OWNER_NAME: name}}, "spec": {
-                        "selector": {}, "template": {"metadata": {"annotations": {
-                            annotation::TARGET_NAMESPACES: watched}}}}})
-                };
-                let items = [of("well", "bank"), of("held", "bank,shop")];
-                return (200, json!({"metadata": {}, "items": items}));
-            }
-            // What is not an event ends the first watch; the second list ends the test.
-            match lists.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-                0 => (
-                    200,
-                    json!({"metadata": {"resourceVersion": "1"}, "items": all()}),
-                ),
-                1 => (200, json!({"type": "MODIFIED", "object": all()[0]})),
-                _ => (
-                    403,
-                    json!({"kind": "Status", "status": "Failure", "code": 403,
-                    "message": "no", "reason": "Forbidden"}),
-                ),
-            }
-        });
-        let mut out = Vec::new();
-        watch(&client, &args, &mut out).await.err().expect("an end");
-        let text = String::from_utf8(out).unwrap();
-        let names: Vec<_> = text
-            .lines()
-            .filter_map(|row| row.split("  ").next())
-            .collect();
-        assert_eq!(names, ["held"], "{text}");
-    }
-
     fn extension(value: &Value) -> ClusterExtension {
         serde_json::from_value(value.clone()).unwrap()
     }

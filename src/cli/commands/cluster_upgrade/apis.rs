@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, ResourceExt as _};
@@ -90,12 +91,7 @@ async fn of_revision(
     set: &ClusterObjectSet,
     (count, unknown): (&mut Count, &mut Vec<Unknown>),
 ) {
-    let by = Origin::Extension(owner_name(set).unwrap_or_default().to_owned());
-    let mut add = |object: &Value| {
-        let text = |key: &str| object[key].as_str().unwrap_or_default();
-        count.add(by.clone(), text("apiVersion"), text("kind"));
-    };
-    let mut secrets = BTreeMap::new();
+    let mut secrets = Contents::new();
     for (namespace, name) in referenced_secrets(&set.spec, SYSTEM_NAMESPACE) {
         let api = Api::<Secret>::namespaced(client.clone(), &namespace);
         match api.get(&name).await {
@@ -112,6 +108,23 @@ async fn of_revision(
             }
         }
     }
+    of_content(set, &secrets, (count, unknown));
+}
+
+/// The data of Secrets, by namespace and name.
+type Contents = BTreeMap<(String, String), BTreeMap<String, ByteString>>;
+
+/// Counts the objects of a revision whose Secrets were read.
+fn of_content(
+    set: &ClusterObjectSet,
+    secrets: &Contents,
+    (count, unknown): (&mut Count, &mut Vec<Unknown>),
+) {
+    let by = Origin::Extension(owner_name(set).unwrap_or_default().to_owned());
+    let mut add = |object: &Value| {
+        let text = |key: &str| object[key].as_str().unwrap_or_default();
+        count.add(by.clone(), text("apiVersion"), text("kind"));
+    };
     for object in set.spec.phases.iter().flat_map(|phase| &phase.objects) {
         if let Some(inline) = &object.object {
             add(inline);
@@ -145,6 +158,13 @@ async fn live(
     let Knowledge::Known(served) = cluster.state().await?.served() else {
         return Ok(());
     };
+    for group in &served.unreadable_groups {
+        unknown.push(Unknown {
+            what: format!("objects of {group} on the cluster"),
+            why: "the API server does not say which kinds it has".to_owned(),
+            hint: format!("kubectl api-resources --api-group {group}"),
+        });
+    }
     for kind in &served.kinds {
         let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
         let api_version = gvk.api_version();
@@ -194,21 +214,17 @@ mod tests {
     use super::*;
 
     // plugin.md 1.4
-    #[tokio::test]
-    async fn content_of_a_revision_that_cannot_be_read_is_named() {
+    #[test]
+    fn content_of_a_revision_that_cannot_be_read_is_named() {
         let set = json!({"metadata": {"name": "quay-1"}, "spec": {"lifecycleState": "Active",
             "revision": 1, "collisionProtection": "Prevent", "phases": [{"name": "deploy",
                 "objects": [{"ref": {"name": "quay-1-a", "namespace": "n", "key": "broken"}},
                     {"ref": {"name": "quay-1-a", "namespace": "n", "key": "absent"}}]}]}});
         let set = serde_json::from_value(set).unwrap();
-        let (client, _) = crate::answers::client(|_, _| {
-            (
-                200,
-                json!({"metadata": {"name": "quay-1-a"}, "data": {"broken": "eA=="}}),
-            )
-        });
+        let data = BTreeMap::from([("broken".to_owned(), ByteString(b"x".to_vec()))]);
+        let secrets = Contents::from([(("n".to_owned(), "quay-1-a".to_owned()), data)]);
         let (mut count, mut unknown) = (Count::default(), Vec::new());
-        of_revision(&client, &set, (&mut count, &mut unknown)).await;
+        of_content(&set, &secrets, (&mut count, &mut unknown));
         assert_eq!(unknown.len(), 2, "{unknown:?}");
         for one in &unknown {
             assert_eq!(one.what, "an object of revision quay-1");

@@ -153,7 +153,10 @@ pub(crate) async fn run(
 
 async fn find(args: &ClusterUpgradeArgs, cluster: &Cluster) -> anyhow::Result<Findings> {
     let state = cluster.state().await?;
-    let kubernetes = state.kubernetes().map_or(0, |version| version.minor);
+    let kubernetes = state.kubernetes().context(
+        "the API server does not say its version, and with it what comes next: kubectl version",
+    )?;
+    let kubernetes = kubernetes.minor;
     let (version, is_openshift) = match openshift(cluster.own_client()).await? {
         Some(version) => (Some(version), true),
         None => (declared(state), false),
@@ -212,13 +215,16 @@ async fn openshift(client: &Client) -> anyhow::Result<Option<String>> {
         Err(kube::Error::Api(status)) if status.code == 404 => None,
         found => found.context("reading the ClusterVersion")?,
     };
-    let Some(found) = found else { return Ok(None) };
-    let version = current_version(None, Some(&found.data));
-    let version = version.context(
+    found.map(|found| version_in(&found.data)).transpose()
+}
+
+/// Returns the version that a ClusterVersion names.
+fn version_in(found: &serde_json::Value) -> anyhow::Result<String> {
+    let version = current_version(None, Some(found)).context(
         "ClusterVersion version names no version in status.history and status.desired: \
          kubectl get clusterversion version -o yaml",
     )?;
-    Ok(Some(version.to_owned()))
+    Ok(version.to_owned())
 }
 
 /// Returns the version of the platform that the controller is told.
@@ -278,23 +284,15 @@ mod tests {
     }
 
     // plugin.md U57
-    #[tokio::test]
-    async fn a_cluster_version_without_a_version_is_not_taken_for_plain_kubernetes() {
-        let (client, _) = crate::answers::client(|_, _| {
-            (
-                200,
-                json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
-                "metadata": {"name": "version"}, "status": {"history": []}}),
-            )
-        });
-        let error = openshift(&client).await.unwrap_err().to_string();
+    #[test]
+    fn a_cluster_version_without_a_version_is_not_taken_for_plain_kubernetes() {
+        let error = version_in(&json!({"status": {"history": []}})).unwrap_err();
+        let said = error.to_string();
         assert!(
-            error.contains("ClusterVersion version names no version"),
-            "{error}"
+            said.starts_with("ClusterVersion version names no version"),
+            "{said}"
         );
-        let missing = json!({"kind": "Status", "status": "Failure", "code": 404,
-            "message": "not found", "reason": "NotFound"});
-        let (client, _) = crate::answers::client(move |_, _| (404, missing.clone()));
-        assert_eq!(openshift(&client).await.unwrap(), None);
+        let desired = json!({"status": {"desired": {"version": "4.19.3"}}});
+        assert_eq!(version_in(&desired).unwrap(), "4.19.3");
     }
 }

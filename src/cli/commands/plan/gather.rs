@@ -294,19 +294,25 @@ impl<'a> Renderer<'a> {
 /// Returns what there is on the cluster to issue certificates. That it is not known must not pass for
 /// that there is nothing: the plan would be another one than the controller's.
 fn issuers(served: &Knowledge<Arc<ServedKinds>>) -> anyhow::Result<Served> {
-    let Knowledge::Known(served) = served else {
-        bail!(
-            "which kinds the API server serves is not known, and with them who issues certificates \
-             of webhooks: kubectl api-resources says why"
-        );
+    let unknown = |what: &str| {
+        format!(
+            "{what} is not known, and with it who issues certificates of webhooks: kubectl \
+             api-resources says why"
+        )
     };
-    let serves = |group: &str, kind: Option<&str>| {
+    let Knowledge::Known(served) = served else {
+        bail!(unknown("which kinds the API server serves"));
+    };
+    let has = |group: &str, kind: Option<&str>| {
+        if served.unreadable_groups.contains(group) {
+            bail!(unknown(&format!("what the API server serves of {group}")));
+        }
         let mut kinds = served.kinds.iter();
-        kinds.any(|one| one.group == group && kind.is_none_or(|kind| one.kind == kind))
+        Ok(kinds.any(|one| one.group == group && kind.is_none_or(|kind| one.kind == kind)))
     };
     Ok(Served {
-        openshift: serves("config.openshift.io", None),
-        cert_manager: serves("cert-manager.io", Some("Certificate")),
+        openshift: has(OPENSHIFT, None)?,
+        cert_manager: has("cert-manager.io", Some("Certificate"))?,
     })
 }
 
@@ -414,6 +420,13 @@ mod tests {
             let error = issuers(&unknown).err().expect("no plan").to_string();
             assert!(error.contains("is not known"), "{error}");
         }
+        let stale = ServedKinds {
+            unreadable_groups: ["cert-manager.io".to_owned()].into(),
+            ..ServedKinds::default()
+        };
+        let error = issuers(&Knowledge::Known(Arc::new(stale))).err();
+        let error = error.expect("no plan").to_string();
+        assert!(error.contains("of cert-manager.io is not known"), "{error}");
         let nothing = issuers(&Knowledge::Known(Arc::default())).unwrap();
         assert!(!nothing.openshift && !nothing.cert_manager);
     }
