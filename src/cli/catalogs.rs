@@ -146,14 +146,18 @@ impl Catalogs {
         }
     }
 
+    /// Reads the files of a catalog; what a server has is one.
+    pub(crate) async fn files(&mut self, place: &str) -> anyhow::Result<FileList> {
+        if !is_url(place) {
+            return files(place).await;
+        }
+        let text = self.fetch(&format!("{}{ALL}", base_of(place))).await?;
+        Ok(vec![("all.jsonl".to_owned(), text.into_bytes())])
+    }
+
     /// Reads all blobs of a catalog.
     pub(crate) async fn metas(&mut self, place: &str) -> anyhow::Result<Vec<Meta>> {
-        let files = if is_url(place) {
-            let text = self.fetch(&format!("{}{ALL}", base_of(place))).await?;
-            vec![("all.jsonl".to_owned(), text.into_bytes())]
-        } else {
-            files(place).await?
-        };
+        let files = self.files(place).await?;
         let contents = read::read_catalog(borrowed(&files))
             .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
         Ok(contents.metas)

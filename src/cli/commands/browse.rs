@@ -4,6 +4,7 @@
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::{catalog, graph, search, show, status, why};
-use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag};
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{CatalogAccess, Cluster, Packages, only};
 use crate::connection::Global;
 use crate::graph::{Format, segment, stylesheet};
@@ -63,8 +64,8 @@ pub(crate) async fn run(
     let verbs = if offline {
         args.settings.refuse("no --catalog is given")?;
         let authorities = args.access.catalog_ca.clone();
-        let named = Named::read(&args.catalogs, authorities).await;
-        Verbs::new(Source::Named(Arc::new(named)), global)
+        let named = Named::read(&args.catalogs, authorities.clone()).await;
+        Verbs::new(Source::Named(Arc::new(named), authorities), global)
     } else {
         let client = Cluster::client(&global).await?;
         let source = Source::Cluster(client, args.access, args.settings);
@@ -105,7 +106,8 @@ fn open(url: &str) {
 /// Where the documents come from.
 enum Source {
     Cluster(Client, CatalogAccess, SettingsFlags),
-    Named(Arc<Vec<Named>>),
+    /// With the file of CA certificates of their servers.
+    Named(Arc<Vec<Named>>, Option<PathBuf>),
 }
 
 /// The verbs behind the pages.
@@ -184,14 +186,14 @@ impl Verbs {
             Source::Cluster(client, access, settings) => {
                 Cluster::over(client.clone(), access, settings)
             }
-            Source::Named(_) => anyhow::bail!("there is no cluster, only catalogs"),
+            Source::Named(..) => anyhow::bail!("there is no cluster, only catalogs"),
         }
     }
 
     fn offers(&self) -> anyhow::Result<Offers> {
         match &self.source {
             Source::Cluster(..) => Ok(Offers::Cluster(Box::new(self.cluster()?))),
-            Source::Named(named) => Ok(Offers::Named(Arc::clone(named))),
+            Source::Named(named, _) => Ok(Offers::Named(Arc::clone(named))),
         }
     }
 
@@ -241,9 +243,16 @@ impl Verbs {
                 };
                 offers.offered(filter).await
             };
+        let elsewhere = |(from, head): &(String, Value)| {
+            from != catalog && head["name"].as_str() == Some(package)
+        };
+        // Without it the package of another catalog could be installed.
+        let heads = self.heads().await;
+        let is_elsewhere = heads.is_ok_and(|heads| heads.iter().any(elsewhere));
+        let selector = is_elsewhere.then_some(catalog);
         let icon = self.icon(catalog, package).await;
         let mut page = json!({"package": show::document(catalog, &summary)?,
-            "icon": icon.map(|(media_type, _)| media_type), "installedAs": installed_as});
+            "icon": icon.map(|(media_type, _)| media_type), "selector": selector, "installedAs": installed_as});
         match snapshot.and_then(|snapshot| graph::of_catalog(&snapshot, catalog)) {
             Ok(drawn) => {
                 let place = [catalog, package].map(segment).join("/");
@@ -263,30 +272,29 @@ impl Verbs {
             Source::Cluster(client, ..) => {
                 Ok(catalog::list::document(&Cluster::catalogs(client).await?))
             }
-            Source::Named(named) => Ok(catalog::list::listed(named.iter().map(Named::listed))),
+            Source::Named(named, _) => Ok(catalog::list::listed(named.iter().map(Named::listed))),
         }
     }
 
     async fn findings(&self, name: &str) -> anyhow::Result<Value> {
-        let place = match &self.source {
+        let files = match &self.source {
             Source::Cluster(client, ..) => {
                 let catalogs = Cluster::catalogs(client).await?;
-                let found = catalogs.into_iter().find(|it| it.name_any() == name);
-                let source = found.map(|it| it.status.and_then(|status| status.resolved_source));
-                let image = source.map(|source| source.map(|it| it.image.ref_));
-                image
-                    .map(|image| image.context("the catalog has not been read yet"))
-                    .transpose()?
+                let Some(found) = catalogs.into_iter().find(|it| it.name_any() == name) else {
+                    return Ok(Value::Null);
+                };
+                let source = found.status.and_then(|status| status.resolved_source);
+                let source = source.context("the catalog has not been read yet")?;
+                catalog::files(&source.image.ref_, &self.global).await?
             }
-            Source::Named(named) => {
-                let mut named = named.iter();
-                let found = named.find(|it| it.flag.name == name);
-                found.map(|it| it.flag.place.clone())
+            Source::Named(named, authorities) => {
+                let Some(found) = named.iter().find(|it| it.flag.name == name) else {
+                    return Ok(Value::Null);
+                };
+                let mut catalogs = Catalogs::new(authorities.clone());
+                catalogs.files(&found.flag.place).await?
             }
         };
-        match place {
-            Some(place) => catalog::lint::answer(&place, &self.global).await,
-            None => Ok(Value::Null),
-        }
+        catalog::lint::answer(files).await
     }
 }

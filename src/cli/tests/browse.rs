@@ -492,6 +492,48 @@ fn pages_show_what_the_verbs_print_and_what_is_not_known() {
     assert_eq!(page.get("/catalog/none").0, 404);
 }
 
+// plugin.md U81: what `catalog lint` says of a catalog named by its URL
+#[test]
+fn findings_of_a_catalog_that_is_served() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/catalogs/shop", server.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let line = r#"{"schema":"olm.package","name":"Tea Pot","defaultChannel":"none"}"#;
+        for stream in server.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = BufReader::new(stream.try_clone().unwrap()).lines();
+            let asked = head.next().unwrap().unwrap();
+            assert_eq!(asked, "GET /catalogs/shop/api/v1/all HTTP/1.1");
+            while !head.next().unwrap().unwrap().is_empty() {}
+            let length = line.len();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{line}"
+            );
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let page = offline(&[&url]);
+    let text = page.page("/catalog/shop");
+    assert!(text.contains("all.jsonl"), "{text}");
+    assert!(text.contains("package-name"), "{text}");
+}
+
+#[test]
+fn the_install_command_names_the_catalog_where_others_have_the_package() {
+    let command = |page: &Page| {
+        let text = page.page("/package/shop/cistern-operator");
+        let rest = text.split_once("kubectl olm install ").unwrap().1;
+        rest.split_once("</pre>").unwrap().0.to_owned()
+    };
+    let alone = command(&offline(&[SHOP]));
+    assert_eq!(alone, "cistern-operator -n NAMESPACE");
+    let one_of_two = command(&offline(&[SHOP, "other=browse/shop.yaml"]));
+    assert_eq!(
+        one_of_two,
+        "cistern-operator -n NAMESPACE --catalog-selector shop"
+    );
+}
+
 // plugin.md U27
 #[test]
 fn show_says_what_a_catalog_knows_without_pulling() {

@@ -91,7 +91,10 @@ impl Gate {
         let text = |name: HeaderName| request.headers().get(name)?.to_str().ok();
         let local = format!("localhost:{}", self.address.port());
         let host = text(header::HOST).unwrap_or_default();
-        if host != self.address.to_string() && host != local {
+        // Clients leave out the port that HTTP has anyway.
+        let is_meant =
+            |own: &String| host == own || own.strip_suffix(":80").is_some_and(|own| host == own);
+        if ![self.address.to_string(), local].iter().any(is_meant) {
             return Some(StatusCode::MISDIRECTED_REQUEST.into_response());
         }
         if text(HeaderName::from_static("sec-fetch-site")) == Some("cross-site") {
@@ -136,4 +139,34 @@ fn random() -> anyhow::Result<String> {
     let filled = provider.secure_random.fill(&mut bytes);
     filled.map_err(|_| anyhow::anyhow!("this machine gives no random numbers"))?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(address: &str, host: &str) -> Option<StatusCode> {
+        let gate = Gate::new(address.parse().unwrap()).unwrap();
+        let request = http::Request::get(format!("{}/", gate.base())).header(header::HOST, host);
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        gate.refusal(&request).map(|answer| answer.status())
+    }
+
+    // plugin.md U78
+    #[test]
+    fn port_80_need_not_be_named() {
+        let misdirected = Some(StatusCode::MISDIRECTED_REQUEST);
+        for (address, host, want) in [
+            ("127.0.0.1:80", "127.0.0.1", None),
+            ("127.0.0.1:80", "127.0.0.1:80", None),
+            ("127.0.0.1:80", "localhost", None),
+            ("[::1]:80", "[::1]", None),
+            ("127.0.0.1:80", "evil.example", misdirected),
+            ("127.0.0.1:80", "127.0.0.1:8080", misdirected),
+            ("127.0.0.1:8080", "127.0.0.1", misdirected),
+            ("127.0.0.1:8080", "localhost", misdirected),
+        ] {
+            assert_eq!(refused(address, host), want, "{host} at {address}");
+        }
+    }
 }

@@ -241,6 +241,8 @@ pub(super) struct PackagePage {
     package: Summary,
     #[serde(default)]
     icon: Option<String>,
+    /// The catalog to name when installing, where others have a package of this name.
+    selector: Option<String>,
     #[serde(default)]
     installed_as: Vec<String>,
     picture: Option<String>,

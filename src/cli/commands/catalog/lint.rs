@@ -92,9 +92,8 @@ pub(crate) async fn run(
     })
 }
 
-/// Returns what `lint` says of a catalog, for programs, with the notes.
-pub(crate) async fn answer(catalog: &str, global: &Global) -> anyhow::Result<Value> {
-    let files = super::files(catalog, global).await?;
+/// Returns what `lint` says of the files of a catalog, for programs, with the notes.
+pub(crate) async fn answer(files: FileList) -> anyhow::Result<Value> {
     let report = tokio::task::spawn_blocking(move || examine(&files)).await??;
     Ok(document(&report, counts(&report)))
 }

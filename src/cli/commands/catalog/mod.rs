@@ -61,7 +61,7 @@ pub(crate) async fn run(
 
 /// Reads the files of a catalog: those of a place, or of the image that the catalog of this name
 /// serves on the cluster.
-async fn files(place: &str, global: &Global) -> anyhow::Result<FileList> {
+pub(crate) async fn files(place: &str, global: &Global) -> anyhow::Result<FileList> {
     let is_place = std::path::Path::new(place).exists()
         || place.contains('/')
         || place.parse::<ImageRef>().is_ok();
