@@ -246,6 +246,8 @@ pub enum Reason {
     RevisionCreated,
     /// A step up was made that no edge of the catalog allows.
     ForcedUpgrade,
+    /// An update comes from another catalog than what is installed.
+    CatalogChanged,
     /// A step down was made that no edge of the catalog allows.
     ForcedRollback,
     /// A certificate of webhooks was issued.

@@ -110,7 +110,7 @@ fn reasons_keep_their_names() {
         DeprecatedInThisCatalog LowerPriorityCatalog UnreadableCatalogs StepBreaksInstalled \
         ForcedStep InNoChannel InvalidSkipRange EdgeInUnrequestedChannel StaysOnInstalled \
         CatalogUnavailable SuccessorIsLowerVersion BreaksInstalled UpgradeAvailable \
-        RevisionCreated ForcedUpgrade ForcedRollback CertificateIssued CertificateReplaced \
+        RevisionCreated ForcedUpgrade CatalogChanged ForcedRollback CertificateIssued CertificateReplaced \
         ServingAuthorityReplaced CRDRetained DeferredObjectsApplied RemovalHeld UninstallFallback AsExpected NoData \
         UpgradeInProgress ClusterVersionUnknown \
         InstalledOLMOperators_IncompatibleOperatorsInstalled \

@@ -5,7 +5,7 @@ use olm_test::cluster;
 use olm_test::extension::{Extension, ROLLOUT};
 use olm_test::package::{Bundle, Entry, chain};
 use olm_test::plugin;
-use olm_test::scene::Scene;
+use olm_test::scene::{Scene, serve};
 use serde_json::{Value, json};
 
 const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
@@ -141,6 +141,48 @@ async fn more_rights_wait_for_the_approval_of_their_plan() {
     assert!(!text.contains("still held"), "{text}");
     extension.installed("1.1.0").await;
     extension.delete().await;
+}
+
+// applying.md 11.3
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_from_another_catalog_is_told() {
+    let cluster = cluster::with_controller().await;
+    let client = cluster.client.clone();
+    let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
+    let scene = Scene::set(
+        cluster,
+        "catalogmoved",
+        &bundles,
+        &chain(&["1.0.0", "1.1.0"]),
+    )
+    .await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    let catalog = scene
+        .get("clustercatalog", &scene.name)
+        .expect("it is served");
+    let image = catalog["spec"]["source"]["image"]["ref"].as_str();
+    let other = format!("{}-other", scene.name);
+    serve(&client, &other, image.expect("a reference")).await;
+    let selector = json!({"matchLabels": {"olm.operatorframework.io/metadata.name": other}});
+    extension
+        .patch_catalog(json!({"version": "1.1.0", "selector": selector}))
+        .await;
+    extension.installed("1.1.0").await;
+    let note = format!(
+        "{} comes from catalog {other}; what is installed came from catalog {}",
+        scene.package.bundle_name("1.1.0"),
+        scene.name
+    );
+    assert_eq!(scene.events("CatalogChanged"), [note]);
+    let (code, text, errors) = plugin::answer(scene.cluster.plane, &["history", &scene.name]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(text.contains(&other), "{text}");
+    extension.delete().await;
+    scene
+        .cluster
+        .plane
+        .kubectl(&["delete", "clustercatalog", &other]);
 }
 
 // plugin.md U36, U37

@@ -218,7 +218,7 @@ async fn openshift(client: &Client) -> anyhow::Result<Option<String>> {
     found.map(|found| version_in(&found.data)).transpose()
 }
 
-/// Returns the version that a ClusterVersion names.
+/// Returns the version that `ClusterVersion` names.
 fn version_in(found: &serde_json::Value) -> anyhow::Result<String> {
     let version = current_version(None, Some(found)).context(
         "ClusterVersion version names no version in status.history and status.desired: \
