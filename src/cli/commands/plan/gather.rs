@@ -285,17 +285,17 @@ impl<'a> Renderer<'a> {
 fn issuers(served: &Knowledge<Arc<ServedKinds>>) -> anyhow::Result<Served> {
     let Knowledge::Known(served) = served else {
         bail!(
-            "which kinds the API server serves is not known, and with them who issues certificates \
+            "which kinds the API server has is not known, and with them who issues certificates \
              of webhooks: kubectl api-resources says why"
         );
     };
-    let serves = |group: &str, kind: Option<&str>| {
+    let has = |group: &str, kind: Option<&str>| {
         let mut kinds = served.kinds.iter();
         kinds.any(|one| one.group == group && kind.is_none_or(|kind| one.kind == kind))
     };
     Ok(Served {
-        openshift: serves("config.openshift.io", None),
-        cert_manager: serves("cert-manager.io", Some("Certificate")),
+        openshift: has("config.openshift.io", None),
+        cert_manager: has("cert-manager.io", Some("Certificate")),
     })
 }
 
