@@ -5,35 +5,53 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
 use kube::Client;
-use kube::api::{Api, DynamicObject};
+use kube::api::{Api, DynamicObject, ListParams, TypeMeta};
 use kube::discovery::ApiResource;
-use olm_core::crd_safety::{Definition, Finding, Place, Rules, compare, error_text};
+use olm_core::bundle::Files;
+use olm_core::crd_safety::{
+    Definition, Evidence, Finding, Place, Rules, compare, error_text, evidence,
+};
+use olm_core::object::Object;
 use olm_core::yaml;
 use serde_json::{Value, json};
 
-use crate::bundle_source::load_files;
-use crate::cluster::Cluster;
+use crate::bundle_source::{CatalogArgs, load_files};
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag};
+use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
 use crate::output::{Format, Outcome, UsageError, write_json, write_yaml};
+use crate::settings::SettingsFlags;
+use crate::target::{Source, Target, load};
 
 /// The word for the CRDs on the cluster.
 const CLUSTER: &str = "cluster";
+/// Most objects of a CRD that are judged, and how many are read at once.
+const JUDGED: usize = 5000;
+const PAGE: usize = 500;
 
 /// Flags of `crd-check`.
 #[derive(Debug, Args)]
 pub(crate) struct CrdCheckArgs {
-    /// What is there: `cluster`, the directory of an unpacked bundle, a YAML or JSON file with CRDs,
-    /// or the reference of a bundle image
-    #[arg(value_name = "cluster|BUNDLE_DIR|FILE|IMAGE")]
+    /// What is there: `cluster`, a YAML or JSON file with CRDs, or a bundle: the directory of an
+    /// unpacked one, the reference of an image, `PACKAGE[@VERSION]`, or what an extension has
+    #[arg(value_name = "cluster|FILE|TARGET")]
     old: String,
-    /// What is to follow
-    #[arg(value_name = "BUNDLE_DIR|FILE|IMAGE")]
+    /// What is to follow; of an extension, what it would get
+    #[arg(value_name = "FILE|TARGET")]
     new: String,
+    /// Look packages up in this catalog, a directory or file of blobs, a catalog image, or the URL
+    /// of a served catalog, and on no cluster; may be repeated
+    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
+    catalogs: Vec<CatalogFlag>,
+    #[command(flatten)]
+    access: CatalogAccess,
+    #[command(flatten)]
+    settings: SettingsFlags,
     /// Judge exactly as upstream does: also changes that can make no stored object invalid are
     /// findings
     #[arg(long)]
@@ -47,6 +65,38 @@ pub(crate) struct CrdCheckArgs {
 struct Verdict {
     name: String,
     findings: Vec<Finding>,
+    /// What its objects say about the findings, where a cluster is asked.
+    objects: Option<Evidence>,
+}
+
+/// Where CRDs are read from.
+enum Side {
+    /// The cluster.
+    Live,
+    File(PathBuf),
+    /// A bundle.
+    Target(Target),
+}
+
+impl Side {
+    fn of(text: &str, offline: bool) -> Self {
+        if text == CLUSTER {
+            return Self::Live;
+        }
+        let file = PathBuf::from(text);
+        if file.is_file() {
+            return Self::File(file);
+        }
+        Self::Target(Target::of(text, offline))
+    }
+
+    fn asks_cluster(&self, offline: bool) -> bool {
+        match self {
+            Self::Live | Self::Target(Target::Extension(_) | Target::Word(_)) => true,
+            Self::Target(Target::Package(_)) => !offline,
+            Self::File(_) | Self::Target(Target::Bundle(_)) => false,
+        }
+    }
 }
 
 /// Compares; findings end the program with 1.
@@ -55,15 +105,23 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    if args.new == CLUSTER {
+    let offline = !args.catalogs.is_empty();
+    let (old, new) = (Side::of(&args.old, offline), Side::of(&args.new, offline));
+    if matches!(new, Side::Live) {
         let text = "what is to follow is a bundle or a file: `cluster` can only stand first";
         return Err(UsageError(text.to_owned()).into());
     }
-    let new = definitions(&args.new).await?;
-    let old = if args.old == CLUSTER {
-        live(&Cluster::client(global).await?, new.keys()).await?
+    let cluster = if old.asks_cluster(offline) || new.asks_cluster(offline) {
+        Some(Cluster::connect(global, &args.access, &args.settings).await?)
     } else {
-        definitions(&args.old).await?
+        None
+    };
+    let offered = CatalogArgs::new(args.catalogs, args.access.catalog_ca);
+    let sources = (&offered, cluster.as_ref());
+    let new = definitions((&new, &args.new), sources, <[Source]>::last).await?;
+    let old = match (&old, &cluster) {
+        (Side::Live, Some(cluster)) => live(cluster.own_client(), new.keys()).await?,
+        (side, _) => definitions((side, &args.old), sources, <[Source]>::first).await?,
     };
     let rules = if args.crd_safety_compat {
         Rules::Upstream
@@ -75,8 +133,15 @@ pub(crate) async fn run(
         findings: old.get(name).map_or_else(Vec::new, |old| {
             compare(&Definition::of(old), &Definition::of(new), rules)
         }),
+        objects: None,
     });
-    let verdicts: Vec<_> = verdicts.collect();
+    let mut verdicts: Vec<_> = verdicts.collect();
+    if let Some(cluster) = &cluster {
+        let client = cluster.own_client();
+        for verdict in verdicts.iter_mut().filter(|it| !it.findings.is_empty()) {
+            verdict.objects = judged(client, &verdict.name, &new[&verdict.name]).await?;
+        }
+    }
     match args.output {
         Format::Table => write(&verdicts, out)?,
         Format::Json => write_json(out, &as_json(&verdicts))?,
@@ -87,7 +152,12 @@ pub(crate) async fn run(
 }
 
 fn write(verdicts: &[Verdict], out: &mut dyn Write) -> anyhow::Result<()> {
-    for Verdict { name, findings } in verdicts {
+    for verdict in verdicts {
+        let Verdict {
+            name,
+            findings,
+            objects,
+        } = verdict;
         match findings.len() {
             0 => writeln!(out, "{name}: ok")?,
             1 => writeln!(out, "{name}: 1 finding")?,
@@ -96,18 +166,26 @@ fn write(verdicts: &[Verdict], out: &mut dyn Write) -> anyhow::Result<()> {
         for finding in findings {
             writeln!(out, "  {finding}")?;
         }
+        if let Some(objects) = objects {
+            writeln!(out, "  on the cluster: {objects}")?;
+        }
     }
     Ok(())
 }
 
 fn as_json(verdicts: &[Verdict]) -> Value {
-    let crds = verdicts.iter().map(|Verdict { name, findings }| {
-        json!({
+    let crds = verdicts.iter().map(|verdict| {
+        let Verdict { name, findings, .. } = verdict;
+        let mut members = json!({
             "crd": name,
             "ok": findings.is_empty(),
             "error": error_text(name, findings, usize::MAX),
             "findings": findings.iter().map(finding).collect::<Vec<_>>(),
-        })
+        });
+        if let Some(found) = &verdict.objects {
+            members["objects"] = objects(found);
+        }
+        members
     });
     json!({ "crds": crds.collect::<Vec<_>>() })
 }
@@ -122,17 +200,104 @@ fn finding(finding: &Finding) -> Value {
     members
 }
 
-/// Reads the CRDs of a bundle or a file, by name.
-async fn definitions(source: &str) -> anyhow::Result<BTreeMap<String, Value>> {
-    let texts: Vec<(String, Vec<u8>)> = if Path::new(source).is_file() {
-        let text = fs::read(source).with_context(|| format!("reading {source}"))?;
-        vec![(source.to_owned(), text)]
-    } else {
-        let files = load_files(source).await?.into_iter();
-        files
-            .filter(|(name, _)| name.starts_with("manifests/"))
-            .collect()
+fn objects(found: &Evidence) -> Value {
+    match found {
+        Evidence::Known {
+            count,
+            judged,
+            invalid,
+            ..
+        } => {
+            let invalid = invalid
+                .iter()
+                .map(|(object, why)| json!({ "object": object, "why": why }));
+            json!({ "count": count, "judged": judged, "invalid": invalid.collect::<Vec<_>>() })
+        }
+        Evidence::Unknown(why) => json!({ "unknown": why }),
+    }
+}
+
+/// Judges the objects of a CRD by the one that is to follow; nothing if the cluster has none.
+async fn judged(client: &Client, name: &str, new: &Value) -> anyhow::Result<Option<Evidence>> {
+    let name = name.to_owned();
+    let found = live(client, std::iter::once(&name)).await?.remove(&name);
+    let (Some(old), Some(new)) = (found, Object::from_value(new.clone())) else {
+        return Ok(None);
     };
+    let looked = objects_of(client, &old, JUDGED).await;
+    Ok(Some(match looked {
+        Ok((version, count, objects)) => evidence(&new, &version, count, &objects),
+        Err(error) => Evidence::Unknown(format!("{error:#}")),
+    }))
+}
+
+/// Returns the version in which objects of a CRD are returned, how many there are, and the first of
+/// them.
+pub(crate) async fn objects_of(
+    client: &Client,
+    crd: &Value,
+    most: usize,
+) -> anyhow::Result<(String, u64, Vec<Object>)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    let served: Vec<_> = versions.filter(|one| one["served"] == true).collect();
+    let stored = served.iter().find(|one| one["storage"] == true);
+    let version = stored.or(served.first()).context("no version is served")?;
+    let (group, version) = (text(&crd["spec"]["group"]), text(&version["name"]));
+    let resource = ApiResource {
+        api_version: format!("{group}/{version}"),
+        kind: text(&crd["spec"]["names"]["kind"]),
+        plural: text(&crd["spec"]["names"]["plural"]),
+        group,
+        version: version.clone(),
+    };
+    let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+    let mut found = Vec::new();
+    let mut page = ListParams::default();
+    loop {
+        let limit = PAGE.min(most - found.len());
+        let listed = api.list(&page.clone().limit(u32::try_from(limit)?)).await?;
+        for mut object in listed.items {
+            object.types.get_or_insert_with(|| TypeMeta {
+                api_version: resource.api_version.clone(),
+                kind: resource.kind.clone(),
+            });
+            found.extend(Object::from_value(serde_json::to_value(object)?));
+        }
+        let more = listed.metadata.remaining_item_count.unwrap_or_default();
+        match listed.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) if found.len() < most => page = page.continue_token(&token),
+            _ => {
+                let count = u64::try_from(found.len())? + u64::try_from(more)?;
+                return Ok((version, count, found));
+            }
+        }
+    }
+}
+
+/// Reads the CRDs of a bundle or a file, by name; of several bundles, of the one that `which` names.
+async fn definitions(
+    (side, text): (&Side, &str),
+    (offered, cluster): (&CatalogArgs, Option<&Cluster>),
+    which: fn(&[Source]) -> Option<&Source>,
+) -> anyhow::Result<BTreeMap<String, Value>> {
+    let mut texts: Files = match side {
+        Side::Live => Files::new(),
+        Side::File(file) => {
+            let read = fs::read(file).with_context(|| format!("reading {text}"))?;
+            Files::from([(text.to_owned(), read)])
+        }
+        // Its CRDs count whatever else it lacks.
+        Side::Target(Target::Bundle(place)) => load_files(place).await?,
+        Side::Target(target) => {
+            let loaded = load(std::slice::from_ref(target), offered, cluster, None).await?;
+            let source = which(&loaded.sources).with_context(|| format!("{text} has no bundle"))?;
+            source.files.clone()
+        }
+    };
+    if let Side::Target(_) = side {
+        texts.retain(|name, _| name.starts_with("manifests/"));
+    }
     let mut found = BTreeMap::new();
     for (name, text) in texts {
         let documents = yaml::to_json(&String::from_utf8_lossy(&text));
@@ -141,7 +306,7 @@ async fn definitions(source: &str) -> anyhow::Result<BTreeMap<String, Value>> {
         }
     }
     if found.is_empty() {
-        anyhow::bail!("{source} holds no CustomResourceDefinition of apiextensions.k8s.io/v1");
+        anyhow::bail!("{text} holds no CustomResourceDefinition of apiextensions.k8s.io/v1");
     }
     Ok(found)
 }

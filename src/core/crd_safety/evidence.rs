@@ -4,6 +4,7 @@
 //! Source: applying.md 6.5.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jsonschema::{Draft, Validator};
 use serde_json::{Map, Value, json};
@@ -71,37 +72,41 @@ pub fn evidence(new: &Object, version: &str, count: u64, objects: &[Object]) -> 
 
 /// Returns what is known of the objects of CRDs, a sentence.
 pub fn evidence_text(all: &BTreeMap<String, Evidence>) -> String {
-    let each = all.iter().map(|(crd, evidence)| match evidence {
-        Evidence::Known { count: 0, .. } => format!("{crd}: no objects, so nothing is lost"),
-        Evidence::Known {
-            count,
-            judged,
-            invalid,
-            has_rules,
-        } => {
-            let of = match usize::try_from(*count) {
-                Ok(count) if count == *judged => String::new(),
-                _ => format!(" of {judged} looked at"),
-            };
-            let rules = if *has_rules {
-                " but for rules that only the API server judges"
-            } else {
-                ""
-            };
-            let objects = if *count == 1 { "object" } else { "objects" };
-            let valid = judged - invalid.len();
-            let named = invalid.iter().take(MAX_NAMED);
-            let named: Vec<_> = named.map(|(name, why)| format!("{name} ({why})")).collect();
-            let not = match invalid.len() - named.len() {
-                _ if named.is_empty() => String::new(),
-                0 => format!("; not {}", named.join(", ")),
-                more => format!("; not {} and {more} more", named.join(", ")),
-            };
-            format!("{crd}: {count} {objects}, {valid}{of} valid under the new schema{rules}{not}")
-        }
-        Evidence::Unknown(why) => format!("{crd}: its objects cannot be judged ({why})"),
-    });
+    let each = all
+        .iter()
+        .map(|(crd, evidence)| format!("{crd}: {evidence}"));
     each.collect::<Vec<_>>().join("; ")
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, judged, invalid, has_rules) = match self {
+            Self::Known { count: 0, .. } => return f.write_str("no objects, so nothing is lost"),
+            Self::Known {
+                count,
+                judged,
+                invalid,
+                has_rules,
+            } => (*count, *judged, invalid, *has_rules),
+            Self::Unknown(why) => return write!(f, "its objects cannot be judged ({why})"),
+        };
+        let objects = if count == 1 { "object" } else { "objects" };
+        write!(f, "{count} {objects}, {}", judged - invalid.len())?;
+        if usize::try_from(count) != Ok(judged) {
+            write!(f, " of {judged} looked at")?;
+        }
+        f.write_str(" valid under the new schema")?;
+        if has_rules {
+            f.write_str(" but for rules that only the API server judges")?;
+        }
+        let named = invalid.iter().take(MAX_NAMED);
+        let named: Vec<_> = named.map(|(name, why)| format!("{name} ({why})")).collect();
+        match invalid.len() - named.len() {
+            _ if named.is_empty() => Ok(()),
+            0 => write!(f, "; not {}", named.join(", ")),
+            more => write!(f, "; not {} and {more} more", named.join(", ")),
+        }
+    }
 }
 
 /// Returns the schema by which objects of a version will be judged: that of the same version, or, as

@@ -6,7 +6,7 @@ use olm_test::cluster;
 use olm_test::extension::{Extension, condition};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
-use olm_test::wait;
+use olm_test::{plugin, wait};
 use serde_json::{Value, json};
 
 const STEP: Duration = Duration::from_secs(30);
@@ -130,6 +130,19 @@ async fn an_upgrade_that_narrows_a_crd_is_refused_until_it_is_waived() {
     );
     assert!(ready.contains(&evidence), "{ready}");
     assert_eq!(extension.revisions().await.len(), 2, "the waiver is over");
+    // plugin.md U53: the same before the update, of whatever names the bundles
+    let image = format!(
+        "image:{}/{}-bundle:v1.2.0",
+        scene.cluster.registry, scene.name
+    );
+    for old in ["cluster".to_owned(), format!("extension:{}", scene.name)] {
+        let check = ["crd", "check", &old, &image];
+        let (code, text, errors) = plugin::answer(scene.cluster.plane, &check);
+        assert_eq!(code, Some(1), "{text}{errors}");
+        assert!(text.contains(decreased), "{text}");
+        let counted = format!("on the cluster: 1 object, {evidence}");
+        assert!(text.contains(&counted), "{text}");
+    }
 
     let none = json!({"install": {"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}}});
     extension.patch_spec(none).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::{annotation, policy};
 use olm_api::{ClusterExtension, ClusterObjectSet};
@@ -25,11 +25,10 @@ use olm_core::resolve::{Knowledge, ServedKinds};
 use olm_core::revision::{Account, BundleRecord, Desired, Origin, Phase, phases, states};
 use olm_core::rights::OPENSHIFT;
 use olm_core::uninstall::Instances;
-use serde_json::Value;
 
 use crate::bundle_source::load_image;
 use crate::cluster::{Cluster, ClusterState, ExtensionSnapshot};
-use crate::commands::crd_check::live;
+use crate::commands::crd_check::{live, objects_of};
 use crate::commands::rbac::live::{Question, compare};
 use crate::managed;
 use crate::output::{Outcome, notice};
@@ -377,36 +376,13 @@ async fn crds(client: &Client, desired: &Desired, old: &[Object]) -> Result<Crds
         leaving: BTreeMap::new(),
     };
     for (name, crd) in live(client, leaving.iter()).await.map_err(failed)? {
-        let counted = count(client, &crd).await;
-        let counted = counted.map_or_else(
-            |error| Instances::Unknown(failed(error)),
-            Instances::Counted,
-        );
+        let counted = match objects_of(client, &crd, 1).await {
+            Ok((_, count, _)) => Instances::Counted(count),
+            Err(error) => Instances::Unknown(failed(error)),
+        };
         crds.leaving.insert(name, counted);
     }
     Ok(crds)
-}
-
-/// Counts the objects of a CRD.
-async fn count(client: &Client, crd: &Value) -> anyhow::Result<u64> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let versions = crd["spec"]["versions"].as_array();
-    let mut versions = versions.into_iter().flatten();
-    let version = versions.find(|version| version["served"] == true);
-    let version = version.map(|version| text(&version["name"]));
-    let version = version.context("no version is served")?;
-    let group = text(&crd["spec"]["group"]);
-    let resource = ApiResource {
-        api_version: format!("{group}/{version}"),
-        kind: text(&crd["spec"]["names"]["kind"]),
-        plural: text(&crd["spec"]["names"]["plural"]),
-        group,
-        version,
-    };
-    let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
-    let found = api.list_metadata(&ListParams::default().limit(1)).await?;
-    let more = found.metadata.remaining_item_count.unwrap_or_default();
-    Ok(u64::try_from(found.items.len())? + u64::try_from(more)?)
 }
 
 #[cfg(test)]
