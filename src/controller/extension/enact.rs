@@ -166,7 +166,7 @@ impl Attempt<'_> {
             waivers: &policy.waivers,
             approved: approval.and_then(|it| it.binding(target, installed.as_ref())),
             installed: before,
-            origin: goal.origin(installed.as_ref()),
+            origin: goal.origin(self.revisions),
             desired: self.desired(target, &resolved, &content),
             requests: &content.certificate_requests,
             certificates,

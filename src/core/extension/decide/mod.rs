@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use olm_api::conditions;
-use olm_api::{CatalogFilter, UpdateStatus};
+use olm_api::{CatalogFilter, ClusterObjectSet, UpdateStatus};
 
 use super::content::content_changed;
 use super::deprecation::deprecations;
@@ -16,7 +16,7 @@ use crate::resolve::{
     Catalog, Decision, Dependencies, Environment, Options, Reason, Request, Resolution,
     ResolveError, Selected, Warning, pending, resolve,
 };
-use crate::revision::{BundleRecord, Origin};
+use crate::revision::{BundleRecord, Origin, states};
 use crate::status::Note;
 use crate::status::deprecation::Deprecations;
 use crate::status::extension::text;
@@ -122,12 +122,18 @@ impl Goal {
         }
     }
 
-    /// Returns how a revision of it comes about.
-    pub fn origin(&self, installed: Option<&BundleRecord>) -> Origin {
-        let from = installed.filter(|_| self.forced);
+    /// Returns how a revision of it comes about. A bundle that was chosen before keeps the catalog that
+    /// its revisions record.
+    pub fn origin(&self, revisions: &[ClusterObjectSet]) -> Origin {
+        let from = states(revisions).installed.filter(|_| self.forced);
+        let mut made = revisions.iter().rev().filter(|set| {
+            let bundle = BundleRecord::of(set);
+            bundle.is_same_bundle(&self.target)
+        });
+        let recorded = || made.find_map(|set| Origin::of(set).catalog);
         Origin {
-            catalog: self.catalog.clone(),
-            forced_from: from.map(|installed| installed.version.clone()),
+            catalog: self.catalog.clone().or_else(recorded),
+            forced_from: from.map(|installed| BundleRecord::of(installed).version),
             ..Origin::default()
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use olm_api::keys::policy;
+use olm_api::keys::{annotation, policy};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -260,4 +260,25 @@ fn the_course_is_what_is_taken_or_held(
         (target, held)
     );
     assert_eq!(course.catalog.as_deref(), Some("acme"));
+}
+
+// ours: a revision that somebody deleted while it was rolled out is made anew as it was
+#[test]
+fn what_goes_on_keeps_its_catalog() {
+    let kept = record("1.0.0", "r/kettle");
+    let revision = |catalog: &str, version: &str| -> ClusterObjectSet {
+        let of = record(version, "r/kettle");
+        serde_json::from_value(json!({
+            "metadata": {"name": "e-1", "annotations": {
+                annotation::CATALOG: catalog, annotation::BUNDLE_NAME: of.name,
+                annotation::PACKAGE_NAME: of.package, annotation::BUNDLE_VERSION: of.version,
+                annotation::BUNDLE_REFERENCE: of.image}},
+            "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
+        }))
+        .unwrap()
+    };
+    let revisions = [revision("acme", "1.0.0"), revision("other", "1.1.0")];
+    let goal = Goal::keep(kept);
+    assert_eq!(goal.origin(&revisions).catalog.as_deref(), Some("acme"));
+    assert_eq!(goal.origin(&[]).catalog, None);
 }
