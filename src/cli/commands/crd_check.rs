@@ -119,6 +119,7 @@ pub(crate) async fn run(
     let offered = CatalogArgs::new(args.catalogs, args.access.catalog_ca);
     let sources = (&offered, cluster.as_ref());
     let new = definitions((&new, &args.new), sources, <[Source]>::last).await?;
+    let is_live = matches!(old, Side::Live);
     let old = match (&old, &cluster) {
         (Side::Live, Some(cluster)) => live(cluster.own_client(), new.keys()).await?,
         (side, _) => definitions((side, &args.old), sources, <[Source]>::first).await?,
@@ -136,10 +137,21 @@ pub(crate) async fn run(
         objects: None,
     });
     let mut verdicts: Vec<_> = verdicts.collect();
+    let refused: Vec<&mut Verdict> = verdicts
+        .iter_mut()
+        .filter(|verdict| !verdict.findings.is_empty())
+        .collect();
     if let Some(cluster) = &cluster {
         let client = cluster.own_client();
-        for verdict in verdicts.iter_mut().filter(|it| !it.findings.is_empty()) {
-            verdict.objects = judged(client, &verdict.name, &new[&verdict.name]).await?;
+        let there = if is_live {
+            old
+        } else {
+            live(client, refused.iter().map(|verdict| &verdict.name)).await?
+        };
+        for verdict in refused {
+            if let Some(crd) = there.get(&verdict.name) {
+                verdict.objects = judged(client, crd, &new[&verdict.name]).await;
+            }
         }
     }
     match args.output {
@@ -217,18 +229,13 @@ fn objects(found: &Evidence) -> Value {
     }
 }
 
-/// Judges the objects of a CRD by the one that is to follow; nothing if the cluster has none.
-async fn judged(client: &Client, name: &str, new: &Value) -> anyhow::Result<Option<Evidence>> {
-    let name = name.to_owned();
-    let found = live(client, std::iter::once(&name)).await?.remove(&name);
-    let (Some(old), Some(new)) = (found, Object::from_value(new.clone())) else {
-        return Ok(None);
-    };
-    let looked = objects_of(client, &old, JUDGED).await;
-    Ok(Some(match looked {
+/// Judges the objects of a CRD by the one that is to follow.
+async fn judged(client: &Client, old: &Value, new: &Value) -> Option<Evidence> {
+    let new = Object::from_value(new.clone())?;
+    Some(match objects_of(client, old, JUDGED).await {
         Ok((version, count, objects)) => evidence(&new, &version, count, &objects),
         Err(error) => Evidence::Unknown(format!("{error:#}")),
-    }))
+    })
 }
 
 /// Returns the version in which objects of a CRD are returned, how many there are, and the first of
