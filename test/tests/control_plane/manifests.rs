@@ -8,7 +8,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use olm_test::audit;
 use olm_test::cluster::{
-    self, CONTROLLER_ACCOUNT, Cluster, Controller, ControllerOptions, Manifest, SYSTEM_NAMESPACE,
+    self, CONTROLLER_ACCOUNT, Cluster, ControlPlane, Controller, ControllerOptions, Manifest,
+    SYSTEM_NAMESPACE,
 };
 use olm_test::extension::{UNINSTALL, condition};
 use olm_test::package::{Bundle, chain};
@@ -26,12 +27,34 @@ const CRDS: [&str; 3] = [
 /// What one overlay makes, as one file, as it is released.
 pub(crate) struct Install {
     pub(crate) cluster: Cluster,
-    file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
 impl Install {
     pub(crate) async fn of(overlay: &str) -> Self {
         Self::from(&paths::repository().join("config").join(overlay)).await
+    }
+
+    /// The overlay of OpenShift, with what a cluster there has that it needs.
+    pub(crate) async fn on_openshift() -> Self {
+        let install = Self::of("openshift").await;
+        let plane = install.cluster.plane;
+        plane.kubectl(&["create", "namespace", "openshift-config"]);
+        let kind = "SecurityContextConstraints";
+        stand_in(
+            plane,
+            "securitycontextconstraints.security.openshift.io/v1",
+            kind,
+            "Cluster",
+        );
+        let kind = "ServiceMonitor";
+        stand_in(
+            plane,
+            "servicemonitors.monitoring.coreos.com/v1",
+            kind,
+            "Namespaced",
+        );
+        install
     }
 
     /// The default overlay with a component.
@@ -85,7 +108,8 @@ impl Install {
 
     /// Starts what the kubelet would start, one process for each Deployment.
     pub(crate) fn start(&self) -> Vec<Controller> {
-        self.start_those(&["get", "deployments", "--all-namespaces", "--output=json"])
+        let ours = "--selector=app.kubernetes.io/part-of=olm";
+        self.start_those(&["get", "deployments", "-A", ours, "--output=json"])
     }
 
     /// Starts a process for each Deployment that this kubectl prints.
@@ -109,7 +133,7 @@ impl Install {
     }
 
     /// Returns the requests of the controller's own accounts that were refused.
-    fn refused(&self) -> Vec<String> {
+    pub(crate) fn refused(&self) -> Vec<String> {
         let log = &self.cluster.plane.addresses.audit_log;
         audit::mentioning(log, "controller-manager")
             .into_iter()
@@ -356,16 +380,17 @@ async fn running_on(cluster: &Cluster, replicas: usize) -> Vec<String> {
     .await
 }
 
-/// Makes a stand-in for a kind of OpenShift that takes any content.
-fn stand_in(install: &Install, plural: &str, group: &str, kind: &str, scope: &str) {
-    let name = format!("{plural}.{group}");
+/// Makes a stand-in for a kind of OpenShift, named `<plural>.<group>/<version>`, that takes any
+/// content.
+pub(crate) fn stand_in(plane: &ControlPlane, named: &str, kind: &str, scope: &str) {
+    let (name, version) = named.split_once('/').expect("it has a version");
+    let (plural, group) = name.split_once('.').expect("it has a group");
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": name},
         "spec": {"group": group, "scope": scope, "names": {"kind": kind, "plural": plural},
-            "versions": [{"name": "v1", "served": true, "storage": true,
+            "versions": [{"name": version, "served": true, "storage": true,
                 "schema": {"openAPIV3Schema": any}}]}});
-    let plane = install.cluster.plane;
     plane.kubectl_with_input(&["create", "-f", "-"], &crd.to_string());
     plane.kubectl(&[
         "wait",
@@ -377,24 +402,8 @@ fn stand_in(install: &Install, plural: &str, group: &str, kind: &str, scope: &st
 // deploying.md P9, 2.6
 #[tokio::test(flavor = "multi_thread")]
 async fn on_openshift_two_processes_install_from_their_two_namespaces() {
-    let install = Install::of("openshift").await;
+    let install = Install::on_openshift().await;
     let plane = install.cluster.plane;
-    plane.kubectl(&["create", "namespace", "openshift-config"]);
-    let kind = "SecurityContextConstraints";
-    stand_in(
-        &install,
-        "securitycontextconstraints",
-        "security.openshift.io",
-        kind,
-        "Cluster",
-    );
-    stand_in(
-        &install,
-        "servicemonitors",
-        "monitoring.coreos.com",
-        "ServiceMonitor",
-        "Namespaced",
-    );
     let first = install.apply();
     assert!(first.contains_key("SecurityContextConstraints/olm-controller"));
     assert_eq!(install.apply(), first, "the second apply changes nothing");

@@ -10,6 +10,7 @@ use olm_test::plugin;
 use olm_test::wait;
 use serde_json::{Value, json};
 
+use crate::manifests::{Install, ready, stand_in};
 use crate::takeover::{Left, ready_pod};
 
 const STEP: Duration = Duration::from_mins(1);
@@ -74,6 +75,15 @@ fn save(plane: &ControlPlane, file: &Path) -> (Option<i32>, String, String) {
     doctor(plane, &["--take-over", "--save", &file])
 }
 
+/// What stands there to be deleted, in the words of the doctor.
+fn hints(text: &str) -> Vec<&str> {
+    let hints = text.lines().filter_map(|line| {
+        let (_, command) = line.split_once("kubectl delete ")?;
+        command.strip_suffix(')')
+    });
+    hints.collect()
+}
+
 // deploying.md P55
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restarted() {
@@ -100,12 +110,7 @@ async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restart
         text.contains(&would) && text.contains("would change nothing"),
         "{text}"
     );
-    // What stands there to be deleted, in the words of the doctor.
-    let hints = text.lines().filter_map(|line| {
-        let (_, command) = line.split_once("kubectl delete ")?;
-        command.strip_suffix(')')
-    });
-    let hints: Vec<&str> = hints.collect();
+    let hints = hints(&text);
     assert_eq!(hints.len(), 5, "{text}");
     for command in hints {
         let words = command.split(' ');
@@ -161,6 +166,139 @@ async fn settled(left: &Left) {
     })
     .await;
     left.extension.shows("Ready", "True", "Succeeded", "").await;
+}
+
+/// The two Deployments of OpenShift 4.18, 4.19 and 4.20 as its operator writes them, with the
+/// arguments that each release gives them.
+fn deployments_of_openshift(plane: &ControlPlane, args: [&[&str]; 2]) {
+    for (half, args) in ["operator-controller", "catalogd"].into_iter().zip(args) {
+        let name = format!("{half}-controller-manager");
+        let select = json!({"control-plane": name});
+        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
+            "name": name, "namespace": format!("openshift-{half}"), "labels": {
+                "app.kubernetes.io/name": half, "app.kubernetes.io/part-of": "olm"}},
+            "spec": {"replicas": 1, "selector": {"matchLabels": select}, "template": {
+                "metadata": {"labels": select}, "spec": {
+                    "serviceAccountName": name, "containers": [{"name": "manager",
+                        "image": "quay.io/openshift/olm:1", "args": args}]}}}});
+        let args = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--field-manager=cluster-olm-operator",
+            "-f",
+            "-",
+        ];
+        plane.kubectl_with_input(&args, &object.to_string());
+    }
+}
+
+/// What the releases of OpenShift start their two halves with, as far as they differ.
+const OF_OPENSHIFT: [[&[&str]; 2]; 3] = [
+    [
+        &["--leader-elect", "--ca-certs-dir=/var/ca-certs"],
+        &["--leader-elect", "--catalogs-server-addr=:8443"],
+    ],
+    [
+        &["--leader-elect", "--catalogd-cas-dir=/var/ca-certs"],
+        &[
+            "--leader-elect",
+            "--external-address=catalogd-service.openshift-catalogd.svc",
+        ],
+    ],
+    [
+        &[
+            "--leader-elect",
+            "--catalogd-cas-dir=/var/ca-certs",
+            "--pull-cas-dir=/var/ca-certs",
+        ],
+        &["--leader-elect", "--pull-cas-dir=/var/ca-certs"],
+    ],
+];
+
+// deploying.md P57
+#[tokio::test(flavor = "multi_thread")]
+async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restarted() {
+    let install = Install::on_openshift().await;
+    let plane = install.cluster.plane;
+    install.apply();
+    let controllers = install.start();
+    ready(&controllers).await;
+    // In the order of their namespaces.
+    let [catalogs, controller] = <[_; 2]>::try_from(controllers).ok().expect("two processes");
+    let bundles = [Bundle::new("1.0.0")];
+    let catalog = ("openshift", &bundles[..], "1.0.0");
+    let system = "openshift-operator-controller";
+    let left = Left::on(install.cluster.clone(), controller, catalog, system).await;
+    // Nothing of ours is left but the kinds and the catalog, which upstream has too.
+    drop(catalogs);
+    let own = "deployments,roles,rolebindings,services,configmaps";
+    for namespace in ["openshift-operator-controller", "openshift-catalogd"] {
+        // Whoever was killed has not given it back.
+        plane.kubectl(&["delete", "leases", "--all", "-n", namespace]);
+        let part = ["-l", "app.kubernetes.io/part-of=olm", "-n", namespace];
+        plane.kubectl(&[&["delete", own][..], &part].concat());
+    }
+    let part = ["-l", "app.kubernetes.io/part-of=olm"];
+    let own = "validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,clusterrolebindings";
+    plane.kubectl(&[&["delete", own][..], &part].concat());
+    let objects = left.install(&bundles[0]);
+    left.release((1, "deployed"), "1.0.0", &objects);
+    let runs = || async { ready_pod(&left.scene) };
+    wait::until("the operator runs", STEP, runs).await;
+    let kind = "OLM";
+    stand_in(
+        plane,
+        "olms.operator.openshift.io/v1alpha1",
+        kind,
+        "Cluster",
+    );
+    let olm = json!({"apiVersion": "operator.openshift.io/v1alpha1", "kind": kind,
+        "metadata": {"name": "cluster"}, "spec": {"managementState": "Managed"}});
+    create(plane, &[olm]);
+    create(plane, &upstream("quay.io/openshift/olm:1")[3..4]);
+
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("before.json");
+    for args in OF_OPENSHIFT {
+        deployments_of_openshift(plane, args);
+        let (code, text, errors) = save(plane, &file);
+        assert_eq!(code, Some(1), "{text}{errors}");
+        assert!(text.contains(&args[0].join(" ")), "{text}");
+        assert!(text.contains("kept by cluster-olm-operator"), "{text}");
+        assert!(text.contains("cluster-olm-operator is in charge"), "{text}");
+    }
+    let unmanaged = r#"{"spec":{"managementState":"Unmanaged"}}"#;
+    plane.kubectl(&["patch", "olm", "cluster", "--type=merge", "-p", unmanaged]);
+    let (code, text, errors) = save(plane, &file);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(
+        text.contains("the next update of the cluster waits"),
+        "{text}"
+    );
+    assert!(text.contains("would change nothing"), "{text}");
+    let hints = hints(&text);
+    assert_eq!(hints.len(), 3, "{text}");
+    for command in hints {
+        let words = command.split(' ');
+        plane.kubectl(&["delete"].into_iter().chain(words).collect::<Vec<_>>());
+    }
+    let file_of_ours = install.file.to_string_lossy();
+    plane.kubectl(&[
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "-f",
+        &file_of_ours,
+    ]);
+    let controllers = install.start();
+    ready(&controllers).await;
+    left.extension.installed("1.0.0").await;
+    left.extension.shows("Ready", "True", "Succeeded", "").await;
+    let (code, text, errors) = doctor(plane, &["--compare", &file.to_string_lossy()]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(text.contains(", all as they were"), "{text}");
+    assert_eq!(install.refused(), [""; 0]);
 }
 
 // deploying.md P58

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use olm_test::cluster::{self, Controller, ControllerOptions, SYSTEM_NAMESPACE};
+use olm_test::cluster::{self, Cluster, Controller, ControllerOptions, SYSTEM_NAMESPACE};
 use olm_test::extension::{Extension, condition};
 use olm_test::helm::{self, Release, owner};
 use olm_test::package::{Bundle, chain};
@@ -20,6 +20,8 @@ pub(crate) struct Left {
     pub(crate) scene: Scene,
     pub(crate) controller: Controller,
     pub(crate) extension: Extension,
+    /// Namespace of the controller, in which releases are kept.
+    system: &'static str,
     uid: String,
 }
 
@@ -27,7 +29,19 @@ impl Left {
     /// Serves a catalog with these bundles, and makes an extension that nobody looks at.
     pub(crate) async fn of(suffix: &str, bundles: &[Bundle], version: &str) -> Self {
         let cluster = cluster::own().await;
-        let mut controller = Controller::start(cluster.plane, ControllerOptions::default());
+        let controller = Controller::start(cluster.plane, ControllerOptions::default());
+        let catalog = (suffix, bundles, version);
+        Self::on(cluster, controller, catalog, SYSTEM_NAMESPACE).await
+    }
+
+    /// The same, on a cluster with a controller that is killed, and its namespace; other processes
+    /// go on serving catalogs.
+    pub(crate) async fn on(
+        cluster: Cluster,
+        mut controller: Controller,
+        (suffix, bundles, version): (&str, &[Bundle], &str),
+        system: &'static str,
+    ) -> Self {
         let versions: Vec<&str> = bundles.iter().map(|one| one.version.as_str()).collect();
         let scene = Scene::set(cluster, suffix, bundles, &chain(&versions)).await;
         controller.kill();
@@ -37,6 +51,7 @@ impl Left {
             scene,
             controller,
             extension,
+            system,
             uid,
         }
     }
@@ -86,7 +101,7 @@ impl Left {
             annotations: json!({"olm.properties": "[]"}),
             objects,
         };
-        for secret in release.secrets(SYSTEM_NAMESPACE, bytes) {
+        for secret in release.secrets(self.system, bytes) {
             let args = ["create", "-f", "-"];
             self.scene
                 .cluster
@@ -103,7 +118,7 @@ impl Left {
             "get",
             "secrets",
             "-n",
-            SYSTEM_NAMESPACE,
+            self.system,
             "-l",
             &selector,
             "-o",

@@ -30,6 +30,8 @@ use crate::puller::puller;
 const AT_ONCE: usize = 8;
 /// What is done to every object of an extension.
 const VERBS: [&str; 3] = ["get", "patch", "delete"];
+/// What keeps upstream on OpenShift.
+const OPERATOR: &str = "cluster-olm-operator";
 /// What upstream leaves that works against us: kind, path and name.
 const IN_THE_WAY: [(&str, &str, &str); 4] = [
     (
@@ -57,7 +59,8 @@ const IN_THE_WAY: [(&str, &str, &str); 4] = [
 /// Judges the cluster before the first step of a take-over.
 pub(super) async fn rows(client: &Client, facts: &Facts, managed: &[Managed]) -> Vec<Row> {
     let mut rows = checks::some(facts, &["api"]);
-    rows.extend(upstream(facts));
+    let openshift = openshift(client).await;
+    rows.extend(upstream(facts, openshift.as_ref()));
     rows.extend(kinds_and_policies(facts));
     let leases = checks::some(facts, &["leases"]).into_iter();
     // Whoever holds them is about to go.
@@ -66,7 +69,7 @@ pub(super) async fn rows(client: &Client, facts: &Facts, managed: &[Managed]) ->
         ..row
     }));
     rows.extend(left(client, Level::Warning).await);
-    rows.extend(openshift(client).await);
+    rows.extend(openshift);
     rows.extend(checks::some(facts, &["catalogs"]));
     rows.extend(extensions(client, facts, managed).await);
     rows
@@ -90,8 +93,9 @@ pub(super) async fn left(client: &Client, level: Level) -> Vec<Row> {
     rows
 }
 
-/// Says which upstream runs, how, and who keeps it that way.
-fn upstream(facts: &Facts) -> Vec<Row> {
+/// Says which upstream runs, how, and who keeps it that way. What is said of the operator of
+/// OpenShift decides whether its Deployments are still kept.
+fn upstream(facts: &Facts, openshift: Option<&Row>) -> Vec<Row> {
     const SUBJECT: &str = "upstream";
     let deployments = match facts.items::<Value>(facts::DEPLOYMENTS) {
         Ok(found) if found.is_empty() => {
@@ -112,7 +116,8 @@ fn upstream(facts: &Facts) -> Vec<Row> {
         let what = format!("{namespace}/{name}: {image} {}", args.join(" "));
         let managers = metadata["managedFields"].as_array().into_iter().flatten();
         let managers = managers.filter_map(|entry| entry["manager"].as_str());
-        match keeper(managers) {
+        let left_alone = openshift.is_some_and(|row| row.level == Level::Warning);
+        match keeper(managers).filter(|keeper| !(left_alone && keeper.starts_with(OPERATOR))) {
             Some(keeper) => {
                 let hint = "stop it first, or it puts its own Deployments back over ours";
                 let what = format!("{what}, kept by {keeper}");
@@ -139,20 +144,29 @@ fn kinds_and_policies(facts: &Facts) -> Vec<Row> {
     rows
 }
 
-/// Says whether the operator of OpenShift would put upstream back.
+/// Says whether the operator of OpenShift would put upstream back; a warning says that it is stopped,
+/// and what that costs (deploying.md 7.4).
 async fn openshift(client: &Client) -> Option<Row> {
     const SUBJECT: &str = "openshift";
+    let operator = format!("/apis/apps/v1/namespaces/openshift-{OPERATOR}/deployments/{OPERATOR}");
     let olm = get(client, "/apis/operator.openshift.io/v1alpha1/olms/cluster").await;
     Some(match olm {
         Ok(olm) if olm["spec"]["managementState"] == "Unmanaged" => {
             let text = "OLM cluster is Unmanaged: the next update of the cluster waits for it";
             Row::new(Level::Warning, SUBJECT, text).hint("set Managed before any update")
         }
-        Ok(_) => {
-            let text = "cluster-olm-operator is in charge, and would put its Deployments back";
-            let hint = "kubectl patch olm cluster --type merge -p '{\"spec\":{\"managementState\":\"Unmanaged\"}}'";
-            Row::new(Level::Problem, SUBJECT, text).hint(hint)
-        }
+        Ok(_) => match get(client, &operator).await {
+            Ok(operator) if operator["spec"]["replicas"] == 0 => {
+                let text = format!("{OPERATOR} is scaled to 0: no minor update of the cluster");
+                let hint = "take its entry out of ClusterVersion spec.overrides before any update";
+                Row::new(Level::Warning, SUBJECT, text).hint(hint)
+            }
+            _ => {
+                let text = format!("{OPERATOR} is in charge, and would put its Deployments back");
+                let hint = "kubectl patch olm cluster --type merge -p '{\"spec\":{\"managementState\":\"Unmanaged\"}}'";
+                Row::new(Level::Problem, SUBJECT, text).hint(hint)
+            }
+        },
         Err(Refusal::Absent) => return None,
         Err(refusal) => checks::not_known(SUBJECT, &refusal),
     })
