@@ -8,10 +8,12 @@ use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, Preconditions};
-use kube::core::PartialObjectMeta;
+use kube::core::{GroupVersionKind, PartialObjectMeta};
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterExtension, keys::policy};
+use olm_core::rbac::{MANAGED_BY, rbac_prefix};
+use olm_core::revision::Account;
 use olm_core::status::find;
 use olm_core::uninstall::BLOCKED;
 use serde_json::json;
@@ -20,6 +22,7 @@ use tokio::time::Instant;
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::{DryRun, Global};
+use crate::managed;
 use crate::output::{Outcome, agreed, notice};
 use crate::settings::SettingsFlags;
 
@@ -75,6 +78,7 @@ pub(crate) async fn run(
     let cluster = Cluster::connect(global, &access, &settings).await?;
     let extension = cluster.extension(&args.name).await?;
     let data = users_data(&cluster, &extension).await?;
+    let rights = left_behind(&cluster, &extension).await;
     show(&extension, &data, out)?;
     let in_the_way = data.iter().any(|data| !data.is_empty());
     let decided = args.retain_crds || args.delete_data || args.orphan;
@@ -103,7 +107,65 @@ pub(crate) async fn run(
         writeln!(out, "{} is being deleted", args.name)?;
         return Ok(Outcome::Done);
     }
-    wait(&api, &extension, &args, out).await
+    let outcome = wait(&api, &extension, &args, out).await?;
+    if outcome == Outcome::Done {
+        for command in &rights {
+            notice(&format!("hint: rights of its account are left: {command}"));
+        }
+    }
+    Ok(outcome)
+}
+
+/// Returns the commands that delete the roles and bindings which `rbac` and `install` made for the
+/// account of an extension, as far as the caller may list them; none where another extension has
+/// the same account.
+async fn left_behind(cluster: &Cluster, extension: &ClusterExtension) -> Vec<String> {
+    let of = |extension: &ClusterExtension| {
+        let spec = extension.spec.as_ref()?;
+        let account = spec.service_account.as_ref()?;
+        Some(Account {
+            namespace: spec.namespace.clone(),
+            name: account.name.clone()?,
+        })
+    };
+    let Some(account) = of(extension) else {
+        return Vec::new();
+    };
+    let all = cluster.extensions().await.unwrap_or_default();
+    let mut others = all
+        .iter()
+        .filter(|one| one.name_any() != extension.name_any());
+    if others.any(|other| of(other).as_ref() == Some(&account)) {
+        return Vec::new();
+    }
+    let (prefix, selector) = (
+        rbac_prefix(&account),
+        format!("app.kubernetes.io/managed-by={MANAGED_BY}"),
+    );
+    let mut commands = Vec::new();
+    for kind in ["ClusterRoleBinding", "ClusterRole", "RoleBinding", "Role"] {
+        let kind = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
+        let api = Api::all_with(cluster.own_client().clone(), &ApiResource::from_gvk(&kind));
+        let found = managed::all(&api, &selector).await.unwrap_or_default();
+        let mut names = BTreeMap::<String, Vec<String>>::new();
+        for one in found
+            .iter()
+            .filter(|one| one.name_any().starts_with(&prefix))
+        {
+            let place = one.namespace().map(|place| format!(" -n {place}"));
+            names
+                .entry(place.unwrap_or_default())
+                .or_default()
+                .push(one.name_any());
+        }
+        let kind = kind.kind.to_ascii_lowercase();
+        commands.extend(
+            names
+                .iter()
+                .map(|(place, names)| format!("kubectl delete {kind}{place} {}", names.join(" "))),
+        );
+    }
+    commands
 }
 
 impl Data {

@@ -163,6 +163,19 @@ async fn a_whole_life_takes_nothing_but_the_plugin() {
     let (code, text, errors) = olm(&scene, &["delete", name, "--delete-data", "--yes"], false);
     assert_eq!(code, Some(0), "{text}{errors}");
     assert!(scene.get("crd", &scene.package.crd()).is_none());
+    // What was made for it is said with the commands that take it away, and they do.
+    let left = errors
+        .lines()
+        .filter_map(|line| line.split_once(" are left: kubectl "));
+    let commands: Vec<&str> = left.map(|(_, command)| command).collect();
+    assert_eq!(commands.len(), 4, "{errors}");
+    for command in commands {
+        let gone = scene
+            .cluster
+            .plane
+            .kubectl(&command.split(' ').collect::<Vec<_>>());
+        assert!(gone.contains("deleted"), "{command}: {gone}");
+    }
 }
 
 // plugin.md U31: what is there already is shown, and taken over on request

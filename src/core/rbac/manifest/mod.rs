@@ -60,12 +60,7 @@ pub fn manifests(
 pub fn missing_manifests(account: &Account, missing: &Permissions) -> Vec<Object> {
     let rules = lines(missing).join("\n");
     let head = Head {
-        name: format!(
-            "olm:{}:{}:missing{}",
-            account.namespace,
-            account.name,
-            short_digest(&rules)
-        ),
+        name: format!("{}missing{}", rbac_prefix(account), short_digest(&rules)),
         description: format!("Rights that service account {account} lacked"),
     };
     let mut objects = Vec::new();
@@ -196,7 +191,12 @@ pub fn rbac_name(account: &Account, bundle_names: &[&str]) -> String {
         [only] => (*only).to_owned(),
         several => short_digest(&several.join("\n")),
     };
-    format!("olm:{}:{}:{last}", account.namespace, account.name)
+    format!("{}{last}", rbac_prefix(account))
+}
+
+/// Returns how the names of all generated roles and bindings of an account begin.
+pub fn rbac_prefix(account: &Account) -> String {
+    format!("olm:{}:{}:", account.namespace, account.name)
 }
 
 /// Refuses a service account that is part of a bundle: it would collide with it on install.
@@ -226,6 +226,9 @@ fn refuse_own_account(
     }
 }
 
+/// The label `app.kubernetes.io/managed-by` of generated roles and bindings.
+pub const MANAGED_BY: &str = "kubectl-olm";
+
 /// What all generated roles and bindings share.
 struct Head {
     name: String,
@@ -236,7 +239,7 @@ impl Head {
     fn metadata(&self, namespace: &str) -> Value {
         let mut metadata = json!({
             "name": self.name,
-            "labels": {"app.kubernetes.io/managed-by": "kubectl-olm"},
+            "labels": {"app.kubernetes.io/managed-by": MANAGED_BY},
             "annotations": {"kubernetes.io/description": self.description},
         });
         if !namespace.is_empty() {
