@@ -170,6 +170,9 @@ pub mod policy {
     /// On a ClusterCatalog, `Suspicious` or `None`: newer content that takes away or changes what
     /// was offered is held (applying.md 10).
     pub const QUARANTINE: &str = "policy.olm.operatorframework.io/quarantine";
+    /// `Allow` or `Hold`: what becomes of an update from another catalog than the one that what is
+    /// installed came from (applying.md 10).
+    pub const CATALOG_MOVE: &str = "policy.olm.operatorframework.io/catalog-move";
     /// `Allow` or `RequireApproval`: what becomes of an update whose operator gets more rights
     /// (applying.md 10, F14).
     pub const PERMISSION_INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";

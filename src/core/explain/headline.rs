@@ -93,6 +93,9 @@ impl Report<'_> {
             let what = format!("package {package} has no channel {channels}");
             return (Code::UnknownChannel, vec![what, text]);
         }
+        if let Some(held) = self.held() {
+            return held;
+        }
         let Some(nearest) = self.nearest() else {
             return (
                 Code::NoCandidate,
@@ -283,11 +286,12 @@ impl Report<'_> {
     }
 }
 
-/// Returns the words for why the update policy holds a bundle back.
+/// Returns the words for why a bundle is held back.
 fn why(code: Code) -> &'static str {
     match code {
         Code::LowerVersionHeld => "is lower than the installed version",
         Code::NextMajorHeld => "is of the next major version",
+        Code::OtherCatalogHeld => "is of another catalog than what is installed",
         _ => "is more than the update policy admits",
     }
 }

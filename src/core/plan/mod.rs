@@ -117,7 +117,7 @@ pub struct Plan {
     pub images: Difference,
     /// What speaks against going back afterwards.
     pub rollback: Vec<CrdVerdict>,
-    /// What holds it: `policy`, `version`, `constraints`, `pause`, `crds`, `rights`,
+    /// What holds it: `policy`, `window`, `move`, `version`, `constraints`, `pause`, `crds`, `rights`,
     /// `increase`.
     pub held_by: BTreeSet<&'static str>,
     /// What is not known, and why.

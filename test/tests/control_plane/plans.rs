@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
 const INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
+const MOVE: &str = "policy.olm.operatorframework.io/catalog-move";
 const PAUSED: &str = "policy.olm.operatorframework.io/paused";
 
 /// Runs `kubectl olm` with the CA of the catalog server.
@@ -143,9 +144,9 @@ async fn more_rights_wait_for_the_approval_of_their_plan() {
     extension.delete().await;
 }
 
-// applying.md 11.3
+// applying.md 10, 11.3
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_from_another_catalog_is_told() {
+async fn an_update_from_another_catalog_is_told_and_can_be_held() {
     let cluster = cluster::with_controller().await;
     let client = cluster.client.clone();
     let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
@@ -165,9 +166,32 @@ async fn an_update_from_another_catalog_is_told() {
     let other = format!("{}-other", scene.name);
     serve(&client, &other, image.expect("a reference")).await;
     let selector = json!({"matchLabels": {"olm.operatorframework.io/metadata.name": other}});
+    scene.annotate(MOVE, "Hold");
     extension
         .patch_catalog(json!({"version": "1.1.0", "selector": selector}))
         .await;
+    // Who asks for a version has not said from whom.
+    offers(&extension, "1.1.0").await;
+    let said = format!("another catalog, {other}, than what is installed");
+    extension
+        .shows("Ready", "False", "Retrying", "held, because it is of another catalog")
+        .await;
+    let (_, updates, errors) = olm(&scene, &["status", "--updates"]);
+    assert!(updates.contains(&said), "{updates}{errors}");
+    let (_, why, _) = olm(&scene, &["why", &scene.name, "1.1.0"]);
+    let told = format!(
+        "OtherCatalogHeld: is of another catalog than what is installed, {}",
+        scene.name
+    );
+    assert!(why.contains(&told), "{why}");
+    let held = plan(&scene);
+    assert_eq!(held["heldBy"], json!(["move"]));
+    assert_eq!(held["catalog"], other);
+    assert_eq!(extension.revisions().await.len(), 1);
+    let args = ["approve", &scene.name, "--plan", digest(&held)];
+    let (code, text, errors) = olm(&scene, &args);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(!text.contains("still held"), "{text}");
     extension.installed("1.1.0").await;
     let note = format!(
         "{} comes from catalog {other}; what is installed came from catalog {}",

@@ -217,6 +217,7 @@ impl Inquiry {
             filter,
             policy,
             installed: None,
+            came_from: None,
             rolling: None,
             now: Timestamp::now(),
         };

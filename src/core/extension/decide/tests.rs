@@ -70,6 +70,7 @@ fn question(installed: Option<&str>, annotations: &[(&str, &str)]) -> Question {
         },
         policy: Policy::of(&annotations, UpdatePolicy::MinorOnly).unwrap(),
         installed: installed.map(|version| record(version, &format!("r/kettle@sha256:{version}"))),
+        came_from: installed.map(|_| "old".to_owned()),
         rolling: None,
         now: "2026-11-24T12:00:00Z".parse().unwrap(),
     }
@@ -99,6 +100,10 @@ fn reasons_of(answer: &Answer) -> Vec<conditions::Reason> {
 #[case::inside_window(Some("1.0.0"), &[(policy::UPDATE_WINDOW, "Tue 11:00-13:00")], "1.1.0", None)]
 #[case::approved_outside_window(Some("1.0.0"), &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00"), (policy::APPROVE, "1.1.0")], "1.1.0", None)]
 #[case::installed_outside_window(None, &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")], "2.0.0", None)]
+#[case::of_another_catalog(Some("1.0.0"), &[(policy::CATALOG_MOVE, "Hold")], "1.0.0", Some("OtherCatalogHeld"))]
+#[case::of_another_catalog_approved(Some("1.0.0"), &[(policy::CATALOG_MOVE, "Hold"), (policy::APPROVE, "1.1.0")], "1.1.0", None)]
+#[case::installed_of_any_catalog(None, &[(policy::CATALOG_MOVE, "Hold")], "2.0.0", None)]
+#[case::moves_are_allowed(Some("1.0.0"), &[(policy::CATALOG_MOVE, "Allow")], "1.1.0", None)]
 #[case::paused(Some("1.0.0"), &[(policy::PAUSED, "true")], "1.1.0", Some("Paused"))]
 fn annotations_decide(
     #[case] installed: Option<&str>,
