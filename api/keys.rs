@@ -102,6 +102,10 @@ pub mod annotation {
     pub const OPERATOR_NAMESPACE: &str = "olm.operatorNamespace";
     /// ClusterServiceVersions of OLM Classic: the properties of their bundle.
     pub const CSV_PROPERTIES: &str = "operatorframework.io/properties";
+    /// ClusterCatalog, and CatalogSources of OLM Classic: the image that is pulled instead of
+    /// `spec.source.image.ref`, with `{kube_major_version}`, `{kube_minor_version}` and
+    /// `{kube_patch_version}` for the version of the API server (catalogs.md 2.3).
+    pub const CATALOG_IMAGE_TEMPLATE: &str = "olm.catalogImageTemplate";
     /// Left by client-side `kubectl apply`; never carried into a revision.
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
