@@ -8,9 +8,10 @@ use crate::error::quote;
 use crate::resolve::Ending;
 use olm_api::conditions::Reason as Code;
 use olm_api::keys::label;
+use serde::Serialize;
 
 /// Why a resolution failed or something newer is held, in one sentence.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Headline {
     /// The class of the reason, a code of the report: `NotSuccessor`, `NextMajorHeld`, ...
     pub code: Code,

@@ -36,6 +36,7 @@ pub fn holder(update: &UpdateStatus) -> Option<&'static str> {
         () if is(Reason::Pinned) => Some("version"),
         () if is(Reason::OutsideWindow) => Some("window"),
         () if is(Reason::OtherCatalogHeld) => Some("move"),
+        () if is(Reason::OperatorNotUpgradeable) => Some("operator"),
         () if is(Reason::NotSuccessor) => Some("catalog"),
         () if constraints.into_iter().any(is) => Some("constraints"),
         () => Some("policy"),

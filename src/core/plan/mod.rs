@@ -118,7 +118,7 @@ pub struct Plan {
     /// What speaks against going back afterwards.
     pub rollback: Vec<CrdVerdict>,
     /// What holds it: `policy`, `window`, `move`, `version`, `constraints`, `pause`, `crds`, `rights`,
-    /// `increase`.
+    /// `increase`, `operator`.
     pub held_by: BTreeSet<&'static str>,
     /// What is not known, and why.
     pub unknown: Vec<Unknown>,

@@ -19,7 +19,7 @@ use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
 use crate::output::{Format, Outcome, notice, write_json, write_yaml};
 use crate::settings::SettingsFlags;
-pub(crate) use gather::{Missing, back, make};
+pub(crate) use gather::{Missing, back, make, operator};
 pub(crate) use text::{short, write as show};
 
 /// Arguments of `plan`.
