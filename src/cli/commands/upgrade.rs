@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
+use crate::commands::cluster_upgrade::warn_of_closing;
 use crate::connection::Global;
 use crate::output::{Outcome, agreed, notice};
 use crate::settings::SettingsFlags;
@@ -99,6 +100,13 @@ pub(crate) async fn run(
         "{name}: {installed} -> {}, by {}",
         edit.version, edit.text
     )?;
+    if let Ok(mut snapshot) = cluster.snapshot(name).await {
+        let question = &mut snapshot.question;
+        question.came_from = None;
+        question.filter.version = Some(edit.version.clone());
+        question.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
+        warn_of_closing(&cluster, &snapshot).await;
+    }
     let question = format!("Upgrade {name}?");
     if !args.yes && !agreed(&question, "--yes does it")? {
         notice("nothing is changed");
