@@ -192,6 +192,13 @@ async fn an_update_from_another_catalog_is_told_and_can_be_held() {
         scene.name
     );
     assert!(why.contains(&told), "{why}");
+    let to = ["--to", "1.1.0", "--yes", "--dry-run=server"];
+    let (code, text, errors) = olm(&scene, &[&["upgrade", &scene.name][..], &to].concat());
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(
+        text.contains("operatorframework.io/approve=1.1.0"),
+        "{text}"
+    );
     let held = plan(&scene);
     assert_eq!(held["heldBy"], json!(["move"]));
     assert_eq!(held["catalog"], other);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use olm_api::UpgradeConstraintPolicy;
 use olm_api::keys::{annotation, policy};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -118,6 +119,25 @@ fn annotations_decide(
     assert!(goal.held.is_none() && !goal.forced);
     let offered = answer.update.map(|update| update.reason);
     assert_eq!(offered.as_deref(), update);
+}
+
+// applying.md 10
+#[test]
+fn who_asks_for_a_version_has_not_said_from_whom() {
+    let content = content(&["1.0.0", "1.1.0"]);
+    let held = [(policy::CATALOG_MOVE, "Hold")];
+    let mut pinned = question(Some("1.0.0"), &held);
+    pinned.filter.version = Some("1.1.0".to_owned());
+    let mut forced = question(Some("1.0.0"), &held);
+    forced.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
+    for mut question in [pinned, forced] {
+        let held = answer(&question, Some(&content));
+        assert_eq!(held.goal.unwrap().target.version, "1.0.0");
+        assert_eq!(held.update.unwrap().reason, "OtherCatalogHeld");
+        question.came_from = Some("acme".to_owned());
+        let goal = answer(&question, Some(&content)).goal;
+        assert_eq!(goal.unwrap().target.version, "1.1.0");
+    }
 }
 
 // decision 5
