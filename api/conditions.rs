@@ -160,6 +160,8 @@ pub enum Reason {
     NextPatchHeld,
     /// A newer bundle waits until an update window opens (applying.md 10).
     OutsideWindow,
+    /// `Ready`: a newer bundle is of another catalog than what is installed.
+    OtherCatalogHeld,
     /// `status.update` of a ClusterCatalog: newer content has not been known for long enough.
     TooYoung,
     /// `status.update` of a ClusterCatalog: newer content takes away or changes what was offered.

@@ -102,6 +102,10 @@ pub mod annotation {
     pub const OPERATOR_NAMESPACE: &str = "olm.operatorNamespace";
     /// ClusterServiceVersions of OLM Classic: the properties of their bundle.
     pub const CSV_PROPERTIES: &str = "operatorframework.io/properties";
+    /// ClusterCatalog, and CatalogSources of OLM Classic: the image that is pulled instead of
+    /// `spec.source.image.ref`, with `{kube_major_version}`, `{kube_minor_version}` and
+    /// `{kube_patch_version}` for the version of the API server (catalogs.md 2.3).
+    pub const CATALOG_IMAGE_TEMPLATE: &str = "olm.catalogImageTemplate";
     /// Left by client-side `kubectl apply`; never carried into a revision.
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -170,6 +174,9 @@ pub mod policy {
     /// On a ClusterCatalog, `Suspicious` or `None`: newer content that takes away or changes what
     /// was offered is held (applying.md 10).
     pub const QUARANTINE: &str = "policy.olm.operatorframework.io/quarantine";
+    /// `Allow` or `Hold`: what becomes of an update from another catalog than the one that what is
+    /// installed came from (applying.md 10).
+    pub const CATALOG_MOVE: &str = "policy.olm.operatorframework.io/catalog-move";
     /// `Allow` or `RequireApproval`: what becomes of an update whose operator gets more rights
     /// (applying.md 10, F14).
     pub const PERMISSION_INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";

@@ -101,7 +101,7 @@ fn reasons_keep_their_names() {
         NotInstalled ContentChanged BundleUnavailable CRDUpgradeRefused CRDUpgradeWaived PlanChanged PermissionIncrease RolledBack RolloutReverted NextMajorHeld \
         LowerVersionHeld Pinned Paused ObjectsDeferred PermissionsSufficient PermissionsMissing \
         OperatorNotUpgradeable Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared NextMinorHeld NextPatchHeld \
-        OutsideWindow TooYoung Suspicious NotSuccessor \
+        OutsideWindow OtherCatalogHeld TooYoung Suspicious NotSuccessor \
         NotInRequestedChannels InvalidVersion VersionOutOfRange PrereleaseNotRequested \
         DependencyUnsupported ConstraintInvalid ConstraintUnmet ConstraintUnknown UnknownChannel \
         NoCandidate NoCatalog AmbiguousCatalogs CatalogNotSelected CatalogDisabled \

@@ -120,7 +120,7 @@ impl CatalogArgs {
                 version,
                 ..CatalogFilter::default()
             },
-            installed: None,
+            ..Request::default()
         };
         let options = Options {
             updates: UpdatePolicy::Any,

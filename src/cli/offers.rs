@@ -134,6 +134,7 @@ impl Offers {
                 filter,
                 policy: Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?,
                 installed: None,
+                came_from: None,
                 rolling: None,
                 now: Timestamp::now(),
             },

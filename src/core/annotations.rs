@@ -10,10 +10,11 @@ use crate::error::quote;
 use crate::uninstall;
 
 /// Keys that are supported on a ClusterExtension.
-pub const UNDERSTOOD: [&str; 17] = [
+pub const UNDERSTOOD: [&str; 18] = [
     policy::ACCEPT_IMAGE,
     policy::ADOPT,
     policy::APPROVE,
+    policy::CATALOG_MOVE,
     policy::CLUSTER_PROXY,
     policy::CRD_SAFETY_ALLOW,
     policy::CRD_SAFETY_REASON,

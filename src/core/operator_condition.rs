@@ -5,6 +5,8 @@
 
 use serde_json::Value;
 
+use crate::extension::Question;
+use crate::revision::BundleRecord;
 use crate::version::Version;
 
 /// Holds any update.
@@ -26,12 +28,27 @@ pub enum NotUpgradeable {
     Says(String),
 }
 
+impl Question {
+    /// Returns the installed bundle whose operator is asked before `target` takes its place; nothing
+    /// where none is.
+    pub fn heeds(&self, target: &BundleRecord) -> Option<&BundleRecord> {
+        let policy = &self.policy;
+        let asks = policy.additions.operator_conditions && !policy.paused && self.rolling.is_none();
+        let installed = self.installed.as_ref().filter(|_| asks);
+        installed.filter(|installed| !installed.is_same_bundle(target))
+    }
+}
+
+/// Returns why the operator of an installed bundle with this OperatorCondition does not let `to` take
+/// its place, if it does not.
+pub fn held(condition: &Value, from: &BundleRecord, to: &BundleRecord) -> Option<NotUpgradeable> {
+    let (from, to) = (from.version.parse().ok()?, to.version.parse().ok()?);
+    check(condition, &from, &to).err()
+}
+
 /// Says whether the operator with this OperatorCondition may be updated `from` a version `to`
 /// another.
-///
-/// # Errors
-/// Fails with the reason if it may not.
-pub fn check(condition: &Value, from: &Version, to: &Version) -> Result<(), NotUpgradeable> {
+fn check(condition: &Value, from: &Version, to: &Version) -> Result<(), NotUpgradeable> {
     let mut types = vec![UPGRADEABLE];
     if to.major != from.major {
         types.push("MajorUpgradeable");

@@ -586,6 +586,15 @@ const CATALOGS: &[Right] = &[
         "A policy of upstream that says what is not true here is reported.",
     )
     .named(&[UPSTREAMS_DEPRECATION]),
+    Right {
+        paths: &["/version"],
+        ..Right::cluster(
+            CORE,
+            &[],
+            &["get"],
+            "The version that annotation olm.catalogImageTemplate is filled in with.",
+        )
+    },
     TLS_PROFILE,
     CLUSTER_PROXY,
     Right::here(COORDINATION, &[LEASES], CREATE, TAKE_LEASE),

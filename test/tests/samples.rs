@@ -45,7 +45,11 @@ fn resolved(name: &str, installed: Option<&str>) -> (String, bool) {
         version: version.to_owned(),
         release: None,
     });
-    let request = Request { filter, installed };
+    let request = Request {
+        filter,
+        installed,
+        ..Request::default()
+    };
     let options = Options {
         updates: UpdatePolicy::MinorOnly,
         ..Options::default()

@@ -25,7 +25,7 @@ use olm_core::extension::{Policy, Question, ValidExtension, going_back, settled_
 use olm_core::resolve::{
     Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds, UpdatePolicy,
 };
-use olm_core::revision::{self, BundleRecord};
+use olm_core::revision::{self, BundleRecord, Origin};
 use olm_core::settings::{ControllerSettings, MissingOptionalKinds};
 use olm_core::status::is_true;
 use olm_core::version::Version;
@@ -295,6 +295,7 @@ impl Cluster {
             filter,
             policy,
             installed: installed.map(BundleRecord::of),
+            came_from: installed.and_then(|set| Origin::of(set).catalog),
             rolling: settled_on(extension, back.as_ref(), &revisions, now),
             now,
         };
@@ -307,6 +308,7 @@ impl Cluster {
             filter,
             policy: Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?,
             installed: None,
+            came_from: None,
             rolling: None,
             now: Timestamp::now(),
         };

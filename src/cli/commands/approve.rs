@@ -21,7 +21,7 @@ use crate::settings::SettingsFlags;
 /// Digits of a digest that are enough to name a plan.
 const ENOUGH: usize = 8;
 /// What an approval releases; everything else that holds a plan goes on holding it.
-const RELEASED: [&str; 2] = ["policy", "increase"];
+const RELEASED: [&str; 5] = ["policy", "window", "move", "increase", "approval"];
 
 /// Arguments of `approve`.
 #[derive(Debug, Args)]

@@ -104,6 +104,7 @@ async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
             ..CatalogFilter::default()
         },
         installed: args.installed.clone().map(Into::into),
+        ..Request::default()
     };
     let options = Options {
         updates: UpdatePolicy::Any,

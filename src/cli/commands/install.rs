@@ -25,6 +25,7 @@ use strum::VariantNames as _;
 use crate::bundle_source::load_bundle_source;
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster, only};
+use crate::commands::cluster_upgrade::warn_of_closing;
 use crate::commands::render::{Output, Rendering, print};
 use crate::connection::{DryRun, Global};
 use crate::output::{Outcome, UsageError, agreed, notice};
@@ -268,6 +269,7 @@ async fn refused(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Option
 async fn plan(args: &InstallArgs, global: &Global, cluster: &Cluster) -> anyhow::Result<Plan> {
     let snapshot = cluster.offers(args.filter()).await?;
     let (name, image, version) = chosen(&snapshot)?;
+    warn_of_closing(cluster, &snapshot).await;
     let bundle = load_bundle_source(&image).await;
     let bundle = bundle.with_context(|| format!("{name} ({image})"))?;
     let Ok(namespace) = global.require_namespace() else {

@@ -183,6 +183,7 @@ impl Request {
                 upgrade_constraint_policy: self.policy.map(Into::into),
             },
             installed: self.installed.clone().map(Into::into),
+            home: None,
         };
         let options = Options {
             release_support: false,

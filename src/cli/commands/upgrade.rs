@@ -15,7 +15,8 @@ use olm_core::extension::ValidExtension;
 use serde_json::{Value, json};
 
 use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
+use crate::commands::cluster_upgrade::warn_of_closing;
 use crate::connection::Global;
 use crate::output::{Outcome, agreed, notice};
 use crate::settings::SettingsFlags;
@@ -99,6 +100,13 @@ pub(crate) async fn run(
         "{name}: {installed} -> {}, by {}",
         edit.version, edit.text
     )?;
+    if let Ok(mut snapshot) = cluster.snapshot(name).await {
+        let question = &mut snapshot.question;
+        question.came_from = None;
+        question.filter.version = Some(edit.version.clone());
+        question.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
+        warn_of_closing(&cluster, &snapshot).await;
+    }
     let question = format!("Upgrade {name}?");
     if !args.yes && !agreed(&question, "--yes does it")? {
         notice("nothing is changed");
@@ -214,19 +222,35 @@ async fn moved(
         change["upgradeConstraintPolicy"] = json!(forced);
         filter.upgrade_constraint_policy = Some(forced);
     }
-    let (_, _, version) = chosen(&snapshot)?;
     let installed = extension.status.as_ref();
     let installed = installed.and_then(|status| status.install.as_ref());
-    if installed.is_some_and(|install| install.bundle.version == version) {
+    let is_installed =
+        |version: &String| installed.is_some_and(|install| install.bundle.version == *version);
+    let leads = |snapshot: &ExtensionSnapshot| {
+        let (_, _, version) = chosen(snapshot).ok()?;
+        (!is_installed(&version)).then_some(version)
+    };
+    let mut approved = None;
+    if leads(&snapshot).is_none() {
+        // It may be held because it comes from another catalog, which an approval releases.
+        snapshot.question.came_from = None;
+        approved = leads(&snapshot);
+    }
+    let (_, _, version) = chosen(&snapshot)?;
+    if is_installed(&version) {
         let CatalogFilter { package_name, .. } = &snapshot.question.filter;
         anyhow::bail!(
             "{package_name} {version} is installed, and what is asked for leads nowhere else"
         );
     }
     let mut change = catalog(&change);
+    if let Some(version) = approved {
+        parts.push(format!("annotation {}={version}", policy::APPROVE));
+        change["metadata"]["annotations"] = json!({policy::APPROVE: version});
+    }
     if is_back {
         parts.push(format!("annotation {} removed", policy::ROLLBACK_TO));
-        change["metadata"]["annotations"] = json!({policy::ROLLBACK_TO: null});
+        change["metadata"]["annotations"][policy::ROLLBACK_TO] = json!(null);
     }
     Ok(Edit {
         text: parts.join(", "),

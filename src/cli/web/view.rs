@@ -135,6 +135,8 @@ struct Why {
     assumed: Vec<String>,
     result: String,
     message: Option<String>,
+    #[serde(default)]
+    holds: Vec<Hint>,
     selected: Option<Selected>,
     bundles: Vec<Candidate>,
     hints: Vec<Hint>,

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::context::Context;
 use super::error::CatalogError;
-use super::newer::newest;
+use super::newer::{newest, wanted};
 use super::plan::{Memory, Plan, has_finalizer, waiting};
 use super::store::{Origin, Staged, StoreError, whole_seconds};
 
@@ -32,8 +32,10 @@ pub(super) async fn enact(
             .map_err(CatalogError::Finalizer)?,
         Plan::AddMetadata => add_metadata(ctx, catalog).await?,
         Plan::Fetch => {
-            let held = newest(ctx, catalog).await?;
+            let image = wanted(ctx, catalog).await?;
+            let held = newest(ctx, catalog, &image).await?;
             let memory = Memory {
+                image,
                 generation: catalog.metadata.generation,
                 polled: Instant::now(),
                 jitter: fastrand::f64(),

@@ -3,6 +3,7 @@
 use olm_api::conditions::Reason;
 use olm_api::keys;
 use olm_core::catalog::hold::CatalogPolicyError;
+use olm_core::catalog::template::TemplateError;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_image::{PullError, ReferenceError};
 
@@ -23,6 +24,18 @@ pub enum CatalogError {
     /// An annotation cannot be followed.
     #[error(transparent)]
     Policy(#[from] CatalogPolicyError),
+    /// The template of the image cannot be filled in.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// What the template gives is unusable.
+    #[error(
+        "annotation {} gives no image, correct or remove it",
+        keys::annotation::CATALOG_IMAGE_TEMPLATE
+    )]
+    Filled(#[source] ReferenceError),
+    /// The version that is filled in cannot be read.
+    #[error("error reading the version of the API server")]
+    Version(#[source] kube::Error),
     /// The image cannot be had.
     #[error("source catalog content")]
     Pull(#[source] Box<PullError>),
@@ -78,9 +91,11 @@ impl CatalogError {
 impl Classify for CatalogError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::NoImage(_) | Self::Reference(_) | Self::Policy(_) => {
-                Disposition::Terminal(Reason::Blocked)
-            }
+            Self::NoImage(_)
+            | Self::Reference(_)
+            | Self::Policy(_)
+            | Self::Template(_)
+            | Self::Filled(_) => Disposition::Terminal(Reason::Blocked),
             Self::Pull(error) if error.is_terminal() => Disposition::Terminal(Reason::Blocked),
             Self::Pull(error) => error
                 .retry_after()
@@ -89,6 +104,7 @@ impl Classify for CatalogError {
             Self::PullSecret(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
             Self::Replica(_)
             | Self::Lost { .. }
+            | Self::Version(_)
             | Self::Store(_)
             | Self::Remove(_)
             | Self::Finalizer(_)

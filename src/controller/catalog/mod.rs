@@ -31,6 +31,7 @@ use kube::runtime::{Controller, WatchStreamExt as _, controller, reflector, watc
 use kube::{Api, ResourceExt as _};
 use olm_api::ClusterCatalog;
 use olm_api::conditions::Reason;
+use olm_api::keys::annotation;
 
 pub use context::Context;
 pub use download::{CatalogServer, FetchError};
@@ -41,11 +42,15 @@ pub use trust::{Published, Trust, TrustError};
 use crate::backoff::{FIRST_DELAY_CATALOG, resync};
 use crate::cluster;
 use enact::{enact, release};
+use newer::wanted;
 use plan::{Failure, Observed, Plan, plan, release as due_at, until_poll, waiting};
 use report::{Outcome, report};
 
 /// Catalogs worked on at the same time, so that one hanging registry does not stop the others.
 const CONCURRENCY: u16 = 4;
+
+/// How often the version of the API server is asked for where an image follows it.
+const LOOK: Duration = Duration::from_mins(10);
 
 /// Keeps all ClusterCatalogs until `shutdown` is done and running passes have ended.
 ///
@@ -95,9 +100,15 @@ async fn converge(
     catalog: &ClusterCatalog,
 ) -> Result<Option<Duration>, CatalogError> {
     let name = catalog.name_any();
+    let memory = ctx.memory(&name);
+    let moved = match &memory {
+        Some(memory) => wanted(ctx, catalog).await.ok().as_ref() != Some(&memory.image),
+        None => false,
+    };
     let observed = Observed {
+        moved,
         stored: ctx.content(catalog).is_some(),
-        memory: ctx.memory(&name),
+        memory,
         failure: ctx.failure(&name),
         due: due_at(catalog, Timestamp::now()).is_some_and(|at| at <= Timestamp::now()),
     };
@@ -155,7 +166,11 @@ async fn converge(
     let now = Timestamp::now();
     let due = due_at(&catalog, now).map(|at| at.duration_since(now));
     let due = due.map(|left| Duration::try_from(left).unwrap_or_default());
-    Ok(next.into_iter().chain(due).min().or_else(|| Some(resync())))
+    let annotations = catalog.annotations();
+    let templated = annotations.contains_key(annotation::CATALOG_IMAGE_TEMPLATE);
+    let look = templated.then_some(LOOK);
+    let next = [next, due, look].into_iter().flatten().min();
+    Ok(Some(next.unwrap_or_else(resync)))
 }
 
 /// Says in an Event that newer content is held, when that begins.

@@ -9,10 +9,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use olm_api::conditions::{Reason, types};
+use olm_api::keys::annotation;
 use olm_api::{CatalogUpdateStatus, ClusterCatalog};
 use olm_core::catalog::hold::{CatalogPolicy, Hold, suspects};
+use olm_core::catalog::template;
 use olm_core::status::find;
-use olm_image::Resolved;
+use olm_image::{ImageRef, Resolved};
 
 use super::context::Context;
 use super::enact::{Registry, blocking};
@@ -20,17 +22,37 @@ use super::error::CatalogError;
 use super::plan::{digest_of, repository_of, waiting};
 use super::store::{StoreError, whole_seconds};
 
+/// Returns the image that a catalog is to have: what its template gives for the version of the API
+/// server, else that of the spec.
+pub(super) async fn wanted(
+    ctx: &Context,
+    catalog: &ClusterCatalog,
+) -> Result<String, CatalogError> {
+    let image = catalog.spec.source.image.as_ref();
+    let image = image.ok_or_else(|| CatalogError::NoImage(catalog.name_any()))?;
+    let annotations = catalog.annotations();
+    let Some(template) = annotations.get(annotation::CATALOG_IMAGE_TEMPLATE) else {
+        return Ok(image.ref_.clone());
+    };
+    let info = ctx.client.apiserver_version().await;
+    let info = info.map_err(CatalogError::Version)?;
+    let filled = template::fill(template, &info.git_version)?;
+    match filled.parse::<ImageRef>() {
+        Ok(_) => Ok(filled),
+        Err(error) => Err(CatalogError::Filled(error)),
+    }
+}
+
 /// Asks the registry, and stores the newest content unless it is stored already or held back.
 /// Returns what is held.
 pub(super) async fn newest(
     ctx: &Arc<Context>,
     catalog: &ClusterCatalog,
+    image: &str,
 ) -> Result<Option<CatalogUpdateStatus>, CatalogError> {
-    let image = catalog.spec.source.image.as_ref();
-    let image = image.ok_or_else(|| CatalogError::NoImage(catalog.name_any()))?;
     let policy = CatalogPolicy::of(catalog.annotations())?;
     let registry = Registry::of(ctx, catalog).await?;
-    let newest = registry.resolve(&image.ref_).await?;
+    let newest = registry.resolve(image).await?;
     let now = whole_seconds(Timestamp::now());
     let Some(served) = served(catalog).filter(|it| is_of_one_repository(it, &newest)) else {
         registry.take(&newest, now).await?;

@@ -17,6 +17,8 @@ const JITTER_DIVISOR: u32 = 100;
 pub(super) struct Memory {
     /// Generation it was for.
     pub(super) generation: Option<i64>,
+    /// The image that was asked for.
+    pub(super) image: String,
     /// When the registry was asked last.
     pub(super) polled: Instant,
     /// Fraction from 0 to 1 that stretches this poll interval.
@@ -52,6 +54,8 @@ pub(super) struct Observed {
     pub(super) failure: Option<Failure>,
     /// Whether newer content that was held may be taken now.
     pub(super) due: bool,
+    /// Whether another image is wanted than at the last success, or which one is not known.
+    pub(super) moved: bool,
 }
 
 /// What to do.
@@ -90,6 +94,7 @@ pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) 
         Some(memory)
             if observed.stored
                 && !observed.due
+                && !observed.moved
                 && memory.generation == catalog.metadata.generation
                 && until_poll(catalog, memory, now) != Some(Duration::ZERO) =>
         {
@@ -212,12 +217,23 @@ mod tests {
             stored: true,
             memory: Some(Memory {
                 generation: Some(generation),
+                image: "example.com/c:1".to_owned(),
                 polled: now.checked_sub(Duration::from_secs(age)).unwrap(),
                 jitter: 0.0,
             }),
-            failure: None,
-            due: false,
+            ..Observed::default()
         }
+    }
+
+    // catalogs.md 2.3
+    #[test]
+    fn another_image_is_fetched_at_once() {
+        let now = Instant::now() + Duration::from_secs(10_000);
+        let observed = Observed {
+            moved: true,
+            ..remembered(now, 1, 60)
+        };
+        assert_eq!(plan(&catalog(), &observed, now), Plan::Fetch);
     }
 
     // catalogs.md 2.3

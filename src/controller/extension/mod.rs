@@ -50,7 +50,7 @@ use olm_core::helm::KeepHelmReleases;
 use olm_core::preflight::RbacPreflight;
 use olm_core::render::CertificateSource;
 use olm_core::resolve::Options;
-use olm_core::revision::{Account, AccountRule, BundleRecord, states};
+use olm_core::revision::{Account, AccountRule, BundleRecord, Origin, states};
 use olm_core::uninstall::UninstallPolicy;
 use olm_image::{BundleCache, BundleImage, Resolved};
 
@@ -351,10 +351,12 @@ impl Attempt<'_> {
             Ok(back) => back,
             Err(error) => return ExtensionError::Rollback(error).into(),
         };
+        let installed = states(self.revisions).installed;
         let question = Question {
             filter: self.extension.filter.clone(),
             policy,
-            installed: states(self.revisions).installed.map(BundleRecord::of),
+            installed: installed.map(BundleRecord::of),
+            came_from: installed.and_then(|set| Origin::of(set).catalog),
             rolling: settled_on(extension, back.as_ref(), self.revisions, now),
             now,
         };

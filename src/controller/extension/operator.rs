@@ -5,9 +5,8 @@
 use olm_api::UpdateStatus;
 use olm_api::conditions::Reason;
 use olm_core::extension::{Goal, Notice, Question};
-use olm_core::operator_condition::check;
+use olm_core::operator_condition::held;
 use olm_core::render::{OPERATOR_CONDITION_API, OPERATOR_CONDITIONS};
-use olm_core::revision::BundleRecord;
 use olm_core::status::Note;
 use olm_core::version::Version;
 use serde_json::Value;
@@ -29,23 +28,13 @@ impl Attempt<'_> {
         goal: Goal,
         outcome: &mut Outcome,
     ) -> Result<(Goal, Option<ExtensionError>), ExtensionError> {
-        let installed = question.installed.as_ref();
-        let moves = |installed: &&BundleRecord| !installed.is_same_bundle(&goal.target);
-        let installed = installed.filter(moves).filter(|_| {
-            let policy = &question.policy;
-            policy.additions.operator_conditions && !policy.paused && question.rolling.is_none()
-        });
-        let Some(installed) = installed else {
-            return Ok((goal, None));
-        };
-        let versions = (installed.version.parse(), goal.target.version.parse());
-        let (Ok(from), Ok(to)): (Result<Version, _>, Result<Version, _>) = versions else {
+        let Some(installed) = question.heeds(&goal.target) else {
             return Ok((goal, None));
         };
         let Some(condition) = self.operator_condition(&installed.name).await? else {
             return Ok((goal, None));
         };
-        let Err(held) = check(&condition, &from, &to) else {
+        let Some(held) = held(&condition, installed, &goal.target) else {
             return Ok((goal, None));
         };
         outcome.enacted.look_again_within(Some(jittered(OPERATOR)));

@@ -9,7 +9,9 @@ use kube::ResourceExt as _;
 use olm_api::conditions::{Reason, status, types};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::extension::counting;
-use olm_core::gate::{Bundle, MinorRelease, platform_upgradeable, way_out, with_way_out};
+use olm_core::gate::{
+    self, Bundle, MinorRelease, max_openshift_version, platform_upgradeable, way_out, with_way_out,
+};
 use olm_core::revision::states;
 use olm_core::status::{Note, find, remove_condition};
 
@@ -68,13 +70,10 @@ pub(super) fn closing(release: Release, revisions: &[ClusterObjectSet]) -> Optio
         return None;
     };
     let newest = states(revisions).rolling.last().copied()?;
-    let held = platform_upgradeable(current, [Bundle::recorded("", &newest.metadata)])?;
-    (held.status != status::TRUE).then(|| Note {
+    let bundle = Bundle::recorded("", &newest.metadata);
+    let max = max_openshift_version(bundle.properties);
+    gate::closing(current, bundle.name, max).map(|message| Note {
         reason: Reason::IncompatibleWithNextVersion,
-        message: format!(
-            "once it is installed, the cluster cannot be updated to {}: {}",
-            current.next(),
-            held.message
-        ),
+        message,
     })
 }

@@ -14,6 +14,7 @@ mod of_bundle;
 mod quick;
 pub mod read;
 mod summary;
+pub mod template;
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,14 @@
 //! What a `CatalogSource` becomes.
 
+use olm_api::keys::annotation::CATALOG_IMAGE_TEMPLATE as TEMPLATE;
 use olm_api::keys::policy;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::{Answer, Carried, has, text, texts};
+use crate::catalog::template;
 use crate::error::quote;
 use crate::object::Object;
 
-/// Annotation with a reference in which parts of the cluster's version are filled in.
-const TEMPLATE: &str = "olm.catalogImageTemplate";
 /// Catalogs that come with a platform, and the name they have for OLM v1.
 const DEFAULTS: [(&str, &str); 5] = [
     ("redhat-operators", "openshift-redhat-operators"),
@@ -49,10 +49,24 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
         format!("image: {image}"),
         "becomes ref",
     );
+    let mut annotations = Map::new();
     if let Some(template) = source.annotation(TEMPLATE) {
         let field = format!("{TEMPLATE}: {template}");
-        let text = "is not filled in: ref is the image as it stands; renew it after an upgrade";
-        answer.line(source, Carried::No, field, text);
+        match template::fill(template, "v1.0.0") {
+            Ok(_) => {
+                annotations.insert(TEMPLATE.to_owned(), json!(template));
+                answer.line(
+                    source,
+                    Carried::Yes,
+                    field,
+                    "stays, and counts instead of ref",
+                );
+            }
+            Err(error) => {
+                let text = format!("{error}; ref is the image as it stands");
+                answer.line(source, Carried::No, field, text);
+            }
+        }
     }
     if let Some(priority) = source.pointer("/spec/priority").filter(|it| it.is_i64()) {
         spec["priority"] = priority.clone();
@@ -63,12 +77,15 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
     let mut metadata = json!({"name": source.name()});
     let secrets = texts(source, "/spec/secrets");
     if let Some(secret) = secrets.first() {
-        metadata["annotations"] = json!({policy::PULL_SECRET: secret});
+        annotations.insert(policy::PULL_SECRET.to_owned(), json!(secret));
         let text = format!(
             "becomes annotation {}: copy the Secret to the controller's namespace and label it",
             policy::PULL_SECRET
         );
         answer.line(source, Carried::Yes, format!("secrets: {secret}"), text);
+    }
+    if !annotations.is_empty() {
+        metadata["annotations"] = Value::Object(annotations);
     }
     for more in secrets.iter().skip(1) {
         let text = "a catalog has one pull secret: join them";

@@ -37,7 +37,11 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
         let failures: Vec<Vec<_>> = package
             .bundles
             .iter()
-            .map(|bundle| query.failures(package, bundle, basis).collect())
+            .map(|bundle| {
+                query
+                    .failures((catalog.name, package), bundle, basis)
+                    .collect()
+            })
             .collect();
         let passes = |position: &usize| failures[*position].is_empty();
         let mut candidates: Vec<_> = (0..failures.len()).filter(passes).collect();
@@ -205,6 +209,9 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
                 HeldReason::NextMinor => Finding::NextMinorHeld,
                 HeldReason::NextPatch => Finding::NextPatchHeld,
                 HeldReason::OutsideWindow(opens) => Finding::OutsideWindow { opens: *opens },
+                HeldReason::OtherCatalog => Finding::OtherCatalogHeld {
+                    home: self.query.request.home.as_deref().unwrap_or_default(),
+                },
             },
             resolve::Reason::Unfit(error) => Finding::from(error.as_ref()),
         }

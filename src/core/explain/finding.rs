@@ -88,6 +88,11 @@ pub enum Finding<'a> {
         /// When the next one opens.
         opens: Timestamp,
     },
+    /// Moves to another catalog are held.
+    OtherCatalogHeld {
+        /// The catalog that what is installed came from.
+        home: &'a str,
+    },
     /// It declares a dependency, and dependencies are not supported.
     DependencyUnsupported {
         /// Type of the property.
@@ -270,7 +275,8 @@ impl Finding<'_> {
             | Self::NextMajorHeld
             | Self::NextMinorHeld
             | Self::NextPatchHeld
-            | Self::OutsideWindow { .. } => Stage::Filter,
+            | Self::OutsideWindow { .. }
+            | Self::OtherCatalogHeld { .. } => Stage::Filter,
             Self::DependencyUnsupported { .. }
             | Self::ConstraintInvalid { .. }
             | Self::ConstraintUnmet { .. }
@@ -309,6 +315,7 @@ impl Finding<'_> {
             Self::NextMinorHeld => Code::NextMinorHeld,
             Self::NextPatchHeld => Code::NextPatchHeld,
             Self::OutsideWindow { .. } => Code::OutsideWindow,
+            Self::OtherCatalogHeld { .. } => Code::OtherCatalogHeld,
             Self::DependencyUnsupported { .. } => Code::DependencyUnsupported,
             Self::ConstraintInvalid { .. } => Code::ConstraintInvalid,
             Self::ConstraintUnmet { .. } => Code::ConstraintUnmet,

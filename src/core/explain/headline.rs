@@ -8,9 +8,10 @@ use crate::error::quote;
 use crate::resolve::Ending;
 use olm_api::conditions::Reason as Code;
 use olm_api::keys::label;
+use serde::Serialize;
 
 /// Why a resolution failed or something newer is held, in one sentence.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Headline {
     /// The class of the reason, a code of the report: `NotSuccessor`, `NextMajorHeld`, ...
     pub code: Code,
@@ -92,6 +93,9 @@ impl Report<'_> {
             let channels = self.request.channels.join(", ");
             let what = format!("package {package} has no channel {channels}");
             return (Code::UnknownChannel, vec![what, text]);
+        }
+        if let Some(held) = self.held() {
+            return held;
         }
         let Some(nearest) = self.nearest() else {
             return (
@@ -283,11 +287,12 @@ impl Report<'_> {
     }
 }
 
-/// Returns the words for why the update policy holds a bundle back.
+/// Returns the words for why a bundle is held back.
 fn why(code: Code) -> &'static str {
     match code {
         Code::LowerVersionHeld => "is lower than the installed version",
         Code::NextMajorHeld => "is of the next major version",
+        Code::OtherCatalogHeld => "is of another catalog than what is installed",
         _ => "is more than the update policy admits",
     }
 }

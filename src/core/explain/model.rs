@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::constraint::ConstraintReport;
 use super::finding::{CatalogReason, Reason};
+use super::headline::Headline;
 use super::hint::Hint;
 use super::target::Target;
 use crate::resolve::{ClassicStep, Ending};
@@ -40,6 +41,9 @@ pub struct Report<'a> {
     /// The chosen bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selected: Option<Chosen<'a>>,
+    /// What holds the chosen bundle all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<Headline>,
     /// Every catalog, consulted or not, by name.
     pub catalogs: Vec<CatalogSummary<'a>>,
     /// Every bundle of the package in the consulted catalogs, by catalog, the best first.

@@ -60,6 +60,12 @@ impl fmt::Display for Finding<'_> {
             Self::OutsideWindow { opens } => {
                 write!(f, "is held until the update window opens at {opens}")
             }
+            Self::OtherCatalogHeld { home } => {
+                write!(
+                    f,
+                    "is of another catalog than what is installed, {home}, and held"
+                )
+            }
             Self::DependencyUnsupported { property } => {
                 write!(
                     f,

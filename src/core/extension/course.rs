@@ -35,6 +35,8 @@ pub fn holder(update: &UpdateStatus) -> Option<&'static str> {
         () if is(Reason::RolledBack) => Some("rollback"),
         () if is(Reason::Pinned) => Some("version"),
         () if is(Reason::OutsideWindow) => Some("window"),
+        () if is(Reason::OtherCatalogHeld) => Some("move"),
+        () if is(Reason::OperatorNotUpgradeable) => Some("operator"),
         () if is(Reason::NotSuccessor) => Some("catalog"),
         () if constraints.into_iter().any(is) => Some("constraints"),
         () => Some("policy"),
@@ -67,6 +69,7 @@ impl Question {
         if let Some((version, word)) = held.and_then(|it| Some((it.version.clone()?, holder(it)))) {
             let mut exactly = self.request();
             exactly.filter.version = Some(version);
+            exactly.home = None;
             let released = resolve(&exactly, catalogs, environment, options).result?;
             return Ok(self.step(&released, options, word));
         }

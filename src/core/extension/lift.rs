@@ -115,7 +115,9 @@ impl Question {
         options: Options,
         target: MinorRelease,
     ) -> Lift {
-        let request = self.request();
+        let mut request = self.request();
+        // What waits for an approval is a way out as well.
+        request.home = None;
         let mut forced = None;
         for (version, supports) in self.supporting(catalogs, options, target) {
             let report = explain_target(&request, catalogs, environment, &options, Some(&version));
@@ -234,6 +236,7 @@ mod tests {
                 image: String::new(),
                 constraints: None,
             }),
+            came_from: None,
             rolling: None,
             now: jiff::Timestamp::UNIX_EPOCH,
         }

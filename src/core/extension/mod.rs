@@ -22,7 +22,7 @@ pub use course::{Course, holder};
 pub use decide::{Answer, DecisionError, Goal, Needs, Notice, Question};
 pub use desired::{Source, desired, forced_step};
 pub use lift::{Lift, Step, counting};
-pub use policy::{PermissionIncrease, Policy, PolicyError, ValueError};
+pub use policy::{CatalogMove, PermissionIncrease, Policy, PolicyError, ValueError};
 pub use rollback::{Return, RollbackError, going_back, reverted, settled_on};
 pub use valid::ValidExtension;
 pub use window::{WindowError, Windows};

@@ -39,6 +39,8 @@ pub struct Policy {
     pub reverts: bool,
     /// What becomes of an update whose operator gets more rights.
     pub permission_increase: PermissionIncrease,
+    /// What becomes of an update from another catalog.
+    pub catalog_move: CatalogMove,
     /// What is let pass in upgrades of CRDs.
     pub waivers: Waivers,
     /// What is added to the objects of the bundle.
@@ -53,6 +55,17 @@ pub enum PermissionIncrease {
     Allow,
     /// It waits for the approval of its plan.
     RequireApproval,
+}
+
+/// What becomes of an update from another catalog than the one that what is installed came from
+/// (applying.md 10).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumString)]
+pub enum CatalogMove {
+    /// It is made.
+    #[default]
+    Allow,
+    /// It waits for the approval of its version.
+    Hold,
 }
 
 /// An annotation that cannot be followed; nothing is changed until it can.
@@ -136,6 +149,7 @@ impl Policy {
             reverts: read(annotations, policy::ON_FAILURE, reverts)?.unwrap_or(false),
             permission_increase: read(annotations, policy::PERMISSION_INCREASE, increase)?
                 .unwrap_or_default(),
+            catalog_move: read(annotations, policy::CATALOG_MOVE, moves)?.unwrap_or_default(),
             waivers: waivers.unwrap_or_default(),
             additions: additions(annotations)?,
         })
@@ -228,11 +242,12 @@ fn reverts(text: &str) -> Result<bool, ValueError> {
     match text {
         "Rollback" => Ok(true),
         "Keep" => Ok(false),
-        _ => Err(ValueError::Word {
-            found: text.to_owned(),
-            must_be: "Rollback or Keep",
-        }),
+        _ => one_of(text, None, "Rollback or Keep"),
     }
+}
+
+fn moves(text: &str) -> Result<CatalogMove, ValueError> {
+    one_of(text, text.parse().ok(), "Allow or Hold")
 }
 
 fn force(text: &str) -> Result<bool, ValueError> {
@@ -281,6 +296,9 @@ mod tests {
         );
         assert!(policy(policy::ON_FAILURE, "Rollback").unwrap().reverts);
         assert!(!policy(policy::ON_FAILURE, "Keep").unwrap().reverts);
+        let moved = |value| policy(policy::CATALOG_MOVE, value).unwrap().catalog_move;
+        assert_eq!(moved("Hold"), CatalogMove::Hold);
+        assert_eq!(moved("Allow"), CatalogMove::Allow);
         let added = |key, value| policy(key, value).unwrap().additions;
         assert!(added(policy::CLUSTER_PROXY, "Inject").cluster_proxy);
         assert!(added(policy::OPERATOR_CONDITIONS, "Enabled").operator_conditions);
@@ -332,6 +350,11 @@ mod tests {
         policy::USER_ROLES,
         "view",
         "unknown value \"view\": must be create or aggregate"
+    )]
+    #[case::catalog_move(
+        policy::CATALOG_MOVE,
+        "Deny",
+        "unknown value \"Deny\": must be Allow or Hold"
     )]
     #[case::increase(
         policy::PERMISSION_INCREASE,

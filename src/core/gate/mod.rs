@@ -12,7 +12,7 @@ mod release;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use olm_api::conditions::{Reason, clusteroperator as operator, types};
+use olm_api::conditions::{Reason, clusteroperator as operator, status, types};
 use olm_api::keys::annotation;
 
 use crate::error::{Chain, quote};
@@ -235,21 +235,41 @@ pub fn platform_upgradeable<'a>(
     current: MinorRelease,
     bundles: impl IntoIterator<Item = Bundle<'a>>,
 ) -> Option<Statement> {
-    let type_ = types::PLATFORM_UPGRADEABLE;
     let (bundle, max) = strictest(bundles)?;
-    Some(match max {
+    Some(judged(current, bundle.name, max))
+}
+
+fn judged(current: MinorRelease, name: &str, max: Result<MaxVersion, PropertyError>) -> Statement {
+    let type_ = types::PLATFORM_UPGRADEABLE;
+    match max {
         Ok(MaxVersion::NotDeclared) => Statement::yes(type_, Reason::NotDeclared, ""),
         Ok(MaxVersion::Supports(max)) if blocks_update(current, max) => Statement::no(
             type_,
             Reason::IncompatibleWithNextVersion,
             format!(
                 "bundle {} supports OpenShift up to {max}; cluster is {current}, next is {}",
-                quote(bundle.name),
+                quote(name),
                 current.next()
             ),
         ),
         Ok(MaxVersion::Supports(_)) => Statement::yes(type_, Reason::Compatible, ""),
         Err(error) => Statement::unknown(type_, Reason::InvalidProperty, Chain(&error).to_string()),
+    }
+}
+
+/// Returns the warning that a bundle will hold the next update of the platform, if it will.
+pub fn closing(
+    current: MinorRelease,
+    name: &str,
+    max: Result<MaxVersion, PropertyError>,
+) -> Option<String> {
+    let held = judged(current, name, max);
+    (held.status != status::TRUE).then(|| {
+        format!(
+            "once it is installed, the cluster cannot be updated to {}: {}",
+            current.next(),
+            held.message
+        )
     })
 }
 

@@ -117,8 +117,8 @@ pub struct Plan {
     pub images: Difference,
     /// What speaks against going back afterwards.
     pub rollback: Vec<CrdVerdict>,
-    /// What holds it: `policy`, `version`, `constraints`, `pause`, `crds`, `rights`,
-    /// `increase`.
+    /// What holds it: `policy`, `window`, `move`, `version`, `constraints`, `pause`, `crds`, `rights`,
+    /// `increase`, `approval` (of another plan), `operator`.
     pub held_by: BTreeSet<&'static str>,
     /// What is not known, and why.
     pub unknown: Vec<Unknown>,
@@ -199,7 +199,11 @@ impl Plan {
         let operator = parts::granted(old.iter(), new());
         let digest = plan_digest(proposed.extension, desired);
         let mut held_by = held_by(proposed, &crds, &missing);
-        if !operator.added.is_empty() && approves_rights(proposed, &digest) {
+        let approved = approved(proposed);
+        if approved.is_some_and(|plan| plan != digest) {
+            held_by.insert("approval");
+        }
+        if !operator.added.is_empty() && waits(proposed) && approved != Some(digest.as_str()) {
             held_by.insert("increase");
         }
         Self {
@@ -329,17 +333,19 @@ fn held_by(
     holding.chain(proposed.course.held).collect()
 }
 
-/// Says whether more rights than the installed revision gives wait for the approval of this plan.
-fn approves_rights(proposed: &Proposed<'_>, digest: &str) -> bool {
-    let Some(before) = proposed.before.as_ref() else {
-        return false;
-    };
-    let target = &proposed.course.target;
-    let approval = proposed.policy.approved.as_ref();
-    let approved = approval.and_then(|it| it.binding(target, Some(&before.bundle)));
-    let is_step = !before.bundle.is_same_bundle(target);
-    let waits = proposed.policy.permission_increase == PermissionIncrease::RequireApproval;
-    waits && is_step && approved != Some(digest)
+/// Returns the plan by which the step was approved, if it was by one.
+fn approved<'a>(proposed: &Proposed<'a>) -> Option<&'a str> {
+    let before = proposed.before.as_ref().map(|before| &before.bundle);
+    let approval = proposed.policy.approved.as_ref()?;
+    approval.binding(&proposed.course.target, before)
+}
+
+/// Says whether more rights than the installed revision gives wait for the approval of their plan.
+fn waits(proposed: &Proposed<'_>) -> bool {
+    let before = proposed.before.as_ref();
+    let is_step = before.is_some_and(|it| !it.bundle.is_same_bundle(&proposed.course.target));
+    let asks = proposed.policy.permission_increase == PermissionIncrease::RequireApproval;
+    is_step && asks
 }
 
 fn unknown(proposed: &Proposed<'_>) -> Vec<Unknown> {

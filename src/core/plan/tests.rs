@@ -142,6 +142,21 @@ fn more_rights_wait_for_the_approval_of_the_plan() {
     assert!(approved(""));
 }
 
+// plugin.md U39
+#[test]
+fn the_approval_of_another_plan_holds_it() {
+    let approved = |plan: &str| {
+        let all = json!({"policy.olm.operatorframework.io/approve": format!("2.0.0@{plan}")});
+        plan_of(&all).held_by.contains("approval")
+    };
+    assert!(!approved(&plan_of(&json!({})).digest));
+    assert!(approved(&format!("sha256:{}", "0".repeat(64))));
+}
+
+fn plan_of(annotations: &Value) -> Plan {
+    plan(annotations, true)
+}
+
 fn plan_held(annotations: &Value) -> bool {
-    plan(annotations, true).held_by.contains("increase")
+    plan_of(annotations).held_by.contains("increase")
 }

@@ -19,6 +19,7 @@ use crate::object::Object;
 use crate::revision::{Change, Desired};
 use crate::status::Note;
 pub use crd_upgrade_safety::{CrdUpgrades, definitions, is_enforced};
+pub use permission_increase::increase;
 pub use permissions::{Judged, Judgement, RbacPreflight};
 
 /// The revision that an extension is to have.

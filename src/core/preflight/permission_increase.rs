@@ -29,14 +29,19 @@ pub(super) fn check(proposal: &Proposal<'_>) -> Result<Vec<Note>, Refusal> {
     Err(Refusal {
         message: format!("the operator would get more rights, and plan {plan} is not approved"),
         awaits: Awaited::Approval,
-        notes: vec![Note {
-            reason: Reason::PermissionIncrease,
-            message: format!(
-                "plan {plan} gives the operator more rights, so kubectl olm approve {name} has to \
-                 approve it: {}",
-                added.join("; ")
-            ),
-        }],
+        notes: vec![increase(name, &plan, &added)],
         crds: Vec::new(),
     })
+}
+
+/// Says that a plan waits for its approval, because of these rights.
+pub fn increase(extension: &str, plan: &str, added: &[String]) -> Note {
+    Note {
+        reason: Reason::PermissionIncrease,
+        message: format!(
+            "plan {plan} gives the operator more rights, so kubectl olm approve {extension} has to \
+             approve it: {}",
+            added.join("; ")
+        ),
+    }
 }

@@ -189,7 +189,7 @@ impl Query<'_> {
         let mut best: Option<&'a Bundle> = None;
         let mut kept_back = Vec::new();
         for bundle in &package.bundles {
-            if let Err(reason) = self.passes(package, bundle, installed) {
+            if let Err(reason) = self.passes((catalog.name, package), bundle, installed) {
                 if reason.keeps_back() {
                     kept_back.push((bundle, reason.clone()));
                 }

@@ -36,7 +36,7 @@ pub enum Reason {
     PrereleaseNotRequested,
     /// No edge leads from the installed bundle to it.
     NotSuccessor,
-    /// The update policy holds it back.
+    /// The update policy holds it back, or its catalog is another.
     Held(HeldReason),
     /// The cluster lacks what it needs, or installed bundles need what it would replace.
     Unfit(Arc<ValidationError>),
@@ -79,11 +79,11 @@ impl Query<'_> {
     /// Runs a bundle through the filters; the first filter it fails is the reason.
     pub(super) fn passes(
         &self,
-        package: &PackageIndex,
+        (catalog, package): (&str, &PackageIndex),
         bundle: &Bundle,
         installed: Option<&VersionRelease>,
     ) -> Result<(), Reason> {
-        let mut failures = self.failures(package, bundle, installed);
+        let mut failures = self.failures((catalog, package), bundle, installed);
         failures.next().map_or(Ok(()), Err)
     }
 
@@ -91,19 +91,20 @@ impl Query<'_> {
     /// filters; they are evaluated lazily.
     pub(crate) fn failures<'q>(
         &'q self,
-        package: &'q PackageIndex,
+        (catalog, package): (&'q str, &'q PackageIndex),
         bundle: &'q Bundle,
         installed: Option<&'q VersionRelease>,
     ) -> impl Iterator<Item = Reason> + 'q {
         let channel = once_with(move || self.in_channels(package, bundle));
         let version = once_with(move || self.in_range(bundle));
         let successor = once_with(move || self.follows(package, bundle, installed?).err());
+        let home = once_with(move || self.comes_from_home(catalog, bundle).err());
         let cluster = once_with(move || {
             let unfit = self.fits(bundle).err()?;
             Some(Reason::Unfit(Arc::new(unfit)))
         });
         let failed = channel.chain(version).map(Result::err);
-        failed.chain(successor).chain(cluster).flatten()
+        failed.chain(successor).chain(home).chain(cluster).flatten()
     }
 
     fn in_channels(&self, package: &PackageIndex, bundle: &Bundle) -> Result<(), Reason> {
@@ -130,6 +131,16 @@ impl Query<'_> {
             held.or_else(|| self.outside_window(installed, version))
         });
         held.map_or(Ok(()), |reason| Err(Reason::Held(reason)))
+    }
+
+    /// Only what is installed may come from elsewhere, where moves to another catalog are held: that
+    /// changes nothing.
+    fn comes_from_home(&self, catalog: &str, bundle: &Bundle) -> Result<(), Reason> {
+        let home = self.request.home.as_deref();
+        if home.is_none_or(|home| home == catalog) || self.is_installed(bundle) {
+            return Ok(());
+        }
+        Err(Reason::Held(HeldReason::OtherCatalog))
     }
 
     /// Returns why another version is held until a window opens, if that is so.

@@ -56,6 +56,8 @@ pub struct Request {
     pub filter: CatalogFilter,
     /// The bundle of the last revision that succeeded, never one that is rolling out.
     pub installed: Option<Installed>,
+    /// The catalog that it came from, where what others offer in its place is held.
+    pub home: Option<String>,
 }
 
 /// The installed bundle.

@@ -28,7 +28,7 @@ pub enum UpdatePolicy {
     Any,
 }
 
-/// Why the update policy holds a bundle back.
+/// Why a bundle is held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HeldReason {
     /// Its version or release is lower than the installed one.
@@ -41,6 +41,8 @@ pub enum HeldReason {
     NextPatch,
     /// No update window is open; the next one opens then.
     OutsideWindow(Timestamp),
+    /// It is of another catalog than what is installed.
+    OtherCatalog,
 }
 
 impl HeldReason {
@@ -52,6 +54,7 @@ impl HeldReason {
             Self::NextMinor => Reason::NextMinorHeld,
             Self::NextPatch => Reason::NextPatchHeld,
             Self::OutsideWindow(_) => Reason::OutsideWindow,
+            Self::OtherCatalog => Reason::OtherCatalogHeld,
         }
     }
 }

@@ -93,12 +93,20 @@ impl fmt::Display for Update<'_> {
                  now, set annotation {}: {version}",
                 policy::APPROVE
             ),
+            Why::Held(Reason::Held(HeldReason::OtherCatalog)) => write!(
+                f,
+                "{version} is available and held, because it comes from another catalog, {}, than \
+                 what is installed: to take it, set annotation {}: {version}",
+                offer.catalog,
+                policy::APPROVE
+            ),
             Why::Held(Reason::Held(held)) => {
                 let why = match held {
                     HeldReason::NextMajor => "is of the next major version",
                     HeldReason::NextMinor => "is of the next minor version",
                     HeldReason::NextPatch
                     | HeldReason::LowerVersion
+                    | HeldReason::OtherCatalog
                     | HeldReason::OutsideWindow(_) => "is another version",
                 };
                 write!(
@@ -188,6 +196,7 @@ fn reachable<'a>(
 ) -> Option<Offer<'a>> {
     let mut free = request.clone();
     free.filter.version = unpinned(request);
+    free.home = None;
     let options = Options {
         updates: UpdatePolicy::Any,
         closed_until: None,

@@ -90,6 +90,7 @@ impl Sample {
                 version,
                 release: None,
             }),
+            ..Request::default()
         }
     }
 }

@@ -26,6 +26,7 @@ fn answer(content: &Content, package: &str, installed: Option<Installed>) -> Str
             ..CatalogFilter::default()
         },
         installed,
+        ..Request::default()
     };
     let (environment, options) = (Environment::default(), Options::default());
     let resolution = resolve(&request, &catalogs, &environment, &options);

@@ -60,6 +60,18 @@ fn plans_no_change(scene: &Scene) {
     assert_eq!(plan["objects"], json!([]), "{errors}");
 }
 
+/// `why` and `plan` say that the operator holds the update.
+fn explains(scene: &Scene, held: &str) {
+    let plane = scene.cluster.plane;
+    let ca = plane.addresses.controller_ca.to_string_lossy();
+    let ask = |verb| plugin::answer(plane, &[verb, &scene.name, "--catalog-ca", &ca]);
+    let (_, why, errors) = ask("why");
+    let told = format!("Held by:   OperatorNotUpgradeable: {held}");
+    assert!(why.contains(&told), "{why}{errors}");
+    let (_, plan, errors) = ask("plan");
+    assert!(plan.contains("operator\n"), "{plan}{errors}");
+}
+
 // applying.md j1, 10; api.md 6.3
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
@@ -123,6 +135,7 @@ async fn an_operator_holds_its_update_and_gets_proxies_and_roles() {
     extension
         .shows("Progressing", "True", "Succeeded", "")
         .await;
+    explains(&scene, held);
     // What is asked for by its exact version is a failure.
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     extension

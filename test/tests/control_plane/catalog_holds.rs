@@ -1,4 +1,5 @@
-//! Newer content of a catalog that is held: paused, too young, suspicious.
+//! Which content of a catalog is taken: newer one that is held (paused, too young, suspicious), and
+//! that of an image which follows the version of the cluster.
 
 use std::time::Duration;
 
@@ -42,6 +43,11 @@ impl Moving {
 
     /// Moves the tag to content with these versions, and returns its digest.
     async fn push(&self, versions: &[&str]) -> String {
+        self.push_as(&self.tag(), versions).await
+    }
+
+    /// Pushes content with these versions, and returns its digest.
+    async fn push_as(&self, image: &str, versions: &[&str]) -> String {
         let package = &self.name;
         let (head, before) = versions.split_last().expect("a version");
         let mut blobs = vec![
@@ -61,7 +67,7 @@ impl Moving {
             "configs/catalog.json".to_owned(),
             lines.join("\n").into_bytes(),
         );
-        let pushed = images::push_catalog(&self.tag(), [file].into()).await;
+        let pushed = images::push_catalog(image, [file].into()).await;
         pushed.rsplit_once('@').expect("a digest").1.to_owned()
     }
 
@@ -212,5 +218,49 @@ async fn content_that_takes_something_away_is_looked_at_first() {
     message.await;
     catalog.annotate(ACCEPT, Some(&without_head));
     catalog.serves(&without_head).await;
+    catalog.delete();
+}
+
+// catalogs.md 2.3
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_template_is_filled_in_with_the_version_of_the_cluster() {
+    const TEMPLATE: &str = "olm.catalogImageTemplate";
+    let catalog = Moving::with("templated", &["1.0.0"]).await;
+    let plain = catalog.serves("").await["status"]["resolvedSource"]["image"]["ref"].clone();
+    let version = catalog.plane.kubectl(&["version", "--output=json"]);
+    let version: Value = serde_json::from_str(&version).expect("JSON");
+    let version = version["serverVersion"]["gitVersion"]
+        .as_str()
+        .expect("a version");
+    let minor = version.rsplit_once('.').expect("a patch").0;
+    let tag = catalog.tag();
+    let repository = tag.strip_suffix(":latest").expect("a tag");
+    let image = format!("{repository}:{minor}");
+    let templated = catalog.push_as(&image, &["1.0.0", "1.1.0"]).await;
+    let template = format!("{repository}:v{{kube_major_version}}.{{kube_minor_version}}");
+    catalog.annotate(TEMPLATE, Some(&template));
+    catalog.serves(&templated).await;
+
+    // What cannot be filled in changes nothing.
+    let wrong = [
+        (format!("{repository}:{{kube_version}}"), "unknown variable"),
+        ("teapot".to_owned(), "gives no image"),
+    ];
+    for (template, said) in wrong {
+        catalog.annotate(TEMPLATE, Some(&template));
+        let found = catalog.until(said, |found| {
+            let conditions = found["status"]["conditions"]
+                .as_array()
+                .into_iter()
+                .flatten();
+            let mut blocked = conditions.filter(|it| it["reason"] == "Blocked");
+            blocked.any(|it| it["message"].to_string().contains(said))
+        });
+        let reference = &found.await["status"]["resolvedSource"]["image"]["ref"];
+        assert!(reference.to_string().contains(&templated), "{reference}");
+    }
+    catalog.annotate(TEMPLATE, None);
+    let plain = plain.as_str().and_then(|it| it.rsplit_once('@'));
+    catalog.serves(plain.expect("a digest").1).await;
     catalog.delete();
 }

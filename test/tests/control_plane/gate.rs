@@ -42,7 +42,7 @@ pub(crate) async fn set_cluster_version(client: &kube::Client, version: &str) {
         .expect("the status is written");
 }
 
-async fn wait_for_verdict(client: &kube::Client, status: &str, text: &str) -> Value {
+pub(crate) async fn wait_for_verdict(client: &kube::Client, status: &str, text: &str) -> Value {
     wait_for_verdict_of(client, "olm", status, text).await
 }
 
@@ -159,7 +159,7 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
 
 /// Runs `kubectl olm cluster-upgrade`, which answers no, and returns what it says of an extension
 /// that is in the way. U57.
-fn in_the_way(plane: &ControlPlane, name: &str) -> Value {
+pub(crate) fn in_the_way(plane: &ControlPlane, name: &str) -> Value {
     let document = cluster_upgrade(plane);
     assert_eq!(document["upgradeable"], false);
     let extensions = document["extensions"].as_array().expect("a list");

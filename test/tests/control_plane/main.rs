@@ -54,4 +54,5 @@ mod tls;
 mod unavailable;
 mod uninstall;
 mod updates;
+mod walkthrough;
 mod webhooks;

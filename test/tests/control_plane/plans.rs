@@ -5,33 +5,34 @@ use olm_test::cluster;
 use olm_test::extension::{Extension, ROLLOUT};
 use olm_test::package::{Bundle, Entry, chain};
 use olm_test::plugin;
-use olm_test::scene::{Scene, serve};
+use olm_test::scene::{ACCOUNT, Scene, serve};
 use serde_json::{Value, json};
 
 const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
 const INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
+const MOVE: &str = "policy.olm.operatorframework.io/catalog-move";
 const PAUSED: &str = "policy.olm.operatorframework.io/paused";
 
 /// Runs `kubectl olm` with the CA of the catalog server.
-fn olm(scene: &Scene, args: &[&str]) -> (Option<i32>, String, String) {
+pub(crate) fn olm(scene: &Scene, args: &[&str]) -> (Option<i32>, String, String) {
     let plane = scene.cluster.plane;
     let ca = plane.addresses.controller_ca.to_string_lossy();
     plugin::answer(plane, &[args, &["--catalog-ca", &ca]].concat())
 }
 
 /// Makes the plan of the scene's extension, which something holds.
-fn plan(scene: &Scene) -> Value {
+pub(crate) fn plan(scene: &Scene) -> Value {
     let (code, text, errors) = olm(scene, &["plan", &scene.name, "-o", "json"]);
     assert_eq!(code, Some(1), "it is held: {errors}");
     serde_json::from_str(&text).expect("a document")
 }
 
-fn digest(plan: &Value) -> &str {
+pub(crate) fn digest(plan: &Value) -> &str {
     plan["digest"].as_str().expect("a digest")
 }
 
 /// Waits until an update to this version is offered.
-async fn offers(extension: &Extension, version: &str) {
+pub(crate) async fn offers(extension: &Extension, version: &str) {
     let what = format!("{version} is offered");
     let offered = |found: &olm_api::ClusterExtension| {
         let update = found.status.as_ref().and_then(|it| it.update.as_ref());
@@ -130,6 +131,9 @@ async fn more_rights_wait_for_the_approval_of_their_plan() {
         .await;
     let held = plan(&scene);
     assert_eq!(held["heldBy"], json!(["increase"]));
+    let (_, why, _) = olm(&scene, &["why", &scene.name]);
+    let told = format!("PermissionIncrease: plan {} gives", digest(&held));
+    assert!(why.contains(&told), "{why}");
     let added = held["operator"]["added"].to_string();
     assert!(added.contains("secrets"), "{added}");
     let event = scene.events("PermissionIncrease").remove(0);
@@ -143,9 +147,9 @@ async fn more_rights_wait_for_the_approval_of_their_plan() {
     extension.delete().await;
 }
 
-// applying.md 11.3
+// applying.md 10, 11.3
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_from_another_catalog_is_told() {
+async fn an_update_from_another_catalog_is_told_and_can_be_held() {
     let cluster = cluster::with_controller().await;
     let client = cluster.client.clone();
     let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
@@ -165,9 +169,44 @@ async fn an_update_from_another_catalog_is_told() {
     let other = format!("{}-other", scene.name);
     serve(&client, &other, image.expect("a reference")).await;
     let selector = json!({"matchLabels": {"olm.operatorframework.io/metadata.name": other}});
+    scene.annotate(MOVE, "Hold");
     extension
         .patch_catalog(json!({"version": "1.1.0", "selector": selector}))
         .await;
+    // Who asks for a version has not said from whom.
+    offers(&extension, "1.1.0").await;
+    let said = format!("another catalog, {other}, than what is installed");
+    extension
+        .shows(
+            "Ready",
+            "False",
+            "Retrying",
+            "held, because it is of another catalog",
+        )
+        .await;
+    let (_, updates, errors) = olm(&scene, &["status", "--updates"]);
+    assert!(updates.contains(&said), "{updates}{errors}");
+    let (_, why, _) = olm(&scene, &["why", &scene.name, "1.1.0"]);
+    let told = format!(
+        "OtherCatalogHeld: is of another catalog than what is installed, {}",
+        scene.name
+    );
+    assert!(why.contains(&told), "{why}");
+    let to = ["--to", "1.1.0", "--yes", "--dry-run=server"];
+    let (code, text, errors) = olm(&scene, &[&["upgrade", &scene.name][..], &to].concat());
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(
+        text.contains("operatorframework.io/approve=1.1.0"),
+        "{text}"
+    );
+    let held = plan(&scene);
+    assert_eq!(held["heldBy"], json!(["move"]));
+    assert_eq!(held["catalog"], other);
+    assert_eq!(extension.revisions().await.len(), 1);
+    let args = ["approve", &scene.name, "--plan", digest(&held)];
+    let (code, text, errors) = olm(&scene, &args);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    assert!(!text.contains("still held"), "{text}");
     extension.installed("1.1.0").await;
     let note = format!(
         "{} comes from catalog {other}; what is installed came from catalog {}",
@@ -185,6 +224,30 @@ async fn an_update_from_another_catalog_is_told() {
         .kubectl(&["delete", "clustercatalog", &other]);
 }
 
+/// Of a package that nobody installed, with an account that is there and with one that is not.
+fn plans_a_new_extension(scene: &Scene) {
+    let package = scene.package.name();
+    let (code, _, errors) = olm(scene, &["plan", &package]);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("takes -n NAMESPACE"), "{errors}");
+    let wanted = format!("{package}@1.0.0");
+    let asked = ["plan", &wanted, "-n", &scene.name, "-o", "json"];
+    let given = ["--service-account", ACCOUNT];
+    for (account, noted) in [(&given[..], false), (&[], true)] {
+        let (code, text, errors) = olm(scene, &[&asked[..], account].concat());
+        assert_eq!(code, Some(0), "{text}{errors}");
+        let plan: Value = serde_json::from_str(&text).expect("a document");
+        assert_eq!(plan["from"], json!(null));
+        assert_eq!(plan["to"]["version"], "1.0.0");
+        assert_eq!(plan["account"]["missing"] != json!([]), noted, "{text}");
+        assert_eq!(
+            errors.contains("install makes the account"),
+            noted,
+            "{errors}"
+        );
+    }
+}
+
 // plugin.md U36, U37
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_shows_what_changes_whoever_asks() {
@@ -195,6 +258,7 @@ async fn a_plan_shows_what_changes_whoever_asks() {
     };
     let bundles = ["1.0.0", "1.1.0"].map(|it| Bundle::new(it).with_manifest(secret(it)));
     let scene = Scene::set(cluster, "planned", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    plans_a_new_extension(&scene);
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
     let (code, text, errors) = olm(&scene, &["plan", &scene.name, "--to", "1.1.0", "--diff"]);
@@ -223,6 +287,9 @@ async fn a_plan_shows_what_changes_whoever_asks() {
     let asked = ["plan", &scene.name, "--to", "1.1.0", "-o", "json"];
     let (_, all, _) = olm(&scene, &asked);
     let (code, few, errors) = olm(&scene, &[&asked[..], &["--as", user]].concat());
+    let package = format!("package:{}@1.1.0", scene.package.name());
+    let (_, by_package, _) = olm(&scene, &["plan", &package, "-o", "json"]);
+    assert_eq!(by_package, all, "the package stands for its extension");
     let (all, few): (Value, Value) = (
         serde_json::from_str(&all).expect("a document"),
         serde_json::from_str(&few).unwrap_or_else(|_| panic!("{errors}")),

@@ -135,6 +135,7 @@ fn request(case: &Value) -> Request {
     Request {
         filter: serde_json::from_value(filter.clone()).unwrap(),
         installed: installed(&case["installed"]),
+        ..Request::default()
     }
 }
 
@@ -361,6 +362,7 @@ fn real_answer(row: &Value, contents: &BTreeMap<String, Content>) -> Value {
                 .then_some(UpgradeConstraintPolicy::SelfCertified),
         },
         installed: installed(&row["installed"]),
+        ..Request::default()
     };
     let options = Options {
         updates: UpdatePolicy::Any,

@@ -8,8 +8,9 @@ use anyhow::Context as _;
 use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::ClusterExtension;
+use olm_api::keys::annotation::CATALOG_IMAGE_TEMPLATE as TEMPLATE;
 use olm_core::catalog::diff::{PackageDiff, diff};
-use olm_core::catalog::{Blob, Content, read};
+use olm_core::catalog::{Blob, Content, read, template};
 use olm_core::error::Chain;
 use olm_core::extension::ValidExtension;
 use serde_json::{Value, json};
@@ -50,7 +51,19 @@ pub(crate) async fn run(
         let catalog = super::catalog(cluster.own_client().clone(), &args.old).await?;
         let image = catalog.spec.source.image;
         let image = image.with_context(|| format!("catalog {} has no image", args.old))?;
-        let new = content(&catalogs::files(&image.ref_).await?, &image.ref_)?;
+        let image = match catalog
+            .metadata
+            .annotations
+            .unwrap_or_default()
+            .get(TEMPLATE)
+        {
+            Some(template) => {
+                let info = cluster.own_client().apiserver_version().await?;
+                template::fill(template, &info.git_version)?
+            }
+            None => image.ref_,
+        };
+        let new = content(&catalogs::files(&image).await?, &image)?;
         (new, cluster.extensions().await?)
     };
     let found = diff(&old, &new);

@@ -14,11 +14,11 @@ use kube::{Client, ResourceExt as _};
 use olm_api::ClusterObjectSet;
 use olm_core::error::Chain;
 use olm_core::extension::{Lift, counting};
-use olm_core::gate::{MaxVersion, MinorRelease, current_version, strictest};
+use olm_core::gate::{MaxVersion, MinorRelease, closing, current_version, max_declared, strictest};
 use olm_core::revision::{bundle_version, states};
 use olm_core::rights::OPENSHIFT;
 
-use crate::cluster::{CatalogAccess, Cluster, ClusterState};
+use crate::cluster::{CatalogAccess, Cluster, ClusterState, ExtensionSnapshot};
 use crate::connection::Global;
 use crate::output::{self, Format, Outcome, UsageError, notice};
 use crate::settings::SettingsFlags;
@@ -157,14 +157,8 @@ async fn find(args: &ClusterUpgradeArgs, cluster: &Cluster) -> anyhow::Result<Fi
         "the API server does not say its version, and with it what comes next: kubectl version",
     )?;
     let kubernetes = kubernetes.minor;
-    let (version, is_openshift) = match openshift(cluster.own_client()).await? {
-        Some(version) => (Some(version), true),
-        None => (declared(state), false),
-    };
-    let current: Option<MinorRelease> = version.as_ref().and_then(|it| it.parse().ok());
-    if let (Some(version), None) = (&version, current) {
-        anyhow::bail!("the version of the cluster cannot be read: {version:?}");
-    }
+    let (version, is_openshift) = version(cluster).await?;
+    let current = version.as_deref().map(release).transpose()?;
     let target = match (args.to, current) {
         (Some(to), Some(current)) if to <= current => {
             let text = format!("--to {to}: the cluster is {current} already");
@@ -204,6 +198,47 @@ fn next_kubernetes(current: u64, target: Option<MinorRelease>, is_openshift: boo
         Some(minor) => minor.max(current + 1),
         None => current + 1,
     }
+}
+
+/// Says on the way to a bundle if it will hold the next update of the cluster: what the catalog says of
+/// the one that a snapshot leads to.
+pub(crate) async fn warn_of_closing(cluster: &Cluster, snapshot: &ExtensionSnapshot) {
+    let (question, options) = (&snapshot.question, &snapshot.options);
+    let catalogs = snapshot.catalogs();
+    let environment = question.environment(&catalogs, options, &snapshot.environment);
+    let Ok(selected) = question.resolve(&catalogs, &environment, options).result else {
+        return;
+    };
+    let properties = selected.bundle.properties.iter();
+    let max = max_declared(properties.map(|it| (it.kind.as_str(), it.value.as_str())));
+    let current = async {
+        let (version, _) = version(cluster).await?;
+        version.as_deref().map(release).transpose()
+    };
+    match current.await {
+        Ok(Some(current)) => {
+            if let Some(warning) = closing(current, &selected.bundle.name, max) {
+                notice(&format!("warning: {warning}"));
+            }
+        }
+        Ok(None) => {}
+        Err(error) => notice(&format!(
+            "note: whether it holds the next update of the cluster is not known: {error:#}"
+        )),
+    }
+}
+
+/// Returns the version of the platform, if it has one, and whether it is OpenShift.
+async fn version(cluster: &Cluster) -> anyhow::Result<(Option<String>, bool)> {
+    Ok(match openshift(cluster.own_client()).await? {
+        Some(version) => (Some(version), true),
+        None => (declared(cluster.state().await?), false),
+    })
+}
+
+fn release(version: &str) -> anyhow::Result<MinorRelease> {
+    let unreadable = |_| anyhow::anyhow!("the version of the cluster cannot be read: {version:?}");
+    version.parse().map_err(unreadable)
 }
 
 /// Returns the version of OpenShift; nothing where it is not OpenShift.

@@ -11,9 +11,12 @@ use olm_api::keys::{annotation, policy};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
-use olm_core::extension::{Course, Policy, Source, ValidExtension, desired};
+use olm_core::extension::{
+    Course, Policy, Question as ExtensionQuestion, Source, ValidExtension, desired,
+};
 use olm_core::object::Object;
-use olm_core::plan::{Before, Crds, Plan, Proposed};
+use olm_core::operator_condition::{NotUpgradeable, held};
+use olm_core::plan::{Before, Crds, Plan, Proposed, Unknown};
 use olm_core::preflight::definitions;
 use olm_core::rbac::{BundleObjects, Permissions};
 use olm_core::render::{
@@ -122,7 +125,35 @@ pub(crate) async fn make(
         desired: &desired,
         requests: &content.requests,
     };
-    step.judged(cluster, valid, &account, before).await
+    let mut plan = step.judged(cluster, valid, &account, before).await?;
+    match operator(cluster, &snapshot.question, valid, &course.target).await {
+        Ok(held) => plan.held_by.extend(held.map(|_| "operator")),
+        Err(error) => plan.unknown.push(Unknown {
+            what: "heldBy",
+            why: format!("{error:#}"),
+        }),
+    }
+    Ok(plan)
+}
+
+/// Returns why the installed operator does not let another bundle take its place, if it does not.
+pub(crate) async fn operator(
+    cluster: &Cluster,
+    question: &ExtensionQuestion,
+    extension: ValidExtension<'_>,
+    target: &BundleRecord,
+) -> anyhow::Result<Option<NotUpgradeable>> {
+    let Some(installed) = question.heeds(target) else {
+        return Ok(None);
+    };
+    let kind = GroupVersionKind::gvk("operators.coreos.com", "v2", "OperatorCondition");
+    let kind = ApiResource::from_gvk(&kind);
+    let (client, namespace) = (cluster.own_client().clone(), &extension.spec.namespace);
+    let conditions = Api::<DynamicObject>::namespaced_with(client, namespace, &kind);
+    let found = conditions.get_opt(&installed.name).await;
+    let found = found.with_context(|| format!("reading OperatorCondition {}", installed.name))?;
+    let condition = found.map(serde_json::to_value).transpose()?;
+    Ok(condition.and_then(|condition| held(&condition, installed, target)))
 }
 
 /// Makes the plan of going back to a revision, of what it holds.

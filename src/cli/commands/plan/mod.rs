@@ -8,25 +8,28 @@ mod text;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::ClusterExtension;
+use olm_core::extension::ValidExtension;
 use olm_core::plan::Plan;
 use olm_core::yaml;
+use serde_json::json;
 
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
-use crate::output::{Format, Outcome, notice, write_json, write_yaml};
+use crate::output::{Format, Outcome, UsageError, notice, write_json, write_yaml};
 use crate::settings::SettingsFlags;
-pub(crate) use gather::{Missing, back, make};
+use crate::target::Target;
+pub(crate) use gather::{Missing, back, make, operator};
 pub(crate) use text::{short, write as show};
 
 /// Arguments of `plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// Name of the extension
-    #[arg(value_name = "NAME", required_unless_present = "file")]
+    /// Name of the extension; or a package, and which of its versions a new extension may have
+    #[arg(value_name = "NAME|PACKAGE[@RANGE]", required_unless_present = "file")]
     name: Option<String>,
     /// Of an extension that is not there yet, or as it is to be: the file with it
     #[arg(short, long, value_name = "FILE", conflicts_with = "name")]
@@ -34,6 +37,9 @@ pub(crate) struct PlanArgs {
     /// Plan for the version, or the range of versions, that is asked for
     #[arg(long, value_name = "RANGE")]
     to: Option<String>,
+    /// Of a package: the service account of the new extension; by default the one that `install` makes
+    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    service_account: Option<String>,
     /// Show each field that changes; what Secrets hold is masked
     #[arg(long)]
     diff: bool,
@@ -53,18 +59,21 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
-    let extension = match (&args.file, &args.name) {
-        (Some(file), _) => read(file)?,
+    let of = match (&args.file, &args.name) {
+        (Some(file), _) => read(file)?.into(),
         (None, name) => {
-            cluster
-                .extension(name.as_deref().unwrap_or_default())
-                .await?
+            let name = name.as_deref().unwrap_or_default();
+            args.find(name, &cluster, global).await?
         }
     };
-    let plan = match make(&cluster, &extension, args.to.as_deref()).await {
+    let to = args.to.as_deref().or(of.to.as_deref());
+    let mut plan = match make(&cluster, &of.extension, to).await {
         Ok(plan) => plan,
-        Err(missing) => return Ok(missing.say(&extension.name_any())),
+        Err(missing) => return Ok(missing.say(&of.extension.name_any())),
     };
+    if of.account_comes && plan.held_by.remove("rights") {
+        notice("note: kubectl olm install makes the account, with the rights that it lacks");
+    }
     match args.output {
         Format::Json => write_json(out, &serde_json::to_value(&plan)?)?,
         Format::Yaml => write_yaml(out, &serde_json::to_value(&plan)?)?,
@@ -76,6 +85,84 @@ pub(crate) async fn run(
         }
     }
     Ok(outcome(&plan))
+}
+
+/// What a plan is made of.
+struct Of {
+    extension: ClusterExtension,
+    /// The versions that were asked for with it.
+    to: Option<String>,
+    /// Whether its account is still to be made.
+    account_comes: bool,
+}
+
+impl From<ClusterExtension> for Of {
+    fn from(extension: ClusterExtension) -> Self {
+        Self {
+            extension,
+            to: None,
+            account_comes: false,
+        }
+    }
+}
+
+impl PlanArgs {
+    /// Finds the extension that an argument means: by its name, by its package, or the one that
+    /// `install` would make of a package (plugin.md 1.2).
+    async fn find(&self, text: &str, cluster: &Cluster, global: &Global) -> anyhow::Result<Of> {
+        let (wanted, is_word) = match Target::of(text, false) {
+            Target::Extension(name) => return Ok(cluster.extension(&name).await?.into()),
+            Target::Word(word) => match cluster.find_extension(&word).await? {
+                Some(found) => return Ok(found.into()),
+                None => (word, true),
+            },
+            Target::Package(wanted) => (wanted, false),
+            Target::Bundle(place) => {
+                let text = format!("{place} is a bundle: a plan is of an extension or a package");
+                return Err(UsageError(text).into());
+            }
+        };
+        let (package, range) = match wanted.split_once('@') {
+            Some((package, range)) => (package, Some(range)),
+            None => (wanted.as_str(), None),
+        };
+        let has_it = |found: &ClusterExtension| {
+            ValidExtension::of(found).is_some_and(|valid| valid.filter.package_name == package)
+        };
+        if let Some(found) = cluster.extensions().await?.into_iter().find(has_it) {
+            return Ok(Of {
+                to: range.map(str::to_owned),
+                ..found.into()
+            });
+        }
+        let namespace = match global.require_namespace() {
+            Err(_) if is_word => bail!(
+                "there is no ClusterExtension {package:?}; a plan of a new one for package \
+                 {package} takes -n NAMESPACE"
+            ),
+            namespace => namespace?,
+        };
+        let account = self.service_account.clone();
+        let extension = json!({
+            "apiVersion": olm_api::API_VERSION, "kind": "ClusterExtension",
+            "metadata": {"name": package},
+            "spec": {
+                "namespace": namespace,
+                "serviceAccount": {
+                    "name": account.unwrap_or_else(|| format!("{package}-installer")),
+                },
+                "source": {
+                    "sourceType": "Catalog",
+                    "catalog": {"packageName": package, "version": range},
+                },
+            },
+        });
+        Ok(Of {
+            extension: serde_json::from_value(extension)?,
+            to: None,
+            account_comes: self.service_account.is_none(),
+        })
+    }
 }
 
 impl Missing {

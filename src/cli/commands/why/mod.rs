@@ -12,15 +12,19 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
+use olm_api::conditions::Reason as Code;
 use olm_api::{CatalogFilter, ClusterExtension};
-use olm_core::explain::{Report, explain_target};
-use olm_core::extension::{self, Question};
+use olm_core::explain::{Headline, Report, explain_target};
+use olm_core::extension::{self, PermissionIncrease, Question, ValidExtension};
+use olm_core::preflight::increase;
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
+use olm_core::revision::BundleRecord;
 use olm_core::yaml;
 use serde_json::Value;
 
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
+use crate::commands::plan;
 use crate::commands::resolve::Policy;
 use crate::connection::Global;
 use crate::environment::{EnvironmentFlags, resolving};
@@ -82,6 +86,8 @@ struct Inquiry {
     options: Options,
     /// What was assumed because it could not be read.
     assumed: Vec<String>,
+    /// What holds the bundle that is chosen all the same.
+    holds: Vec<Headline>,
     version: Option<String>,
 }
 
@@ -130,6 +136,7 @@ async fn on_cluster(
     args.change(&mut inquiry.question);
     // The flags may have changed the policy.
     inquiry.options = inquiry.question.options(snapshot.options);
+    inquiry.holds = inquiry.holds(&cluster, &catalogs).await?;
     inquiry.version = words.next();
     inquiry.answer(&args, &catalogs, out)
 }
@@ -138,7 +145,8 @@ async fn on_cluster(
 pub(crate) async fn of_extension(name: &str, cluster: &Cluster) -> anyhow::Result<Value> {
     let snapshot = cluster.snapshot(name).await?;
     let catalogs = snapshot.catalogs();
-    let inquiry = Inquiry::about(name.to_owned(), cluster, &snapshot).await?;
+    let mut inquiry = Inquiry::about(name.to_owned(), cluster, &snapshot).await?;
+    inquiry.holds = inquiry.holds(cluster, &catalogs).await?;
     inquiry.explained(&catalogs, |report| {
         let mut document = serde_json::to_value(report)?;
         for (at, bundle) in report.bundles.iter().enumerate() {
@@ -195,6 +203,7 @@ impl Inquiry {
             question: snapshot.question.clone(),
             environment: snapshot.environment.clone(),
             assumed: assumed.into_iter().map(str::to_owned).collect(),
+            holds: Vec::new(),
             version: None,
         })
     }
@@ -217,6 +226,7 @@ impl Inquiry {
             filter,
             policy,
             installed: None,
+            came_from: None,
             rolling: None,
             now: Timestamp::now(),
         };
@@ -231,8 +241,58 @@ impl Inquiry {
             question,
             environment,
             assumed: Vec::new(),
+            holds: Vec::new(),
             version: None,
         })
+    }
+
+    /// Finds out what holds the bundle that is chosen, where annotations of the extension ask for it:
+    /// its operator, or the rights that it would get.
+    async fn holds(
+        &self,
+        cluster: &Cluster,
+        catalogs: &[Catalog<'_>],
+    ) -> anyhow::Result<Vec<Headline>> {
+        let (question, policy) = (&self.question, &self.question.policy);
+        let environment = question.environment(catalogs, &self.options, &self.environment);
+        let resolution = question.resolve(catalogs, &environment, &self.options);
+        let (Ok(selected), Some(installed)) = (&resolution.result, &question.installed) else {
+            return Ok(Vec::new());
+        };
+        let package = &question.filter.package_name;
+        let target = BundleRecord::selected(selected, package, self.options.release_support);
+        let asks = policy.permission_increase == PermissionIncrease::RequireApproval;
+        let name = self.extension.as_deref().unwrap_or_default();
+        if installed.is_same_bundle(&target) || !(asks || policy.additions.operator_conditions) {
+            return Ok(Vec::new());
+        }
+        let extension = cluster.extension(name).await?;
+        let valid = ValidExtension::of(&extension).context("it names no package")?;
+        let mut holds = Vec::new();
+        match plan::operator(cluster, question, valid, &target).await {
+            Ok(held) => holds.extend(held.map(|held| Headline {
+                code: Code::OperatorNotUpgradeable,
+                text: held.to_string(),
+            })),
+            Err(error) => output::notice(&format!("note: what holds it is not known: {error:#}")),
+        }
+        if asks {
+            match plan::make(cluster, &extension, Some(&target.version)).await {
+                Ok(plan) if plan.held_by.contains("increase") => {
+                    let note = increase(name, &plan.digest, &plan.operator.added);
+                    holds.push(Headline {
+                        code: note.reason,
+                        text: note.message,
+                    });
+                }
+                Ok(_) => {}
+                Err(missing) => output::notice(&format!(
+                    "note: whether it gives more rights is not known: {}",
+                    missing.why
+                )),
+            }
+        }
+        Ok(holds)
     }
 
     /// Explains a resolution and prints the report.
@@ -274,6 +334,7 @@ impl Inquiry {
         let request = question.deciding_request(catalogs, &environment, options);
         let mut report = explain_target(&request, catalogs, &environment, options, version);
         report.assumed = self.assumed.iter().map(String::as_str).collect();
+        report.holds.clone_from(&self.holds);
         report.request.extension = self.extension.as_deref();
         told(&report)
     }

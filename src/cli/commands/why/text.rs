@@ -57,6 +57,9 @@ impl View {
         if let Some(headline) = report.headline() {
             lines.push(("Reason", format!("{}: {}", headline.code, headline.text)));
         }
+        for hold in &report.holds {
+            lines.push(("Held by", format!("{}: {}", hold.code, hold.text)));
+        }
         let mut text = String::new();
         for (key, value) in lines {
             let _ = writeln!(text, "{:<11}{value}", format!("{key}:"));

@@ -127,6 +127,7 @@ fn try_graph(blobs: &[Value], question: &Question) -> Result<Graph, GraphError> 
             ..CatalogFilter::default()
         },
         installed,
+        ..Request::default()
     };
     let options = Options {
         resolve: resolve::Options {

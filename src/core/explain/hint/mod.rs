@@ -3,6 +3,7 @@
 use std::fmt;
 
 use olm_api::conditions::Reason as Code;
+use olm_api::keys::policy;
 use serde::Serialize;
 
 use super::catalogs::CatalogEvaluation;
@@ -261,6 +262,17 @@ impl fmt::Display for Suggestion<'_> {
                 "{version} is a prerelease, which the range does not ask for; version \"{suggested_version}\" admits it"
             ),
             Self::HeldByPolicy {
+                version,
+                reason: Code::OtherCatalogHeld,
+                ..
+            } => {
+                let (approve, held) = (policy::APPROVE, policy::CATALOG_MOVE);
+                write!(
+                    f,
+                    "to take {version}: annotation {approve}: {version}, or {held}: Allow"
+                )
+            }
+            Self::HeldByPolicy {
                 bundle: _,
                 version,
                 reason: _,
@@ -270,7 +282,7 @@ impl fmt::Display for Suggestion<'_> {
                 if let Some(range) = suggested_version {
                     write!(f, "version \"{range}\", or ")?;
                 }
-                let annotation = olm_api::keys::policy::UPGRADE;
+                let annotation = policy::UPGRADE;
                 write!(f, "annotation {annotation}: Any, or {force}")
             }
             Self::HeldByConstraints {

@@ -9,7 +9,7 @@ use olm_api::{CatalogFilter, ClusterObjectSet, UpdateStatus};
 use super::content::content_changed;
 use super::deprecation::deprecations;
 use super::lift::Lift;
-use super::policy::Policy;
+use super::policy::{CatalogMove, Policy};
 use crate::error::{Classify, Disposition};
 use crate::explain::{Headline, explain};
 use crate::resolve::{
@@ -30,6 +30,8 @@ pub struct Question {
     pub policy: Policy,
     /// The bundle of the last revision that succeeded.
     pub installed: Option<BundleRecord>,
+    /// The catalog that it came from, where that is recorded.
+    pub came_from: Option<String>,
     /// What is being rolled out, and stays so whatever the answer is.
     pub rolling: Option<BundleRecord>,
     /// When it is asked.
@@ -142,9 +144,11 @@ impl Goal {
 impl Question {
     /// Returns what resolution is asked.
     pub fn request(&self) -> Request {
+        let holds = self.policy.catalog_move == CatalogMove::Hold;
         Request {
             filter: self.filter.clone(),
             installed: self.installed.as_ref().map(BundleRecord::as_installed),
+            home: self.came_from.clone().filter(|_| holds),
         }
     }
 
@@ -252,6 +256,7 @@ impl Question {
         });
         let mut exactly = request.clone();
         exactly.filter.version = Some(approved.version.to_string());
+        exactly.home = None;
         held.then_some(exactly)
     }
 

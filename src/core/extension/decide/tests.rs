@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use olm_api::UpgradeConstraintPolicy;
 use olm_api::keys::{annotation, policy};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -70,6 +71,7 @@ fn question(installed: Option<&str>, annotations: &[(&str, &str)]) -> Question {
         },
         policy: Policy::of(&annotations, UpdatePolicy::MinorOnly).unwrap(),
         installed: installed.map(|version| record(version, &format!("r/kettle@sha256:{version}"))),
+        came_from: installed.map(|_| "old".to_owned()),
         rolling: None,
         now: "2026-11-24T12:00:00Z".parse().unwrap(),
     }
@@ -99,6 +101,10 @@ fn reasons_of(answer: &Answer) -> Vec<conditions::Reason> {
 #[case::inside_window(Some("1.0.0"), &[(policy::UPDATE_WINDOW, "Tue 11:00-13:00")], "1.1.0", None)]
 #[case::approved_outside_window(Some("1.0.0"), &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00"), (policy::APPROVE, "1.1.0")], "1.1.0", None)]
 #[case::installed_outside_window(None, &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")], "2.0.0", None)]
+#[case::of_another_catalog(Some("1.0.0"), &[(policy::CATALOG_MOVE, "Hold")], "1.0.0", Some("OtherCatalogHeld"))]
+#[case::of_another_catalog_approved(Some("1.0.0"), &[(policy::CATALOG_MOVE, "Hold"), (policy::APPROVE, "1.1.0")], "1.1.0", None)]
+#[case::installed_of_any_catalog(None, &[(policy::CATALOG_MOVE, "Hold")], "2.0.0", None)]
+#[case::moves_are_allowed(Some("1.0.0"), &[(policy::CATALOG_MOVE, "Allow")], "1.1.0", None)]
 #[case::paused(Some("1.0.0"), &[(policy::PAUSED, "true")], "1.1.0", Some("Paused"))]
 fn annotations_decide(
     #[case] installed: Option<&str>,
@@ -113,6 +119,25 @@ fn annotations_decide(
     assert!(goal.held.is_none() && !goal.forced);
     let offered = answer.update.map(|update| update.reason);
     assert_eq!(offered.as_deref(), update);
+}
+
+// applying.md 10
+#[test]
+fn who_asks_for_a_version_has_not_said_from_whom() {
+    let content = content(&["1.0.0", "1.1.0"]);
+    let held = [(policy::CATALOG_MOVE, "Hold")];
+    let mut pinned = question(Some("1.0.0"), &held);
+    pinned.filter.version = Some("1.1.0".to_owned());
+    let mut forced = question(Some("1.0.0"), &held);
+    forced.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
+    for mut question in [pinned, forced] {
+        let held = answer(&question, Some(&content));
+        assert_eq!(held.goal.unwrap().target.version, "1.0.0");
+        assert_eq!(held.update.unwrap().reason, "OtherCatalogHeld");
+        question.came_from = Some("acme".to_owned());
+        let goal = answer(&question, Some(&content)).goal;
+        assert_eq!(goal.unwrap().target.version, "1.1.0");
+    }
 }
 
 // decision 5

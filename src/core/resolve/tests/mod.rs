@@ -107,7 +107,7 @@ pub(crate) fn request() -> Request {
             package_name: "kettle".to_owned(),
             ..CatalogFilter::default()
         },
-        installed: None,
+        ..Request::default()
     }
 }
 

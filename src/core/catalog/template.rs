@@ -1,0 +1,82 @@
+//! The image of a catalog as a template, filled in with the version of the cluster.
+//!
+//! Source: annotation `olm.catalogImageTemplate` of OLM Classic.
+
+use olm_api::keys::annotation;
+
+use crate::error::quote;
+use crate::version::Version;
+
+/// A template that gives no reference.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// It has a variable that is not known.
+    #[error(
+        "annotation {} has the unknown variable {}: must be {{kube_major_version}}, \
+         {{kube_minor_version}} or {{kube_patch_version}}",
+        annotation::CATALOG_IMAGE_TEMPLATE,
+        quote(_0)
+    )]
+    Variable(String),
+    /// What the API server says is not a version.
+    #[error(
+        "annotation {} cannot be filled in: the API server says it is of version {}",
+        annotation::CATALOG_IMAGE_TEMPLATE,
+        quote(_0)
+    )]
+    Version(String),
+}
+
+/// Returns the reference that a template gives on a cluster whose API server says it is of `version`.
+///
+/// Example: `quay.io/acme/catalog:v{kube_major_version}.{kube_minor_version}` on `v1.33.2+k3s1` is
+/// `quay.io/acme/catalog:v1.33`.
+///
+/// # Errors
+///
+/// If a variable is not known, or `version` is not a version.
+pub fn fill(template: &str, version: &str) -> Result<String, TemplateError> {
+    let unreadable = || TemplateError::Version(version.to_owned());
+    let kube = Version::of_kubernetes(version).ok_or_else(unreadable)?;
+    let (mut filled, mut rest) = (String::new(), template);
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let (name, after) = after.split_once('}').unwrap_or((after, ""));
+        let number = match name {
+            "kube_major_version" => kube.major,
+            "kube_minor_version" => kube.minor,
+            "kube_patch_version" => kube.patch,
+            _ => return Err(TemplateError::Variable(name.to_owned())),
+        };
+        filled.push_str(&number.to_string());
+        rest = after;
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::minor("r/c:v{kube_major_version}.{kube_minor_version}", Ok("r/c:v1.33"))]
+    #[case::patch("r/c-{kube_patch_version}:1", Ok("r/c-2:1"))]
+    #[case::nothing("r/c:1", Ok("r/c:1"))]
+    #[case::unknown("r/c:{kube_version}", Err("unknown variable \"kube_version\""))]
+    #[case::of_an_object(
+        "r/c:{group:g,version:v1,kind:K,name:n,jsonpath:.x}",
+        Err("unknown variable \"group:g")
+    )]
+    #[case::not_closed("r/c:{kube_minor", Err("unknown variable \"kube_minor\""))]
+    fn the_version_is_filled_in(#[case] template: &str, #[case] want: Result<&str, &str>) {
+        match (fill(template, "v1.33.2-eks-1"), want) {
+            (Ok(filled), Ok(want)) => assert_eq!(filled, want),
+            (Err(error), Err(want)) => assert!(error.to_string().contains(want), "{error}"),
+            (got, want) => panic!("{got:?} is not {want:?}"),
+        }
+        assert!(fill(template, "latest").is_err());
+    }
+}

@@ -1,0 +1,150 @@
+//! The way of an administrator from an update of the platform that is blocked to one that is free,
+//! with all that may happen on it.
+
+use std::time::Duration;
+
+use olm_api::ClusterExtension;
+use olm_test::cluster;
+use olm_test::extension::{Extension, installed_version, is};
+use olm_test::package::{Bundle, chain};
+use olm_test::plugin;
+use olm_test::scene::Scene;
+use serde_json::{Value, json};
+
+use crate::flags::start;
+use crate::gate::{in_the_way, set_cluster_version, wait_for_verdict};
+use crate::plans::{digest, offers, olm, plan};
+
+const ON_FAILURE: &str = "policy.olm.operatorframework.io/on-failure";
+const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
+/// Longer than the shortest deadline of a roll-out.
+const PAST_DEADLINE: Duration = Duration::from_mins(12);
+const VERSIONS: [&str; 2] = ["1.0.0", "1.1.0"];
+
+/// Begins an update that never gets ready, and that takes itself back.
+async fn begin_a_bad_update(scene: &Scene) -> Extension {
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    scene.annotate(ON_FAILURE, "Rollback");
+    let deadline = json!({"progressDeadlineMinutes": 10});
+    extension.patch_spec(deadline).await;
+    extension.patch_catalog(json!({"version": null})).await;
+    extension
+}
+
+/// Publishes an update of the scene that supports the next release.
+async fn publish(scene: &mut Scene, update: Bundle) {
+    let bundles = [
+        Bundle::new("1.0.0").with_max_openshift("4.19"),
+        update.with_max_openshift("4.20"),
+    ];
+    let max = |value: &str| json!({"type": "olm.maxOpenShiftVersion", "value": value});
+    let properties = [("1.0.0", max("4.19")), ("1.1.0", max("4.20"))];
+    scene.grant(&bundles);
+    let entries = chain(&VERSIONS);
+    scene.publish_with(&bundles, &entries, &properties).await;
+}
+
+// plugin.md U39, U57; applying.md 9.7, 10 (F11, F23)
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blocked_cluster_is_led_to_its_next_release() {
+    let cluster = cluster::own().await;
+    let (plane, client) = (cluster.plane, cluster.client.clone());
+    set_cluster_version(&client, "4.19.5").await;
+    let _controller = start(plane, "walk", &["--webhook-certificates=self-signed"]).await;
+
+    // Three extensions: one declares nothing, one gets a bad update, and one is in the way.
+    let bad = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
+    let bad = Scene::set(cluster.clone(), "walkbad", &bad, &chain(&VERSIONS)).await;
+    let updating = begin_a_bad_update(&bad).await;
+    let free = [Bundle::new("1.0.0")];
+    let free = Scene::set(cluster.clone(), "walkfree", &free, &chain(&VERSIONS[..1])).await;
+    free.install(json!({})).await.installed("1.0.0").await;
+    let mut scene = Scene::empty(cluster, "walkgated");
+    scene.create_namespace();
+    publish(&mut scene, Bundle::new("1.1.0")).await;
+    let name = scene.name.clone();
+    let package = format!("{}@1.0.0", scene.package.name());
+    warns(&scene, &["install", &package, "-n", &name, "-o", "yaml"]);
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    scene.annotate(UPGRADE, "None");
+    extension.patch_catalog(json!({"version": null})).await;
+    offers(&extension, "1.1.0").await;
+    wait_for_verdict(&client, "False", "buoy-walkgated.v1.0.0").await;
+
+    // Which version unblocks.
+    let row = in_the_way(plane, &name);
+    assert_eq!(row["lift"]["version"], "1.1.0", "{row:#}");
+    let document = cluster_upgrade(&scene, 1);
+    let extensions = document["extensions"].as_array().expect("a list");
+    let in_the_way = extensions.iter().filter(|it| it["inTheWay"] == true);
+    assert_eq!(
+        (extensions.len(), in_the_way.count()),
+        (3, 1),
+        "{document:#}"
+    );
+
+    // Its plan is approved, the catalog moves, and nothing is applied.
+    let approved = plan(&scene);
+    let gate = json!({"from": "4.19", "to": "4.20"});
+    assert_eq!(approved["gate"], gate, "{approved:#}");
+    let paused = plugin::answer(plane, &["pause", &name]);
+    assert_eq!(paused.0, Some(0), "{paused:?}");
+    approve(&scene, &approved);
+    let moved = Bundle::new("1.1.0").with_second_config_map();
+    publish(&mut scene, moved).await;
+    let resumed = plugin::answer(plane, &["resume", &name]);
+    assert_eq!(resumed.0, Some(0), "{resumed:?}");
+    let held = format!("approved is plan {}", digest(&approved));
+    extension.shows("Ready", "False", "Retrying", &held).await;
+    assert_eq!(extension.revisions().await.len(), 1);
+    wait_for_verdict(&client, "False", "buoy-walkgated.v1.0.0").await;
+
+    // What it would be now is approved and applied, and the gate opens.
+    let changed = plan(&scene);
+    assert_ne!(digest(&changed), digest(&approved));
+    assert_eq!(changed["heldBy"], json!(["approval"]));
+    approve(&scene, &changed);
+    extension.installed("1.1.0").await;
+    let second = scene.package.second_config_map();
+    assert!(scene.get("configmap", &second).is_some());
+    wait_for_verdict(&client, "True", "").await;
+    assert_eq!(cluster_upgrade(&scene, 0)["upgradeable"], true);
+    let back = ["--to", "1.0.0", "--force", "--yes", "--dry-run=server"];
+    warns(&scene, &[&["upgrade", &name][..], &back].concat());
+
+    // The bad update has taken itself back.
+    let reverted = |found: &ClusterExtension| is(found, "Ready", "True", "RolloutReverted");
+    let found = updating
+        .eventually("the bad update is reverted", PAST_DEADLINE, reverted)
+        .await;
+    assert_eq!(installed_version(&found), Some("1.0.0"));
+    assert_eq!(bad.events("RolloutReverted").len(), 1);
+}
+
+/// What a command leads to closes the gate, and it says so.
+fn warns(scene: &Scene, args: &[&str]) {
+    let (code, text, errors) = olm(scene, args);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    let bundle = scene.package.bundle_name("1.0.0");
+    let warning = format!(
+        "warning: once it is installed, the cluster cannot be updated to 4.20: bundle \"{bundle}\" \
+         supports OpenShift up to 4.19"
+    );
+    assert!(errors.contains(&warning), "{errors}");
+}
+
+fn approve(scene: &Scene, plan: &Value) {
+    let (code, text, errors) = olm(scene, &["approve", &scene.name, "--plan", digest(plan)]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+}
+
+fn cluster_upgrade(scene: &Scene, code: i32) -> Value {
+    let plane = scene.cluster.plane;
+    let ca = plane.addresses.controller_ca.to_string_lossy();
+    let args = ["cluster-upgrade", "--output=json", "--catalog-ca", &ca];
+    let (ended, text, errors) = plugin::answer(plane, &args);
+    assert_eq!(ended, Some(code), "{text}{errors}");
+    serde_json::from_str(&text).expect("a document")
+}
