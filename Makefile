@@ -206,6 +206,11 @@ scale: local-cluster programs ## Measure many extensions: installed, at rest, an
 	EXTENSIONS=$(or $(EXTENSIONS),200) CATALOGS=$(or $(CATALOGS),10) REST_SECONDS=$(or $(REST_SECONDS),60) $(CARGO) test --locked \
 	  --workspace --features olm-test/control-plane --test control_plane -- --nocapture scale
 
+.PHONY: test-deadlines
+test-deadlines: local-cluster programs ## The tests that wait for the deadline of a roll-out, ten minutes at least (about 15 minutes)
+	$(CARGO) test --locked --workspace --features olm-test/control-plane --test control_plane -- --ignored \
+	  a_roll_out_that_fails a_bad_update_on_the_way
+
 .PHONY: measure-pod
 # The requests of config/manager are to hold what this prints.
 measure-pod: image-root ## Measure the program out of the image: with nothing, installing EXTENSIONS=20, at rest for SILENCE_SECONDS=300
