@@ -66,7 +66,7 @@ impl Named {
 }
 
 /// Returns the package that a blob belongs to.
-fn owner(meta: &Meta) -> &str {
+pub(crate) fn owner(meta: &Meta) -> &str {
     if meta.schema == schema::PACKAGE {
         &meta.name
     } else {

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use kube::ResourceExt as _;
 use olm_api::ClusterExtension;
 use olm_core::plan::Plan;
@@ -17,10 +17,11 @@ use olm_core::yaml;
 
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
-use crate::output::{Format, Outcome, notice, write_json, write_yaml};
+use crate::output::{Outcome, notice, write_json, write_yaml};
 use crate::settings::SettingsFlags;
+use crate::web;
 pub(crate) use gather::{Missing, back, make};
-pub(crate) use text::{short, write as show};
+pub(crate) use text::{page, short, write as show};
 
 /// Arguments of `plan`.
 #[derive(Debug, Args)]
@@ -43,7 +44,21 @@ pub(crate) struct PlanArgs {
     settings: SettingsFlags,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: Output,
+}
+
+/// How the plan is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON document
+    Json,
+    /// One YAML document
+    Yaml,
+    /// A page in one file, with each field that changes
+    Html,
 }
 
 /// Makes the plan and prints it.
@@ -66,9 +81,10 @@ pub(crate) async fn run(
         Err(missing) => return Ok(missing.say(&extension.name_any())),
     };
     match args.output {
-        Format::Json => write_json(out, &serde_json::to_value(&plan)?)?,
-        Format::Yaml => write_yaml(out, &serde_json::to_value(&plan)?)?,
-        Format::Table => {
+        Output::Json => write_json(out, &serde_json::to_value(&plan)?)?,
+        Output::Yaml => write_yaml(out, &serde_json::to_value(&plan)?)?,
+        Output::Html => out.write_all(web::plan(page(&plan))?.as_bytes())?,
+        Output::Table => {
             text::write(&plan, out)?;
             if args.diff {
                 text::write_fields(&plan, out)?;
