@@ -46,10 +46,12 @@ pub(super) struct CatalogTransport {
     pub(super) whole: Option<Whole>,
 }
 
-/// Whole catalogs by address, each with the image it is of: whoever shares them reads each content
-/// once.
+/// Whole catalogs: whoever shares them reads each content once.
 #[derive(Clone, Default)]
-pub(crate) struct Whole(Arc<Mutex<BTreeMap<String, (String, Arc<Shelf>)>>>);
+pub(crate) struct Whole(Arc<Mutex<Kept>>);
+
+/// Catalogs by address, each with the image it is of.
+type Kept = BTreeMap<String, (String, Arc<Shelf>)>;
 
 /// The blobs of a catalog by package.
 type Shelf = BTreeMap<String, Vec<Meta>>;
@@ -112,18 +114,18 @@ impl CatalogTransport {
         let source = status.and_then(|status| status.resolved_source.as_ref());
         let image = source.map_or("", |source| &source.image.ref_);
         let mut kept = kept.lock().await;
-        if let Some((of, shelf)) = kept.get(base.as_str())
+        if let Some((of, found)) = kept.get(base.as_str())
             && of == image
         {
-            return Ok(Some(Arc::clone(shelf)));
+            return Ok(Some(Arc::clone(found)));
         }
-        let mut shelf = Shelf::new();
+        let mut read = Shelf::new();
         for meta in parse(&self.all(&base).await?)? {
-            shelf.entry(owner(&meta).to_owned()).or_default().push(meta);
+            read.entry(owner(&meta).to_owned()).or_default().push(meta);
         }
-        let shelf = Arc::new(shelf);
-        kept.insert(base.into(), (image.to_owned(), Arc::clone(&shelf)));
-        Ok(Some(shelf))
+        let read = Arc::new(read);
+        kept.insert(base.into(), (image.to_owned(), Arc::clone(&read)));
+        Ok(Some(read))
     }
 
     /// Returns the head of every package of the server.

@@ -132,9 +132,15 @@ async fn plan_objects_and_history_are_shown_as_far_as_they_may_be_read() {
     extension
         .eventually("1.1.0 is offered", ROLLOUT, offered)
         .await;
-    let plane = scene.cluster.plane;
-    let name = &scene.name;
-    let page = Page::of(scene.cluster.plane, &[]);
+    all_of_it(&scene).await;
+    as_far_as_it_may_be_read(&scene).await;
+    extension.delete().await;
+}
+
+/// What the views show whoever may read everything is what the verbs print.
+async fn all_of_it(scene: &Scene) {
+    let (plane, name) = (scene.cluster.plane, &scene.name);
+    let page = Page::of(plane, &[]);
 
     let at = |part: &str| format!("extension/{name}/{part}");
     let plan = plugin::run(
@@ -158,8 +164,8 @@ async fn plan_objects_and_history_are_shown_as_far_as_they_may_be_read() {
     assert!(objects.len() > 1);
     for object in objects {
         let field = |key: &str| object[key].as_str().unwrap_or_default();
-        let place = format!("{}/{}", field("namespace"), field("name"));
-        let heading = format!(">{} {}<", field("kind"), place.trim_start_matches('/'));
+        let called = format!("{}/{}", field("namespace"), field("name"));
+        let heading = format!(">{} {}<", field("kind"), called.trim_start_matches('/'));
         assert_eq!(cells(&text, &heading)[1], field("action"), "{heading}");
     }
     let (_, tree, _) = plugin::answer(plane, &["status", name, "-o", "tree"]);
@@ -168,7 +174,7 @@ async fn plan_objects_and_history_are_shown_as_far_as_they_may_be_read() {
         let what = line.trim().split("  ").next().expect("an object");
         assert_eq!(cells(&text, &format!(">{what}<"))[2], "✓ ready", "{what}");
     }
-    let row = verb(&scene, &["history", name])["revisions"][0].take();
+    let row = verb(scene, &["history", name])["revisions"][0].take();
     let text = shown(&page, &at("history")).await;
     let found = cells(
         &text,
@@ -180,7 +186,12 @@ async fn plan_objects_and_history_are_shown_as_far_as_they_may_be_read() {
         let text = shown(&page, &at(part)).await;
         assert!(!text.contains("hidden-"), "{part}: {text}");
     }
+}
 
+/// What may not be read is said.
+async fn as_far_as_it_may_be_read(scene: &Scene) {
+    let plane = scene.cluster.plane;
+    let at = |part: &str| format!("extension/{}/{part}", scene.name);
     // Who may read neither Secrets nor roles.
     plane.kubectl(&[
         "create",
@@ -222,5 +233,4 @@ async fn plan_objects_and_history_are_shown_as_far_as_they_may_be_read() {
         );
         assert!(text.contains("forbidden"), "{part}: {text}");
     }
-    extension.delete().await;
 }
