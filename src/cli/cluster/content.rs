@@ -20,7 +20,6 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::catalogs;
-use crate::offers::owner;
 
 /// What is said of blobs that cannot be parsed.
 const UNREADABLE: &str = "error parsing catalog contents";
@@ -244,6 +243,15 @@ impl Service {
             reference: format!("{}:{name}:{port}", url.scheme()),
             path,
         })
+    }
+}
+
+/// Returns the package that a blob belongs to.
+pub(crate) fn owner(meta: &Meta) -> &str {
+    if meta.schema == schema::PACKAGE {
+        &meta.name
+    } else {
+        &meta.package
     }
 }
 

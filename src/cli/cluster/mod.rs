@@ -33,7 +33,7 @@ use tokio::sync::OnceCell;
 use tower::util::MapRequestLayer;
 
 use content::CatalogTransport;
-pub(crate) use content::{CatalogAccess, Whole};
+pub(crate) use content::{CatalogAccess, Whole, owner};
 
 use crate::connection::{Global, dry};
 use crate::output;
