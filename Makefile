@@ -159,7 +159,7 @@ test-image-user: image-root local-cluster ## The program out of the image as use
 	hack/image_run.sh "$(IMAGE_ROOT)"
 
 .PHONY: test-web
-test-web: programs ## The pages of `kubectl olm browse` in a real browser
+test-web: local-cluster programs ## The pages of `kubectl olm browse` in a real browser
 	@command -v chromedriver >/dev/null && command -v chromium >/dev/null || { echo "no browser: apt-get update && apt-get install -y chromium chromium-driver"; exit 1; }
 	$(CARGO) test --locked --workspace --features olm-test/web --test web
 

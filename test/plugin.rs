@@ -68,6 +68,21 @@ impl Page {
         Self { child, url }
     }
 
+    /// Starts `kubectl olm browse` for a control plane, with more arguments.
+    pub fn of(plane: &ControlPlane, args: &[&str]) -> Self {
+        let addresses = &plane.addresses;
+        Self::open(|command| {
+            command
+                .arg("--kubeconfig")
+                .arg(&addresses.kubeconfig)
+                .arg("--catalog-ca")
+                .arg(&addresses.controller_ca)
+                .args(args)
+                .env_remove("KUBECONFIG")
+                .env("CONTAINERS_REGISTRIES_CONF", &addresses.registries_conf);
+        })
+    }
+
     /// Returns the address of one of its pages.
     pub fn at(&self, path: &str) -> String {
         format!("{}{path}", self.url)

@@ -107,12 +107,14 @@ pub(crate) async fn of_extensions(
         Some(name) => format!("{}={name}", label::OWNER_NAME),
         None => label::OWNER_NAME.to_owned(),
     };
-    let lists = kinds.iter().filter(|kind| kind.group != olm_api::GROUP);
-    let lists = lists.map(|resource| {
+    let ours = |kind: &&ApiResource| kind.group != olm_api::GROUP;
+    let lists = kinds.iter().filter(ours).map(|resource| {
         let api = Api::<DynamicObject>::all_with(client.clone(), resource);
         let selector = &selector;
         async move { (resource, all(&api, selector).await) }
     });
+    // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
+    let lists: Vec<_> = lists.collect();
     let listed: Vec<_> = stream::iter(lists).buffered(AT_ONCE).collect().await;
     let (mut found, mut unread) = (Vec::new(), Vec::new());
     for (resource, listed) in listed {

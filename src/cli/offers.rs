@@ -17,7 +17,7 @@ use olm_core::resolve::{Environment, Options, UpdatePolicy};
 use serde_json::{Value, json};
 
 use crate::catalogs::{CatalogFlag, Catalogs};
-use crate::cluster::{Cluster, ExtensionSnapshot, Packages, Served};
+use crate::cluster::{Cluster, ExtensionSnapshot, Packages, Served, owner};
 
 /// Most bytes of an icon.
 const MAX_ICON: usize = 1024 * 1024;
@@ -62,15 +62,6 @@ impl Named {
         let metas = self.metas.as_ref().map_err(String::clone)?.iter();
         let package = package.to_owned();
         Ok(metas.filter(move |meta| owner(meta) == package))
-    }
-}
-
-/// Returns the package that a blob belongs to.
-fn owner(meta: &Meta) -> &str {
-    if meta.schema == schema::PACKAGE {
-        &meta.name
-    } else {
-        &meta.package
     }
 }
 

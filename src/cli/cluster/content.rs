@@ -4,19 +4,25 @@
 //! only: it is reached through the API server, with the caller's own rights on `services/proxy`.
 //! Any other address is used as it is, and `--catalog-url` replaces both.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
 use kube::Client;
 use olm_api::ClusterCatalog;
 use olm_core::catalog::read::Meta;
-use olm_core::catalog::{Content, schema};
+use olm_core::catalog::{Blob, Content, schema};
 use olm_core::error::{Chain, quote};
 use reqwest::{StatusCode, Url};
 use serde_json::Value;
+use tokio::sync::Mutex;
 
 use crate::catalogs;
+
+/// What is said of blobs that cannot be parsed.
+const UNREADABLE: &str = "error parsing catalog contents";
 
 /// How the catalog server of a cluster is reached.
 #[derive(Debug, Clone, Default, Args)]
@@ -35,7 +41,19 @@ pub(super) struct CatalogTransport {
     client: Client,
     http: reqwest::Client,
     instead: Option<Url>,
+    /// Where whole catalogs are kept; without it each package is asked for.
+    pub(super) whole: Option<Whole>,
 }
+
+/// Whole catalogs: whoever shares them reads each content once.
+#[derive(Clone, Default)]
+pub(crate) struct Whole(Arc<Mutex<Kept>>);
+
+/// Catalogs by address, each with the image it is of.
+type Kept = BTreeMap<String, (String, Arc<Shelf>)>;
+
+/// The blobs of a catalog by package.
+type Shelf = BTreeMap<String, Vec<Meta>>;
 
 /// A Service of the cluster, and the URL path on it.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,6 +71,7 @@ impl CatalogTransport {
             client,
             http: catalogs::client(access.catalog_ca.as_deref())?,
             instead: instead.context("--catalog-url")?,
+            whole: None,
         })
     }
 
@@ -62,6 +81,10 @@ impl CatalogTransport {
         catalog: &ClusterCatalog,
         package: &str,
     ) -> anyhow::Result<Content> {
+        if let Some(shelf) = self.shelf(catalog).await? {
+            let metas = shelf.get(package).into_iter().flatten();
+            return Ok(Content::from_blobs(metas.map(Blob::from)));
+        }
         let text = self.package(&self.base(catalog)?, package).await?;
         Content::from_lines(text.lines())
             .map_err(|error| anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error)))
@@ -73,28 +96,56 @@ impl CatalogTransport {
         catalog: &ClusterCatalog,
         package: &str,
     ) -> anyhow::Result<Vec<Meta>> {
-        let text = self.package(&self.base(catalog)?, package).await?;
-        let lines = text.lines().filter(|line| !line.trim().is_empty());
-        let metas = lines.map(Meta::parse).collect::<Result<_, _>>();
-        metas.context("error parsing catalog contents")
+        if let Some(shelf) = self.shelf(catalog).await? {
+            return Ok(shelf.get(package).cloned().unwrap_or_default());
+        }
+        parse(&self.package(&self.base(catalog)?, package).await?)
+    }
+
+    /// Returns the whole catalog, if whole catalogs are to be read: as it was kept, or read anew
+    /// where its status says that it changed.
+    async fn shelf(&self, catalog: &ClusterCatalog) -> anyhow::Result<Option<Arc<Shelf>>> {
+        let Some(Whole(kept)) = &self.whole else {
+            return Ok(None);
+        };
+        let base = self.base(catalog)?;
+        let status = catalog.status.as_ref();
+        let source = status.and_then(|status| status.resolved_source.as_ref());
+        let image = source.map_or("", |source| &source.image.ref_);
+        let mut kept = kept.lock().await;
+        if let Some((of, found)) = kept.get(base.as_str())
+            && of == image
+        {
+            return Ok(Some(Arc::clone(found)));
+        }
+        let mut read = Shelf::new();
+        for meta in parse(&self.all(&base).await?)? {
+            read.entry(owner(&meta).to_owned()).or_default().push(meta);
+        }
+        let read = Arc::new(read);
+        kept.insert(base.into(), (image.to_owned(), Arc::clone(&read)));
+        Ok(Some(read))
     }
 
     /// Returns the head of every package of the server.
     pub(super) async fn packages(&self, catalog: &ClusterCatalog) -> anyhow::Result<Vec<Value>> {
+        if let Some(shelf) = self.shelf(catalog).await? {
+            let heads = shelf.values().flatten();
+            let heads = heads.filter(|meta| meta.schema == schema::PACKAGE);
+            let heads = heads.map(|meta| serde_json::from_str(&meta.json));
+            return heads.collect::<Result<_, _>>().context(UNREADABLE);
+        }
         let base = self.base(catalog)?;
         let mut url = below(&base, "metas");
         url.query_pairs_mut().append_pair("schema", schema::PACKAGE);
         let text = match self.get(url).await? {
-            (StatusCode::NOT_FOUND, _) => {
-                let (status, text) = self.get(below(&base, "all")).await?;
-                ok(status, text)?
-            }
+            (StatusCode::NOT_FOUND, _) => self.all(&base).await?,
             (status, text) => ok(status, text)?,
         };
         let blobs = text.lines().filter(|line| !line.trim().is_empty());
         let blobs = blobs.map(serde_json::from_str::<Value>);
         let blobs = blobs.collect::<Result<Vec<_>, _>>();
-        let blobs = blobs.context("error parsing catalog contents")?.into_iter();
+        let blobs = blobs.context(UNREADABLE)?.into_iter();
         Ok(blobs
             .filter(|blob| blob["schema"] == schema::PACKAGE)
             .collect())
@@ -134,6 +185,11 @@ impl CatalogTransport {
             text.push_str(&ok(status, head)?);
             return Ok(text);
         }
+        self.all(base).await
+    }
+
+    /// Returns the blobs of a whole catalog, one per line.
+    async fn all(&self, base: &Url) -> anyhow::Result<String> {
         let (status, text) = self.get(below(base, "all")).await?;
         ok(status, text)
     }
@@ -163,7 +219,7 @@ impl CatalogTransport {
             .context("error performing request")?;
         let status = response.status();
         let bytes = response.into_body().collect_bytes().await?;
-        let text = String::from_utf8(bytes.to_vec()).context("error parsing catalog contents")?;
+        let text = String::from_utf8(bytes.to_vec()).context(UNREADABLE)?;
         Ok((status, text))
     }
 }
@@ -188,6 +244,21 @@ impl Service {
             path,
         })
     }
+}
+
+/// Returns the package that a blob belongs to.
+pub(crate) fn owner(meta: &Meta) -> &str {
+    if meta.schema == schema::PACKAGE {
+        &meta.name
+    } else {
+        &meta.package
+    }
+}
+
+fn parse(text: &str) -> anyhow::Result<Vec<Meta>> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let metas = lines.map(Meta::parse).collect::<Result<_, _>>();
+    metas.context(UNREADABLE)
 }
 
 /// Returns the URL of an endpoint of a catalog.

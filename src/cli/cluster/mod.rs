@@ -32,8 +32,8 @@ use olm_core::version::Version;
 use tokio::sync::OnceCell;
 use tower::util::MapRequestLayer;
 
-pub(crate) use content::CatalogAccess;
 use content::CatalogTransport;
+pub(crate) use content::{CatalogAccess, Whole, owner};
 
 use crate::connection::{Global, dry};
 use crate::output;
@@ -180,6 +180,17 @@ impl Cluster {
             settings: settings.clone(),
             state: OnceCell::new(),
         })
+    }
+
+    /// Reads whole catalogs instead of packages, and keeps them here.
+    pub(crate) fn keeping(mut self, whole: Whole) -> Self {
+        self.transport.whole = Some(whole);
+        self
+    }
+
+    /// Says whether whole catalogs are read.
+    pub(crate) fn is_keeping(&self) -> bool {
+        self.transport.whole.is_some()
     }
 
     /// Makes a client as kubectl would with the same flags.

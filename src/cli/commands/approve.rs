@@ -112,6 +112,13 @@ async fn approve(
     written.map(drop)
 }
 
+/// Returns the command that releases a plan, if an approval does.
+pub(crate) fn release(plan: &Plan) -> Option<String> {
+    let waits = RELEASED.iter().any(|word| plan.held_by.contains(word));
+    let digits = plan::short(&plan.digest);
+    waits.then(|| format!("kubectl olm approve {} --plan {digits}", plan.extension))
+}
+
 fn released(name: &str, plan: &Plan) -> String {
     let held = plan.held_by.iter().copied();
     let held: Vec<_> = held.filter(|word| !RELEASED.contains(word)).collect();

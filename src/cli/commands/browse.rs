@@ -14,20 +14,21 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kube::config::Kubeconfig;
 use kube::{Client, ResourceExt as _};
-use olm_api::CatalogFilter;
+use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::extension::ValidExtension;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::{catalog, graph, search, show, status, why};
+use super::tree::Tree;
+use super::{approve, catalog, graph, history, plan, search, show, status, why};
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
-use crate::cluster::{CatalogAccess, Cluster, Packages, only};
+use crate::cluster::{CatalogAccess, Cluster, Packages, Whole, only};
 use crate::connection::Global;
 use crate::graph::{Format, segment, stylesheet};
 use crate::offers::{Named, Offers, icon};
 use crate::output::{Outcome, UsageError, notice};
 use crate::settings::SettingsFlags;
-use crate::web::{self, Ask, Documents, Gate, Icon, Site};
+use crate::web::{self, Ask, Documents, Gate, Icon, Part, Site};
 
 /// Flags of `browse`.
 #[derive(Debug, Args)]
@@ -114,6 +115,8 @@ enum Source {
 struct Verbs {
     source: Source,
     global: Global,
+    /// Whole catalogs of the cluster.
+    whole: Whole,
     /// The heads of packages as they were read last, for their icons.
     heads: Mutex<Option<Arc<Packages>>>,
 }
@@ -124,10 +127,11 @@ impl Documents for Verbs {
             match ask {
                 Ask::Installed => Ok(status::document(&self.cluster()?.extensions().await?)),
                 Ask::Extension(name) => self.extension(&name).await,
-                Ask::Packages(terms) => {
+                Ask::Part(part, name) => self.part(part, &name).await,
+                Ask::Packages { terms, installable } => {
                     let offers = self.offers()?;
                     self.heads.lock().await.take();
-                    Ok(search::find(&offers, &terms).await?.document())
+                    Ok(search::find(&offers, &terms, installable).await?.document())
                 }
                 Ask::Package { catalog, package } => self.package(&catalog, &package).await,
                 Ask::Catalogs => self.catalogs().await,
@@ -154,6 +158,7 @@ impl Verbs {
         Self {
             source,
             global,
+            whole: Whole::default(),
             heads: Mutex::default(),
         }
     }
@@ -180,11 +185,13 @@ impl Verbs {
         )
     }
 
-    /// Returns the cluster with nothing read yet: each page shows what is so now.
+    /// Returns the cluster with nothing read yet but catalogs that are still the same: each page shows
+    /// what is so now.
     fn cluster(&self) -> anyhow::Result<Cluster> {
         match &self.source {
             Source::Cluster(client, access, settings) => {
-                Cluster::over(client.clone(), access, settings)
+                let cluster = Cluster::over(client.clone(), access, settings)?;
+                Ok(cluster.keeping(self.whole.clone()))
             }
             Source::Named(..) => anyhow::bail!("there is no cluster, only catalogs"),
         }
@@ -216,6 +223,35 @@ impl Verbs {
             Ok(why) => json!({"status": status, "why": why}),
             Err(error) => json!({"status": status,
                 "unknown": [{"what": "why it gets what it gets", "why": format!("{error:#}")}]}),
+        })
+    }
+
+    async fn part(&self, part: Part, name: &str) -> anyhow::Result<Value> {
+        let cluster = self.cluster()?;
+        let Some(extension) = cluster.find_extension(name).await? else {
+            return Ok(Value::Null);
+        };
+        let (member, answer) = match part {
+            Part::Plan => ("plan", planned(&cluster, &extension).await),
+            Part::Objects => {
+                let tree = Tree::of(&cluster, &extension).await;
+                (
+                    "tree",
+                    tree.and_then(|tree| Ok(serde_json::to_value(tree)?)),
+                )
+            }
+            Part::History => {
+                let revisions = cluster.revisions(name).await;
+                let document = revisions.map(|revisions| history::document(name, &revisions));
+                ("history", document)
+            }
+        };
+        Ok(match answer {
+            Ok(answer) => json!({"name": name, member: answer}),
+            Err(error) => {
+                let part: &str = part.into();
+                json!({"name": name, "unknown": [{"what": part, "why": format!("{error:#}")}]})
+            }
         })
     }
 
@@ -297,4 +333,13 @@ impl Verbs {
         };
         catalog::lint::answer(files).await
     }
+}
+
+/// Makes the plan of an extension, as pages show it.
+async fn planned(cluster: &Cluster, extension: &ClusterExtension) -> anyhow::Result<Value> {
+    let plan = plan::make(cluster, extension, None).await;
+    let plan = plan.map_err(|missing| anyhow::anyhow!(missing.why))?;
+    let mut page = plan::page(&plan);
+    page["release"] = approve::release(&plan).into();
+    Ok(page)
 }

@@ -129,7 +129,8 @@ fn table(revisions: &[ClusterObjectSet]) -> Table {
     table
 }
 
-fn document(extension: &str, revisions: &[ClusterObjectSet]) -> Value {
+/// Returns the answer for programs.
+pub(crate) fn document(extension: &str, revisions: &[ClusterObjectSet]) -> Value {
     let revisions = rows(revisions).into_iter().map(|row| {
         let note = row.origin.note();
         json!({

@@ -12,10 +12,11 @@ use kube::ResourceExt as _;
 use olm_api::CatalogFilter;
 use olm_core::catalog::Summary;
 use olm_core::extension::ValidExtension;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag};
-use crate::cluster::{CatalogAccess, Cluster, only};
+use crate::cluster::{CatalogAccess, Cluster, Whole, only};
 use crate::connection::Global;
 use crate::graph::plain;
 use crate::offers::{Named, Offers, icon};
@@ -38,6 +39,9 @@ pub(crate) struct SearchArgs {
     /// Words that name or description contain, all of them; without one every package is listed
     #[arg(value_name = "TERM")]
     terms: Vec<String>,
+    /// Only what can be installed; looks up every package that matches
+    #[arg(long)]
+    installable: bool,
     /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
     /// may be repeated; no cluster is asked then
     #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
@@ -63,10 +67,21 @@ struct Package {
     description: String,
     /// Media type of its icon.
     icon: Option<&'static str>,
-    /// What a new extension would get, where that was looked up.
-    version: Option<String>,
+    /// The version that a new extension would get, or why none, where that was looked up.
+    offered: Option<Result<String, String>>,
+    /// What kinds of things it is, and what of it is deprecated, where all its blobs were read.
+    categories: Option<Vec<String>>,
+    deprecated: Option<Vec<Deprecated>>,
     /// Names of the extensions that install it.
     installed_as: Vec<String>,
+}
+
+/// The package, its default channel or the head of that, and the message that deprecates it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Deprecated {
+    /// `package`, `channel` or `bundle`.
+    what: &'static str,
+    message: String,
 }
 
 /// What was found.
@@ -84,13 +99,17 @@ pub(crate) async fn run(
 ) -> anyhow::Result<Outcome> {
     let offers = if args.catalogs.is_empty() {
         let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
-        Offers::Cluster(Box::new(cluster))
+        Offers::Cluster(Box::new(if args.installable {
+            cluster.keeping(Whole::default())
+        } else {
+            cluster
+        }))
     } else {
         let named = Named::read(&args.catalogs, args.access.catalog_ca.clone()).await;
         Offers::Named(Arc::new(named))
     };
-    let found = find(&offers, &args.terms).await?;
-    if found.packages.len() > VERSIONS {
+    let found = find(&offers, &args.terms, args.installable).await?;
+    if found.packages.len() > VERSIONS && !args.installable {
         notice(&format!(
             "note: versions are shown of up to {VERSIONS} packages"
         ));
@@ -116,13 +135,21 @@ pub(crate) async fn run(
     })
 }
 
-/// Finds the packages that match every term, the best match first.
-pub(crate) async fn find(offers: &Offers, terms: &[String]) -> anyhow::Result<Found> {
+/// Finds the packages that match every term, the best match first; maybe only what can be installed.
+pub(crate) async fn find(
+    offers: &Offers,
+    terms: &[String],
+    installable: bool,
+) -> anyhow::Result<Found> {
     let (blobs, unread) = offers.heads().await?;
+    let all_read = match offers {
+        Offers::Cluster(cluster) => cluster.is_keeping(),
+        Offers::Named(_) => true,
+    };
     let mut found = Vec::new();
     for (catalog, blob) in &blobs {
         let mut package = Package::of(catalog, blob);
-        if let Offers::Named(_) = offers {
+        if all_read {
             // One that cannot be read is listed all the same, and its own page says why.
             let name = blob["name"].as_str().unwrap_or_default();
             if let Ok(Some(summary)) = offers.summary(catalog, name).await {
@@ -137,7 +164,10 @@ pub(crate) async fn find(offers: &Offers, terms: &[String]) -> anyhow::Result<Fo
         (rank, &a.name, &a.catalog).cmp(&(other, &b.name, &b.catalog))
     });
     let mut packages: Vec<_> = found.into_iter().map(|(_, package)| package).collect();
-    complete(offers, &mut packages).await?;
+    complete(offers, &mut packages, installable).await?;
+    if installable {
+        packages.retain(|package| matches!(package.offered, Some(Ok(_))));
+    }
     Ok(Found { packages, unread })
 }
 
@@ -160,6 +190,26 @@ impl Package {
         self.display_name = text(&summary.display_name);
         self.provider = text(&summary.provider);
         self.description = text(&summary.description).unwrap_or_default();
+        self.categories = Some(summary.categories.iter().map(|it| plain(it)).collect());
+        let channel = summary.channels.iter().find(|it| it.default);
+        let head = channel.and_then(|channel| {
+            let mut bundles = summary.bundles.iter();
+            bundles.find(|it| it.version == channel.head)
+        });
+        let messages = [
+            ("package", &summary.deprecated),
+            ("channel", channel.map_or(&None, |it| &it.deprecated)),
+            ("bundle", head.map_or(&None, |it| &it.deprecated)),
+        ];
+        let told = messages.into_iter().filter_map(|(what, message)| {
+            let message = plain(message.as_ref()?);
+            Some(Deprecated { what, message })
+        });
+        self.deprecated = Some(told.collect());
+    }
+
+    fn version(&self) -> Option<&str> {
+        self.offered.as_ref()?.as_deref().ok()
     }
 
     /// Returns how well the package matches, the best first; nothing if a term is nowhere.
@@ -186,7 +236,7 @@ impl Package {
 
 /// Adds what the cluster knows of packages: who has them installed, and, of not too many, which
 /// version a new extension would get.
-async fn complete(offers: &Offers, found: &mut [Package]) -> anyhow::Result<()> {
+async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow::Result<()> {
     let mut installed = BTreeMap::<String, Vec<String>>::new();
     for extension in offers.extensions().await? {
         if let Some(valid) = ValidExtension::of(&extension) {
@@ -200,7 +250,7 @@ async fn complete(offers: &Offers, found: &mut [Package]) -> anyhow::Result<()> 
     for package in found.iter_mut() {
         package.installed_as = installed.get(&package.name).cloned().unwrap_or_default();
     }
-    if found.len() > VERSIONS {
+    if found.len() > VERSIONS && !every {
         return Ok(());
     }
     let offered = found.iter().map(|package| {
@@ -218,7 +268,7 @@ async fn complete(offers: &Offers, found: &mut [Package]) -> anyhow::Result<()> 
     let offered = offered.collect::<Vec<_>>();
     let versions: Vec<_> = stream::iter(offered).buffered(AT_ONCE).collect().await;
     for (package, version) in found.iter_mut().zip(versions) {
-        package.version = version.ok();
+        package.offered = Some(version.map_err(|error| format!("{error:#}")));
     }
     Ok(())
 }
@@ -240,7 +290,7 @@ fn table(found: &[Package]) -> Table {
         }
         table.row(vec![
             package.name.clone(),
-            cell(package.version.as_deref().unwrap_or_default()),
+            cell(package.version().unwrap_or_default()),
             cell(&package.channel),
             package.catalog.clone(),
             cell(&package.installed_as.join(",")),
@@ -254,7 +304,13 @@ impl Found {
     /// Returns the answer for programs.
     pub(crate) fn document(&self) -> Value {
         let package = |package: &Package| {
-            json!({"name": package.name, "catalog": package.catalog, "version": package.version,
+            let why = package
+                .offered
+                .as_ref()
+                .and_then(|offered| offered.as_ref().err());
+            json!({"name": package.name, "catalog": package.catalog, "version": package.version(),
+                "installable": package.offered.as_ref().map(Result::is_ok), "reasons": Vec::from_iter(why),
+                "categories": package.categories, "deprecated": package.deprecated,
                 "displayName": package.display_name, "provider": package.provider,
                 "defaultChannel": package.channel, "description": package.description,
                 "icon": package.icon, "installedAs": package.installed_as})

@@ -13,6 +13,7 @@ use olm_core::revision::{
     BundleRecord, Readiness, RevisionOwner, controller, evaluate, is_applied, owner_name, phase_of,
     states,
 };
+use serde::Serialize;
 
 use crate::changes;
 use crate::cluster::Cluster;
@@ -24,55 +25,104 @@ const AT_ONCE: usize = 8;
 /// Fields that are named of an object that is not as it was applied.
 const FIELDS: usize = 3;
 
+/// What an extension consists of, for people and for pages.
+#[derive(Serialize)]
+pub(crate) struct Tree {
+    revisions: Vec<Revision>,
+    unknown: Vec<Unknown>,
+}
+
+/// A revision that is installed or rolls out.
+#[derive(Serialize)]
+struct Revision {
+    name: String,
+    version: String,
+    objects: Vec<Leaf>,
+}
+
+/// Something that could not be read.
+#[derive(Serialize)]
+struct Unknown {
+    what: &'static str,
+    why: String,
+}
+
+/// An object in the tree.
+#[derive(Serialize)]
+struct Leaf {
+    phase: String,
+    what: String,
+    health: String,
+    drift: String,
+}
+
 /// Writes the tree of an extension.
 pub(crate) async fn write(
     cluster: &Cluster,
     extension: &ClusterExtension,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let name = extension.name_any();
-    let revisions = cluster.revisions(&name).await?;
-    let now = states(&revisions);
-    let shown: Vec<_> = now.installed.into_iter().chain(now.rolling).collect();
-    writeln!(out, "{name}")?;
-    if shown.is_empty() {
+    let tree = Tree::of(cluster, extension).await?;
+    for unknown in &tree.unknown {
+        notice(&format!(
+            "note: {} not known: {}",
+            unknown.what, unknown.why
+        ));
+    }
+    writeln!(out, "{}", extension.name_any())?;
+    if tree.revisions.is_empty() {
         writeln!(out, "  nothing is installed")?;
     }
-    let client = cluster.own_client();
-    for set in shown {
-        let version = BundleRecord::of(set).version;
-        writeln!(out, "  {} {version}", set.name_any())?;
-        let rows = match content(client, set).await {
-            Ok(phases) => {
-                let objects = phases.into_iter();
-                let objects = objects.flat_map(|phase| {
-                    let name = phase.name;
-                    phase
-                        .objects
-                        .into_iter()
-                        .map(move |object| (name.clone(), object))
-                });
-                let rows = objects.map(|(phase, object)| looked_at(client, set, phase, object));
-                stream::iter(rows).buffered(AT_ONCE).collect().await
-            }
-            Err(error) => {
-                notice(&format!(
-                    "note: what is there is shown, and no drift: {error:#}"
-                ));
-                found(client, set, &name).await?
-            }
-        };
-        by_phase(rows, out)?;
+    for revision in tree.revisions {
+        writeln!(out, "  {} {}", revision.name, revision.version)?;
+        by_phase(revision.objects, out)?;
     }
     Ok(())
 }
 
-/// An object in the tree.
-struct Leaf {
-    phase: String,
-    what: String,
-    health: String,
-    drift: String,
+impl Tree {
+    /// Looks at every object of an extension.
+    pub(crate) async fn of(
+        cluster: &Cluster,
+        extension: &ClusterExtension,
+    ) -> anyhow::Result<Self> {
+        let name = extension.name_any();
+        let sets = cluster.revisions(&name).await?;
+        let now = states(&sets);
+        let client = cluster.own_client();
+        let (mut revisions, mut unknown) = (Vec::new(), Vec::new());
+        for set in now.installed.into_iter().chain(now.rolling) {
+            let objects = match content(client, set).await {
+                Ok(phases) => {
+                    let objects = phases.into_iter().flat_map(|phase| {
+                        let (name, objects) = (phase.name, phase.objects.into_iter());
+                        objects.map(move |object| (name.clone(), object))
+                    });
+                    let leaves =
+                        objects.map(|(phase, object)| looked_at(client, set, phase, object));
+                    // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
+                    let leaves: Vec<_> = leaves.collect();
+                    stream::iter(leaves).buffered(AT_ONCE).collect().await
+                }
+                Err(error) => {
+                    let why = format!("{error:#}");
+                    unknown.push(Unknown { what: "drift", why });
+                    let (found, unread) = found(client, set, &name).await?;
+                    if !unread.is_empty() {
+                        let (what, why) = ("some objects", unread.join("; "));
+                        unknown.push(Unknown { what, why });
+                    }
+                    found
+                }
+            };
+            revisions.push(Revision {
+                name: set.name_any(),
+                version: BundleRecord::of(set).version,
+                objects,
+            });
+        }
+        Ok(Self { revisions, unknown })
+    }
 }
 
 fn by_phase(leaves: Vec<Leaf>, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -159,11 +209,12 @@ async fn drift(
 }
 
 /// Shows what is there for whoever may not read what it should be.
-async fn found(client: &Client, set: &ClusterObjectSet, name: &str) -> anyhow::Result<Vec<Leaf>> {
+async fn found(
+    client: &Client,
+    set: &ClusterObjectSet,
+    name: &str,
+) -> anyhow::Result<(Vec<Leaf>, Vec<String>)> {
     let (managed, unread) = of_extensions(client, &kinds(client).await?, Some(name)).await;
-    for why in unread {
-        notice(&format!("note: {why}"));
-    }
     let uid = set.uid();
     let held = managed.iter().filter(|one| {
         let controller = one.controller();
@@ -199,5 +250,5 @@ async fn found(client: &Client, set: &ClusterObjectSet, name: &str) -> anyhow::R
             },
         );
     }
-    Ok(leaves.into_values().collect())
+    Ok((leaves.into_values().collect(), unread))
 }

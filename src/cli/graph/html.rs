@@ -13,10 +13,27 @@ pub(crate) fn stylesheet() -> String {
 
 /// Draws a graph.
 pub(super) fn draw(graph: &Graph) -> String {
-    let title = xml(&graph.package);
-    let style = stylesheet();
+    let title = format!("{}: update graph", graph.package);
+    let heading = xml(&title);
     let picture = svg::inside(graph, None);
     let rows = xml(&tree::draw(graph));
+    let content = format!(
+        r#"<h1>{heading}</h1>
+<figure class="picture" tabindex="0" role="group" aria-label="Picture">
+{picture}</figure>
+<details>
+<summary>As text</summary>
+<pre>{rows}</pre>
+</details>
+"#
+    );
+    file(&title, &content)
+}
+
+/// Returns a page in one file, from a title and markup.
+pub(crate) fn file(title: &str, content: &str) -> String {
+    let title = xml(title);
+    let style = stylesheet();
     format!(
         r#"<!DOCTYPE html>
 <html lang="en">
@@ -25,20 +42,13 @@ pub(super) fn draw(graph: &Graph) -> String {
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
 <meta name="viewport" content="width=device-width, initial-scale=1"/>
 <meta name="color-scheme" content="light dark"/>
-<title>{title}: update graph</title>
+<title>{title}</title>
 <style>
 {style}</style>
 </head>
 <body>
 <main>
-<h1>{title}: update graph</h1>
-<figure class="picture" tabindex="0" role="group" aria-label="Picture">
-{picture}</figure>
-<details>
-<summary>As text</summary>
-<pre>{rows}</pre>
-</details>
-</main>
+{content}</main>
 </body>
 </html>
 "#

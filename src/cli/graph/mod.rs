@@ -24,7 +24,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use html::stylesheet;
+pub(crate) use html::{file, stylesheet};
 pub(crate) use model::Graph;
 pub(crate) use text::{plain, segment, visible, xml};
 

@@ -208,7 +208,7 @@ fn every_page_is_sound_and_every_link_leads_somewhere() {
     let pages = crawl(&page);
     let shown: BTreeSet<_> = pages
         .keys()
-        .filter_map(|path| path.split('/').nth(1))
+        .filter_map(|path| path.split(['/', '?']).nth(1))
         .collect();
     let want = [
         "",
@@ -219,7 +219,6 @@ fn every_page_is_sound_and_every_link_leads_somewhere() {
         "icon",
         "package",
         "packages",
-        "packages?catalog=shop",
         "style.css",
     ];
     assert_eq!(shown, want.into());
@@ -490,6 +489,91 @@ fn pages_show_what_the_verbs_print_and_what_is_not_known() {
     assert_eq!(away.0, 502);
     assert!(away.text().contains("none.yaml"), "{}", away.text());
     assert_eq!(page.get("/catalog/none").0, 404);
+}
+
+/// Returns the names of the packages that a list of the shop shows.
+fn listed(page: &Page, query: &str) -> Vec<String> {
+    let list = page.page(&format!("/packages{query}"));
+    let links = elements(&list)
+        .into_iter()
+        .filter_map(|it| it.1.get("href").cloned());
+    let names = links.filter_map(|link| {
+        let name = link.split_once("/package/shop/")?.1.to_owned();
+        // Each leads back to the same list.
+        assert!(name.ends_with(query), "{name}");
+        Some(name.split('?').next()?.to_owned())
+    });
+    names.collect()
+}
+
+// plugin.md 4, U25
+#[test]
+fn packages_are_listed_by_category_and_by_what_can_be_installed() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = folder.path().join("catalog.yaml");
+    let version = r#"{"type": "olm.package", "value": {"packageName": "anvil", "version": "one"}}"#;
+    let anvil = format!(
+        "---\nschema: olm.package\nname: anvil\ndefaultChannel: stable\n\
+         ---\nschema: olm.channel\npackage: anvil\nname: stable\nentries: [{{name: anvil.v1.0.0}}]\n\
+         ---\nschema: olm.bundle\npackage: anvil\nname: anvil.v1.0.0\nimage: r.example.com/a:1\n\
+         properties: [{version}]\n"
+    );
+    let shop = std::fs::read_to_string(format!("{TESTS}/browse/shop.yaml")).unwrap();
+    std::fs::write(&catalog, shop + &anvil).unwrap();
+    let flag = format!("shop={}", catalog.display());
+    let page = offline(&[&flag]);
+    for (query, want) in [
+        ("?category=Storage", &["cistern-operator"][..]),
+        ("?category=Developer%20Tools", &["orchard"]),
+        ("?category=Developer%20Tools&deprecated=hide", &[]),
+        (
+            "?q=o&category=Streaming%20%26%20Messaging",
+            &["courier-operator"],
+        ),
+        ("?q=anvil", &["anvil"]),
+        ("?q=anvil&installable=only", &[]),
+        ("?q=no-such-package", &[]),
+    ] {
+        assert_eq!(listed(&page, query), want, "{query}");
+    }
+    let all = listed(&page, "");
+    let without = |name: &str| {
+        all.iter()
+            .filter(|it| *it != name)
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&page, "?deprecated=hide"), without("orchard"));
+    assert_eq!(listed(&page, "?installable=only"), without("anvil"));
+    let text = page.page("/packages?q=anvil");
+    assert!(text.contains("Cannot be installed: "), "{text}");
+    let text = page.page("/package/shop/orchard?q=o&deprecated=hide");
+    assert!(
+        text.contains("/packages?q=o&#38;deprecated=hide\">Packages</a>"),
+        "{text}"
+    );
+
+    let search = |arguments: &[&str]| -> serde_json::Value {
+        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+            .args(["search", "-o", "json", "--catalog", &flag])
+            .args(arguments)
+            .output()
+            .unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let found = search(&["anvil"])["packages"][0].take();
+    assert_eq!(found["installable"], false);
+    assert!(
+        found["reasons"][0].as_str().unwrap().contains("anvil"),
+        "{found}"
+    );
+    assert_eq!(
+        search(&["anvil", "--installable"])["packages"],
+        serde_json::json!([])
+    );
+    let found = search(&["orchard"])["packages"][0].take();
+    assert_eq!(found["categories"], serde_json::json!(["Developer Tools"]));
+    assert_eq!(found["deprecated"][0]["what"], "package");
 }
 
 // plugin.md U81: what `catalog lint` says of a catalog named by its URL

@@ -17,9 +17,11 @@ mod view;
 use std::net::TcpListener;
 use std::sync::Arc;
 
+use askama::Template as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
+use crate::graph::file;
 pub(crate) use gate::Gate;
 use slow::Slow;
 
@@ -30,14 +32,31 @@ pub(crate) enum Ask {
     Installed,
     /// An extension: `{status, why}`, of `status NAME` and `why NAME`, or `{status, unknown}`.
     Extension(String),
-    /// The packages that match these words: the document of `search`.
-    Packages(Vec<String>),
+    /// One of its other views: `{name, plan|tree|history}`, or `{name, unknown}`.
+    Part(Part, String),
+    /// The packages that match these words, maybe only what can be installed: the document of `search`.
+    Packages {
+        terms: Vec<String>,
+        installable: bool,
+    },
     /// A package of a catalog: `{package, picture, rows}`, of `show --no-pull` and of `graph`.
     Package { catalog: String, package: String },
     /// The catalogs: the document of `catalog list`.
     Catalogs,
     /// What is wrong with a catalog: the document of `catalog lint`.
     Findings(String),
+}
+
+/// What an extension is looked at for, besides its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub(crate) enum Part {
+    /// What `plan NAME` says.
+    Plan,
+    /// What `status NAME -o tree` shows.
+    Objects,
+    /// The document of `history NAME`.
+    History,
 }
 
 /// An icon: its media type and its bytes.
@@ -75,6 +94,13 @@ impl Site {
             slow: Slow::default(),
         }
     }
+}
+
+/// Returns a plan, as [`plan::page`](crate::commands) gives it, as a page in one file.
+pub(crate) fn plan(mut plan: Value) -> anyhow::Result<String> {
+    clean::document(&mut plan);
+    let view: view::PlanFile = serde_json::from_value(plan)?;
+    Ok(file(&view.title(), &view.render()?))
 }
 
 /// Serves pages until the program is interrupted.

@@ -8,13 +8,13 @@ use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use http::StatusCode;
 use http::header::{self, HeaderValue};
 use serde::de::DeserializeOwned;
 
 use super::view::{self, Shell};
-use super::{Ask, Site, clean, gate};
+use super::{Ask, Part, Site, clean, gate};
 
 /// Seconds between two looks at an answer that is under way.
 const AGAIN: &str = "2";
@@ -34,6 +34,9 @@ pub(super) fn pages(site: Arc<Site>) -> Router {
     Router::new()
         .route(&at("/"), get(installed))
         .route(&at("/extension/{name}"), get(extension))
+        .route(&at("/extension/{name}/plan"), part(Part::Plan))
+        .route(&at("/extension/{name}/objects"), part(Part::Objects))
+        .route(&at("/extension/{name}/history"), part(Part::History))
         .route(&at("/packages"), get(packages))
         .route(&at("/package/{catalog}/{package}"), get(package))
         .route(&at("/bundle/{catalog}/{package}/{bundle}"), get(bundle))
@@ -68,20 +71,38 @@ async fn extension(State(site): Here, Path(name): Path<String>, Query(words): Wo
     site.page(shell, Ask::Extension(name), show).await
 }
 
+/// Shows one of the views of an extension.
+fn part(part: Part) -> MethodRouter<Arc<Site>> {
+    let answer = async move |State(site): Here, Path(name): Path<String>, Query(words): Words| {
+        let shell = site.shell("installed", &words);
+        let show = |shell, mut view: view::PartPage| {
+            (view.shell, view.part) = (shell, part.into());
+            Some(view)
+        };
+        site.page(shell, Ask::Part(part, name), show).await
+    };
+    get(answer)
+}
+
 async fn packages(State(site): Here, Query(words): Words) -> Response {
-    let word = |name| words.get(name).cloned().unwrap_or_default();
-    let (terms, catalog) = (word("q"), word("catalog"));
-    let asked = terms.split_whitespace().map(str::to_owned).collect();
+    let wanted = view::Wanted::of(&words);
+    let terms = wanted.q.split_whitespace().map(str::to_owned).collect();
+    let installable = wanted.installable;
     let show = |shell, mut view: view::Packages| {
-        (view.shell, view.terms, view.catalog) = (shell, terms, catalog);
+        (view.shell, view.wanted) = (shell, wanted);
         Some(view)
     };
     let shell = site.shell("packages", &words);
-    site.page(shell, Ask::Packages(asked), show).await
+    let ask = Ask::Packages { terms, installable };
+    site.page(shell, ask, show).await
 }
 
-async fn package(State(site): Here, Path((catalog, package)): Path<(String, String)>) -> Response {
-    let shell = site.shell("packages", &BTreeMap::new());
+async fn package(
+    State(site): Here,
+    Path((catalog, package)): Path<(String, String)>,
+    Query(words): Words,
+) -> Response {
+    let shell = site.shell("packages", &words);
     let show = |shell, mut view: view::PackagePage| {
         view.shell = shell;
         Some(view)
@@ -149,6 +170,7 @@ impl Site {
             read: jiff::Zoned::now().strftime("%H:%M:%S").to_string(),
             offline: self.offline,
             part,
+            query: view::Wanted::of(words).query(),
             watch: words.get("watch").is_some_and(|every| every == WATCH),
         }
     }
@@ -224,7 +246,11 @@ impl std::fmt::Display for Ask {
         match self {
             Self::Installed => f.write_str("the list of extensions"),
             Self::Extension(name) => write!(f, "extension {name}"),
-            Self::Packages(_) => f.write_str("the list of packages"),
+            Self::Part(part, name) => {
+                let part: &str = part.into();
+                write!(f, "{part} of extension {name}")
+            }
+            Self::Packages { .. } => f.write_str("the list of packages"),
             Self::Package { catalog, package } => {
                 write!(f, "package {package} of catalog {catalog}")
             }

@@ -1,9 +1,14 @@
 //! One view a page: the part of a document that a page shows, read from the document itself.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use askama::Template;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::markup::{Markup, host};
+use crate::graph::segment;
 
 /// What every page has.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +23,8 @@ pub(super) struct Shell {
     pub(super) offline: bool,
     /// Which part of the site it is.
     pub(super) part: &'static str,
+    /// What packages are listed by, as the end of an address.
+    pub(super) query: String,
     /// Whether the page is read again every few seconds.
     pub(super) watch: bool,
 }
@@ -170,26 +177,189 @@ struct Hint {
     text: String,
 }
 
+/// Another view of an extension, or what is not known of it.
+#[derive(Template, Deserialize)]
+#[template(path = "part.html")]
+pub(super) struct PartPage {
+    #[serde(skip)]
+    pub(super) shell: Shell,
+    #[serde(skip)]
+    pub(super) part: &'static str,
+    name: String,
+    plan: Option<PlanFile>,
+    tree: Option<Tree>,
+    history: Option<History>,
+    #[serde(default)]
+    unknown: Vec<Unknown>,
+}
+
+/// The document of `plan`, and the same in words.
+#[derive(Template, Deserialize)]
+#[template(path = "plan.html")]
+pub(super) struct PlanFile {
+    plan: Plan,
+    headline: String,
+    rows: Vec<(String, Vec<String>)>,
+    /// The command that releases it.
+    release: Option<String>,
+}
+
+impl PlanFile {
+    pub(super) fn title(&self) -> String {
+        format!("{}: plan", self.plan.extension)
+    }
+}
+
+#[derive(Deserialize)]
+struct Plan {
+    extension: String,
+    objects: Vec<Change>,
+    #[serde(default)]
+    notes: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Change {
+    action: String,
+    phase: Option<String>,
+    api_version: String,
+    kind: String,
+    namespace: String,
+    name: String,
+    #[serde(default)]
+    fields: Vec<Field>,
+}
+
+#[derive(Deserialize)]
+struct Field {
+    path: String,
+    from: Value,
+    to: Value,
+}
+
+impl Field {
+    /// Returns what goes and what comes.
+    fn values(&self) -> Vec<(&'static str, String)> {
+        let both = [("-", &self.from), ("+", &self.to)].into_iter();
+        let there = both.filter(|(_, value)| !value.is_null());
+        there
+            .map(|(sign, value)| (sign, value.to_string()))
+            .collect()
+    }
+}
+
+/// What `status -o tree` shows.
+#[derive(Deserialize)]
+struct Tree {
+    revisions: Vec<TreeRevision>,
+    unknown: Vec<Unknown>,
+}
+
+#[derive(Deserialize)]
+struct TreeRevision {
+    name: String,
+    version: String,
+    objects: Vec<Leaf>,
+}
+
+#[derive(Deserialize)]
+struct Leaf {
+    phase: String,
+    what: String,
+    health: String,
+    drift: String,
+}
+
+/// The document of `history`.
+#[derive(Deserialize)]
+struct History {
+    revisions: Vec<Past>,
+}
+
+#[derive(Deserialize)]
+struct Past {
+    revision: i64,
+    version: String,
+    state: String,
+    since: String,
+    digest: Option<String>,
+    catalog: Option<String>,
+    by: Option<String>,
+    note: Option<String>,
+}
+
 /// The document of `search`, and what was asked.
 #[derive(Template, Deserialize)]
 #[template(path = "packages.html")]
 pub(super) struct Packages {
     #[serde(skip)]
     pub(super) shell: Shell,
-    /// What was searched for.
     #[serde(skip)]
-    pub(super) terms: String,
-    /// The catalog that is shown, if only one is.
-    #[serde(skip)]
-    pub(super) catalog: String,
+    pub(super) wanted: Wanted,
     #[serde(rename = "packages")]
     found: Vec<Package>,
     unknown: Vec<Unknown>,
 }
 
+/// What packages are listed by.
+#[derive(Default)]
+pub(super) struct Wanted {
+    pub(super) q: String,
+    /// The only catalog and category; empty for all.
+    catalog: String,
+    category: String,
+    pub(super) installable: bool,
+    hide_deprecated: bool,
+}
+
+impl Wanted {
+    /// Reads it from the query of an address.
+    pub(super) fn of(words: &BTreeMap<String, String>) -> Self {
+        let word = |name| words.get(name).cloned().unwrap_or_default();
+        Self {
+            q: word("q"),
+            catalog: word("catalog"),
+            category: word("category"),
+            installable: word("installable") == "only",
+            hide_deprecated: word("deprecated") == "hide",
+        }
+    }
+
+    /// Writes it as the query of an address.
+    pub(super) fn query(&self) -> String {
+        let flag = |set, word| if set { word } else { "" };
+        let words = [
+            ("q", self.q.as_str()),
+            ("catalog", &self.catalog),
+            ("category", &self.category),
+            ("installable", flag(self.installable, "only")),
+            ("deprecated", flag(self.hide_deprecated, "hide")),
+        ];
+        let words = words.into_iter().filter(|(_, word)| !word.is_empty());
+        let words: Vec<_> = words
+            .map(|(name, word)| format!("{name}={}", segment(word)))
+            .collect();
+        if words.is_empty() {
+            return String::new();
+        }
+        format!("?{}", words.join("&"))
+    }
+
+    fn keeps(&self, package: &Package) -> bool {
+        let categories = package.categories.as_deref().unwrap_or_default();
+        (self.catalog.is_empty() || package.catalog == self.catalog)
+            && (self.category.is_empty() || categories.contains(&self.category))
+            && !(self.hide_deprecated && package.is_deprecated())
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Package {
+    reasons: Vec<String>,
+    categories: Option<Vec<String>>,
+    deprecated: Option<Vec<IgnoredAny>>,
     name: String,
     catalog: String,
     version: Option<String>,
@@ -201,24 +371,38 @@ struct Package {
 }
 
 impl Packages {
-    /// Returns the rows of the chosen catalog.
     fn rows(&self) -> Vec<&Package> {
-        let chosen = |it: &&Package| self.catalog.is_empty() || it.catalog == self.catalog;
-        self.found.iter().filter(chosen).collect()
+        let found = self.found.iter();
+        found.filter(|it| self.wanted.keeps(it)).collect()
     }
 
-    /// Returns the names of the catalogs that may be chosen.
-    fn catalogs(&self) -> Vec<&str> {
-        let mut names: Vec<_> = self.found.iter().map(|it| it.catalog.as_str()).collect();
-        names.push(&self.catalog);
-        names.sort_unstable();
-        names.dedup();
-        names.retain(|name| !name.is_empty());
-        names
+    /// Returns what may be chosen: label, name, choice, choices.
+    fn choices(&self) -> [(&str, &str, &str, BTreeSet<&str>); 2] {
+        let Wanted {
+            catalog, category, ..
+        } = &self.wanted;
+        let catalogs = self.found.iter().map(|it| &it.catalog);
+        let categories = self
+            .found
+            .iter()
+            .flat_map(|it| it.categories.iter().flatten());
+        let mut catalogs: BTreeSet<&str> = catalogs.chain([catalog]).map(String::as_str).collect();
+        let mut categories: BTreeSet<&str> =
+            categories.chain([category]).map(String::as_str).collect();
+        catalogs.remove("");
+        categories.remove("");
+        [
+            ("Catalog", "catalog", catalog, catalogs),
+            ("Category", "category", category, categories),
+        ]
     }
 }
 
 impl Package {
+    fn is_deprecated(&self) -> bool {
+        self.deprecated.as_ref().is_some_and(|all| !all.is_empty())
+    }
+
     fn title(&self) -> &str {
         self.display_name.as_ref().unwrap_or(&self.name)
     }

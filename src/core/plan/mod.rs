@@ -122,6 +122,9 @@ pub struct Plan {
     pub held_by: BTreeSet<&'static str>,
     /// What is not known, and why.
     pub unknown: Vec<Unknown>,
+    /// What it was made from instead of what could not be read, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Digest of everything that decides what is applied.
     pub digest: String,
 }
@@ -234,6 +237,7 @@ impl Plan {
             held_by,
             crds,
             unknown: unknown(proposed),
+            notes: Vec::new(),
             digest,
         }
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use olm_test::cluster;
-use olm_test::extension::Extension;
+use olm_test::extension::{Extension, ROLLOUT};
 use olm_test::package::{Bundle, chain};
 use olm_test::plugin::{self, Page};
 use olm_test::scene::Scene;
@@ -11,20 +11,6 @@ use serde_json::{Value, json};
 
 /// How long a page may say that it waits.
 const SHOWN: Duration = Duration::from_mins(1);
-
-/// Starts the page of the scene's cluster.
-fn open(scene: &Scene) -> Page {
-    let addresses = &scene.cluster.plane.addresses;
-    Page::open(|command| {
-        command
-            .arg("--kubeconfig")
-            .arg(&addresses.kubeconfig)
-            .arg("--catalog-ca")
-            .arg(&addresses.controller_ca)
-            .env_remove("KUBECONFIG")
-            .env("CONTAINERS_REGISTRIES_CONF", &addresses.registries_conf);
-    })
-}
 
 /// Returns a page once it says more than that it waits.
 async fn get(page: &Page, path: &str) -> (u16, String) {
@@ -63,7 +49,7 @@ async fn the_page_shows_what_the_verbs_say_of_a_cluster() {
     let extension: Extension = scene.install(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
     let name = &scene.name;
-    let page = open(&scene);
+    let page = Page::of(scene.cluster.plane, &[]);
 
     let status = verb(&scene, &["status", name]);
     let row = &status["extensions"][0];
@@ -92,7 +78,7 @@ async fn the_page_shows_what_the_verbs_say_of_a_cluster() {
         );
         assert!(text.contains(&link), "{link}: {text}");
     }
-    let text = shown(&page, "packages?q=page").await;
+    let text = shown(&page, "packages?q=page&installable=only").await;
     assert!(text.contains(&format!("installed as {name}")), "{text}");
     let text = shown(&page, &format!("package/{name}/{name}")).await;
     assert!(
@@ -104,4 +90,147 @@ async fn the_page_shows_what_the_verbs_say_of_a_cluster() {
     let text = shown(&page, &format!("catalog/{name}")).await;
     assert!(text.contains("Errors: 0"), "{text}");
     assert_eq!(get(&page, "extension/none").await.0, 404);
+}
+
+/// Returns the text of every cell of a row.
+fn cells(text: &str, heading: &str) -> Vec<String> {
+    let rows = text.split("<tr>").skip(1);
+    let row = rows.map(|row| row.split("</tr>").next().unwrap_or_default());
+    let mut row = row.filter(|row| row.contains(heading));
+    let row = row.next().unwrap_or_else(|| panic!("{heading}: {text}"));
+    let plain = |cell: &str| {
+        let parts = cell
+            .split('<')
+            .map(|part| part.rsplit('>').next().unwrap_or_default());
+        parts.collect::<String>().trim().to_owned()
+    };
+    row.split("</t")
+        .map(plain)
+        .filter(|cell| !cell.is_empty())
+        .collect()
+}
+
+// plugin.md U81, U82
+#[tokio::test(flavor = "multi_thread")]
+async fn plan_objects_and_history_are_shown_as_far_as_they_may_be_read() {
+    let cluster = cluster::with_controller().await;
+    let secret = |version: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "viewed-token"},
+            "stringData": {"token": format!("hidden-{version}")}})
+    };
+    let versions = ["1.0.0", "1.1.0"];
+    let bundles = versions.map(|it| Bundle::new(it).with_manifest(secret(it)));
+    let scene = Scene::set(cluster, "viewed", &bundles, &chain(&versions)).await;
+    let extension: Extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    scene.annotate("policy.olm.operatorframework.io/upgrade", "None");
+    extension.patch_catalog(json!({"version": null})).await;
+    let offered = |found: &olm_api::ClusterExtension| {
+        let update = found.status.as_ref().and_then(|it| it.update.as_ref());
+        update.is_some_and(|update| update.version.as_deref() == Some("1.1.0"))
+    };
+    extension
+        .eventually("1.1.0 is offered", ROLLOUT, offered)
+        .await;
+    all_of_it(&scene).await;
+    as_far_as_it_may_be_read(&scene).await;
+    extension.delete().await;
+}
+
+/// What the views show whoever may read everything is what the verbs print.
+async fn all_of_it(scene: &Scene) {
+    let (plane, name) = (scene.cluster.plane, &scene.name);
+    let page = Page::of(plane, &[]);
+
+    let at = |part: &str| format!("extension/{name}/{part}");
+    let plan = plugin::run(
+        plane,
+        &[
+            "plan",
+            name,
+            "-o",
+            "json",
+            "--catalog-ca",
+            &plane.addresses.controller_ca.to_string_lossy(),
+        ],
+    );
+    let plan: Value = serde_json::from_slice(&plan.stdout).expect("a plan");
+    let text = shown(&page, &at("plan")).await;
+    let digest = plan["digest"].as_str().expect("a digest");
+    let digits = &digest["sha256:".len()..][..12];
+    let command = format!("kubectl olm approve {name} --plan {digits}</pre>");
+    assert!(text.contains(&command), "{command}: {text}");
+    let objects = plan["objects"].as_array().expect("objects");
+    assert!(objects.len() > 1);
+    for object in objects {
+        let field = |key: &str| object[key].as_str().unwrap_or_default();
+        let called = format!("{}/{}", field("namespace"), field("name"));
+        let heading = format!(">{} {}<", field("kind"), called.trim_start_matches('/'));
+        assert_eq!(cells(&text, &heading)[1], field("action"), "{heading}");
+    }
+    let (_, tree, _) = plugin::answer(plane, &["status", name, "-o", "tree"]);
+    let text = shown(&page, &at("objects")).await;
+    for line in tree.lines().filter(|line| line.starts_with("      ")) {
+        let what = line.trim().split("  ").next().expect("an object");
+        assert_eq!(cells(&text, &format!(">{what}<"))[2], "✓ ready", "{what}");
+    }
+    let row = verb(scene, &["history", name])["revisions"][0].take();
+    let text = shown(&page, &at("history")).await;
+    let found = cells(
+        &text,
+        &format!(">{}<", row["since"].as_str().expect("a time")),
+    );
+    assert_eq!(found[1..3], [row["version"].clone(), row["state"].clone()]);
+    for part in ["plan", "objects", "history"] {
+        assert_eq!(get(&page, &format!("extension/none/{part}")).await.0, 404);
+        let text = shown(&page, &at(part)).await;
+        assert!(!text.contains("hidden-"), "{part}: {text}");
+    }
+}
+
+/// What may not be read is said.
+async fn as_far_as_it_may_be_read(scene: &Scene) {
+    let plane = scene.cluster.plane;
+    let at = |part: &str| format!("extension/{}/{part}", scene.name);
+    // Who may read neither Secrets nor roles.
+    plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "viewer-views",
+        "--clusterrole=operator-controller-clusterextension-viewer-role",
+        "--user=viewer",
+    ]);
+    let page = Page::of(plane, &["--as", "viewer"]);
+    let text = shown(&page, &at("plan")).await;
+    assert!(text.contains("its content cannot be read"), "{text}");
+    assert!(
+        text.contains("<dt>account</dt><dd><span class=\"line\">not known: "),
+        "{text}"
+    );
+    let text = shown(&page, &at("objects")).await;
+    assert!(text.contains("Not known: drift"), "{text}");
+    // Who may read nothing but the extension.
+    plane.kubectl(&[
+        "create",
+        "clusterrole",
+        "peeps",
+        "--verb=get",
+        "--resource=clusterextensions",
+    ]);
+    plane.kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "peeps",
+        "--clusterrole=peeps",
+        "--user=peeper",
+    ]);
+    let page = Page::of(plane, &["--as", "peeper"]);
+    for part in ["plan", "objects", "history"] {
+        let text = shown(&page, &at(part)).await;
+        assert!(
+            text.contains(&format!("Not known: {part}")),
+            "{part}: {text}"
+        );
+        assert!(text.contains("forbidden"), "{part}: {text}");
+    }
 }

@@ -269,6 +269,21 @@ async fn a_plan_shows_what_changes_whoever_asks() {
         "{text}"
     );
     assert!(!text.contains("hidden-"), "{text}");
+    let as_page = ["plan", &scene.name, "--to", "1.1.0", "-o", "html"];
+    let (code, page, errors) = olm(&scene, &as_page);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
+    assert!(
+        page.contains("<span class=\"line\">+2 ~1 -2</span>"),
+        "{page}"
+    );
+    assert!(
+        page.contains(".stringData.token\n- &#34;(masked)&#34;"),
+        "{page}"
+    );
+    for never in ["hidden-", "<script", "://"] {
+        assert!(!page.contains(never), "{never}: {page}");
+    }
 
     // Who may read neither Secrets nor roles sees the same objects.
     let plane = scene.cluster.plane;
@@ -299,6 +314,8 @@ async fn a_plan_shows_what_changes_whoever_asks() {
     assert_eq!(all["digest"], few["digest"]);
     assert!(errors.contains("its content cannot be read"), "{errors}");
     assert_eq!(few["unknown"][0]["what"], "account");
+    let note = few["notes"][0].as_str().expect("a note");
+    assert!(note.contains("its content cannot be read"), "{note}");
     extension.delete().await;
 }
 

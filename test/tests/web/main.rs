@@ -12,8 +12,10 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use browser::Browser;
-use olm_test::paths;
-use olm_test::plugin::Page;
+use olm_test::package::{Bundle, chain};
+use olm_test::plugin::{self, Page};
+use olm_test::scene::Scene;
+use olm_test::{cluster, paths};
 use serde_json::{Value, json};
 
 /// How different a picture may be: fonts differ from machine to machine.
@@ -38,6 +40,7 @@ async fn walk(browser: &Browser, page: &Page, look: impl AsyncFn(&str)) -> BTree
             continue;
         }
         browser.open(&url).await;
+        settled(browser).await;
         look(&url).await;
         let script = "return [...document.querySelectorAll('a[href]')].map(a => \
                       (a.href.baseVal ? new URL(a.href.baseVal, location) : new URL(a.href)))\
@@ -48,6 +51,18 @@ async fn walk(browser: &Browser, page: &Page, look: impl AsyncFn(&str)) -> BTree
         open.extend(links.filter(|link| link.starts_with(&page.url)));
     }
     seen
+}
+
+/// Waits until a page shows more than that it waits for its answer.
+async fn settled(browser: &Browser) {
+    let script = "return document.readyState === 'complete' && !document.querySelector('main > p[role=status]')";
+    for _ in 0..1200 {
+        if browser.script(script, json!([])).await == json!(true) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("{} does not come", browser.address().await);
 }
 
 /// Text whose color is too near to that behind it, and elements without a name.
@@ -107,6 +122,47 @@ async fn every_page_is_readable_in_both_schemes_and_at_320_pixels() {
     }
     assert_eq!(browser.complaints().await, [""; 0]);
     assert_eq!(browser.foreign(), [""; 0]);
+}
+
+// plugin.md U76, U79, U80
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_of_an_extension_is_readable() {
+    let cluster = cluster::with_controller().await;
+    let versions = ["1.0.0", "1.1.0"];
+    let bundles = versions.map(Bundle::new);
+    let scene = Scene::set(cluster, "browsed", &bundles, &chain(&versions)).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    let (plane, name) = (scene.cluster.plane, scene.name.as_str());
+    let plan = plugin::ask(plane, &["plan", name, "--to", "1.1.0", "-o", "html"]);
+    let file = tempfile::Builder::new()
+        .suffix(".html")
+        .tempfile()
+        .expect("a file");
+    std::fs::write(&file, plan).expect("a file");
+    let file = format!("file://{}", file.path().display());
+    let page = Page::of(plane, &[]);
+    let browser = Browser::start().await;
+    for scheme in ["light", "dark"] {
+        let look = async |url: &str| {
+            browser.look(scheme, 1280, 900).await;
+            let wrong = browser.script(UNREADABLE, json!([])).await;
+            assert_eq!(wrong, json!([]), "{url} in {scheme}");
+            browser.look(scheme, 320, 700).await;
+            let wide = browser.script(TOO_WIDE, json!([])).await;
+            assert_eq!(wide, json!(0), "{url} at 320 pixels");
+        };
+        let seen = walk(&browser, &page, look).await;
+        for part in ["", "/plan", "/objects", "/history"] {
+            let url = page.at(&format!("extension/{name}{part}"));
+            assert!(seen.contains(&url), "{url}: {seen:?}");
+        }
+        browser.open(&file).await;
+        look(&file).await;
+    }
+    assert_eq!(browser.complaints().await, [""; 0]);
+    assert_eq!(browser.foreign(), [""; 0]);
+    extension.delete().await;
 }
 
 // plugin.md U77, U79

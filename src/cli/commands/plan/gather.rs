@@ -72,6 +72,8 @@ struct Renderer<'a> {
     /// What its annotations add.
     additions: &'a Additions,
     proxy: ProxyVariables,
+    /// What was taken instead of what could not be read.
+    notes: Vec<String>,
 }
 
 /// What a bundle becomes.
@@ -133,6 +135,7 @@ pub(crate) async fn make(
             why: format!("{error:#}"),
         }),
     }
+    plan.notes = renderer.notes;
     Ok(plan)
 }
 
@@ -254,6 +257,7 @@ impl<'a> Renderer<'a> {
             served: issuers(&snapshot.environment.served)?,
             additions: &snapshot.question.policy.additions,
             proxy: ProxyVariables::default(),
+            notes: Vec::new(),
         })
     }
 
@@ -300,7 +304,7 @@ impl<'a> Renderer<'a> {
 
     /// Reads what is installed; where that is not possible, what its bundle becomes now.
     async fn before(
-        &self,
+        &mut self,
         client: &Client,
         set: &'a ClusterObjectSet,
     ) -> Result<Before<'a>, Missing> {
@@ -308,10 +312,12 @@ impl<'a> Renderer<'a> {
             Ok(phases) => phases,
             Err(error) => {
                 let bundle = BundleRecord::of(set);
-                notice(&format!(
-                    "note: compared with what {} becomes now, its content cannot be read: {error:#}",
+                let note = format!(
+                    "compared with what {} becomes now, its content cannot be read: {error:#}",
                     bundle.name
-                ));
+                );
+                notice(&format!("note: {note}"));
+                self.notes.push(note);
                 let loaded = load_image(&pinned(&bundle, set)?).await;
                 let (loaded, _) = loaded.map_err(|error| Missing::unknown(&error))?;
                 self.content(&loaded, &bundle)?.phases

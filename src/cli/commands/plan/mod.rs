@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use kube::ResourceExt as _;
 use olm_api::ClusterExtension;
 use olm_core::extension::ValidExtension;
@@ -19,11 +19,12 @@ use serde_json::json;
 
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
-use crate::output::{Format, Outcome, UsageError, notice, write_json, write_yaml};
+use crate::output::{Outcome, UsageError, notice, write_json, write_yaml};
 use crate::settings::SettingsFlags;
 use crate::target::Target;
+use crate::web;
 pub(crate) use gather::{Missing, back, make, operator};
-pub(crate) use text::{short, write as show};
+pub(crate) use text::{page, short, write as show};
 
 /// Arguments of `plan`.
 #[derive(Debug, Args)]
@@ -49,7 +50,21 @@ pub(crate) struct PlanArgs {
     settings: SettingsFlags,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: Output,
+}
+
+/// How the plan is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON document
+    Json,
+    /// One YAML document
+    Yaml,
+    /// A page in one file, with each field that changes
+    Html,
 }
 
 /// Makes the plan and prints it.
@@ -75,9 +90,10 @@ pub(crate) async fn run(
         notice("note: kubectl olm install makes the account, with the rights that it lacks");
     }
     match args.output {
-        Format::Json => write_json(out, &serde_json::to_value(&plan)?)?,
-        Format::Yaml => write_yaml(out, &serde_json::to_value(&plan)?)?,
-        Format::Table => {
+        Output::Json => write_json(out, &serde_json::to_value(&plan)?)?,
+        Output::Yaml => write_yaml(out, &serde_json::to_value(&plan)?)?,
+        Output::Html => out.write_all(web::plan(page(&plan))?.as_bytes())?,
+        Output::Table => {
             text::write(&plan, out)?;
             if args.diff {
                 text::write_fields(&plan, out)?;

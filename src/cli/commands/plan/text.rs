@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use olm_core::plan::{Action, CrdVerdict, Difference, Plan};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Digits of a digest that are shown.
 const DIGITS: usize = 12;
@@ -18,19 +18,46 @@ pub(crate) fn short(digest: &str) -> &str {
 
 /// Writes what changes and what holds it.
 pub(crate) fn write(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}: {}", plan.extension, headline(plan))?;
+    for (label, lines) in rows(plan) {
+        for (index, line) in lines.iter().take(LINES).enumerate() {
+            row(out, if index == 0 { label } else { "" }, line)?;
+        }
+        if let left @ 1.. = lines.len().saturating_sub(LINES) {
+            let text = format!("and {left} more, all of them with -o yaml");
+            row(out, "", &text)?;
+        }
+    }
+    Ok(())
+}
+
+fn row(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
+    let text = text.replace('\n', "\n            ");
+    writeln!(out, "  {label:<9} {text}")
+}
+
+/// Returns the plan for pages: its document, and the same in words.
+pub(crate) fn page(plan: &Plan) -> Value {
+    json!({"plan": plan, "headline": headline(plan), "rows": rows(plan)})
+}
+
+/// Says from where to where the plan leads.
+fn headline(plan: &Plan) -> String {
     let from = plan.from.as_ref().map_or("nothing", |from| &from.version);
-    write!(
-        out,
-        "{}: {} {from} -> {}",
-        plan.extension, plan.to.bundle, plan.to.version
-    )?;
-    if plan.forced {
-        write!(out, " (no edge of the catalog leads there)")?;
-    }
-    if let Some(catalog) = &plan.catalog {
-        write!(out, ", catalog {catalog}")?;
-    }
-    writeln!(out, ", plan {}", short(&plan.digest))?;
+    let forced = if plan.forced {
+        " (no edge of the catalog leads there)"
+    } else {
+        ""
+    };
+    let catalog = plan.catalog.as_ref();
+    let catalog = catalog.map_or_else(String::new, |it| format!(", catalog {it}"));
+    let (bundle, version) = (&plan.to.bundle, &plan.to.version);
+    let digits = short(&plan.digest);
+    format!("{bundle} {from} -> {version}{forced}{catalog}, plan {digits}")
+}
+
+/// Says what changes and what holds it, as lines behind labels.
+fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
     let count = |action: Action| {
         let objects = plan.objects.iter();
         objects.filter(|object| object.action == action).count()
@@ -41,84 +68,55 @@ pub(crate) fn write(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         count(Action::Change),
         count(Action::Delete)
     );
-    row(out, "objects", &counts)?;
-    for crd in &plan.crds {
-        let waived = crd.waived.iter().map(|text| format!("{text} (let pass)"));
-        let lines = crd.findings.iter().cloned().chain(waived);
-        rows(
-            out,
-            "crds",
-            lines.map(|text| format!("{}: {text}", crd.name)),
-        )?;
-    }
     let lacks = plan.account.missing.iter();
-    rows(out, "account", lacks.map(|rule| format!("lacks {rule}")))?;
-    difference(out, "operator", &plan.operator)?;
-    difference(out, "webhooks", &plan.webhooks)?;
-    difference(out, "images", &plan.images)?;
+    let lacks = lacks.map(|rule| format!("lacks {rule}")).collect();
+    let mut rows = vec![("objects", vec![counts])];
+    rows.extend(plan.crds.iter().map(|crd| ("crds", verdict(crd))));
+    rows.extend([
+        ("account", lacks),
+        ("operator", difference(&plan.operator)),
+        ("webhooks", difference(&plan.webhooks)),
+        ("images", difference(&plan.images)),
+    ]);
     if plan.gate.from != plan.gate.to {
         let text = |version: &Option<String>| match version {
             Some(version) => format!("up to {version}"),
             None => "any version".to_owned(),
         };
         let (from, to) = (text(&plan.gate.from), text(&plan.gate.to));
-        row(
-            out,
+        rows.push((
             "cluster",
-            &format!("supports OpenShift {to} (was: {from})"),
-        )?;
+            vec![format!("supports OpenShift {to} (was: {from})")],
+        ));
     }
-    way_back(plan, out)?;
-    for unknown in &plan.unknown {
-        row(out, unknown.what, &format!("not known: {}", unknown.why))?;
-    }
+    let back = if plan.from.is_some() && plan.rollback.is_empty() {
+        vec!["possible: no CRD stands in the way".to_owned()]
+    } else {
+        plan.rollback.iter().flat_map(verdict).collect()
+    };
+    rows.push(("rollback", back));
+    let unknown = plan.unknown.iter();
+    rows.extend(unknown.map(|it| (it.what, vec![format!("not known: {}", it.why)])));
     if !plan.held_by.is_empty() {
         let held: Vec<_> = plan.held_by.iter().copied().collect();
-        row(out, "held by", &held.join(", "))?;
+        rows.push(("held by", vec![held.join(", ")]));
     }
-    Ok(())
+    rows.retain(|(_, lines)| !lines.is_empty());
+    rows
 }
 
-fn way_back(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
-    let findings = |crd: &CrdVerdict| {
-        let name = crd.name.clone();
-        let findings = crd.findings.clone().into_iter();
-        findings.map(move |text| format!("{name}: {text}"))
-    };
-    if plan.from.is_some() && plan.rollback.is_empty() {
-        return row(out, "rollback", "possible: no CRD stands in the way");
-    }
-    rows(out, "rollback", plan.rollback.iter().flat_map(findings))
+fn verdict(crd: &CrdVerdict) -> Vec<String> {
+    let waived = crd.waived.iter().map(|text| format!("{text} (let pass)"));
+    let findings = crd.findings.iter().cloned().chain(waived);
+    findings
+        .map(|text| format!("{}: {text}", crd.name))
+        .collect()
 }
 
-fn difference(out: &mut dyn Write, label: &str, of: &Difference) -> io::Result<()> {
+fn difference(of: &Difference) -> Vec<String> {
     let added = of.added.iter().map(|text| format!("+ {text}"));
     let removed = of.removed.iter().map(|text| format!("- {text}"));
-    rows(out, label, added.chain(removed))
-}
-
-fn rows(out: &mut dyn Write, label: &str, lines: impl Iterator<Item = String>) -> io::Result<()> {
-    let mut left = 0_usize;
-    for (index, line) in lines.enumerate() {
-        if index < LINES {
-            row(out, if index == 0 { label } else { "" }, &line)?;
-        } else {
-            left += 1;
-        }
-    }
-    if left > 0 {
-        row(
-            out,
-            "",
-            &format!("and {left} more, all of them with -o yaml"),
-        )?;
-    }
-    Ok(())
-}
-
-fn row(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
-    let text = text.replace('\n', "\n            ");
-    writeln!(out, "  {label:<9} {text}")
+    added.chain(removed).collect()
 }
 
 /// Writes each field that changes.
@@ -144,4 +142,104 @@ pub(super) fn write_fields(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_api::ClusterExtension;
+    use olm_core::crd_safety::Rules;
+    use olm_core::extension::{Course, Policy, Source, ValidExtension, desired};
+    use olm_core::object::Object;
+    use olm_core::plan::{Before, Proposed};
+    use olm_core::rbac::Permissions;
+    use olm_core::resolve::UpdatePolicy;
+    use olm_core::revision::{Account, BundleRecord, phases};
+
+    use super::*;
+    use crate::web;
+
+    fn record(version: &str) -> BundleRecord {
+        BundleRecord {
+            name: format!("kettle.v{version}"),
+            package: "kettle".to_owned(),
+            version: version.to_owned(),
+            release: None,
+            image: format!("r/kettle:{version}"),
+            constraints: None,
+        }
+    }
+
+    /// Objects of a bundle whose author is not a friend.
+    fn objects(version: u8) -> Vec<Object> {
+        let all = [
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "ns"},
+                "stringData": {"token": format!("hidden-{version}")}}),
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "c", "namespace": "ns"},
+                "data": {"</pre><script>": format!("<img src=x onerror=alert({version})>\u{202e}")}}),
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": format!("only-{version}"), "namespace": "ns"}}),
+            json!({"apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"name": "d", "namespace": "ns"}, "spec": {"template": {"spec":
+                    {"containers": [{"name": "c", "image": format!("r/<b>:{version}")}]}}}}),
+        ];
+        all.into_iter().filter_map(Object::from_value).collect()
+    }
+
+    fn plan() -> Plan {
+        let extension: ClusterExtension = serde_json::from_value(json!({
+            "metadata": {"name": "kettle"}, "spec": {"namespace": "ns",
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": "kettle"}}},
+        }))
+        .unwrap();
+        let extension = ValidExtension::of(&extension).unwrap();
+        let account = Account {
+            namespace: "ns".to_owned(),
+            name: "sa".to_owned(),
+        };
+        let (before, after) = (record("1.0.0"), record("2.0.0"));
+        let source = Source {
+            bundle: &after,
+            digest: "sha256:b",
+            properties: None,
+            phases: &phases(objects(2)).unwrap(),
+        };
+        Plan::of(&Proposed {
+            extension,
+            policy: &Policy::of(&[].into(), UpdatePolicy::MinorOnly).unwrap(),
+            course: &Course {
+                target: after.clone(),
+                catalog: Some("acme".to_owned()),
+                forced: true,
+                held: Some("policy"),
+            },
+            before: Some(Before {
+                bundle: before,
+                properties: None,
+                objects: objects(1),
+            }),
+            desired: &desired(extension, &account, source),
+            missing: Ok(Permissions::default()),
+            crds: Err("forbidden".to_owned()),
+            rules: Rules::Loosenings,
+            now: "2026-12-31T12:00:00Z".parse().unwrap(),
+        })
+    }
+
+    // plugin.md U12, U36
+    #[test]
+    fn a_plan_says_the_same_as_text_and_as_a_page() {
+        let mut out = Vec::new();
+        write(&plan(), &mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+        let page = web::plan(page(&plan())).unwrap();
+        assert!(page.contains("content=\"default-src 'none'; style-src 'unsafe-inline'\""));
+        for never in [
+            "<script", "<img", "src=\"", "href=\"", "://", "url(", "@import", "hidden-", "\u{202e}",
+        ] {
+            assert!(!page.contains(never), "{never}");
+        }
+        let body = page.split_once("<body>").unwrap().1;
+        insta::assert_snapshot!("page", body);
+    }
 }
