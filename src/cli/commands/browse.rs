@@ -127,7 +127,7 @@ impl Documents for Verbs {
                 Ask::Packages(terms) => {
                     let offers = self.offers()?;
                     self.heads.lock().await.take();
-                    Ok(search::find(&offers, &terms).await?.document())
+                    Ok(search::find(&offers, &terms, false).await?.document())
                 }
                 Ask::Package { catalog, package } => self.package(&catalog, &package).await,
                 Ask::Catalogs => self.catalogs().await,

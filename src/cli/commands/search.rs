@@ -38,6 +38,9 @@ pub(crate) struct SearchArgs {
     /// Words that name or description contain, all of them; without one every package is listed
     #[arg(value_name = "TERM")]
     terms: Vec<String>,
+    /// Only what may be installed: a version fits this cluster
+    #[arg(long)]
+    installable: bool,
     /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
     /// may be repeated; no cluster is asked then
     #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
@@ -65,6 +68,8 @@ struct Package {
     icon: Option<&'static str>,
     /// What a new extension would get, where that was looked up.
     version: Option<String>,
+    /// Why it gets none.
+    reason: Option<String>,
     /// Names of the extensions that install it.
     installed_as: Vec<String>,
 }
@@ -74,6 +79,8 @@ pub(crate) struct Found {
     packages: Vec<Package>,
     /// Catalogs that could not be read, and why.
     unread: Vec<(String, String)>,
+    /// Whether the version of each was looked up.
+    versions: bool,
 }
 
 /// Prints the packages that match.
@@ -89,11 +96,16 @@ pub(crate) async fn run(
         let named = Named::read(&args.catalogs, args.access.catalog_ca.clone()).await;
         Offers::Named(Arc::new(named))
     };
-    let found = find(&offers, &args.terms).await?;
-    if found.packages.len() > VERSIONS {
+    let mut found = find(&offers, &args.terms, args.installable).await?;
+    if !found.versions {
         notice(&format!(
             "note: versions are shown of up to {VERSIONS} packages"
         ));
+    }
+    let installable = found.packages.iter().filter(|it| it.version.is_some());
+    let none = found.packages.is_empty() || args.installable && installable.count() == 0;
+    if args.installable && args.output == Format::Table {
+        found.packages.retain(|package| package.version.is_some());
     }
     match args.output {
         Format::Json => output::write_json(out, &found.document())?,
@@ -106,7 +118,7 @@ pub(crate) async fn run(
             "warning: catalog {catalog} could not be read: {why}"
         ));
     }
-    Ok(match (found.packages.is_empty(), found.unread.is_empty()) {
+    Ok(match (none, found.unread.is_empty()) {
         (false, _) => Outcome::Done,
         (true, true) => {
             notice("no package matches");
@@ -116,8 +128,9 @@ pub(crate) async fn run(
     })
 }
 
-/// Finds the packages that match every term, the best match first.
-pub(crate) async fn find(offers: &Offers, terms: &[String]) -> anyhow::Result<Found> {
+/// Finds the packages that match every term, the best match first; of `all` of them, or of not too
+/// many, also the version that a new extension would get.
+pub(crate) async fn find(offers: &Offers, terms: &[String], all: bool) -> anyhow::Result<Found> {
     let (blobs, unread) = offers.heads().await?;
     let mut found = Vec::new();
     for (catalog, blob) in &blobs {
@@ -137,8 +150,13 @@ pub(crate) async fn find(offers: &Offers, terms: &[String]) -> anyhow::Result<Fo
         (rank, &a.name, &a.catalog).cmp(&(other, &b.name, &b.catalog))
     });
     let mut packages: Vec<_> = found.into_iter().map(|(_, package)| package).collect();
-    complete(offers, &mut packages).await?;
-    Ok(Found { packages, unread })
+    let versions = all || packages.len() <= VERSIONS;
+    complete(offers, &mut packages, versions).await?;
+    Ok(Found {
+        packages,
+        unread,
+        versions,
+    })
 }
 
 impl Package {
@@ -184,9 +202,9 @@ impl Package {
     }
 }
 
-/// Adds what the cluster knows of packages: who has them installed, and, of not too many, which
-/// version a new extension would get.
-async fn complete(offers: &Offers, found: &mut [Package]) -> anyhow::Result<()> {
+/// Adds what the cluster knows of packages: who has them installed, and, if `versions` are
+/// asked for, which one a new extension would get.
+async fn complete(offers: &Offers, found: &mut [Package], versions: bool) -> anyhow::Result<()> {
     let mut installed = BTreeMap::<String, Vec<String>>::new();
     for extension in offers.extensions().await? {
         if let Some(valid) = ValidExtension::of(&extension) {
@@ -200,7 +218,7 @@ async fn complete(offers: &Offers, found: &mut [Package]) -> anyhow::Result<()> 
     for package in found.iter_mut() {
         package.installed_as = installed.get(&package.name).cloned().unwrap_or_default();
     }
-    if found.len() > VERSIONS {
+    if !versions {
         return Ok(());
     }
     let offered = found.iter().map(|package| {
@@ -218,7 +236,10 @@ async fn complete(offers: &Offers, found: &mut [Package]) -> anyhow::Result<()> 
     let offered = offered.collect::<Vec<_>>();
     let versions: Vec<_> = stream::iter(offered).buffered(AT_ONCE).collect().await;
     for (package, version) in found.iter_mut().zip(versions) {
-        package.version = version.ok();
+        match version {
+            Ok(version) => package.version = Some(version),
+            Err(why) => package.reason = Some(format!("{why:#}")),
+        }
     }
     Ok(())
 }
@@ -257,7 +278,9 @@ impl Found {
             json!({"name": package.name, "catalog": package.catalog, "version": package.version,
                 "displayName": package.display_name, "provider": package.provider,
                 "defaultChannel": package.channel, "description": package.description,
-                "icon": package.icon, "installedAs": package.installed_as})
+                "icon": package.icon, "installedAs": package.installed_as,
+                "installable": self.versions.then_some(package.version.is_some()),
+                "reasons": package.reason.iter().collect::<Vec<_>>()})
         };
         let unknown = |(catalog, why): &(String, String)| json!({"what": format!("packages of catalog {catalog}"), "why": why});
         json!({"schema": "olm.search", "schemaVersion": 1,
