@@ -8,15 +8,20 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
+use http::HeaderMap;
+use http::header::ETAG;
 use kube::Client;
 use olm_api::ClusterCatalog;
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Content, schema};
 use olm_core::error::{Chain, quote};
+use olm_image::pull::Transfer;
 use reqwest::{StatusCode, Url};
 use serde_json::Value;
 
+use super::cache::{Cache, Key};
 use crate::catalogs;
+use crate::output::during;
 
 /// How the catalog server of a cluster is reached.
 #[derive(Debug, Clone, Default, Args)]
@@ -28,6 +33,9 @@ pub(crate) struct CatalogAccess {
     /// CA certificates of the catalog server, as a PEM file; no others are trusted then
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     pub(crate) catalog_ca: Option<PathBuf>,
+    /// Keep no content of catalogs on this machine, and take none that is kept
+    #[arg(long, help_heading = "Connection")]
+    pub(crate) no_cache: bool,
 }
 
 /// The connection to the catalog server.
@@ -35,6 +43,13 @@ pub(super) struct CatalogTransport {
     client: Client,
     http: reqwest::Client,
     instead: Option<Url>,
+    cache: Option<Cache>,
+}
+
+/// A catalog of the server: its address, and the digest of its content.
+struct Place {
+    base: Url,
+    digest: Option<String>,
 }
 
 /// A Service of the cluster, and the URL path on it.
@@ -51,6 +66,7 @@ impl CatalogTransport {
         let instead = access.catalog_url.as_deref().map(Url::parse).transpose();
         Ok(Self {
             client,
+            cache: (!access.no_cache).then(Cache::of_user).flatten(),
             http: catalogs::client(access.catalog_ca.as_deref())?,
             instead: instead.context("--catalog-url")?,
         })
@@ -62,7 +78,7 @@ impl CatalogTransport {
         catalog: &ClusterCatalog,
         package: &str,
     ) -> anyhow::Result<Content> {
-        let text = self.package(&self.base(catalog)?, package).await?;
+        let text = self.package(&self.place(catalog)?, package).await?;
         Content::from_lines(text.lines())
             .map_err(|error| anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error)))
     }
@@ -73,7 +89,7 @@ impl CatalogTransport {
         catalog: &ClusterCatalog,
         package: &str,
     ) -> anyhow::Result<Vec<Meta>> {
-        let text = self.package(&self.base(catalog)?, package).await?;
+        let text = self.package(&self.place(catalog)?, package).await?;
         let lines = text.lines().filter(|line| !line.trim().is_empty());
         let metas = lines.map(Meta::parse).collect::<Result<_, _>>();
         metas.context("error parsing catalog contents")
@@ -81,12 +97,12 @@ impl CatalogTransport {
 
     /// Returns the head of every package of the server.
     pub(super) async fn packages(&self, catalog: &ClusterCatalog) -> anyhow::Result<Vec<Value>> {
-        let base = self.base(catalog)?;
-        let mut url = below(&base, "metas");
+        let place = self.place(catalog)?;
+        let mut url = below(&place.base, "metas");
         url.query_pairs_mut().append_pair("schema", schema::PACKAGE);
-        let text = match self.get(url).await? {
+        let text = match self.get(&place, url).await? {
             (StatusCode::NOT_FOUND, _) => {
-                let (status, text) = self.get(below(&base, "all")).await?;
+                let (status, text) = self.get(&place, below(&place.base, "all")).await?;
                 ok(status, text)?
             }
             (status, text) => ok(status, text)?,
@@ -100,8 +116,8 @@ impl CatalogTransport {
             .collect())
     }
 
-    /// Returns the address of a catalog.
-    fn base(&self, catalog: &ClusterCatalog) -> anyhow::Result<Url> {
+    /// Returns the address of a catalog, and the digest of what its status says it serves.
+    fn place(&self, catalog: &ClusterCatalog) -> anyhow::Result<Place> {
         let status = catalog.status.as_ref();
         let urls = status.and_then(|status| status.urls.as_ref());
         let base = urls.with_context(|| {
@@ -114,57 +130,97 @@ impl CatalogTransport {
             base = instead.clone();
             base.set_path(&format!("{}{path}", instead.path().trim_end_matches('/')));
         }
-        Ok(base)
+        let resolved = status.and_then(|status| status.resolved_source.as_ref());
+        let digest = resolved.and_then(|resolved| resolved.image.ref_.split_once('@'));
+        Ok(Place {
+            base,
+            digest: digest.map(|(_, digest)| digest.to_owned()),
+        })
     }
 
     /// Returns the blobs of a package, one per line; those of the whole catalog if the server
     /// cannot select by package.
-    async fn package(&self, base: &Url, package: &str) -> anyhow::Result<String> {
+    async fn package(&self, place: &Place, package: &str) -> anyhow::Result<String> {
         let metas = |query: &[(&str, &str)]| {
-            let mut url = below(base, "metas");
+            let mut url = below(&place.base, "metas");
             url.query_pairs_mut().extend_pairs(query);
             url
         };
-        let (status, text) = self.get(metas(&[("package", package)])).await?;
+        let (status, text) = self.get(place, metas(&[("package", package)])).await?;
         if status != StatusCode::NOT_FOUND {
             let mut text = ok(status, text)?;
             let head = metas(&[("schema", schema::PACKAGE), ("name", package)]);
-            let (status, head) = self.get(head).await?;
+            let (status, head) = self.get(place, head).await?;
             text.push('\n');
             text.push_str(&ok(status, head)?);
             return Ok(text);
         }
-        let (status, text) = self.get(below(base, "all")).await?;
+        let (status, text) = self.get(place, below(&place.base, "all")).await?;
         ok(status, text)
     }
 
-    async fn get(&self, url: Url) -> anyhow::Result<(StatusCode, String)> {
-        if let Some(service) = Service::of(&url).filter(|_| self.instead.is_none()) {
-            self.through_api_server(&service).await
-        } else {
-            let response = self.http.get(url).send().await;
-            let response = response.context("error performing request")?;
-            let status = response.status();
-            let text = response.text().await.context("error performing request")?;
-            Ok((status, text))
+    /// Gets a part of a catalog, from the cache if it is there.
+    async fn get(&self, place: &Place, url: Url) -> anyhow::Result<(StatusCode, String)> {
+        let key = place.digest.as_ref().map(|digest| Key::new(digest, &url));
+        let (cache, key) = (self.cache.as_ref(), key.flatten());
+        if let Some(text) = cache
+            .zip(key.as_ref())
+            .and_then(|(cache, key)| cache.read(key))
+        {
+            return Ok((StatusCode::OK, text));
         }
+        let what = format!("reading {}{}", url.authority(), url.path());
+        let transfer = Transfer::default();
+        let asked = Box::pin(self.ask(url, &transfer));
+        let (status, etag, text) = during(&what, &transfer, asked).await?;
+        // The content may have been exchanged since the status was read: it says itself which it is.
+        if let (Some(cache), Some(key), Some(digest)) = (cache, key, &place.digest)
+            && status == StatusCode::OK
+            && etag.is_some_and(|etag| etag.trim_start_matches("W/").trim_matches('"') == digest)
+        {
+            cache.write(&key, &text);
+        }
+        Ok((status, text))
     }
 
-    async fn through_api_server(&self, service: &Service) -> anyhow::Result<(StatusCode, String)> {
+    async fn ask(
+        &self,
+        url: Url,
+        transfer: &Transfer,
+    ) -> anyhow::Result<(StatusCode, Option<String>, String)> {
+        let tag = |headers: &HeaderMap| {
+            let tag = headers.get(ETAG)?.to_str().ok()?;
+            Some(tag.to_owned())
+        };
+        if let Some(service) = Service::of(&url).filter(|_| self.instead.is_none()) {
+            let response = self.through_api_server(&service).await?;
+            let (status, etag) = (response.status(), tag(response.headers()));
+            let bytes = response.into_body().collect_bytes().await?;
+            let text = String::from_utf8(bytes.to_vec());
+            return Ok((
+                status,
+                etag,
+                text.context("error parsing catalog contents")?,
+            ));
+        }
+        let response = self.http.get(url).send().await;
+        let response = response.context("error performing request")?;
+        let (status, etag) = (response.status(), tag(response.headers()));
+        let text = catalogs::read(response, transfer).await;
+        Ok((status, etag, text.context("error performing request")?))
+    }
+
+    async fn through_api_server(
+        &self,
+        service: &Service,
+    ) -> anyhow::Result<http::Response<kube::client::Body>> {
         let path = format!(
             "/api/v1/namespaces/{}/services/{}/proxy{}",
             service.namespace, service.reference, service.path
         );
         let request = http::Request::get(path).body(kube::client::Body::empty())?;
-        let response = self
-            .client
-            .send(request)
-            .await
-            .context("error performing request")?;
-        let status = response.status();
-        let bytes = response.into_body().collect_bytes().await?;
-        let text = String::from_utf8(bytes.to_vec()).context("error parsing catalog contents")?;
-        Ok((status, text))
+        let response = self.client.send(request).await;
+        response.context("error performing request")
     }
 }
 
