@@ -10,12 +10,12 @@ use olm_api::CatalogFilter;
 use olm_core::bundle::{ANNOTATIONS_FILE, Bundle, DEPENDENCIES_FILE, Files, PROPERTIES_FILE};
 use olm_core::error::Chain;
 use olm_core::resolve::{Environment, Options, Request, UpdatePolicy, resolve};
-use olm_image::bundle::pull_bundle;
+use olm_image::bundle::{BundleImage, pull_bundle};
 use olm_image::reference::ImageRef;
 
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::offers::Named;
-use crate::output::{UsageError, notice};
+use crate::output::{UsageError, during, notice};
 use crate::puller::puller;
 
 /// A bundle by itself, or one that a catalog offers.
@@ -101,6 +101,13 @@ impl CatalogArgs {
     /// Pulls the bundle that the catalogs offer for `PACKAGE` or `PACKAGE@VERSION`; returns its image
     /// and its files.
     pub(crate) async fn files(&self, wanted: &str) -> anyhow::Result<(String, Files)> {
+        let image = self.image(wanted).await?;
+        let files = pull(&image).await?;
+        Ok((image, files))
+    }
+
+    /// Returns the image of the bundle that the catalogs offer for `PACKAGE` or `PACKAGE@VERSION`.
+    pub(crate) async fn image(&self, wanted: &str) -> anyhow::Result<String> {
         let (package, version) = match wanted.split_once('@') {
             Some((package, version)) => (package, Some(version.to_owned())),
             None => (wanted, None),
@@ -134,9 +141,7 @@ impl CatalogArgs {
             "{} of catalog {}: {}",
             selected.bundle.name, selected.catalog, selected.bundle.image
         ));
-        let image = selected.bundle.image.clone();
-        let files = pull(&image).await?;
-        Ok((image, files))
+        Ok(selected.bundle.image.clone())
     }
 }
 
@@ -149,7 +154,7 @@ pub(crate) async fn load_bundle_source(source: &str) -> anyhow::Result<Bundle> {
 /// Loads the bundle of an image, and says by which digest.
 pub(crate) async fn load_image(image: &str) -> anyhow::Result<(Bundle, String)> {
     let parsed: ImageRef = image.parse().with_context(|| format!("image {image:?}"))?;
-    let pulled = pull_bundle(&puller()?, &parsed, None).await?;
+    let pulled = pull_image(&parsed).await?;
     let digest = pulled
         .image
         .digest()
@@ -179,7 +184,18 @@ async fn pull(source: &str) -> anyhow::Result<Files> {
     let image: ImageRef = source
         .parse()
         .with_context(|| format!("{source:?} is neither a directory nor an image reference"))?;
-    Ok(pull_bundle(&puller()?, &image, None).await?.files)
+    Ok(pull_image(&image).await?.files)
+}
+
+async fn pull_image(image: &ImageRef) -> anyhow::Result<BundleImage> {
+    let puller = puller()?;
+    let (what, transfer) = (format!("pulling {image}"), puller.transfer());
+    Ok(during(
+        &what,
+        &transfer,
+        Box::pin(pull_bundle(&puller, image, None)),
+    )
+    .await?)
 }
 
 /// Reads the files of a bundle that are used.

@@ -4,17 +4,20 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use olm_api::keys::label;
-use olm_core::catalog::read::{self, Meta};
+use olm_core::catalog::read::{self as blobs, Meta};
 use olm_core::catalog::{Blob, Content};
 use olm_core::error::Chain;
 use olm_core::resolve::{Catalog, CatalogProblem};
 use olm_image::catalog::pull_catalog;
+use olm_image::pull::Transfer;
 use olm_image::reference::ImageRef;
 
+use crate::output::during;
 use crate::puller::puller;
 
 /// How long a catalog server may take to accept a connection.
@@ -158,7 +161,7 @@ impl Catalogs {
     /// Reads all blobs of a catalog.
     pub(crate) async fn metas(&mut self, place: &str) -> anyhow::Result<Vec<Meta>> {
         let files = self.files(place).await?;
-        let contents = read::read_catalog(borrowed(&files))
+        let contents = blobs::read_catalog(borrowed(&files))
             .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
         Ok(contents.metas)
     }
@@ -195,8 +198,27 @@ impl Catalogs {
                 status.as_u16()
             );
         }
-        response.text().await.context("error performing request")
+        let transfer = Transfer::default();
+        let work = Box::pin(read(response, &transfer));
+        let read = during(&format!("reading {url}"), &transfer, work).await;
+        read.context("error performing request")
     }
+}
+
+/// Reads a response as text, and counts.
+pub(crate) async fn read(
+    mut response: reqwest::Response,
+    transfer: &Transfer,
+) -> reqwest::Result<String> {
+    let length = response.content_length().unwrap_or(0);
+    transfer.total.store(length, Ordering::Relaxed);
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let arrived = chunk.len() as u64;
+        transfer.done.fetch_add(arrived, Ordering::Relaxed);
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Files by their path.
@@ -224,7 +246,8 @@ pub(crate) fn borrowed(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = (&st
 /// Pulls the blobs of a catalog image, with their paths relative to its catalog directory.
 async fn pull(image: &ImageRef) -> anyhow::Result<FileList> {
     let puller = puller()?;
-    let catalog = pull_catalog(&puller, &puller.resolve(image).await?).await?;
+    let work = Box::pin(async { pull_catalog(&puller, &puller.resolve(image).await?).await });
+    let catalog = during(&format!("pulling {image}"), &puller.transfer(), work).await?;
     let below = format!("{}/", catalog.directory);
     let files = catalog.files.to_map()?.into_iter();
     Ok(files

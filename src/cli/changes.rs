@@ -14,8 +14,9 @@ use olm_api::keys::manager;
 use olm_core::object::Object;
 use olm_core::plan::differences;
 use olm_core::status::find;
+use olm_core::yaml::to_yaml;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::managed::failure;
@@ -23,6 +24,8 @@ use crate::output::{Outcome, notice};
 
 /// The field manager of what the plugin writes.
 const MANAGER: &str = "kubectl-olm";
+/// What the API server says to whoever grants more than they have.
+const NOT_HELD: &str = "permissions not currently held";
 /// How often an extension is looked at that is waited for.
 const LOOK: Duration = Duration::from_millis(500);
 /// How often a change is tried again because something else of the extension was written.
@@ -35,6 +38,29 @@ const KEEPERS: [&str; 5] = [
     "fleet",
     "cluster-olm-operator",
 ];
+
+/// How the labels begin that such a manager puts on what it keeps.
+const LABELS: [&str; 3] = [
+    "argocd.argoproj.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "helm.toolkit.fluxcd.io/",
+];
+
+fn of_keeper(label: &str) -> bool {
+    LABELS.iter().any(|begin| label.starts_with(begin))
+}
+
+/// Adds the members of one object to another, at every depth.
+fn add(into: &mut Value, more: &Value) {
+    match (into.as_object_mut(), more.as_object()) {
+        (Some(into), Some(more)) => {
+            for (key, value) in more {
+                add(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        _ => *into = more.clone(),
+    }
+}
 
 /// Returns the interface to the objects of an object's kind, in its namespace.
 pub(crate) fn api(client: &Client, object: &Object) -> Api<DynamicObject> {
@@ -67,6 +93,50 @@ pub(crate) async fn apply(
     Ok(())
 }
 
+/// Has the API server judge whether the caller may apply objects, and stores none of them, so that a
+/// refusal leaves nothing half-written. What lies in a namespace that is yet to be made cannot be
+/// judged in it: whether the caller may grant its Roles is asked as of a `ClusterRole`.
+pub(crate) async fn rehearse(client: &Client, objects: &[Object]) -> anyhow::Result<()> {
+    let params = PatchParams {
+        force: true,
+        dry_run: true,
+        ..PatchParams::apply(MANAGER)
+    };
+    for object in objects {
+        let mut asked = object.clone();
+        let mut judged = dry(client, &asked, &params).await;
+        let is_missing = |judged: &kube::Result<DynamicObject>| matches!(judged, Err(kube::Error::Api(status)) if status.code == 404);
+        if is_missing(&judged) && object.kind() == "Role" {
+            asked.0.insert("kind".to_owned(), json!("ClusterRole"));
+            if let Some(metadata) = asked.0.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.remove("namespace");
+            }
+            judged = dry(client, &asked, &params).await;
+            // Who may make Roles need not be allowed to make ClusterRoles.
+            let other = matches!(&judged, Err(error) if !error.to_string().contains(NOT_HELD));
+            if other {
+                continue;
+            }
+        }
+        // A binding refers to a role that is not stored yet.
+        if !is_missing(&judged) {
+            judged.with_context(|| format!("applying {}", object.identity().text()))?;
+        }
+    }
+    Ok(())
+}
+
+async fn dry(
+    client: &Client,
+    object: &Object,
+    params: &PatchParams,
+) -> kube::Result<DynamicObject> {
+    let wanted = Patch::Apply(&object.0);
+    api(client, object)
+        .patch(object.name(), params, &wanted)
+        .await
+}
+
 /// Returns the parameters of a patch of an object that is not the plugin's own.
 pub(crate) fn params() -> PatchParams {
     PatchParams {
@@ -84,9 +154,21 @@ where
 {
     let (name, kind) = (object.name_any(), K::kind(&()));
     let managers = object.managed_fields().iter();
-    if let Some(keeper) = keeper(managers.filter_map(|entry| entry.manager.as_deref())) {
+    let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
+    let label = || {
+        object
+            .labels()
+            .keys()
+            .map(String::as_str)
+            .find(|key| of_keeper(key))
+    };
+    if let Some(keeper) = keeper.or_else(label) {
+        let mut edit = json!({"apiVersion": K::api_version(&()), "kind": kind,
+            "metadata": {"name": name}});
+        add(&mut edit, &change);
         notice(&format!(
-            "warning: {name} is kept by {keeper}, which may put this back; change it there: {change}"
+            "warning: {kind} {name} is kept by {keeper}, which may put this back; change it there:\n{}",
+            to_yaml(&edit).trim_end()
         ));
     }
     change["metadata"]["uid"] = serde_json::to_value(&object.meta().uid)?;
@@ -252,10 +334,8 @@ fn progress(extension: &ClusterExtension, version: Option<&str>) -> Progress {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-    use serde_json::json;
-
     use super::*;
+    use rstest::rstest;
 
     #[rstest]
     #[case::seconds("600", Some(600))]

@@ -48,6 +48,9 @@ pub(crate) struct Global {
         default_missing_value = "client"
     )]
     pub(crate) dry_run: Option<DryRun>,
+    /// Say nothing on stderr but errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
     /// File with credentials for registries; by default that of `REGISTRY_AUTH_FILE`, else those of other tools
     #[arg(long, global = true, value_name = "FILE", help_heading = "Images")]
     pub(crate) auth_file: Option<PathBuf>,

@@ -47,6 +47,9 @@ pub fn main() -> ExitCode {
             return outcome.into();
         }
     };
+    if cli.global.quiet {
+        output::be_quiet();
+    }
     if let Some(file) = &cli.global.auth_file {
         olm_image::auth_file::name(file.clone());
     }

@@ -10,16 +10,21 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
+use http::HeaderMap;
+use http::header::ETAG;
 use kube::Client;
 use olm_api::ClusterCatalog;
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Blob, Content, schema};
 use olm_core::error::{Chain, quote};
+use olm_image::pull::Transfer;
 use reqwest::{StatusCode, Url};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
+use super::cache::{Cache, Key};
 use crate::catalogs;
+use crate::output::during;
 
 /// What is said of blobs that cannot be parsed.
 const UNREADABLE: &str = "error parsing catalog contents";
@@ -34,6 +39,9 @@ pub(crate) struct CatalogAccess {
     /// CA certificates of the catalog server, as a PEM file; no others are trusted then
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     pub(crate) catalog_ca: Option<PathBuf>,
+    /// Keep no content of catalogs on this machine, and take none that is kept
+    #[arg(long, help_heading = "Connection")]
+    pub(crate) no_cache: bool,
 }
 
 /// The connection to the catalog server.
@@ -43,6 +51,13 @@ pub(super) struct CatalogTransport {
     instead: Option<Url>,
     /// Where whole catalogs are kept; without it each package is asked for.
     pub(super) whole: Option<Whole>,
+    cache: Option<Cache>,
+}
+
+/// A catalog of the server: its address, and the digest of its content.
+struct Place {
+    base: Url,
+    digest: Option<String>,
 }
 
 /// Whole catalogs: whoever shares them reads each content once.
@@ -69,6 +84,7 @@ impl CatalogTransport {
         let instead = access.catalog_url.as_deref().map(Url::parse).transpose();
         Ok(Self {
             client,
+            cache: (!access.no_cache).then(Cache::of_user).flatten(),
             http: catalogs::client(access.catalog_ca.as_deref())?,
             instead: instead.context("--catalog-url")?,
             whole: None,
@@ -85,7 +101,7 @@ impl CatalogTransport {
             let metas = shelf.get(package).into_iter().flatten();
             return Ok(Content::from_blobs(metas.map(Blob::from)));
         }
-        let text = self.package(&self.base(catalog)?, package).await?;
+        let text = self.package(&self.place(catalog)?, package).await?;
         Content::from_lines(text.lines())
             .map_err(|error| anyhow::anyhow!("error parsing catalog contents: {}", Chain(&error)))
     }
@@ -99,7 +115,7 @@ impl CatalogTransport {
         if let Some(shelf) = self.shelf(catalog).await? {
             return Ok(shelf.get(package).cloned().unwrap_or_default());
         }
-        parse(&self.package(&self.base(catalog)?, package).await?)
+        parse(&self.package(&self.place(catalog)?, package).await?)
     }
 
     /// Returns the whole catalog, if whole catalogs are to be read: as it was kept, or read anew
@@ -108,22 +124,22 @@ impl CatalogTransport {
         let Some(Whole(kept)) = &self.whole else {
             return Ok(None);
         };
-        let base = self.base(catalog)?;
+        let place = self.place(catalog)?;
         let status = catalog.status.as_ref();
         let source = status.and_then(|status| status.resolved_source.as_ref());
         let image = source.map_or("", |source| &source.image.ref_);
         let mut kept = kept.lock().await;
-        if let Some((of, found)) = kept.get(base.as_str())
+        if let Some((of, found)) = kept.get(place.base.as_str())
             && of == image
         {
             return Ok(Some(Arc::clone(found)));
         }
         let mut read = Shelf::new();
-        for meta in parse(&self.all(&base).await?)? {
+        for meta in parse(&self.all(&place).await?)? {
             read.entry(owner(&meta).to_owned()).or_default().push(meta);
         }
         let read = Arc::new(read);
-        kept.insert(base.into(), (image.to_owned(), Arc::clone(&read)));
+        kept.insert(place.base.into(), (image.to_owned(), Arc::clone(&read)));
         Ok(Some(read))
     }
 
@@ -135,11 +151,11 @@ impl CatalogTransport {
             let heads = heads.map(|meta| serde_json::from_str(&meta.json));
             return heads.collect::<Result<_, _>>().context(UNREADABLE);
         }
-        let base = self.base(catalog)?;
-        let mut url = below(&base, "metas");
+        let place = self.place(catalog)?;
+        let mut url = below(&place.base, "metas");
         url.query_pairs_mut().append_pair("schema", schema::PACKAGE);
-        let text = match self.get(url).await? {
-            (StatusCode::NOT_FOUND, _) => self.all(&base).await?,
+        let text = match self.get(&place, url).await? {
+            (StatusCode::NOT_FOUND, _) => self.all(&place).await?,
             (status, text) => ok(status, text)?,
         };
         let blobs = text.lines().filter(|line| !line.trim().is_empty());
@@ -151,8 +167,8 @@ impl CatalogTransport {
             .collect())
     }
 
-    /// Returns the address of a catalog.
-    fn base(&self, catalog: &ClusterCatalog) -> anyhow::Result<Url> {
+    /// Returns the address of a catalog, and the digest of what its status says it serves.
+    fn place(&self, catalog: &ClusterCatalog) -> anyhow::Result<Place> {
         let status = catalog.status.as_ref();
         let urls = status.and_then(|status| status.urls.as_ref());
         let base = urls.with_context(|| {
@@ -165,62 +181,98 @@ impl CatalogTransport {
             base = instead.clone();
             base.set_path(&format!("{}{path}", instead.path().trim_end_matches('/')));
         }
-        Ok(base)
+        let resolved = status.and_then(|status| status.resolved_source.as_ref());
+        let digest = resolved.and_then(|resolved| resolved.image.ref_.split_once('@'));
+        Ok(Place {
+            base,
+            digest: digest.map(|(_, digest)| digest.to_owned()),
+        })
     }
 
     /// Returns the blobs of a package, one per line; those of the whole catalog if the server
     /// cannot select by package.
-    async fn package(&self, base: &Url, package: &str) -> anyhow::Result<String> {
+    async fn package(&self, place: &Place, package: &str) -> anyhow::Result<String> {
         let metas = |query: &[(&str, &str)]| {
-            let mut url = below(base, "metas");
+            let mut url = below(&place.base, "metas");
             url.query_pairs_mut().extend_pairs(query);
             url
         };
-        let (status, text) = self.get(metas(&[("package", package)])).await?;
+        let (status, text) = self.get(place, metas(&[("package", package)])).await?;
         if status != StatusCode::NOT_FOUND {
             let mut text = ok(status, text)?;
             let head = metas(&[("schema", schema::PACKAGE), ("name", package)]);
-            let (status, head) = self.get(head).await?;
+            let (status, head) = self.get(place, head).await?;
             text.push('\n');
             text.push_str(&ok(status, head)?);
             return Ok(text);
         }
-        self.all(base).await
+        self.all(place).await
     }
 
     /// Returns the blobs of a whole catalog, one per line.
-    async fn all(&self, base: &Url) -> anyhow::Result<String> {
-        let (status, text) = self.get(below(base, "all")).await?;
+    async fn all(&self, place: &Place) -> anyhow::Result<String> {
+        let (status, text) = self.get(place, below(&place.base, "all")).await?;
         ok(status, text)
     }
 
-    async fn get(&self, url: Url) -> anyhow::Result<(StatusCode, String)> {
-        if let Some(service) = Service::of(&url).filter(|_| self.instead.is_none()) {
-            self.through_api_server(&service).await
-        } else {
-            let response = self.http.get(url).send().await;
-            let response = response.context("error performing request")?;
-            let status = response.status();
-            let text = response.text().await.context("error performing request")?;
-            Ok((status, text))
+    /// Gets a part of a catalog, from the cache if it is there.
+    async fn get(&self, place: &Place, url: Url) -> anyhow::Result<(StatusCode, String)> {
+        let key = place.digest.as_ref().map(|digest| Key::new(digest, &url));
+        let (cache, key) = (self.cache.as_ref(), key.flatten());
+        if let Some(text) = cache
+            .zip(key.as_ref())
+            .and_then(|(cache, key)| cache.read(key))
+        {
+            return Ok((StatusCode::OK, text));
         }
+        let what = format!("reading {}{}", url.authority(), url.path());
+        let transfer = Transfer::default();
+        let asked = Box::pin(self.ask(url, &transfer));
+        let (status, etag, text) = during(&what, &transfer, asked).await?;
+        // The content may have been exchanged since the status was read: it says itself which it is.
+        if let (Some(cache), Some(key), Some(digest)) = (cache, key, &place.digest)
+            && status == StatusCode::OK
+            && etag.is_some_and(|etag| etag.trim_start_matches("W/").trim_matches('"') == digest)
+        {
+            cache.write(&key, &text);
+        }
+        Ok((status, text))
     }
 
-    async fn through_api_server(&self, service: &Service) -> anyhow::Result<(StatusCode, String)> {
+    async fn ask(
+        &self,
+        url: Url,
+        transfer: &Transfer,
+    ) -> anyhow::Result<(StatusCode, Option<String>, String)> {
+        let tag = |headers: &HeaderMap| {
+            let tag = headers.get(ETAG)?.to_str().ok()?;
+            Some(tag.to_owned())
+        };
+        if let Some(service) = Service::of(&url).filter(|_| self.instead.is_none()) {
+            let response = self.through_api_server(&service).await?;
+            let (status, etag) = (response.status(), tag(response.headers()));
+            let bytes = response.into_body().collect_bytes().await?;
+            let text = String::from_utf8(bytes.to_vec());
+            return Ok((status, etag, text.context(UNREADABLE)?));
+        }
+        let response = self.http.get(url).send().await;
+        let response = response.context("error performing request")?;
+        let (status, etag) = (response.status(), tag(response.headers()));
+        let text = catalogs::read(response, transfer).await;
+        Ok((status, etag, text.context("error performing request")?))
+    }
+
+    async fn through_api_server(
+        &self,
+        service: &Service,
+    ) -> anyhow::Result<http::Response<kube::client::Body>> {
         let path = format!(
             "/api/v1/namespaces/{}/services/{}/proxy{}",
             service.namespace, service.reference, service.path
         );
         let request = http::Request::get(path).body(kube::client::Body::empty())?;
-        let response = self
-            .client
-            .send(request)
-            .await
-            .context("error performing request")?;
-        let status = response.status();
-        let bytes = response.into_body().collect_bytes().await?;
-        let text = String::from_utf8(bytes.to_vec()).context(UNREADABLE)?;
-        Ok((status, text))
+        let response = self.client.send(request).await;
+        response.context("error performing request")
     }
 }
 

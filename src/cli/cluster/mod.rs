@@ -1,6 +1,7 @@
 //! The state of a cluster for the commands: extensions with their revisions, catalogs, and the
 //! content of the catalog server for a package. Everything is only read.
 
+mod cache;
 mod content;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +23,10 @@ use olm_api::{
 use olm_core::catalog::Content;
 use olm_core::catalog::read::Meta;
 use olm_core::extension::{Policy, Question, ValidExtension, going_back, settled_on};
+use olm_core::resolve::constraint::Breakage;
 use olm_core::resolve::{
-    Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds, UpdatePolicy,
+    self, Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, ServedKinds,
+    UpdatePolicy,
 };
 use olm_core::revision::{self, BundleRecord, Origin};
 use olm_core::settings::{ControllerSettings, MissingOptionalKinds};
@@ -64,6 +67,14 @@ impl ClusterState {
     /// Returns what the controller decides by.
     pub(crate) fn controller(&self) -> &ControllerSettings {
         &self.settings.controller
+    }
+
+    /// Returns what else is installed and would break without an extension.
+    pub(crate) fn dependents(&self, extension: &str) -> Vec<Breakage> {
+        resolve::dependents(&Environment {
+            resolving: extension.to_owned(),
+            ..self.environment.clone()
+        })
     }
 
     /// Returns the version of Kubernetes.

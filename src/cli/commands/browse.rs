@@ -131,7 +131,13 @@ impl Documents for Verbs {
                 Ask::Packages { terms, installable } => {
                     let offers = self.offers()?;
                     self.heads.lock().await.take();
-                    Ok(search::find(&offers, &terms, installable).await?.document())
+                    let found = search::find(&offers, &terms, installable).await?;
+                    let found = if installable {
+                        found.installable()
+                    } else {
+                        found
+                    };
+                    Ok(found.document())
                 }
                 Ask::Package { catalog, package } => self.package(&catalog, &package).await,
                 Ask::Catalogs => self.catalogs().await,

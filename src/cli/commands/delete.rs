@@ -80,6 +80,14 @@ pub(crate) async fn run(
     let data = users_data(&cluster, &extension).await?;
     let rights = left_behind(&cluster, &extension).await;
     show(&extension, &data, out)?;
+    match cluster.state().await {
+        Ok(state) => {
+            for dependent in state.dependents(&args.name) {
+                writeln!(out, "  its removal {dependent}")?;
+            }
+        }
+        Err(error) => notice(&format!("note: what depends on it is not known: {error:#}")),
+    }
     let in_the_way = data.iter().any(|data| !data.is_empty());
     let decided = args.retain_crds || args.delete_data || args.orphan;
     if in_the_way && !decided {

@@ -151,7 +151,11 @@ pub(crate) async fn run(
         notice("nothing is written");
         return Ok(Outcome::Failed);
     }
-    if let Err(error) = changes::apply(client, &plan.written, out).await {
+    let mut written = changes::rehearse(client, &plan.written).await;
+    if written.is_ok() {
+        written = changes::apply(client, &plan.written, out).await;
+    }
+    if let Err(error) = written {
         notice(&format!("error: {error:#}"));
         notice("hint: have an administrator apply what the same command prints with -o yaml");
         return Ok(Outcome::Failed);

@@ -108,15 +108,23 @@ pub(crate) async fn run(
         let named = Named::read(&args.catalogs, args.access.catalog_ca.clone()).await;
         Offers::Named(Arc::new(named))
     };
-    let found = find(&offers, &args.terms, args.installable).await?;
+    let mut found = find(&offers, &args.terms, args.installable).await?;
     if found.packages.len() > VERSIONS && !args.installable {
         notice(&format!(
             "note: versions are shown of up to {VERSIONS} packages"
         ));
     }
     match args.output {
+        // Programs see why the rest may not be installed.
         Format::Json => output::write_json(out, &found.document())?,
         Format::Yaml => output::write_yaml(out, &found.document())?,
+        Format::Table => {}
+    }
+    if args.installable {
+        found = found.installable();
+    }
+    match args.output {
+        Format::Json | Format::Yaml => {}
         Format::Table if found.packages.is_empty() => {}
         Format::Table => table(&found.packages).write(out)?,
     }
@@ -135,12 +143,9 @@ pub(crate) async fn run(
     })
 }
 
-/// Finds the packages that match every term, the best match first; maybe only what can be installed.
-pub(crate) async fn find(
-    offers: &Offers,
-    terms: &[String],
-    installable: bool,
-) -> anyhow::Result<Found> {
+/// Finds the packages that match every term, the best match first; of `every` one of them, or of not
+/// too many, also the version that a new extension would get.
+pub(crate) async fn find(offers: &Offers, terms: &[String], every: bool) -> anyhow::Result<Found> {
     let (blobs, unread) = offers.heads().await?;
     let all_read = match offers {
         Offers::Cluster(cluster) => cluster.is_keeping(),
@@ -164,10 +169,7 @@ pub(crate) async fn find(
         (rank, &a.name, &a.catalog).cmp(&(other, &b.name, &b.catalog))
     });
     let mut packages: Vec<_> = found.into_iter().map(|(_, package)| package).collect();
-    complete(offers, &mut packages, installable).await?;
-    if installable {
-        packages.retain(|package| matches!(package.offered, Some(Ok(_))));
-    }
+    complete(offers, &mut packages, every).await?;
     Ok(Found { packages, unread })
 }
 
@@ -301,6 +303,13 @@ fn table(found: &[Package]) -> Table {
 }
 
 impl Found {
+    /// Leaves out what was not looked up, and what no version can be installed of.
+    pub(crate) fn installable(mut self) -> Self {
+        let packages = &mut self.packages;
+        packages.retain(|package| matches!(package.offered, Some(Ok(_))));
+        self
+    }
+
     /// Returns the answer for programs.
     pub(crate) fn document(&self) -> Value {
         let package = |package: &Package| {

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::bundle_source::{CatalogArgs, load_files};
 use crate::connection::Global;
 use crate::describe::Description;
-use crate::graph::plain;
+use crate::graph::{plain, visible};
 use crate::offers::Offers;
-use crate::output::{Format, KeyValues, Outcome, Table, write_json, write_yaml};
+use crate::output::{Format, KeyValues, Outcome, Table, notice, write_json, write_yaml};
 
 /// Flags of `show`.
 #[derive(Debug, Args)]
@@ -45,10 +45,22 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     if args.no_pull {
-        return known(&args, out).await;
+        return known(&args, None, out).await;
     }
     let files = if args.offered.any() && !Path::new(&args.bundle).is_dir() {
-        args.offered.files(&args.bundle).await?.1
+        let image = args.offered.image(&args.bundle).await?;
+        match load_files(&image).await {
+            Ok(files) => files,
+            Err(cause) if args.schema => {
+                notice(&format!("error: configuration not known: {cause:#}"));
+                return Ok(Outcome::Unknown);
+            }
+            Err(cause) => {
+                let cause = format!("{cause:#}");
+                notice(&format!("note: configuration not shown: {cause}"));
+                return known(&args, Some(&cause), out).await;
+            }
+        }
     } else {
         load_files(&args.bundle).await?
     };
@@ -76,21 +88,34 @@ pub(crate) async fn run(
     Ok(Outcome::Done)
 }
 
-/// Shows what the first of the catalogs that has a package says of it.
-async fn known(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+/// Shows what the first of the catalogs that has a package says of it; `unpulled` is why its image
+/// says nothing.
+async fn known(
+    args: &ShowArgs,
+    unpulled: Option<&str>,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
     let offers = Offers::Named(Arc::new(args.offered.read().await));
+    let package = args.bundle.split('@').next().unwrap_or_default();
     for catalog in args.offered.names() {
-        let Some(summary) = offers.summary(catalog, &args.bundle).await? else {
+        let Some(summary) = offers.summary(catalog, package).await? else {
             continue;
         };
+        let whole = || -> anyhow::Result<Value> {
+            let mut document = document(catalog, &summary)?;
+            if let Some(why) = unpulled {
+                document["unknown"] = json!([{"what": "configuration", "why": why}]);
+            }
+            Ok(document)
+        };
         match args.output {
-            Format::Json => write_json(out, &document(catalog, &summary)?)?,
-            Format::Yaml => write_yaml(out, &document(catalog, &summary)?)?,
+            Format::Json => write_json(out, &whole()?)?,
+            Format::Yaml => write_yaml(out, &whole()?)?,
             Format::Table => sheet(catalog, &summary).write(out)?,
         }
         return Ok(Outcome::Done);
     }
-    anyhow::bail!("no catalog has package {:?}", args.bundle)
+    anyhow::bail!("no catalog has package {package:?}")
 }
 
 fn sheet(catalog: &str, summary: &Summary) -> KeyValues {
@@ -101,7 +126,8 @@ fn sheet(catalog: &str, summary: &Summary) -> KeyValues {
     sheet.lines("Provider", shown(&summary.provider));
     sheet.lines("About", shown(&summary.description));
     sheet.line("Catalog", catalog.to_owned());
-    sheet.lines("Deprecated", shown(&summary.deprecated));
+    let deprecated = summary.deprecated.iter().flat_map(|text| text.lines());
+    sheet.lines("Deprecated", deprecated.map(visible));
     let channel = |it: &ChannelSummary| {
         let default = if it.default { " (default)" } else { "" };
         let head = it.head.as_deref().unwrap_or("none");

@@ -10,7 +10,9 @@ use clap::{Args, ValueEnum};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ListParams, ObjectList, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::{Reason, status, types};
 use olm_api::keys::{annotation, label};
@@ -26,11 +28,15 @@ use crate::commands::history::state;
 use crate::commands::tree;
 use crate::commands::updates::{self, UpdatesArgs};
 use crate::connection::Global;
+use crate::graph::plain;
+use crate::managed::failure;
 use crate::output::{self, Format, KeyValues, Outcome, Table, UsageError};
 use crate::settings::SettingsFlags;
 
 /// Text of a cell without a value.
 const NOTHING: &str = "-";
+/// Events that are shown.
+const EVENTS: usize = 5;
 
 /// Flags of `status`.
 #[derive(Debug, Args)]
@@ -39,6 +45,9 @@ pub(crate) struct StatusArgs {
     /// Names of extensions; by default all of them. One name is answered in full
     #[arg(value_name = "NAME")]
     names: Vec<String>,
+    /// Only those with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["names", "updates"])]
+    selector: Option<String>,
     /// Exit with 1 unless all of them are ready
     #[arg(long)]
     check: bool,
@@ -105,11 +114,12 @@ pub(crate) async fn run(
     }
     let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
     let mut extensions = if args.names.is_empty() {
-        cluster.extensions().await?
+        list(cluster.own_client(), &args).await?.items
     } else {
         let named = args.names.iter().map(|name| cluster.extension(name));
         futures::future::try_join_all(named).await?
     };
+    extensions.sort_by_key(ClusterExtension::name_any);
     if let Some(namespace) = &args.watching {
         let watching = watching(cluster.own_client(), namespace).await?;
         extensions.retain(|extension| watching.contains(&extension.name_any()));
@@ -117,9 +127,22 @@ pub(crate) async fn run(
     if args.watch {
         return watch(cluster.own_client(), &args, out).await;
     }
-    match (args.output, args.names.as_slice(), extensions.as_slice()) {
-        (Output::Json, ..) => output::write_json(out, &document(&extensions))?,
-        (Output::Yaml, ..) => output::write_yaml(out, &document(&extensions))?,
+    let one = match args.names.as_slice() {
+        [name] if matches!(args.output, Output::Table | Output::Json | Output::Yaml) => {
+            Some(Details::read(&cluster, name).await?)
+        }
+        _ => None,
+    };
+    let whole = || {
+        let mut document = document(&extensions);
+        if let Some(details) = &one {
+            details.add_to(&mut document);
+        }
+        document
+    };
+    match (args.output, &one, extensions.as_slice()) {
+        (Output::Json, ..) => output::write_json(out, &whole())?,
+        (Output::Yaml, ..) => output::write_yaml(out, &whole())?,
         (Output::Name, ..) => {
             for extension in &extensions {
                 let (name, group) = (extension.name_any(), olm_api::GROUP);
@@ -131,9 +154,8 @@ pub(crate) async fn run(
                 tree::write(&cluster, extension, out).await?;
             }
         }
-        (Output::Table, [name], [extension]) => {
-            let revisions = cluster.revisions(name).await?;
-            sheet(extension, &revisions).write(out)?;
+        (Output::Table, Some(details), [extension]) => {
+            sheet(extension, details).write(out)?;
         }
         (Output::Table, ..) if extensions.is_empty() => {
             output::notice("no ClusterExtensions: kubectl olm install makes one");
@@ -150,20 +172,132 @@ pub(crate) async fn run(
     })
 }
 
+/// What is shown of a single extension besides.
+struct Details {
+    revisions: Vec<ClusterObjectSet>,
+    /// The kinds it installed, or why they are not known.
+    provides: Result<Vec<String>, String>,
+    /// The latest, the oldest of them first; or why they are not known.
+    events: Result<Vec<Event>, String>,
+}
+
+impl Details {
+    async fn read(cluster: &Cluster, name: &str) -> anyhow::Result<Self> {
+        let about = format!("involvedObject.kind=ClusterExtension,involvedObject.name={name}");
+        let params = ListParams::default().fields(&about);
+        // Where those about cluster-scoped objects are.
+        let api = Api::<Event>::namespaced(cluster.own_client().clone(), "default");
+        let events = match api.list(&params).await {
+            Ok(listed) => {
+                let mut events = listed.items;
+                events.sort_by_key(when);
+                Ok(events.split_off(events.len().saturating_sub(EVENTS)))
+            }
+            Err(error) => Err(failure(&error)),
+        };
+        let params = ListParams::default().labels(&format!("{}={name}", label::OWNER_NAME));
+        let api = Api::<CustomResourceDefinition>::all(cluster.own_client().clone());
+        let provides = match api.list(&params).await {
+            Ok(listed) => Ok(listed.items.iter().map(kind).collect()),
+            Err(error) => Err(failure(&error)),
+        };
+        Ok(Self {
+            revisions: cluster.revisions(name).await?,
+            provides,
+            events,
+        })
+    }
+
+    /// Adds to the document of the one extension.
+    fn add_to(&self, document: &mut Value) {
+        let event = |event: &Event| {
+            json!({"last": when(event).to_string(), "type": event.type_, "reason": event.reason,
+                "message": event.message, "count": times(event)})
+        };
+        let unknown = |what: &str, why: &String| json!({"what": what, "why": why});
+        let mut unknowns = Vec::new();
+        let extension = &mut document["extensions"][0];
+        match &self.provides {
+            Ok(kinds) => extension["provides"] = json!(kinds),
+            Err(why) => unknowns.push(unknown("provided kinds", why)),
+        }
+        match &self.events {
+            Ok(events) => extension["events"] = events.iter().map(event).collect(),
+            Err(why) => unknowns.push(unknown("events", why)),
+        }
+        document["unknown"] = Value::Array(unknowns);
+    }
+
+    fn event_lines(&self) -> Vec<String> {
+        let line = |event: &Event| {
+            let text = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());
+            let again = match times(event) {
+                0 | 1 => String::new(),
+                times => format!(" ({times} times)"),
+            };
+            let (reason, message) = (text(&event.reason), text(&event.message));
+            format!("{} {reason}: {message}{again}", when(event))
+        };
+        match &self.events {
+            Ok(events) => events.iter().map(line).collect(),
+            Err(why) => not_known(why),
+        }
+    }
+}
+
+fn not_known(why: &str) -> Vec<String> {
+    vec![format!("not known: {why}")]
+}
+
+/// Returns the kind of a CRD with the versions that are served.
+fn kind(crd: &CustomResourceDefinition) -> String {
+    let served = crd.spec.versions.iter().filter(|version| version.served);
+    let served: Vec<_> = served.map(|version| version.name.as_str()).collect();
+    let (kind, group) = (&crd.spec.names.kind, &crd.spec.group);
+    format!("{kind}.{group} {}", served.join(", "))
+}
+
+/// When an Event was last seen.
+fn when(event: &Event) -> Timestamp {
+    let series = event.series.as_ref();
+    let series = series.and_then(|series| series.last_observed_time.as_ref());
+    let micro = series.or(event.event_time.as_ref()).map(|time| time.0);
+    let last = event.last_timestamp.as_ref().map(|time| time.0);
+    let made = event.creation_timestamp().map(|time| time.0);
+    last.max(micro).or(made).unwrap_or_default()
+}
+
+fn times(event: &Event) -> i32 {
+    let series = event.series.as_ref().and_then(|series| series.count);
+    series.or(event.count).unwrap_or(1)
+}
+
+/// Lists the extensions that are asked for by their labels, or all.
+async fn list(client: &Client, args: &StatusArgs) -> anyhow::Result<ObjectList<ClusterExtension>> {
+    let mut params = ListParams::default();
+    params.label_selector.clone_from(&args.selector);
+    let api = Api::<ClusterExtension>::all(client.clone());
+    let listed = api.list(&params).await;
+    listed.context("listing ClusterExtensions")
+}
+
 /// Prints a row for each extension, and another one whenever it changes.
 async fn watch(client: &Client, args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let api = Api::<ClusterExtension>::all(client.clone());
     let mut told = BTreeMap::<String, String>::new();
     loop {
-        let listed = api.list(&ListParams::default()).await;
-        let listed = listed.context("listing ClusterExtensions")?;
+        let listed = list(client, args).await?;
         let version = listed.metadata.resource_version.unwrap_or_default();
         for extension in &listed.items {
             if shown(client, extension, args).await? {
                 tell(extension, args, &mut told, out)?;
             }
         }
-        let events = api.watch(&WatchParams::default(), &version).await;
+        let params = WatchParams {
+            label_selector: args.selector.clone(),
+            ..WatchParams::default()
+        };
+        let events = api.watch(&params, &version).await;
         let mut events = events.context("watching ClusterExtensions")?.boxed();
         while let Some(event) = events.next().await {
             match event {
@@ -340,7 +474,7 @@ fn span(from: Timestamp, to: Timestamp) -> String {
     }
 }
 
-fn sheet(extension: &ClusterExtension, revisions: &[ClusterObjectSet]) -> KeyValues {
+fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValues {
     let mut sheet = KeyValues::default();
     sheet.line("Extension", extension.name_any());
     sheet.line("Package", package(extension).to_owned());
@@ -382,11 +516,14 @@ fn sheet(extension: &ClusterExtension, revisions: &[ClusterObjectSet]) -> KeyVal
     sheet.lines("Do", todo);
     sheet.lines(
         "Revisions",
-        revisions.iter().rev().map(|set| {
+        details.revisions.iter().rev().map(|set| {
             let version = BundleRecord::of(set).version;
             format!("{} {version} {}", set.name_any(), state(set))
         }),
     );
+    let provides = details.provides.clone();
+    sheet.lines("Provides", provides.unwrap_or_else(|why| not_known(&why)));
+    sheet.lines("Events", details.event_lines());
     sheet
 }
 
@@ -488,8 +625,28 @@ mod tests {
     #[test]
     fn a_sheet_says_what_to_do() {
         let mut out = Vec::new();
-        sheet(&all()[2], &[]).write(&mut out).unwrap();
-        sheet(&all()[1], &[]).write(&mut out).unwrap();
+        let set: ClusterObjectSet = serde_json::from_value(json!({
+            "metadata": {"name": "held-1"},
+            "spec": {"revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent"},
+            "status": {"conditions": [condition("Succeeded", "True", "Succeeded", "")]},
+        }))
+        .unwrap();
+        let event: Event = serde_json::from_value(json!({"metadata": {}, "involvedObject": {},
+            "reason": "UpgradeAvailable", "message": "2.0.0\nis available",
+            "eventTime": "2026-01-01T00:00:00.000000Z", "series": {"count": 3}}))
+        .unwrap();
+        let details = Details {
+            revisions: vec![set],
+            provides: Ok(vec!["Quay.a.io v1".to_owned()]),
+            events: Ok(vec![event]),
+        };
+        let none = Details {
+            revisions: Vec::new(),
+            provides: Err("you may not list them".to_owned()),
+            events: Err("you may not list them".to_owned()),
+        };
+        sheet(&all()[2], &none).write(&mut out).unwrap();
+        sheet(&all()[1], &details).write(&mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap());
     }
 }

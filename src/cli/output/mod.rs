@@ -3,18 +3,21 @@
 mod ask;
 mod failure;
 mod key_values;
+mod progress;
 mod styles;
 mod table;
 
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
 pub(crate) use ask::agreed;
 pub(crate) use failure::Failure;
 pub(crate) use key_values::KeyValues;
+pub(crate) use progress::during;
 pub(crate) use styles::Styles;
 pub(crate) use table::Table;
 
@@ -69,8 +72,22 @@ pub(crate) enum Format {
     Yaml,
 }
 
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing but errors is said.
+pub(crate) fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
 /// Writes one line to stderr; a closed stream is not a failure.
 pub(crate) fn notice(line: &str) {
+    if is_quiet() && !line.starts_with("error: ") {
+        return;
+    }
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 

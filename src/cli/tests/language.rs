@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use std::fs;
-use std::io::ErrorKind;
-use std::net::TcpListener;
-use std::process::Command;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 
 use rstest::rstest;
 
@@ -87,7 +87,7 @@ fn with_a_catalog_no_cluster_is_asked() {
         (&["graph", "teapot", "--catalog", TEAPOT], 0),
         (&["resolve", "--package", "teapot", "--catalog", TEAPOT], 0),
         (&["rbac", LAMP, "-n", "a", "--service-account", "b"], 0),
-        (&["show", "lamp-operator", "--catalog", lamps], 1),
+        (&["show", "lamp-operator", "--catalog", lamps], 0),
         (
             &[
                 "render",
@@ -119,4 +119,92 @@ fn with_a_catalog_no_cluster_is_asked() {
     asking.kill().unwrap();
     asking.wait().unwrap();
     assert!(connection.is_ok());
+}
+
+/// A catalog of one package.
+const CATALOG: &str = "{\"schema\":\"olm.package\",\"name\":\"pot\"}\n";
+
+/// Accepts a request for the catalog, and answers with its length and its beginning.
+fn begun(server: &TcpListener) -> TcpStream {
+    let (mut connection, _) = server.accept().unwrap();
+    let mut asked = BufReader::new(connection.try_clone().unwrap()).lines();
+    assert!(asked.any(|line| line.unwrap().is_empty()));
+    let length = CATALOG.len();
+    write!(
+        connection,
+        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{}",
+        &CATALOG[..10]
+    )
+    .unwrap();
+    connection
+}
+
+fn ended(mut connection: TcpStream) {
+    connection.write_all(&CATALOG.as_bytes()[10..]).unwrap();
+}
+
+/// Reads until a text appears.
+fn until(stream: &mut impl Read, text: &str) -> String {
+    let mut read = Vec::new();
+    let mut byte = [0];
+    while !String::from_utf8_lossy(&read).contains(text) {
+        let more = stream.read(&mut byte).unwrap();
+        assert_eq!(more, 1, "{}", String::from_utf8_lossy(&read));
+        read.extend(byte);
+    }
+    String::from_utf8(read).unwrap()
+}
+
+// plugin.md U20
+#[test]
+fn what_takes_long_shows_how_far_it_is() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/c", server.local_addr().unwrap());
+    let program = env!("CARGO_BIN_EXE_kubectl-olm");
+    let search = |more: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(["search", "--catalog", &url, "-o", "json"]);
+        command.args(more).stderr(Stdio::piped());
+        command.stdout(Stdio::null()).spawn().unwrap()
+    };
+    // Began before the others, so that it waits longer than they do.
+    let quiet = search(&["-q"]);
+    let silent = begun(&server);
+    let mut plain = search(&[]);
+    let slow = begun(&server);
+    let errors = plain.stderr.as_mut().unwrap();
+    let line = until(errors, "\n");
+    assert_eq!(line, format!("reading {url}/api/v1/all: 0.0 of 0.0 MB\n"));
+    ended(slow);
+    let rest = plain.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(rest.stderr).unwrap(), line);
+    ended(silent);
+    let quiet = quiet.wait_with_output().unwrap();
+    assert!(quiet.status.success());
+    assert_eq!(String::from_utf8(quiet.stderr).unwrap(), "");
+
+    // Util-linux gives it a terminal.
+    let line = format!("{program} search --catalog {url} -o json");
+    let mut terminal = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let slow = begun(&server);
+    let shown = terminal.stdout.as_mut().unwrap();
+    let bar = until(shown, " left");
+    assert!(
+        bar.contains("reading http://") && bar.contains(" of "),
+        "{bar}"
+    );
+    ended(slow);
+    assert!(terminal.wait().unwrap().success());
+
+    // What ends soon is not spoken of.
+    let soon = search(&[]);
+    ended(begun(&server));
+    let soon = soon.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(soon.stderr).unwrap(), "");
 }

@@ -135,6 +135,60 @@ fn show_prints_the_schema_alone_and_within_everything() {
     assert_eq!(inline["watchNamespace"], "pot");
 }
 
+/// Writes a catalog of one package whose image is at a registry that is not there.
+fn shop(folder: &Path) -> String {
+    let text = r#"{schema: olm.package, name: pot, defaultChannel: stable}
+---
+{schema: olm.channel, package: pot, name: stable, entries: [{name: pot.v1.0.0}]}
+---
+{schema: olm.bundle, package: pot, name: pot.v1.0.0, image: "127.0.0.1:1/team/pot:v1",
+  properties: [{type: olm.package, value: {packageName: pot, version: 1.0.0}}]}
+---
+schema: olm.deprecations
+package: pot
+entries:
+- {reference: {schema: olm.package}, message: "Pots are over.\n  Take a pan.\n"}
+- {reference: {schema: olm.bundle, name: pot.v1.0.0}, message: "It\nleaks"}
+"#;
+    let path = folder.join("shop.yaml");
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+// plugin.md U13, U26
+#[test]
+fn what_a_catalog_says_is_shown_when_the_image_cannot_be_pulled() {
+    let folder = tempfile::tempdir().unwrap();
+    let shop = shop(folder.path());
+    let (code, text, notices) = olm(&["show", "pot@1.0.0", "--catalog", &shop]);
+    assert_eq!(code, 0, "{notices}");
+    assert!(
+        notices.contains("\nnote: configuration not shown: "),
+        "{notices}"
+    );
+    insta::assert_snapshot!(text, @r"
+    Package     pot
+    Catalog     shop.yaml
+    Deprecated  Pots are over.
+                  Take a pan.
+    Channels    stable (default): head 1.0.0, entries: 1
+    Bundles     1.0.0 in stable; deprecated: It leaks
+    ");
+    let (code, json, _) = olm(&["show", "pot", "-o", "json", "--catalog", &shop]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, &json["package"]), (0, &json!("pot")));
+    assert_eq!(json["unknown"][0]["what"], "configuration");
+    let (code, text, notices) = olm(&["show", "pot", "--schema", "--catalog", &shop]);
+    assert_eq!((code, text.as_str()), (3, ""));
+    assert!(
+        notices.contains("\nerror: configuration not known: "),
+        "{notices}"
+    );
+    // Nothing but errors is said.
+    let quiet = olm(&["show", "pot", "-q", "--catalog", &shop]);
+    assert_eq!((quiet.0, quiet.2.as_str()), (0, ""));
+}
+
 // plugin.md U14
 #[test]
 fn the_version_of_openshift_is_shown_as_it_is_written() {

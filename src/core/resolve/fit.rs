@@ -4,12 +4,13 @@
 //! Source: resolution.md 5.6 and 5.7, decisions 8 and 9.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use olm_api::keys::property;
 
 use super::constraint::judge::{Candidate, Installed, Step, Subject, View};
 use super::constraint::{Breakage, Judgement, Node, Test, Verdict};
-use super::environment::{Environment, Origin, Provider};
+use super::environment::{Environment, Knowledge, Origin, Provider};
 use super::{Dependencies, Query, Request, ValidationError};
 use crate::catalog::{Bundle, Constraint, ConstraintError, Declared};
 use crate::version::Version;
@@ -103,6 +104,45 @@ impl<'r> ClusterFacts<'r> {
             provider,
             met: met.collect(),
             others: Installed::new(others),
+        }
+    }
+}
+
+/// Returns the other installed bundles whose constraints are met now, and would or might not be
+/// without the extension that the environment is about and the kinds it provides.
+pub fn dependents(environment: &Environment) -> Vec<Breakage> {
+    let request = Request::default();
+    let cluster = ClusterFacts::new(environment, &request);
+    let mut without = environment.clone();
+    if let (Knowledge::Known(served), Some(gone)) = (&mut without.served, cluster.current()) {
+        Arc::make_mut(served)
+            .kinds
+            .retain(|kind| !gone.provides(kind));
+    }
+    let broken = |dependent: &Dependent<'_>| {
+        let view = View {
+            environment: &without,
+            subject: Subject::Provider(dependent.provider),
+            others: &dependent.others,
+            step: None,
+        };
+        view.breakage(dependent)
+    };
+    let broken = cluster.dependents().iter().map(broken);
+    broken.filter(|it| !it.constraints.is_empty()).collect()
+}
+
+impl View<'_> {
+    /// Returns what of a dependent is not met any more.
+    fn breakage(&self, dependent: &Dependent<'_>) -> Breakage {
+        let unmet = dependent.met.iter().filter(|(_, constraint)| {
+            matches!(self.verdict(constraint), Verdict::Unmet | Verdict::Unknown)
+        });
+        Breakage {
+            origin: dependent.provider.origin.clone(),
+            constraints: unmet
+                .map(|(declared, constraint)| self.judge(declared, constraint))
+                .collect(),
         }
     }
 }
@@ -269,15 +309,7 @@ impl Query<'_> {
                 others: &dependent.others,
                 step: Some(step),
             };
-            let unmet = dependent.met.iter().filter(|(_, constraint)| {
-                matches!(view.verdict(constraint), Verdict::Unmet | Verdict::Unknown)
-            });
-            Breakage {
-                origin: dependent.provider.origin.clone(),
-                constraints: unmet
-                    .map(|(declared, constraint)| view.judge(declared, constraint))
-                    .collect(),
-            }
+            view.breakage(dependent)
         };
         let dependents = self.cluster.dependents().iter();
         dependents

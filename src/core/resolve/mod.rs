@@ -33,6 +33,7 @@ pub use ending::Ending;
 pub use environment::{Environment, Knowledge, Origin, Provider, ServedKinds};
 pub use error::{CatalogError, InstalledError, NoSingleBundle, ResolveError, WalkError};
 pub use filter::{Exclusion, Reason};
+pub use fit::dependents;
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
 pub use selector::{Selector, SelectorError};
 pub use update::{Offer, Update, Why, pending};

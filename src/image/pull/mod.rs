@@ -12,6 +12,7 @@ use std::fs::File;
 use std::future::Future;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -90,12 +91,22 @@ impl PullConfig {
     }
 }
 
+/// How far the layers of a pull, or another transfer, are, in bytes.
+#[derive(Debug, Default)]
+pub struct Transfer {
+    /// What has arrived.
+    pub done: AtomicU64,
+    /// What there is, as far as it is known.
+    pub total: AtomicU64,
+}
+
 /// Pulls images. Cheap to share in an `Arc`; keeps no connection between pulls.
 #[derive(Debug)]
 pub struct Puller {
     config: PullConfig,
     keyring: RwLock<Arc<Keyring>>,
     proxies: RwLock<Proxies>,
+    transfer: Arc<Transfer>,
 }
 
 /// A reference whose digest is known.
@@ -144,6 +155,7 @@ impl Puller {
             config,
             keyring: RwLock::default(),
             proxies: RwLock::default(),
+            transfer: Arc::default(),
         }
     }
 
@@ -168,6 +180,7 @@ impl Puller {
             config: self.config.clone(),
             keyring: RwLock::new(Arc::new(self.keyring().after(first))),
             proxies: RwLock::new(self.proxies()),
+            transfer: Arc::clone(&self.transfer),
         }
     }
 
@@ -187,6 +200,11 @@ impl Puller {
     fn keyring(&self) -> Arc<Keyring> {
         let held = self.keyring.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&held)
+    }
+
+    /// Returns how far everything is that it pulls.
+    pub fn transfer(&self) -> Arc<Transfer> {
+        Arc::clone(&self.transfer)
     }
 
     /// Returns the configuration.
@@ -345,6 +363,7 @@ impl Puller {
             config: manifest::parse_config(&bytes, layers.len())?,
             layers,
             session,
+            transfer: Arc::clone(&self.transfer),
         })
     }
 }
@@ -359,6 +378,7 @@ pub struct Image {
     config: ImageConfig,
     layers: Vec<Descriptor>,
     session: Arc<Session>,
+    transfer: Arc<Transfer>,
 }
 
 impl Image {
@@ -376,6 +396,10 @@ impl Image {
     pub async fn unpack(&self, wanted: &[String], limits: &Limits) -> Result<Unpacked, PullError> {
         let copy = |err| PullError::Copy(CopyError::Manifest(err));
         manifest::check_layers(&self.layers, limits).map_err(copy)?;
+        let sizes = self.layers.iter().map(|blob| blob.size);
+        self.transfer
+            .total
+            .fetch_add(sizes.sum(), Ordering::Relaxed);
         // Collected first: a lazy iterator of futures hides from the compiler that they may change
         // threads.
         let downloads: Vec<_> = self.layers.iter().map(|blob| self.download(blob)).collect();
@@ -403,7 +427,9 @@ impl Image {
     async fn download(&self, blob: &Descriptor) -> Result<File, CopyError> {
         let (sink, chunks) = mpsc::channel(CHUNKS_IN_FLIGHT);
         let algorithm = blob.digest.algorithm();
-        let writer = tokio::task::spawn_blocking(move || spool(chunks, Hasher::new(algorithm)));
+        let transfer = Arc::clone(&self.transfer);
+        let writer =
+            tokio::task::spawn_blocking(move || spool(chunks, Hasher::new(algorithm), &transfer));
         let streamed = self.session.stream(blob, sink).await;
         let written = writer.await.map_err(io::Error::other).and_then(|it| it);
         let failed = |source| CopyError::Blob {
@@ -427,6 +453,7 @@ impl Image {
 fn spool(
     mut chunks: mpsc::Receiver<Vec<u8>>,
     mut hasher: Hasher,
+    transfer: &Transfer,
 ) -> io::Result<(File, u64, Digest)> {
     let mut file = tempfile::tempfile()?;
     let mut size = 0;
@@ -434,6 +461,8 @@ fn spool(
         hasher.update(&chunk);
         file.write_all(&chunk)?;
         size += chunk.len() as u64;
+        let arrived = chunk.len() as u64;
+        transfer.done.fetch_add(arrived, Ordering::Relaxed);
     }
     Ok((file, size, hasher.finish()))
 }

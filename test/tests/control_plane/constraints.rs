@@ -4,6 +4,7 @@
 use olm_test::cluster::{self, Cluster};
 use olm_test::extension::{Extension, condition};
 use olm_test::package::{Bundle, chain};
+use olm_test::plugin;
 use olm_test::scene::Scene;
 use serde_json::{Value, json};
 
@@ -68,6 +69,12 @@ async fn a_missing_package_is_waited_for_and_its_arrival_installs_the_rest() {
     let other = needed.install(json!({})).await;
     other.installed("1.0.0").await;
     let installed = extension.installed("1.0.0").await;
+    // plugin.md U48
+    let delete = ["delete", "buoy-needed", "--dry-run"];
+    let (_, text, errors) = plugin::answer(needed.cluster.plane, &delete);
+    let depends = "  its removal would break installed ClusterExtension \"buoy-needs\": requires package \
+                   \"buoy-needed\"";
+    assert!(text.contains(depends), "{text}{errors}");
     assert_eq!(installed.metadata.generation, Some(generation));
     // However often it was tried, it was reported once.
     assert_eq!(scene.events("ConstraintUnmet").len(), 1);

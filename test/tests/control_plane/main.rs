@@ -36,6 +36,7 @@ mod permissions;
 mod plans;
 mod plugin;
 mod plugin_catalogs;
+mod plugin_language;
 mod plugin_life;
 mod plugin_rbac;
 mod plugin_state;

@@ -63,7 +63,7 @@ async fn published(cluster: &Cluster, line: &str) {
     .await;
 }
 
-// plugin.md 5
+// plugin.md 5, U84
 #[tokio::test(flavor = "multi_thread")]
 async fn the_plugin_decides_by_the_settings_that_the_controller_publishes() {
     let (cluster, _turn) = cluster::alone().await;

@@ -52,6 +52,7 @@ fn any_question() -> impl Strategy<Value = Question> {
         installed,
         classic,
         all,
+        minor_only: false,
     })
 }
 

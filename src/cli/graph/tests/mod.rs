@@ -95,6 +95,8 @@ struct Question {
     installed: Option<&'static str>,
     classic: bool,
     all: bool,
+    /// Whether automatic updates stay within the major version.
+    minor_only: bool,
 }
 
 const FROM_1_0_0: Question = Question {
@@ -102,6 +104,7 @@ const FROM_1_0_0: Question = Question {
     installed: Some("1.0.0"),
     classic: false,
     all: false,
+    minor_only: false,
 };
 
 fn try_graph(blobs: &[Value], question: &Question) -> Result<Graph, GraphError> {
@@ -131,7 +134,11 @@ fn try_graph(blobs: &[Value], question: &Question) -> Result<Graph, GraphError> 
     };
     let options = Options {
         resolve: resolve::Options {
-            updates: UpdatePolicy::Any,
+            updates: if question.minor_only {
+                UpdatePolicy::MinorOnly
+            } else {
+                UpdatePolicy::Any
+            },
             ..resolve::Options::default()
         },
         classic: question.classic,

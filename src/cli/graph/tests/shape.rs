@@ -53,6 +53,28 @@ fn patch_versions_are_drawn_together() {
     ");
 }
 
+// plugin.md U28
+#[test]
+fn the_next_major_version_is_on_the_way_as_far_as_the_policy_goes() {
+    let blobs = chain(&["1.0.0".to_owned(), "2.0.0".to_owned()]);
+    let drawn = |minor_only| {
+        let question = Question {
+            minor_only,
+            ..FROM_1_0_0
+        };
+        tree(&blobs, &question)
+    };
+    let (held, way) = (drawn(true), drawn(false));
+    assert!(
+        held.contains("next: none") && held.contains("○ 2.0.0  head"),
+        "{held}"
+    );
+    assert!(
+        way.contains("next: teapot.v2.0.0") && way.contains("● 2.0.0  next, head"),
+        "{way}"
+    );
+}
+
 #[test]
 fn a_long_channel_is_drawn_on_a_few_rows_and_whole_on_request() {
     let blobs = chain(&versions(20, 3));

@@ -40,27 +40,66 @@ fn printed(findings: &[Finding]) -> String {
     text
 }
 
+/// What is found in each case, by its name.
+fn cases() -> Vec<(String, Vec<Finding>)> {
+    let cases = yaml::to_json(CASES).unwrap().remove(0);
+    let cases: Vec<Case> = serde_json::from_value(cases).unwrap();
+    let found = |case: Case| {
+        assert!(GOOD.contains(&case.replace), "{}", case.name);
+        let changed = GOOD.replacen(&case.replace, &case.with, 1);
+        (case.name, findings(&[("index.yaml", &changed)]))
+    };
+    cases.into_iter().map(found).collect()
+}
+
 // plugin.md U61, U62
 #[test]
 fn each_rule_says_what_is_wrong_and_where() {
     assert_eq!(printed(&findings(&[("index.yaml", GOOD)])), "");
-    let cases: Vec<Case> = yaml::to_json(CASES)
-        .unwrap()
-        .remove(0)
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|case| serde_json::from_value(case.clone()).unwrap())
-        .collect();
     let mut text = String::new();
-    for case in cases {
-        assert!(GOOD.contains(&case.replace), "{}", case.name);
-        let changed = GOOD.replacen(&case.replace, &case.with, 1);
-        let found = findings(&[("index.yaml", &changed)]);
-        assert!(!found.is_empty(), "{}", case.name);
-        writeln!(text, "# {}\n{}", case.name, printed(&found)).unwrap();
+    for (name, found) in cases() {
+        assert!(!found.is_empty(), "{name}");
+        writeln!(text, "# {name}\n{}", printed(&found)).unwrap();
     }
     insta::assert_snapshot!(text);
+}
+
+// plugin.md U64
+#[test]
+fn what_opm_refuses_is_an_error() {
+    let refused = [
+        "no package",
+        "two packages",
+        "name of the package is missing",
+        "default channel is missing",
+        "default channel does not exist",
+        "icon without type",
+        "channel without a name",
+        "channel of another package",
+        "channel defined twice",
+        "channel without entries",
+        "entry without a name",
+        "entry without bundle",
+        "two heads",
+        "circle",
+        "bundle without a name",
+        "bundle defined twice",
+        "same version",
+        "no image",
+        "no version",
+        "version of another package",
+        "version",
+        "deprecation of nothing",
+        "deprecation without message",
+        "deprecation of an unknown schema",
+        "no schema",
+    ];
+    let cases: std::collections::BTreeMap<_, _> = cases().into_iter().collect();
+    for name in refused {
+        let errors = cases[name].iter();
+        let mut errors = errors.filter(|it| it.severity == Severity::Error);
+        assert!(errors.next().is_some(), "{name}: {}", printed(&cases[name]));
+    }
 }
 
 // plugin.md U63: findings are the same under any order of files

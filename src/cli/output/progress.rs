@@ -1,0 +1,99 @@
+//! What is said while something takes long: a bar on a terminal, lines otherwise, on stderr.
+//!
+//! Source: plugin.md 1.3.
+
+use std::io::{self, IsTerminal as _};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use olm_image::pull::Transfer;
+
+use super::{is_quiet, notice};
+
+/// What ends earlier is not spoken of.
+const BEGIN: Duration = Duration::from_millis(500);
+/// How often the bar moves.
+const MOVE: Duration = Duration::from_millis(100);
+/// How often a line is written.
+const LINE: Duration = Duration::from_secs(10);
+const WITH_END: &str = "{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+const WITHOUT_END: &str = "{msg}: {bytes}, {elapsed}";
+
+/// Does work, and shows how far it is by what was transferred.
+pub(crate) async fn during<T>(what: &str, transfer: &Transfer, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    if is_quiet() {
+        return work.await;
+    }
+    tokio::select! {
+        done = &mut work => return done,
+        () = tokio::time::sleep(BEGIN) => {}
+    }
+    let on_terminal = io::stderr().is_terminal();
+    let target = if on_terminal {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(None, target).with_message(what.to_owned());
+    loop {
+        let (done, total) = (
+            transfer.done.load(Ordering::Relaxed),
+            transfer.total.load(Ordering::Relaxed),
+        );
+        if on_terminal {
+            let style = if total > 0 { WITH_END } else { WITHOUT_END };
+            // The templates are right.
+            if let Ok(style) = ProgressStyle::with_template(style) {
+                bar.set_style(style);
+            }
+            if total > 0 {
+                bar.set_length(total);
+            }
+            bar.set_position(done);
+            bar.tick();
+        } else {
+            notice(&line(what, done, total));
+        }
+        tokio::select! {
+            ended = &mut work => {
+                bar.finish_and_clear();
+                if !on_terminal {
+                    notice(&line(what, transfer.done.load(Ordering::Relaxed), total));
+                }
+                return ended;
+            }
+            () = tokio::time::sleep(if on_terminal { MOVE } else { LINE }) => {}
+        }
+    }
+}
+
+/// How far it is, for example `pulling a/b:1: 12.3 of 45.1 MB`.
+fn line(what: &str, done: u64, total: u64) -> String {
+    let megabytes = |bytes: u64| format!("{}.{}", bytes / 1_000_000, bytes / 100_000 % 10);
+    match (done, total) {
+        (0, 0) => format!("{what}..."),
+        (done, 0) => format!("{what}: {} MB", megabytes(done)),
+        (done, total) => format!("{what}: {} of {} MB", megabytes(done), megabytes(total)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // plugin.md U20
+    #[test]
+    fn a_line_says_how_far_it_is() {
+        assert_eq!(line("pulling a", 0, 0), "pulling a...");
+        assert_eq!(line("pulling a", 1_260_000, 0), "pulling a: 1.2 MB");
+        assert_eq!(
+            line("pulling a", 12_345_678, 45_100_000),
+            "pulling a: 12.3 of 45.1 MB"
+        );
+        for template in [WITH_END, WITHOUT_END] {
+            assert!(ProgressStyle::with_template(template).is_ok());
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What the verbs of the plugin have in common, on a cluster (plugin.md 1.3).
+
+use std::io::{Read, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use olm_test::cluster;
+use olm_test::extension::Extension;
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::Scene;
+use olm_test::{paths, plugin};
+use serde_json::{Value, json};
+
+const VERSIONS: [&str; 2] = ["1.0.0", "1.1.0"];
+
+fn olm(scene: &Scene, args: &[&str]) -> (Option<i32>, String, String) {
+    let plane = scene.cluster.plane;
+    let ca = plane.addresses.controller_ca.to_string_lossy();
+    plugin::answer(plane, &[args, &["--catalog-ca", &ca]].concat())
+}
+
+/// Searches for the package of a scene with a cache of its own; returns what is found in its catalog.
+fn search(scene: &Scene, cache: &Path, more: &[&str]) -> (Option<i32>, Option<Value>) {
+    let addresses = &scene.cluster.plane.addresses;
+    let out = Command::new(paths::built("kubectl-olm"))
+        .args(["search", &scene.name, "-o", "json", "--kubeconfig"])
+        .arg(&addresses.kubeconfig)
+        .arg("--catalog-ca")
+        .arg(&addresses.controller_ca)
+        .args(more)
+        .env("XDG_CACHE_HOME", cache)
+        .output()
+        .expect("kubectl-olm runs");
+    let found: Value = serde_json::from_slice(&out.stdout).expect("a document");
+    let packages = found["packages"].as_array().expect("a list");
+    let mine = packages.iter().find(|it| it["catalog"] == scene.name);
+    (out.status.code(), mine.cloned())
+}
+
+// plugin.md U22
+fn catalogs_are_kept(scene: &Scene) {
+    let cache = tempfile::tempdir().expect("a folder");
+    let (code, first) = search(scene, cache.path(), &[]);
+    let found = first.as_ref().expect("the package");
+    assert_eq!((code, &found["version"]), (Some(0), &json!("1.1.0")));
+    // At this address nothing answers.
+    let nowhere = ["--catalog-url", "http://127.0.0.1:1"];
+    assert_eq!(search(scene, cache.path(), &nowhere), (Some(0), first));
+    let asking = [&nowhere[..], &["--no-cache"]].concat();
+    assert_eq!(search(scene, cache.path(), &asking), (Some(3), None));
+    let kept = cache.path().join("kubectl-olm");
+    let mode = kept.metadata().expect("a directory").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+/// Lets a user write roles and extensions, but hold nothing of what bundles take.
+fn let_write(scene: &Scene, user: &str) {
+    let everything = |group: &str, resources: Value| json!({"apiGroups": [group], "resources": resources, "verbs": ["*"]});
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+    "metadata": {"name": user}, "rules": [
+        everything("", json!(["namespaces", "serviceaccounts"])),
+        everything("olm.operatorframework.io", json!(["*"])),
+        {"apiGroups": ["rbac.authorization.k8s.io"], "verbs": ["get", "create", "patch"],
+            "resources": ["roles", "rolebindings", "clusterroles", "clusterrolebindings"]},
+    ]});
+    let plane = scene.cluster.plane;
+    plane.kubectl_with_input(&["create", "-f", "-"], &role.to_string());
+    let (role, user_flag) = (format!("--clusterrole={user}"), format!("--user={user}"));
+    plane.kubectl(&["create", "clusterrolebinding", user, &role, &user_flag]);
+}
+
+// plugin.md U16, U32
+async fn is_installed_by_whoever_may(scene: &Scene) -> Extension {
+    let (name, plane) = (scene.name.as_str(), scene.cluster.plane);
+    let wanted = format!("{name}@1.0.0");
+    let install = [
+        "install",
+        &wanted,
+        "-n",
+        name,
+        "--create-namespace",
+        "--catalog-selector",
+        name,
+    ];
+    let user = format!("{name}-dana");
+    let_write(scene, &user);
+    let (code, text, errors) = olm(scene, &[&install[..], &["--yes", "--as", &user]].concat());
+    assert_eq!(code, Some(1), "{text}{errors}");
+    assert!(
+        errors.contains("permissions not currently held"),
+        "{errors}"
+    );
+    assert!(errors.contains("hint: have an administrator"), "{errors}");
+    let (code, stream, errors) = olm(scene, &[&install[..], &["-o", "yaml"]].concat());
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(scene.get("namespace", name).is_none());
+    assert!(scene.get("clusterextension", name).is_none());
+    plane.kubectl_with_input(&["apply", "-f", "-"], &stream);
+    let extension = Extension::named(&scene.cluster.client, name);
+    extension.installed("1.0.0").await;
+    extension
+}
+
+// plugin.md 1.4
+fn is_looked_at(scene: &Scene) {
+    let (name, plane) = (scene.name.as_str(), scene.cluster.plane);
+    plane.kubectl(&["label", "clusterextension", name, "team=lights"]);
+    let (_, names, _) = plugin::answer(plane, &["status", "-l", "team=lights", "-o", "name"]);
+    assert_eq!(
+        names,
+        format!("clusterextension.olm.operatorframework.io/{name}\n")
+    );
+    let (code, text, errors) = plugin::answer(plane, &["status", name]);
+    assert_eq!(code, Some(0), "{errors}");
+    let provides = text.lines().find(|line| line.starts_with("Provides  "));
+    let group = scene.package.crd();
+    let (_, group) = group.split_once('.').expect("a group");
+    let kind = format!(".{group} v1");
+    assert!(provides.is_some_and(|it| it.ends_with(&kind)), "{text}");
+    let events = text.lines().find(|line| line.starts_with("Events  "));
+    assert!(events.is_some(), "{text}");
+    let (_, text, _) = plugin::answer(plane, &["status", name, "-o", "json"]);
+    let document: Value = serde_json::from_str(&text).expect("a document");
+    let events = document["extensions"][0]["events"].as_array();
+    let events = events.expect("a list");
+    assert!(!events.is_empty() && events.len() <= 5, "{text}");
+}
+
+// plugin.md U18
+fn is_kept_by_another(scene: &Scene) {
+    let (name, plane) = (scene.name.as_str(), scene.cluster.plane);
+    plane.kubectl(&[
+        "annotate",
+        "clusterextension",
+        name,
+        "example.com/from=git",
+        "--field-manager=kustomize-controller",
+    ]);
+    let (code, text, errors) = plugin::answer(plane, &["pause", name]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    let warning = format!(
+        "warning: ClusterExtension {name} is kept by kustomize-controller, which may put this \
+         back; change it there:\n"
+    );
+    let edit = "    policy.olm.operatorframework.io/paused: \"true\"\n";
+    assert!(
+        errors.contains(&warning) && errors.contains(edit),
+        "{errors}"
+    );
+    let (code, _, _) = plugin::answer(plane, &["resume", name]);
+    assert_eq!(code, Some(0));
+}
+
+/// Has an upgrade ask at a terminal, changes something else, and agrees.
+fn agrees_after(scene: &Scene, change: &[&str]) -> (Option<i32>, String) {
+    let (name, plane) = (scene.name.as_str(), scene.cluster.plane);
+    let program = paths::built("kubectl-olm");
+    let line = format!(
+        "{} upgrade {name} --to ~1.1.0 --no-wait --kubeconfig {} --catalog-ca {}",
+        program.display(),
+        plane.addresses.kubeconfig.display(),
+        plane.addresses.controller_ca.display()
+    );
+    let mut asking = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script of util-linux runs");
+    let mut told = Vec::new();
+    let out = asking.stdout.as_mut().expect("a pipe");
+    while !told.ends_with(b"[y/N] ") {
+        let mut byte = [0];
+        let read = out.read(&mut byte).expect("it goes on");
+        assert_eq!(read, 1, "{}", String::from_utf8_lossy(&told));
+        told.extend(byte);
+    }
+    plane.kubectl(change);
+    let input = asking.stdin.as_mut().expect("a pipe");
+    input.write_all(b"y\n").expect("it reads");
+    let ended = asking.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+    (ended.status.code(), text)
+}
+
+// plugin.md U19
+fn changes_meanwhile(scene: &Scene) {
+    let name = scene.name.as_str();
+    let annotate = ["annotate", "clusterextension", name, "example.com/mine=1"];
+    let (code, text) = agrees_after(scene, &annotate);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("changed meanwhile: look again"), "{text}");
+    // What the upgrade does not depend on is kept, and it goes on.
+    let label = ["label", "clusterextension", name, "example.com/theirs=1"];
+    let (code, text) = agrees_after(scene, &label);
+    assert_eq!(code, Some(0), "{text}");
+    let now = scene.get("clusterextension", name).expect("it is there");
+    assert_eq!(now["metadata"]["labels"]["example.com/theirs"], "1");
+    assert_eq!(now["metadata"]["annotations"]["example.com/mine"], "1");
+    assert_eq!(now["spec"]["source"]["catalog"]["version"], "~1.1.0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verbs_write_what_they_print_and_nothing_that_somebody_changed() {
+    let cluster = cluster::with_controller().await;
+    let mut scene = Scene::empty(cluster, "language");
+    let bundles = VERSIONS.map(Bundle::new);
+    scene.publish(&bundles, &chain(&VERSIONS)).await;
+    catalogs_are_kept(&scene);
+    let extension = is_installed_by_whoever_may(&scene).await;
+    is_looked_at(&scene);
+    is_kept_by_another(&scene);
+    let name = scene.name.as_str();
+    // plugin.md U43
+    for range in ["~1.1.0", "^1.1"] {
+        let upgrade = ["upgrade", name, "--to", range, "--yes", "--dry-run=server"];
+        let (code, text, errors) = olm(&scene, &upgrade);
+        assert_eq!(code, Some(0), "{text}{errors}");
+        let by = format!("{name}: 1.0.0 -> 1.1.0, by version \"1.0.0\" -> \"{range}\"\n");
+        assert!(text.contains(&by), "{text}");
+    }
+    let rights = [
+        "rbac",
+        name,
+        "--for-upgrade-to",
+        "1.1.0",
+        "--apply",
+        "--yes",
+    ];
+    let (code, _, errors) = olm(&scene, &rights);
+    assert_eq!(code, Some(0), "{errors}");
+    changes_meanwhile(&scene);
+    extension.installed("1.1.0").await;
+    extension.delete().await;
+}
+
+// plugin.md U25
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_for_what_may_be_installed_says_why_the_rest_may_not() {
+    let cluster = cluster::with_controller().await;
+    let mut scene = Scene::empty(cluster, "unfit");
+    let needs = json!({"type": "olm.package.required",
+        "value": {"packageName": "nowhere-at-all", "versionRange": ">=1.0.0"}});
+    scene
+        .publish_with(
+            &[Bundle::new("1.0.0")],
+            &chain(&["1.0.0"]),
+            &[("1.0.0", needs)],
+        )
+        .await;
+    let name = scene.name.as_str();
+    let (code, text, errors) = olm(&scene, &["search", name, "--installable"]);
+    assert!(matches!(code, Some(1 | 3)), "{text}{errors}");
+    assert!(!text.contains(name), "{text}");
+    let cache = tempfile::tempdir().expect("a folder");
+    let (_, found) = search(&scene, cache.path(), &["--installable"]);
+    let found = found.expect("the package");
+    assert_eq!(found["installable"], false);
+    let reasons = found["reasons"].to_string();
+    assert!(reasons.contains("nowhere-at-all"), "{reasons}");
+}
+
+// plugin.md U44
+#[tokio::test(flavor = "multi_thread")]
+async fn every_verb_has_an_answer_about_an_extension_that_has_nothing() {
+    let cluster = cluster::with_controller().await;
+    let scene = Scene::empty(cluster, "odd");
+    let (name, plane) = (scene.name.as_str(), scene.cluster.plane);
+    let odd = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+        "metadata": {"name": name}, "spec": {"namespace": "nowhere-at-all",
+            "serviceAccount": {"name": "nobody"}, "source": {"sourceType": "Catalog",
+                "catalog": {"packageName": "nothing-at-all", "version": "v1.x"}}}});
+    plane.kubectl_with_input(&["create", "-f", "-"], &odd.to_string());
+    for args in [
+        &["status"][..],
+        &["status", name],
+        &["status", name, "-o", "tree"],
+        &["status", name, "--updates"],
+        &["updates", name, "--from-catalogs"],
+        &["why", name],
+        &["why", name, "1.0"],
+        &["graph", name],
+        &["plan", name],
+        &["approve", name, "--yes"],
+        &["upgrade", name, "--yes"],
+        &["upgrade", name, "--to", "2", "--yes"],
+        &["rollback", name, "--yes"],
+        &["history", name],
+        &["rbac", name, "--check"],
+        &["images", name],
+        &["crd", "check", name, "cluster"],
+        &["lock", "write", name],
+        &["cluster-upgrade"],
+        &["pause", name],
+        &["resume", name],
+        &["delete", name, "--yes"],
+    ] {
+        let (code, text, errors) = plugin::answer(plane, args);
+        assert!(
+            matches!(code, Some(0..=3)),
+            "{args:?}: {code:?} {text}{errors}"
+        );
+        assert!(!errors.contains("panicked"), "{args:?}: {errors}");
+    }
+}
