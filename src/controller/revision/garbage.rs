@@ -1,5 +1,7 @@
 //! Content Secrets whose revision never came to be.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams, Preconditions};
@@ -25,14 +27,16 @@ pub async fn collect_orphaned_secrets(
     let wanted = ListParams::default()
         .labels(label::REVISION_NAME)
         .fields(&format!("type={}", name::OBJECT_DATA_SECRET_TYPE));
+    let stored = secrets.list_metadata(&wanted).await?.items;
+    // Read after the Secrets, and at once: what they cost does not grow with the revisions.
+    let sets = sets.list_metadata(&ListParams::default()).await?.items;
+    let names: BTreeSet<String> = sets.iter().map(kube::ResourceExt::name_any).collect();
     let mut collected = 0;
-    for secret in secrets.list_metadata(&wanted).await?.items {
+    for secret in stored {
         let created = secret.metadata.creation_timestamp.as_ref();
         let old = created.is_some_and(|created| now.duration_since(created.0) >= MIN_AGE);
-        let Some(revision) = secret.labels().get(label::REVISION_NAME).filter(|_| old) else {
-            continue;
-        };
-        if sets.get_metadata_opt(revision).await?.is_some() {
+        let revision = secret.labels().get(label::REVISION_NAME);
+        if !old || revision.is_none_or(|revision| names.contains(revision)) {
             continue;
         }
         collected += usize::from(delete_secret(&secrets, &secret).await?);

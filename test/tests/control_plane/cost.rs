@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use olm_api::keys;
+use olm_controller::revision::collect_orphaned_secrets;
 use olm_test::audit::{self, Request};
 use olm_test::cluster::{
     self, CONTROLLER_ACCOUNT, ControlPlane, Controller, ControllerOptions, SYSTEM_NAMESPACE,
 };
 use olm_test::scene::Scene;
 use olm_test::wait;
+use serde_json::json;
 
 use crate::silence::{install, setting, settles};
 
@@ -197,4 +200,58 @@ async fn a_restart_reads_what_has_changed_meanwhile() {
     let mut reviews = made;
     reviews.retain(|it| it.resource.ends_with("reviews"));
     assert!(reviews.len() <= REVIEWS, "{reviews:#?}");
+}
+
+// applying.md 3.3; ours: what is looked for at start and every hour costs the same with many revisions
+#[tokio::test(flavor = "multi_thread")]
+async fn content_whose_revision_never_came_goes_and_the_others_are_listed_once() {
+    let cluster = cluster::own().await;
+    let _controller = Controller::start(cluster.plane, ControllerOptions::default());
+    let log = &cluster.plane.addresses.audit_log;
+    let mut scene = Scene::empty(cluster.clone(), "garbage");
+    install(&mut scene, "garbagex", 3).await;
+    settles(log).await;
+    let content = |name: &str| {
+        let labels = json!({(keys::label::REVISION_NAME): "never-1"});
+        json!({"apiVersion": "v1", "kind": "Secret", "type": keys::name::OBJECT_DATA_SECRET_TYPE,
+            "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": labels}})
+    };
+    let orphans = json!({"apiVersion": "v1", "kind": "List",
+        "items": [content("orphan-a"), content("orphan-b")]});
+    let plane = cluster.plane;
+    plane.kubectl_with_input(&["create", "-f", "-"], &orphans.to_string());
+    let selector = format!("type={}", keys::name::OBJECT_DATA_SECRET_TYPE);
+    let stored = || {
+        let of = ["get", "secrets", "-n", SYSTEM_NAMESPACE, "-o", "name"];
+        let found = plane.kubectl(&[&of[..], &["--field-selector", &selector]].concat());
+        found.lines().count()
+    };
+    let before = stored();
+    assert!(before >= 5, "{before}");
+    let collect = |now| collect_orphaned_secrets(&cluster.client, SYSTEM_NAMESPACE, now);
+    let now = Timestamp::now();
+    assert_eq!(
+        collect(now).await.expect("it is looked"),
+        0,
+        "they are young"
+    );
+    assert_eq!(stored(), before);
+    let later = now + SignedDuration::from_hours(1);
+    let looks = || {
+        let all = audit::mentioning(log, "clusterobjectsets");
+        let own = all.into_iter().filter(|it| {
+            let read = it.verb == "get" || it.verb == "list";
+            it.resource == "clusterobjectsets" && read && !it.user.starts_with("system:")
+        });
+        own.map(|it| it.verb).collect::<Vec<_>>()
+    };
+    let seen = looks().len();
+    assert_eq!(collect(later).await.expect("it is looked"), 2);
+    assert_eq!(stored(), before - 2);
+    wait::until("the audit log tells", SOON, || async {
+        let verbs = looks().split_off(seen);
+        if verbs.is_empty() { Err(verbs) } else { Ok(()) }
+    })
+    .await;
+    assert_eq!(looks().split_off(seen), ["list"]);
 }
