@@ -142,7 +142,7 @@ pub mod policy {
     pub const CRD_SAFETY_ALLOW: &str = "policy.olm.operatorframework.io/crd-safety-allow";
     /// Why they are let pass; required beside it.
     pub const CRD_SAFETY_REASON: &str = "policy.olm.operatorframework.io/crd-safety-reason";
-    /// `Delete`, `RetainCRDs`, `Cascade` or `BlockIfInstances` (applying.md 7.3).
+    /// `Delete`, `RetainCRDs` or `BlockIfInstances` (applying.md 7.3).
     pub const UNINSTALL: &str = "policy.olm.operatorframework.io/uninstall";
     /// Kinds whose objects are taken over where nobody controls them, joined by commas, each `<kind>`
     /// or `<kind>.<group>`, or `all`.

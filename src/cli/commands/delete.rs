@@ -8,21 +8,20 @@ use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, Preconditions};
-use kube::core::{GroupVersionKind, PartialObjectMeta};
+use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::types;
 use olm_api::{ClusterExtension, keys::policy};
-use olm_core::rbac::{MANAGED_BY, rbac_prefix};
-use olm_core::revision::Account;
+use olm_core::resolve::Origin;
 use olm_core::status::find;
 use olm_core::uninstall::BLOCKED;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::rbac::made::{account_of, made, shared_with};
 use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::{CatalogAccess, Cluster, ClusterState};
 use crate::connection::{DryRun, Global};
-use crate::managed;
 use crate::output::{Outcome, agreed, notice};
 use crate::settings::SettingsFlags;
 
@@ -49,6 +48,9 @@ pub(crate) struct DeleteArgs {
     /// Keep everything it installed, without owner
     #[arg(long, conflicts_with_all = ["retain_crds", "delete_data"])]
     orphan: bool,
+    /// First delete the extensions that would break without it, and theirs
+    #[arg(long, conflicts_with_all = ["orphan", "no_wait"])]
+    cascade: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -76,19 +78,17 @@ pub(crate) async fn run(
 ) -> anyhow::Result<Outcome> {
     let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
     let cluster = Cluster::connect(global, &access, &settings).await?;
-    let extension = cluster.extension(&args.name).await?;
-    let data = users_data(&cluster, &extension).await?;
-    let rights = left_behind(&cluster, &extension).await;
-    show(&extension, &data, out)?;
-    match cluster.state().await {
-        Ok(state) => {
-            for dependent in state.dependents(&args.name) {
-                writeln!(out, "  its removal {dependent}")?;
-            }
-        }
-        Err(error) => notice(&format!("note: what depends on it is not known: {error:#}")),
+    let going = going(&cluster, &args).await?;
+    let (mut extensions, mut in_the_way) = (Vec::new(), false);
+    for name in &going {
+        let extension = cluster.extension(name).await?;
+        let data = users_data(&cluster, &extension).await?;
+        let rights = left_behind(&cluster, &extension).await;
+        show(&extension, &data, out)?;
+        show_dependents(&cluster, &extension, &going, out).await?;
+        in_the_way |= data.iter().any(|data| !data.is_empty());
+        extensions.push((extension, rights));
     }
-    let in_the_way = data.iter().any(|data| !data.is_empty());
     let decided = args.retain_crds || args.delete_data || args.orphan;
     if in_the_way && !decided {
         writeln!(
@@ -104,76 +104,111 @@ pub(crate) async fn run(
     if global.dry_run == Some(DryRun::Client) {
         return Ok(Outcome::Done);
     }
-    let question = format!("Delete extension {}?", args.name);
+    let question = match going.as_slice() {
+        [only] => format!("Delete extension {only}?"),
+        several => format!("Delete extensions {}?", several.join(", ")),
+    };
     if !args.yes && !agreed(&question, "--yes does it, --dry-run shows it")? {
         notice("nothing is deleted");
         return Ok(Outcome::Failed);
     }
     let api = Api::<ClusterExtension>::all(cluster.own_client().clone());
-    delete(&api, &extension, &args).await?;
-    if args.no_wait || global.dry_run.is_some() {
-        writeln!(out, "{} is being deleted", args.name)?;
-        return Ok(Outcome::Done);
-    }
-    let outcome = wait(&api, &extension, &args, out).await?;
-    if outcome == Outcome::Done {
-        for command in &rights {
+    for (extension, rights) in &extensions {
+        delete(&api, extension, &args).await?;
+        if args.no_wait || global.dry_run.is_some() {
+            writeln!(out, "{} is being deleted", extension.name_any())?;
+            continue;
+        }
+        let outcome = wait(&api, extension, &args, out).await?;
+        if outcome != Outcome::Done {
+            return Ok(outcome);
+        }
+        for command in rights {
             notice(&format!("hint: rights of its account are left: {command}"));
         }
     }
-    Ok(outcome)
+    Ok(Outcome::Done)
+}
+
+/// Returns the extensions that go, in that order: the one that is named last.
+async fn going(cluster: &Cluster, args: &DeleteArgs) -> anyhow::Result<Vec<String>> {
+    let (mut order, mut seen) = (Vec::new(), BTreeSet::new());
+    if args.cascade {
+        let state = cluster.state().await;
+        let state = state.with_context(|| format!("what depends on {} is not known", args.name))?;
+        dependents_first(state, &args.name, &mut order, &mut seen);
+    } else {
+        order.push(args.name.clone());
+    }
+    Ok(order)
+}
+
+/// Adds an extension after those that would break without it, and theirs.
+fn dependents_first(
+    state: &ClusterState,
+    name: &str,
+    order: &mut Vec<String>,
+    seen: &mut BTreeSet<String>,
+) {
+    if !seen.insert(name.to_owned()) {
+        return;
+    }
+    for dependent in state.dependents(name) {
+        if let Origin::ClusterExtension(dependent) = &dependent.origin {
+            dependents_first(state, dependent, order, seen);
+        }
+    }
+    order.push(name.to_owned());
+}
+
+/// Shows what would break without an extension, and does not go with it.
+async fn show_dependents(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    going: &[String],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let state = match cluster.state().await {
+        Ok(state) => state,
+        Err(error) => {
+            notice(&format!("note: what depends on it is not known: {error:#}"));
+            return Ok(());
+        }
+    };
+    let goes = |origin: &Origin| match origin {
+        Origin::ClusterExtension(name) => going.contains(name),
+        Origin::ClusterServiceVersion(_) => false,
+    };
+    let dependents = state.dependents(&extension.name_any());
+    for dependent in dependents.iter().filter(|it| !goes(&it.origin)) {
+        writeln!(out, "  its removal {dependent}")?;
+    }
+    Ok(())
 }
 
 /// Returns the commands that delete the roles and bindings which `rbac` and `install` made for the
 /// account of an extension, as far as the caller may list them; none where another extension has
 /// the same account.
 async fn left_behind(cluster: &Cluster, extension: &ClusterExtension) -> Vec<String> {
-    let of = |extension: &ClusterExtension| {
-        let spec = extension.spec.as_ref()?;
-        let account = spec.service_account.as_ref()?;
-        Some(Account {
-            namespace: spec.namespace.clone(),
-            name: account.name.clone()?,
-        })
-    };
-    let Some(account) = of(extension) else {
+    let Some(account) = account_of(extension) else {
         return Vec::new();
     };
     let all = cluster.extensions().await.unwrap_or_default();
-    let mut others = all
-        .iter()
-        .filter(|one| one.name_any() != extension.name_any());
-    if others.any(|other| of(other).as_ref() == Some(&account)) {
+    if shared_with(&all, &account, &extension.name_any()).is_some() {
         return Vec::new();
     }
-    let (prefix, selector) = (
-        rbac_prefix(&account),
-        format!("app.kubernetes.io/managed-by={MANAGED_BY}"),
-    );
-    let mut commands = Vec::new();
-    for kind in ["ClusterRoleBinding", "ClusterRole", "RoleBinding", "Role"] {
-        let kind = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
-        let api = Api::all_with(cluster.own_client().clone(), &ApiResource::from_gvk(&kind));
-        let found = managed::all(&api, &selector).await.unwrap_or_default();
-        let mut names = BTreeMap::<String, Vec<String>>::new();
-        for one in found
-            .iter()
-            .filter(|one| one.name_any().starts_with(&prefix))
-        {
-            let place = one.namespace().map(|place| format!(" -n {place}"));
-            names
-                .entry(place.unwrap_or_default())
-                .or_default()
-                .push(one.name_any());
-        }
-        let kind = kind.kind.to_ascii_lowercase();
-        commands.extend(
-            names
-                .iter()
-                .map(|(place, names)| format!("kubectl delete {kind}{place} {}", names.join(" "))),
-        );
+    let made = made(cluster.own_client(), &account).await;
+    let mut names = BTreeMap::<(String, String), Vec<String>>::new();
+    for one in made.unwrap_or_default() {
+        let place = one.object.namespace().map(|place| format!(" -n {place}"));
+        let kind = one.resource.kind.to_ascii_lowercase();
+        let names = names.entry((kind, place.unwrap_or_default()));
+        names.or_default().push(one.object.name_any());
     }
-    commands
+    let commands = names
+        .iter()
+        .map(|((kind, place), names)| format!("kubectl delete {kind}{place} {}", names.join(" ")));
+    commands.collect()
 }
 
 impl Data {

@@ -84,8 +84,14 @@ async fn a_missing_package_is_waited_for_and_its_arrival_installs_the_rest() {
         recorded["olm.operatorframework.io/bundle-constraints"],
         r#"[{"type":"olm.package.required","value":{"packageName":"buoy-needed","versionRange":">=1.0.0"}}]"#
     );
-    extension.delete().await;
-    other.delete().await;
+    // applying.md 7.3: what depends on it goes first, as the caller.
+    let delete = ["delete", "buoy-needed", "--cascade", "--yes"];
+    let (code, text, errors) = plugin::answer(needed.cluster.plane, &delete);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    let gone = |name: &str| text.find(&format!("{name} deleted after"));
+    let (first, second) = (gone("buoy-needs"), gone("buoy-needed"));
+    assert!(first.is_some() && first < second, "{text}");
+    assert!(!text.contains("its removal"), "{text}");
 }
 
 // resolution.md K3, K9

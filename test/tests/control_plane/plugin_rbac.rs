@@ -58,6 +58,16 @@ async fn what_is_missing_is_printed_and_makes_the_extension_go_on() {
         text.contains(&kind) && text.ends_with(" applied\n"),
         "{text}"
     );
+
+    // plugin.md U52: what made up for the lack is deleted, and the roles of the bundle stay.
+    let (code, text) = rbac(&scene, &[&scene.name, "--apply", "--prune", "--yes"]);
+    assert_eq!(code, Some(0), "{text}");
+    let deleted = text.lines().filter(|line| line.ends_with(" deleted"));
+    let deleted: Vec<&str> = deleted.collect();
+    assert_eq!(deleted.len(), 4, "{text}");
+    assert!(deleted.iter().all(|it| it.contains(":missing+")), "{text}");
+    let (code, text) = rbac(&scene, &[&scene.name, "--check"]);
+    assert_eq!(code, Some(0), "{text}");
     extension.delete().await;
 }
 

@@ -7,6 +7,7 @@
 //! Source: plugin.md 1.4, applying.md 5.
 
 pub(crate) mod live;
+pub(crate) mod made;
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -31,6 +32,7 @@ use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::commands::render::{Output, Rendering, print};
 use crate::connection::Global;
+use crate::managed::Managed;
 use crate::output::{Outcome, UsageError, agreed, notice, write_json};
 use crate::settings::SettingsFlags;
 use crate::target::{Loaded, Target, load};
@@ -56,6 +58,9 @@ pub(crate) struct RbacArgs {
     /// Of an extension: also the rights for the bundle it would move to within this range
     #[arg(long, value_name = "RANGE")]
     for_upgrade_to: Option<String>,
+    /// With --apply, of an extension: delete what was made for its account and is not applied
+    #[arg(long, requires = "apply")]
+    prune: bool,
     /// With --apply: do not ask
     #[arg(long, requires = "apply")]
     yes: bool,
@@ -213,6 +218,7 @@ pub(crate) async fn run(
     let offered = CatalogArgs::new(args.catalogs.clone(), args.access.catalog_ca.clone());
     let upgrade = args.for_upgrade_to.as_deref();
     let loaded = load(&targets, &offered, cluster.as_ref(), upgrade).await?;
+    let extension = loaded.extension.as_ref().map(|it| it.name.clone());
     let subjects = subjects(&args, global, loaded)?;
     match &cluster {
         Some(cluster) if check || missing => look(&args, cluster, &subjects, out).await,
@@ -220,7 +226,12 @@ pub(crate) async fn run(
         cluster => {
             let objects = generated(&args, &subjects, &people)?;
             if let Some(cluster) = cluster.as_ref().filter(|_| apply) {
-                return write(cluster.own_client(), &objects, args.yes, out).await;
+                let surplus = if args.prune {
+                    surplus(cluster, &subjects.account, extension.as_deref(), &objects).await?
+                } else {
+                    Vec::new()
+                };
+                return write(cluster.own_client(), &objects, &surplus, args.yes, out).await;
             }
             let output = args.output.unwrap_or_default();
             if output == Output::Yaml {
@@ -232,10 +243,33 @@ pub(crate) async fn run(
     }
 }
 
-/// Applies objects in their order, once the caller agrees.
+/// Returns what was made for the account of an extension and is none of these objects.
+async fn surplus(
+    cluster: &Cluster,
+    account: &Account,
+    extension: Option<&str>,
+    objects: &[Object],
+) -> anyhow::Result<Vec<Managed>> {
+    let Some(name) = extension else {
+        let text =
+            "--prune takes an extension: what else an account is for is not known of bundles";
+        return Err(UsageError(text.to_owned()).into());
+    };
+    if let Some(other) = made::shared_with(&cluster.extensions().await?, account, name) {
+        bail!(
+            "{account} is the account of extension {} too: --prune would take its rights",
+            quote(&other)
+        );
+    }
+    let surplus = made::besides(cluster.own_client(), account, objects).await;
+    surplus.context("listing roles and bindings")
+}
+
+/// Applies objects in their order, and deletes others, once the caller agrees.
 async fn write(
     client: &Client,
     objects: &[Object],
+    surplus: &[Managed],
     yes: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
@@ -243,13 +277,25 @@ async fn write(
         for object in objects {
             notice(&format!("  {}", object.identity().text()));
         }
-        let question = format!("Apply these {} objects?", objects.len());
+        for one in surplus {
+            notice(&format!("  delete {}", one.text()));
+        }
+        let mut question = format!("Apply these {} objects", objects.len());
+        if !surplus.is_empty() {
+            let _ = write!(question, ", and delete {}", surplus.len());
+        }
+        question.push('?');
         if !agreed(&question, "--yes does it, without --apply it is printed")? {
             notice("nothing is written");
             return Ok(Outcome::Failed);
         }
     }
     changes::apply(client, objects, out).await?;
+    for one in surplus {
+        let deleted = made::delete(client, one).await;
+        deleted.with_context(|| format!("deleting {}", one.text()))?;
+        writeln!(out, "{} deleted", one.text())?;
+    }
     Ok(Outcome::Done)
 }
 

@@ -1,0 +1,84 @@
+//! Roles and bindings that `rbac` and `install` made for an account, found by label and name.
+
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Preconditions};
+use kube::core::GroupVersionKind;
+use kube::{Client, ResourceExt as _};
+use olm_api::ClusterExtension;
+use olm_core::object::Object;
+use olm_core::rbac::{Account, MANAGED_BY, rbac_prefix};
+
+use crate::managed::{self, Managed};
+
+/// Bindings first: who deletes them in this order leaves none that leads nowhere.
+const KINDS: [&str; 4] = ["ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role"];
+
+/// Returns what was made for an account.
+pub(crate) async fn made(client: &Client, account: &Account) -> kube::Result<Vec<Managed>> {
+    let prefix = rbac_prefix(account);
+    let selector = format!("app.kubernetes.io/managed-by={MANAGED_BY}");
+    let mut made = Vec::new();
+    for kind in KINDS {
+        let kind = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
+        let resource = ApiResource::from_gvk(&kind);
+        let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+        let found = managed::all(&api, &selector).await?.into_iter();
+        let found = found.filter(|one| one.name_any().starts_with(&prefix));
+        made.extend(found.map(|object| Managed {
+            resource: resource.clone(),
+            object,
+        }));
+    }
+    Ok(made)
+}
+
+/// Returns what of it is none of these objects.
+pub(super) async fn besides(
+    client: &Client,
+    account: &Account,
+    objects: &[Object],
+) -> kube::Result<Vec<Managed>> {
+    let is = |made: &Managed, object: &Object| {
+        (made.resource.kind.as_str(), made.object.name_any())
+            == (object.kind(), object.name().to_owned())
+            && made.object.namespace().unwrap_or_default() == object.namespace()
+    };
+    let mut made = made(client, account).await?;
+    made.retain(|one| !objects.iter().any(|object| is(one, object)));
+    Ok(made)
+}
+
+/// Deletes one of them, unless somebody has made it anew.
+pub(super) async fn delete(client: &Client, made: &Managed) -> kube::Result<()> {
+    let mut params = DeleteParams::background();
+    params.preconditions = Some(Preconditions {
+        uid: made.object.metadata.uid.clone(),
+        resource_version: None,
+    });
+    let name = made.object.name_any();
+    match made.api(client).delete(&name, &params).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+/// Returns the account that an extension names.
+pub(crate) fn account_of(extension: &ClusterExtension) -> Option<Account> {
+    let spec = extension.spec.as_ref()?;
+    Some(Account {
+        namespace: spec.namespace.clone(),
+        name: spec.service_account.as_ref()?.name.clone()?,
+    })
+}
+
+/// Returns which of `extensions` has this account too, besides the one of this name.
+pub(crate) fn shared_with(
+    extensions: &[ClusterExtension],
+    account: &Account,
+    name: &str,
+) -> Option<String> {
+    let mut names = extensions
+        .iter()
+        .filter(|one| account_of(one).as_ref() == Some(account))
+        .map(ClusterExtension::name_any);
+    names.find(|other| other != name)
+}
