@@ -7,10 +7,12 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use olm_api::keys::name::CONTROLLER_CONFIG;
 use olm_core::settings::KEY;
-use olm_test::cluster::{Cluster, SYSTEM_NAMESPACE};
+use olm_test::cluster::{
+    CONTROLLER_ACCOUNT, Cluster, Controller, ControllerOptions, SYSTEM_NAMESPACE,
+};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
-use olm_test::{cluster, plugin, wait};
+use olm_test::{audit, cluster, plugin, wait};
 use serde_json::{Value, json};
 
 use crate::flags::start;
@@ -128,4 +130,30 @@ async fn the_plugin_decides_by_the_settings_that_the_controller_publishes() {
     extension.patch_catalog(json!({"version": null})).await;
     extension.installed("2.0.0").await;
     extension.delete().await;
+}
+
+// plugin.md U86
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_are_as_before_are_not_written_again() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    let log = &plane.addresses.audit_log;
+    let asked = |verb: &str| {
+        let requests = audit::mentioning(log, CONTROLLER_CONFIG).into_iter();
+        let own = requests.filter(|it| it.user.ends_with(CONTROLLER_ACCOUNT));
+        own.filter(|it| it.resource == "configmaps" && it.verb == verb)
+            .count()
+    };
+    let mut controller = Controller::start(plane, ControllerOptions::default());
+    for start in 1..=10 {
+        wait::until("the settings are compared", SOON, || async {
+            let looks = asked("get");
+            if looks >= start { Ok(()) } else { Err(looks) }
+        })
+        .await;
+        published(&cluster, "defaultUpgradePolicy: MinorOnly").await;
+        controller.kill();
+        controller.restart(plane);
+    }
+    assert_eq!(asked("patch"), 1);
 }
