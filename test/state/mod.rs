@@ -13,6 +13,7 @@ use futures::try_join;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::discovery::{ApiResource, Discovery, verbs};
+use olm_api::keys::annotation;
 use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 use serde_json::{Value, json};
 
@@ -230,6 +231,11 @@ fn comparable(key: &str, object: &Value, living: &BTreeSet<String>) -> Value {
     let mut reduced = json!({});
     for field in ["labels", "annotations", "finalizers", "generation"] {
         reduced[field] = metadata[field].clone();
+    }
+    // That a step was forced is recorded nowhere else: whoever deletes the revision by hand once
+    // nothing is installed to step from takes that with it.
+    if let Some(annotations) = reduced["annotations"].as_object_mut() {
+        annotations.remove(annotation::FORCED_FROM);
     }
     reduced["deleted"] = json!(metadata.get("deletionTimestamp").is_some());
     reduced["owners"] = owners(metadata, living);

@@ -198,16 +198,18 @@ async fn left_behind(cluster: &Cluster, extension: &ClusterExtension) -> Vec<Str
         return Vec::new();
     }
     let made = made(cluster.own_client(), &account).await;
-    let mut names = BTreeMap::<(String, String), Vec<String>>::new();
+    let mut words = BTreeMap::<String, Vec<String>>::new();
     for one in made.unwrap_or_default() {
-        let place = one.object.namespace().map(|place| format!(" -n {place}"));
+        // What lies in no namespace is deleted whichever is named.
+        let place = one.object.namespace();
+        let place = place.unwrap_or_else(|| account.namespace.clone());
         let kind = one.resource.kind.to_ascii_lowercase();
-        let names = names.entry((kind, place.unwrap_or_default()));
-        names.or_default().push(one.object.name_any());
+        let word = format!("{kind}/{}", one.object.name_any());
+        words.entry(place).or_default().push(word);
     }
-    let commands = names
-        .iter()
-        .map(|((kind, place), names)| format!("kubectl delete {kind}{place} {}", names.join(" ")));
+    let commands = words.iter();
+    let commands =
+        commands.map(|(place, words)| format!("kubectl delete -n {place} {}", words.join(" ")));
     commands.collect()
 }
 

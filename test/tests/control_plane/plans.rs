@@ -8,6 +8,8 @@ use olm_test::plugin;
 use olm_test::scene::{ACCOUNT, Scene, serve};
 use serde_json::{Value, json};
 
+use crate::flags::start;
+
 const UPGRADE: &str = "policy.olm.operatorframework.io/upgrade";
 const INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
 const MOVE: &str = "policy.olm.operatorframework.io/catalog-move";
@@ -251,7 +253,9 @@ fn plans_a_new_extension(scene: &Scene) {
 // plugin.md U36, U37
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_shows_what_changes_whoever_asks() {
-    let cluster = cluster::with_controller().await;
+    // What a package gets is not known while any catalog of the cluster is not served.
+    let cluster = cluster::own().await;
+    let _controller = start(cluster.plane, "plans", &[]).await;
     let secret = |version: &str| {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "planned-token"},
             "stringData": {"token": format!("hidden-{version}")}})

@@ -168,7 +168,7 @@ async fn a_whole_life_takes_nothing_but_the_plugin() {
         .lines()
         .filter_map(|line| line.split_once(" are left: kubectl "));
     let commands: Vec<&str> = left.map(|(_, command)| command).collect();
-    assert_eq!(commands.len(), 4, "{errors}");
+    assert_eq!(commands.len(), 1, "{errors}");
     for command in commands {
         let gone = scene
             .cluster
