@@ -114,17 +114,14 @@ pub(crate) async fn run(
             "note: versions are shown of up to {VERSIONS} packages"
         ));
     }
-    match args.output {
-        // Programs see why the rest may not be installed.
-        Format::Json => output::write_json(out, &found.document())?,
-        Format::Yaml => output::write_yaml(out, &found.document())?,
-        Format::Table => {}
-    }
+    // Programs see why the rest may not be installed.
+    let document = found.document();
     if args.installable {
         found = found.installable();
     }
     match args.output {
-        Format::Json | Format::Yaml => {}
+        Format::Json => output::write_json(out, &document)?,
+        Format::Yaml => output::write_yaml(out, &document)?,
         Format::Table if found.packages.is_empty() => {}
         Format::Table => table(&found.packages).write(out)?,
     }
