@@ -1,149 +1,16 @@
-//! Where a bundle comes from: a directory on this machine, an image, or a catalog.
+//! Where a bundle comes from: a directory on this machine, or an image.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::Args;
-use olm_api::CatalogFilter;
 use olm_core::bundle::{ANNOTATIONS_FILE, Bundle, DEPENDENCIES_FILE, Files, PROPERTIES_FILE};
-use olm_core::error::Chain;
-use olm_core::resolve::{Environment, Options, Request, UpdatePolicy, resolve};
 use olm_image::bundle::{BundleImage, pull_bundle};
 use olm_image::reference::ImageRef;
 
-use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
-use crate::offers::Named;
-use crate::output::{UsageError, during, notice};
+use crate::output::during;
 use crate::puller::puller;
-
-/// A bundle by itself, or one that a catalog offers.
-#[derive(Debug, Args)]
-pub(crate) struct BundleArg {
-    /// Directory of an unpacked bundle, or reference of a bundle image
-    #[arg(
-        value_name = "BUNDLE_DIR|IMAGE",
-        required_unless_present = "from_catalog",
-        conflicts_with = "from_catalog"
-    )]
-    bundle: Option<String>,
-    /// The bundle that the catalogs offer of a package, the highest unless a version or a range
-    /// is named
-    #[arg(long, value_name = "PACKAGE[@VERSION]", requires = "catalogs")]
-    from_catalog: Option<String>,
-    /// The catalogs of the package.
-    #[command(flatten)]
-    offered: CatalogArgs,
-}
-
-/// Catalogs to look for a package in.
-#[derive(Debug, Args)]
-pub(crate) struct CatalogArgs {
-    /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
-    /// may be repeated
-    #[arg(
-        id = "catalogs",
-        long = "catalog",
-        value_name = CATALOG_SYNTAX
-    )]
-    catalogs: Vec<CatalogFlag>,
-    /// CA certificates of catalog servers, as a PEM file; no others are trusted then
-    #[arg(long, value_name = "FILE")]
-    catalog_ca: Option<PathBuf>,
-}
-
-impl BundleArg {
-    /// Loads the bundle.
-    pub(crate) async fn load(&self) -> anyhow::Result<Bundle> {
-        match (&self.from_catalog, &self.bundle) {
-            (Some(wanted), _) => self.offered.load(wanted).await,
-            (None, Some(source)) => load_bundle_source(source).await,
-            (None, None) => Err(UsageError("a bundle is required".to_owned()).into()),
-        }
-    }
-}
-
-impl CatalogArgs {
-    /// Says whether any catalog is named.
-    pub(crate) fn any(&self) -> bool {
-        !self.catalogs.is_empty()
-    }
-
-    /// Returns the names of the catalogs.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.catalogs.iter().map(|flag| flag.name.as_str())
-    }
-
-    /// Reads the catalogs with all their blobs.
-    pub(crate) async fn read(&self) -> Vec<Named> {
-        Named::read(&self.catalogs, self.catalog_ca.clone()).await
-    }
-
-    /// Returns these catalogs, of which some may be served with certificates of a CA of their own.
-    pub(crate) fn new(catalogs: Vec<CatalogFlag>, catalog_ca: Option<PathBuf>) -> Self {
-        Self {
-            catalogs,
-            catalog_ca,
-        }
-    }
-
-    /// Returns the places of the catalogs.
-    pub(crate) fn places(&self) -> impl Iterator<Item = &str> {
-        self.catalogs.iter().map(|flag| flag.place.as_str())
-    }
-
-    /// Loads the bundle that the catalogs offer for `PACKAGE` or `PACKAGE@VERSION`.
-    pub(crate) async fn load(&self, wanted: &str) -> anyhow::Result<Bundle> {
-        parse(self.files(wanted).await?.1).await
-    }
-
-    /// Pulls the bundle that the catalogs offer for `PACKAGE` or `PACKAGE@VERSION`; returns its image
-    /// and its files.
-    pub(crate) async fn files(&self, wanted: &str) -> anyhow::Result<(String, Files)> {
-        let image = self.image(wanted).await?;
-        let files = pull(&image).await?;
-        Ok((image, files))
-    }
-
-    /// Returns the image of the bundle that the catalogs offer for `PACKAGE` or `PACKAGE@VERSION`.
-    pub(crate) async fn image(&self, wanted: &str) -> anyhow::Result<String> {
-        let (package, version) = match wanted.split_once('@') {
-            Some((package, version)) => (package, Some(version.to_owned())),
-            None => (wanted, None),
-        };
-        let mut catalogs = Catalogs::new(self.catalog_ca.clone());
-        for flag in &self.catalogs {
-            catalogs.load(&flag.place).await;
-        }
-        let given: Vec<_> = self
-            .catalogs
-            .iter()
-            .map(|flag| catalogs.given(flag))
-            .collect::<Result<_, _>>()?;
-        let request = Request {
-            filter: CatalogFilter {
-                package_name: package.to_owned(),
-                version,
-                ..CatalogFilter::default()
-            },
-            ..Request::default()
-        };
-        let options = Options {
-            updates: UpdatePolicy::Any,
-            ..Options::default()
-        };
-        let resolution = resolve(&request, &given, &Environment::default(), &options);
-        let selected = resolution
-            .result
-            .map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
-        notice(&format!(
-            "{} of catalog {}: {}",
-            selected.bundle.name, selected.catalog, selected.bundle.image
-        ));
-        Ok(selected.bundle.image.clone())
-    }
-}
 
 /// Loads the bundle that an argument names: a directory if one exists at that path, otherwise an
 /// image reference.

@@ -23,7 +23,7 @@ use crate::puller::puller;
 /// How long a catalog server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a catalog server may send nothing; a large catalog may take longer in total.
-const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Path of the whole content, relative to the base URL of a catalog.
 const ALL: &str = "/api/v1/all";
 

@@ -22,6 +22,9 @@ use crate::cluster::{Cluster, ExtensionSnapshot, Packages, Served, owner};
 /// Most bytes of an icon.
 const MAX_ICON: usize = 1024 * 1024;
 
+/// How many letters a name may differ from what was typed to be taken for meant.
+const MAX_DISTANCE: usize = 2;
+
 /// Where packages come from.
 pub(crate) enum Offers {
     /// The catalogs of a cluster.
@@ -145,6 +148,20 @@ impl Offers {
             Self::Named(_) => Ok(Vec::new()),
         }
     }
+}
+
+/// Returns packages whose name is like a word, the nearest first, each with its catalog.
+pub(crate) fn near<'a>(word: &str, packages: &'a Packages) -> Vec<(&'a str, &'a str)> {
+    let named = packages.iter().filter_map(|(catalog, blob)| {
+        let name = blob["name"].as_str()?;
+        let distance = strsim::levenshtein(word, name);
+        let begins = word.len() > 2 && name.starts_with(word);
+        (distance <= MAX_DISTANCE || begins).then_some((distance, name, catalog.as_str()))
+    });
+    let mut near: Vec<_> = named.collect();
+    near.sort_unstable();
+    let near = near.into_iter();
+    near.map(|(_, name, catalog)| (name, catalog)).collect()
 }
 
 /// Returns the icon of a package's head and its media type by its first bytes; nothing if it has none

@@ -3,8 +3,10 @@
 //! Source: plugin.md 1.2.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use clap::Args;
 use kube::ResourceExt as _;
 use olm_api::keys::{annotation, policy};
 use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet};
@@ -16,9 +18,13 @@ use olm_core::revision::{Account, BundleRecord, states};
 use olm_image::reference::ImageRef;
 use serde_json::Value;
 
-use crate::bundle_source::{CatalogArgs, load_files, parse};
-use crate::cluster::{Cluster, ExtensionSnapshot};
-use crate::output::notice;
+use crate::bundle_source::{load_files, parse};
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
+use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
+use crate::connection::Global;
+use crate::offers::{Named, Offers, near};
+use crate::output::{Hinted, Outcome, notice};
+use crate::settings::SettingsFlags;
 
 /// What an argument means, before anything is looked up on a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +65,82 @@ impl Target {
             return Self::Package(text.to_owned());
         }
         Self::Word(text.to_owned())
+    }
+}
+
+/// Where packages and extensions are looked up.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Lookup {
+    /// A catalog, and no cluster is asked anything: a directory or file of blobs, a catalog image, or
+    /// the URL of a served catalog; may be repeated
+    #[arg(id = "catalogs", long = "catalog", value_name = CATALOG_SYNTAX)]
+    pub(crate) catalogs: Vec<CatalogFlag>,
+    #[command(flatten)]
+    pub(crate) access: CatalogAccess,
+    #[command(flatten)]
+    pub(crate) settings: SettingsFlags,
+}
+
+impl Lookup {
+    /// Says whether catalogs are named, so that no cluster is asked.
+    pub(crate) fn is_offline(&self) -> bool {
+        !self.catalogs.is_empty()
+    }
+
+    /// Reads an argument.
+    pub(crate) fn target(&self, text: &str) -> Target {
+        Target::of(text, self.is_offline())
+    }
+
+    /// Says whether a cluster has to be asked what a target is.
+    pub(crate) fn asks_cluster(&self, target: &Target) -> bool {
+        match target {
+            Target::Bundle(_) => false,
+            Target::Package(_) => !self.is_offline(),
+            Target::Extension(_) | Target::Word(_) => true,
+        }
+    }
+
+    /// Connects to the cluster.
+    pub(crate) async fn cluster(&self, global: &Global) -> anyhow::Result<Cluster> {
+        Cluster::connect(global, &self.access, &self.settings).await
+    }
+
+    /// Connects to the cluster if one of the targets is looked up there.
+    pub(crate) async fn cluster_for(
+        &self,
+        targets: &[Target],
+        global: &Global,
+    ) -> anyhow::Result<Option<Cluster>> {
+        if targets.iter().any(|target| self.asks_cluster(target)) {
+            return self.cluster(global).await.map(Some);
+        }
+        self.settings
+            .refuse("an extension or a package of a cluster is named")?;
+        Ok(None)
+    }
+
+    /// Reads the named catalogs with all their blobs.
+    pub(crate) async fn named(&self) -> Vec<Named> {
+        Named::read(&self.catalogs, self.access.catalog_ca.clone()).await
+    }
+
+    /// Reads the named catalogs as resolution takes them.
+    pub(crate) async fn read(&self) -> Catalogs {
+        let mut catalogs = Catalogs::new(self.access.catalog_ca.clone());
+        for flag in &self.catalogs {
+            catalogs.load(&flag.place).await;
+        }
+        catalogs
+    }
+
+    /// Returns what is offered: by the named catalogs, else by those of the cluster.
+    pub(crate) async fn offers(&self, global: &Global) -> anyhow::Result<Offers> {
+        if self.is_offline() {
+            self.settings.refuse("no --catalog is given")?;
+            return Ok(Offers::Named(Arc::new(self.named().await)));
+        }
+        Ok(Offers::Cluster(Box::new(self.cluster(global).await?)))
     }
 }
 
@@ -126,7 +208,7 @@ impl Loaded {
 /// to have; with `upgrade` the one it would move to within that range.
 pub(crate) async fn load(
     targets: &[Target],
-    offered: &CatalogArgs,
+    lookup: &Lookup,
     cluster: Option<&Cluster>,
     upgrade: Option<&str>,
 ) -> anyhow::Result<Loaded> {
@@ -134,13 +216,16 @@ pub(crate) async fn load(
     for target in targets {
         match (target, cluster) {
             (Target::Bundle(place), _) => loaded.add(place.clone(), place).await?,
-            (Target::Package(wanted), _) if offered.any() => {
-                let (image, files) = offered.files(wanted).await?;
-                let source = Source::new(wanted.clone(), image, files).await?;
+            (Target::Package(wanted), _) if lookup.is_offline() => {
+                let offers = Offers::Named(Arc::new(lookup.named().await));
+                let found = chosen(&offers.offered(filter(wanted)).await?)?;
+                notice(&format!(
+                    "{} of catalog {}: {}",
+                    found.name, found.catalog, found.image
+                ));
+                let files = load_files(&found.image).await?;
+                let source = Source::new(wanted.clone(), found.image, files).await?;
                 loaded.sources.push(source);
-            }
-            (Target::Package(wanted), Some(cluster)) => {
-                add_package(&mut loaded, cluster, wanted).await?;
             }
             (Target::Extension(name), Some(cluster)) => {
                 let extension = cluster.extension(name).await?;
@@ -150,16 +235,11 @@ pub(crate) async fn load(
                 Some(extension) => {
                     add_extension(&mut loaded, cluster, &extension, upgrade).await?;
                 }
-                None => add_package(&mut loaded, cluster, word)
-                    .await
-                    .with_context(|| {
-                        format!(
-                            "{} is not a directory here, not an image reference, and neither an \
-                         extension nor a package of this cluster",
-                            quote(word)
-                        )
-                    })?,
+                None => add_package(&mut loaded, cluster, (word, true)).await?,
             },
+            (Target::Package(wanted), Some(cluster)) => {
+                add_package(&mut loaded, cluster, (wanted, false)).await?;
+            }
             (Target::Package(_) | Target::Extension(_) | Target::Word(_), None) => {
                 bail!("no cluster to look {target:?} up on")
             }
@@ -168,19 +248,78 @@ pub(crate) async fn load(
     Ok(loaded)
 }
 
-async fn add_package(loaded: &mut Loaded, cluster: &Cluster, wanted: &str) -> anyhow::Result<()> {
+async fn add_package(
+    loaded: &mut Loaded,
+    cluster: &Cluster,
+    (wanted, is_word): (&str, bool),
+) -> anyhow::Result<()> {
+    let found = chosen(&cluster.offers(filter(wanted)).await?);
+    let found = or_near(found, (wanted, is_word), cluster).await?;
+    let called = format!("{} ({})", found.name, found.image);
+    loaded.add(called, &found.image).await
+}
+
+/// Reads `PACKAGE[@RANGE]`.
+pub(crate) fn filter(wanted: &str) -> CatalogFilter {
     let (package, version) = match wanted.split_once('@') {
         Some((package, version)) => (package, Some(version.to_owned())),
         None => (wanted, None),
     };
-    let filter = CatalogFilter {
+    CatalogFilter {
         package_name: package.to_owned(),
         version,
         ..CatalogFilter::default()
+    }
+}
+
+/// Where no catalog of the cluster has a package, says so instead of why nothing is chosen, with what
+/// may be meant; `is_word` where it might have been something else than a package.
+pub(crate) async fn or_near(
+    found: anyhow::Result<Chosen>,
+    (wanted, is_word): (&str, bool),
+    cluster: &Cluster,
+) -> anyhow::Result<Chosen> {
+    let Err(error) = found else { return found };
+    let package = filter(wanted).package_name;
+    let (packages, unread) = cluster.packages().await?;
+    if packages.iter().any(|(_, blob)| blob["name"] == package) {
+        return Err(error);
+    }
+    let text = if is_word {
+        format!(
+            "{} is not a directory here, not an image reference, and neither an extension nor a \
+             package of this cluster",
+            quote(&package)
+        )
+    } else {
+        format!("no catalog of this cluster has package {}", quote(&package))
     };
-    let snapshot = cluster.offers(filter).await?;
-    let (name, image, _) = chosen(&snapshot)?;
-    loaded.add(format!("{name} ({image})"), &image).await
+    let outcome = if unread.is_empty() {
+        Outcome::Failed
+    } else {
+        Outcome::Unknown
+    };
+    let hint = if let Some((name, catalog)) = near(&package, &packages).first() {
+        let (name, catalog) = (quote(name), quote(catalog));
+        Some(format!("package {name} of catalog {catalog} is near"))
+    } else if is_word && package.contains(':') {
+        let example = "registry.example.com/team/quay:1.0";
+        Some(format!(
+            "an image needs its registry, for example {example}"
+        ))
+    } else {
+        let why = unread.first().map(|(_, why)| why);
+        why.map(|why| {
+            let names: Vec<_> = unread.iter().map(|(name, _)| quote(name)).collect();
+            format!("catalogs {} could not be read ({why})", names.join(", "))
+        })
+    };
+    Err(Hinted {
+        text,
+        hint,
+        outcome,
+    }
+    .into())
 }
 
 async fn add_extension(
@@ -209,11 +348,11 @@ async fn add_extension(
         snapshot.question.filter.version = Some(range.to_owned());
     }
     match chosen(&snapshot) {
-        Ok((bundle, image, _)) => {
-            let known = |record: BundleRecord| record.name == bundle;
+        Ok(Chosen { name, image, .. }) => {
+            let known = |record: BundleRecord| record.name == name;
             let sets = now.installed.iter().chain(&now.rolling);
             if !sets.map(|set| BundleRecord::of(set)).any(known) {
-                loaded.add(format!("{bundle} ({image})"), &image).await?;
+                loaded.add(format!("{name} ({image})"), &image).await?;
             }
         }
         Err(error) if upgrade.is_some() || loaded.sources.is_empty() => return Err(error),
@@ -245,8 +384,17 @@ pub(crate) fn pinned(record: &BundleRecord, set: &ClusterObjectSet) -> anyhow::R
     Ok(image.with_digest(digest.parse()?).to_string())
 }
 
-/// Returns name, image and version of the bundle that an extension would get.
-pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<(String, String, String)> {
+/// A bundle that an extension would get.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) image: String,
+    pub(crate) catalog: String,
+}
+
+/// Returns the bundle that an extension would get.
+pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chosen> {
     let catalogs = snapshot.catalogs();
     let question = &snapshot.question;
     let options = &snapshot.options;
@@ -256,7 +404,12 @@ pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<(String, St
         Ok(selected) => {
             let package = &question.filter.package_name;
             let record = BundleRecord::selected(&selected, package, options.release_support);
-            Ok((record.name, selected.bundle.image.clone(), record.version))
+            Ok(Chosen {
+                name: record.name,
+                version: record.version,
+                image: selected.bundle.image.clone(),
+                catalog: selected.catalog.to_owned(),
+            })
         }
         Err(error) => bail!("{}", Chain(&error)),
     }

@@ -21,13 +21,14 @@ use tokio::sync::Mutex;
 
 use super::tree::Tree;
 use super::{approve, catalog, graph, history, plan, search, show, status, why};
-use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
+use crate::catalogs::Catalogs;
 use crate::cluster::{CatalogAccess, Cluster, Packages, Whole, only};
 use crate::connection::Global;
 use crate::graph::{Format, segment, stylesheet};
 use crate::offers::{Named, Offers, icon};
 use crate::output::{Outcome, UsageError, notice};
 use crate::settings::SettingsFlags;
+use crate::target::Lookup;
 use crate::web::{self, Ask, Documents, Gate, Icon, Part, Site};
 
 /// Flags of `browse`.
@@ -42,14 +43,8 @@ pub(crate) struct BrowseArgs {
     /// Open the page in a browser, that of `$BROWSER` if it is set
     #[arg(long)]
     open: bool,
-    /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
-    /// may be repeated; no cluster is asked then
-    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
-    catalogs: Vec<CatalogFlag>,
     #[command(flatten)]
-    access: CatalogAccess,
-    #[command(flatten)]
-    settings: SettingsFlags,
+    lookup: Lookup,
 }
 
 /// Serves the pages until the program is interrupted.
@@ -61,15 +56,15 @@ pub(crate) async fn run(
     if !args.address.is_loopback() {
         return Err(UsageError("browse listens on loopback only".to_owned()).into());
     }
-    let offline = !args.catalogs.is_empty();
+    let offline = args.lookup.is_offline();
     let verbs = if offline {
-        args.settings.refuse("no --catalog is given")?;
-        let authorities = args.access.catalog_ca.clone();
-        let named = Named::read(&args.catalogs, authorities.clone()).await;
+        args.lookup.settings.refuse("no --catalog is given")?;
+        let named = args.lookup.named().await;
+        let authorities = args.lookup.access.catalog_ca;
         Verbs::new(Source::Named(Arc::new(named), authorities), global)
     } else {
         let client = Cluster::client(&global).await?;
-        let source = Source::Cluster(client, args.access, args.settings);
+        let source = Source::Cluster(client, args.lookup.access, args.lookup.settings);
         Verbs::new(source, global)
     };
     let of = verbs.of();

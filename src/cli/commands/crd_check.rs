@@ -20,13 +20,11 @@ use olm_core::object::Object;
 use olm_core::yaml;
 use serde_json::{Value, json};
 
-use crate::bundle_source::{CatalogArgs, load_files};
-use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag};
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::bundle_source::load_files;
+use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::output::{Format, Outcome, UsageError, write_json, write_yaml};
-use crate::settings::SettingsFlags;
-use crate::target::{Source, Target, load};
+use crate::target::{Lookup, Source, Target, load};
 
 /// The word for the CRDs on the cluster.
 const CLUSTER: &str = "cluster";
@@ -44,14 +42,8 @@ pub(crate) struct CrdCheckArgs {
     /// What is to follow; of an extension, what it would get
     #[arg(value_name = "FILE|TARGET")]
     new: String,
-    /// Look packages up in this catalog, a directory or file of blobs, a catalog image, or the URL
-    /// of a served catalog, and on no cluster; may be repeated
-    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
-    catalogs: Vec<CatalogFlag>,
     #[command(flatten)]
-    access: CatalogAccess,
-    #[command(flatten)]
-    settings: SettingsFlags,
+    lookup: Lookup,
     /// Judge exactly as upstream does: also changes that can make no stored object invalid are
     /// findings
     #[arg(long)]
@@ -79,7 +71,7 @@ enum Side {
 }
 
 impl Side {
-    fn of(text: &str, offline: bool) -> Self {
+    fn of(text: &str, lookup: &Lookup) -> Self {
         if text == CLUSTER {
             return Self::Live;
         }
@@ -87,14 +79,14 @@ impl Side {
         if file.is_file() {
             return Self::File(file);
         }
-        Self::Target(Target::of(text, offline))
+        Self::Target(lookup.target(text))
     }
 
-    fn asks_cluster(&self, offline: bool) -> bool {
+    fn asks_cluster(&self, lookup: &Lookup) -> bool {
         match self {
-            Self::Live | Self::Target(Target::Extension(_) | Target::Word(_)) => true,
-            Self::Target(Target::Package(_)) => !offline,
-            Self::File(_) | Self::Target(Target::Bundle(_)) => false,
+            Self::Live => true,
+            Self::File(_) => false,
+            Self::Target(target) => lookup.asks_cluster(target),
         }
     }
 }
@@ -105,19 +97,18 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let offline = !args.catalogs.is_empty();
-    let (old, new) = (Side::of(&args.old, offline), Side::of(&args.new, offline));
+    let lookup = &args.lookup;
+    let (old, new) = (Side::of(&args.old, lookup), Side::of(&args.new, lookup));
     if matches!(new, Side::Live) {
         let text = "what is to follow is a bundle or a file: `cluster` can only stand first";
         return Err(UsageError(text.to_owned()).into());
     }
-    let cluster = if old.asks_cluster(offline) || new.asks_cluster(offline) {
-        Some(Cluster::connect(global, &args.access, &args.settings).await?)
+    let cluster = if old.asks_cluster(lookup) || new.asks_cluster(lookup) {
+        Some(args.lookup.cluster(global).await?)
     } else {
         None
     };
-    let offered = CatalogArgs::new(args.catalogs, args.access.catalog_ca);
-    let sources = (&offered, cluster.as_ref());
+    let sources = (lookup, cluster.as_ref());
     let new = definitions((&new, &args.new), sources, <[Source]>::last).await?;
     let is_live = matches!(old, Side::Live);
     let old = match (&old, &cluster) {
@@ -285,7 +276,7 @@ pub(crate) async fn objects_of(
 /// Reads the CRDs of a bundle or a file, by name; of several bundles, of the one that `which` names.
 async fn definitions(
     (side, text): (&Side, &str),
-    (offered, cluster): (&CatalogArgs, Option<&Cluster>),
+    (lookup, cluster): (&Lookup, Option<&Cluster>),
     which: fn(&[Source]) -> Option<&Source>,
 ) -> anyhow::Result<BTreeMap<String, Value>> {
     let mut texts: Files = match side {
@@ -297,7 +288,7 @@ async fn definitions(
         // Its CRDs count whatever else it lacks.
         Side::Target(Target::Bundle(place)) => load_files(place).await?,
         Side::Target(target) => {
-            let loaded = load(std::slice::from_ref(target), offered, cluster, None).await?;
+            let loaded = load(std::slice::from_ref(target), lookup, cluster, None).await?;
             let source = which(&loaded.sources).with_context(|| format!("{text} has no bundle"))?;
             source.files.clone()
         }

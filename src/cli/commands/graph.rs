@@ -12,30 +12,22 @@ use olm_core::resolve::{
     Catalog, CatalogError, Environment, Options, Request, Selector, UpdatePolicy,
 };
 
-use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
-use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
+use crate::cluster::ExtensionSnapshot;
 use crate::connection::Global;
 use crate::environment::Installed;
 use crate::graph::{self, Format, Graph};
-use crate::output::{self, Outcome};
-use crate::settings::SettingsFlags;
+use crate::output::{self, Outcome, UsageError};
+use crate::target::{Lookup, Target, chosen, filter, or_near};
 
 /// Flags of `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
-    /// Name of the package; without `--catalog`, name of a ClusterExtension of the cluster
+    /// With `--catalog` a package; otherwise an extension of the cluster or, if there is none of the
+    /// name, a package of its catalogs
     #[arg(value_name = "PACKAGE|EXTENSION")]
     name: String,
-    /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
-    /// may be repeated
-    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
-    catalogs: Vec<CatalogFlag>,
-    /// How catalogs are reached.
     #[command(flatten)]
-    access: CatalogAccess,
-    /// What the controller decides by.
-    #[command(flatten)]
-    settings: SettingsFlags,
+    lookup: Lookup,
     /// Channel to draw, by default those of the extension, or all; may be repeated
     #[arg(long = "channel", value_name = "NAME")]
     channels: Vec<String>,
@@ -69,11 +61,16 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let graph = if args.catalogs.is_empty() {
-        of_extension(&args, global).await?
-    } else {
-        args.settings.refuse("no --catalog is given")?;
-        of_package(&args).await?
+    let graph = match args.lookup.target(&args.name) {
+        Target::Bundle(place) => {
+            let text = format!("{place} is a bundle: a graph is of an extension or a package");
+            return Err(UsageError(text).into());
+        }
+        Target::Package(wanted) if args.lookup.is_offline() => {
+            args.lookup.settings.refuse("no --catalog is given")?;
+            of_package(&args, filter(&wanted)).await?
+        }
+        target => on_cluster(&args, target, global).await?,
     };
     let text = graph.draw(args.output);
     match &args.file {
@@ -86,22 +83,16 @@ pub(crate) async fn run(
 }
 
 /// Makes the graph of a package from the named catalogs.
-async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
-    let mut catalogs = Catalogs::new(args.access.catalog_ca.clone());
-    for flag in &args.catalogs {
-        catalogs.load(&flag.place).await;
-    }
-    let catalog = |flag| catalogs.given(flag);
-    let given: Vec<_> = args
-        .catalogs
-        .iter()
-        .map(catalog)
+async fn of_package(args: &GraphArgs, filter: CatalogFilter) -> anyhow::Result<Graph> {
+    let catalogs = args.lookup.read().await;
+    let given = args.lookup.catalogs.iter();
+    let given: Vec<_> = given
+        .map(|flag| catalogs.given(flag))
         .collect::<Result<_, _>>()?;
     let request = Request {
         filter: CatalogFilter {
-            package_name: args.name.clone(),
             channels: args.channels.clone(),
-            ..CatalogFilter::default()
+            ..filter
         },
         installed: args.installed.clone().map(Into::into),
         ..Request::default()
@@ -118,10 +109,21 @@ async fn of_package(args: &GraphArgs) -> anyhow::Result<Graph> {
     draw(args, &asked, &given)
 }
 
-/// Makes the graph of the package that an extension of the cluster requests.
-async fn of_extension(args: &GraphArgs, global: &Global) -> anyhow::Result<Graph> {
-    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
-    let mut snapshot = cluster.snapshot(&args.name).await?;
+/// Makes the graph of the package that an extension of the cluster requests, or of one that a new
+/// extension would.
+async fn on_cluster(args: &GraphArgs, target: Target, global: &Global) -> anyhow::Result<Graph> {
+    let cluster = args.lookup.cluster(global).await?;
+    let mut snapshot = match &target {
+        Target::Package(wanted) => cluster.offers(filter(wanted)).await?,
+        Target::Word(word) if cluster.find_extension(word).await?.is_none() => {
+            let snapshot = cluster.offers(filter(word)).await?;
+            or_near(chosen(&snapshot), (word, true), &cluster).await?;
+            snapshot
+        }
+        Target::Word(name) | Target::Extension(name) | Target::Bundle(name) => {
+            cluster.snapshot(name).await?
+        }
+    };
     if !args.channels.is_empty() {
         let filter = &mut snapshot.question.filter;
         filter.channels.clone_from(&args.channels);

@@ -18,16 +18,14 @@ use olm_image::reference::ImageRef;
 use olm_image::registries::cluster::{KINDS, configuration};
 use serde_json::{Value, json};
 
-use crate::bundle_source::CatalogArgs;
 use crate::catalogs;
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::Cluster;
 use crate::commands::catalog::lint::{missing, named_images, pinned};
 use crate::connection::Global;
 use crate::managed::failure;
 use crate::output::{self, Outcome, Table, UsageError, notice};
 use crate::puller::puller_with;
-use crate::settings::SettingsFlags;
-use crate::target::{Target, load};
+use crate::target::{Lookup, load};
 
 /// Manifests that are asked for at the same time.
 const AT_ONCE: usize = 8;
@@ -46,9 +44,7 @@ pub(crate) struct ImagesArgs {
     #[arg(long, value_name = "OS/ARCHITECTURE", value_parser = platform, requires = "check")]
     platform: Option<Platform>,
     #[command(flatten)]
-    offered: CatalogArgs,
-    #[command(flatten)]
-    settings: SettingsFlags,
+    lookup: Lookup,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Form,
@@ -79,7 +75,7 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    if args.targets.is_empty() && !args.offered.any() {
+    if args.targets.is_empty() && !args.lookup.is_offline() {
         return Err(UsageError("a target, or --catalog".to_owned()).into());
     }
     let images = named(&args, global).await?;
@@ -114,28 +110,20 @@ type Images = BTreeMap<String, BTreeSet<String>>;
 async fn named(args: &ImagesArgs, global: &Global) -> anyhow::Result<Images> {
     let mut images = Images::new();
     if args.targets.is_empty() {
-        for place in args.offered.places() {
-            for (image, first) in named_images(&catalogs::files(place).await?)? {
+        for catalog in &args.lookup.catalogs {
+            for (image, first) in named_images(&catalogs::files(&catalog.place).await?)? {
                 images.entry(image).or_default().insert(first.name);
             }
         }
         return Ok(images);
     }
-    let offline = args.offered.any();
-    let targets = args.targets.iter().map(|text| Target::of(text, offline));
-    let targets: Vec<Target> = targets.collect();
-    let access = CatalogAccess::default();
-    let on_cluster = |target: &Target| match target {
-        Target::Bundle(_) => false,
-        Target::Package(_) => !offline,
-        Target::Extension(_) | Target::Word(_) => true,
-    };
-    let cluster = if targets.iter().any(on_cluster) {
-        Some(Cluster::connect(global, &access, &args.settings).await?)
-    } else {
-        None
-    };
-    let loaded = load(&targets, &args.offered, cluster.as_ref(), None).await?;
+    let targets: Vec<_> = args
+        .targets
+        .iter()
+        .map(|it| args.lookup.target(it))
+        .collect();
+    let cluster = args.lookup.cluster_for(&targets, global).await?;
+    let loaded = load(&targets, &args.lookup, cluster.as_ref(), None).await?;
     for source in &loaded.sources {
         let bundle = CatalogBundle::new(&source.bundle, &source.files, &source.image);
         let blob = bundle

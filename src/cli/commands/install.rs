@@ -30,7 +30,7 @@ use crate::commands::render::{Output, Rendering, print};
 use crate::connection::{DryRun, Global};
 use crate::output::{Outcome, UsageError, agreed, notice};
 use crate::settings::SettingsFlags;
-use crate::target::chosen;
+use crate::target::{Chosen, chosen, or_near};
 
 /// The annotation in which a bundle names the namespace it is meant for.
 const SUGGESTED_NAMESPACE: &str = "operatorframework.io/suggested-namespace";
@@ -272,7 +272,13 @@ async fn refused(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Option
 
 async fn plan(args: &InstallArgs, global: &Global, cluster: &Cluster) -> anyhow::Result<Plan> {
     let snapshot = cluster.offers(args.filter()).await?;
-    let (name, image, version) = chosen(&snapshot)?;
+    let found = or_near(chosen(&snapshot), (args.package().0, false), cluster).await?;
+    let Chosen {
+        name,
+        image,
+        version,
+        ..
+    } = found;
     warn_of_closing(cluster, &snapshot).await;
     let bundle = load_bundle_source(&image).await;
     let bundle = bundle.with_context(|| format!("{name} ({image})"))?;

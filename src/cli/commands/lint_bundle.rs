@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::bundle_source::load_files;
 use crate::describe::{Description, missing_accounts};
-use crate::output::{Format, KeyValues, Outcome, write_json, write_yaml};
+use crate::output::{Format, KeyValues, Outcome, UsageError, write_json, write_yaml};
+use crate::target::Target;
 
 /// Placeholders for the namespaces of an installation; findings do not depend on them.
 const INSTALL_NAMESPACE: &str = "install-namespace";
@@ -45,7 +46,14 @@ struct Report {
 
 /// Examines a bundle; findings end the program with 1.
 pub(crate) async fn run(args: LintBundleArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let files = load_files(&args.bundle).await?;
+    let Target::Bundle(place) = Target::of(&args.bundle, false) else {
+        let text = format!(
+            "{} is neither a directory nor an image reference",
+            quote(&args.bundle)
+        );
+        return Err(UsageError(text).into());
+    };
+    let files = load_files(&place).await?;
     let report = tokio::task::spawn_blocking(move || Report::of(&files)).await?;
     match args.output {
         Format::Table => report.write(out)?,

@@ -16,17 +16,27 @@ use olm_core::render::{
 use olm_core::yaml;
 use serde_json::{Value, json};
 
-use crate::bundle_source::BundleArg;
 use crate::connection::Global;
 use crate::output::{Outcome, UsageError, notice, write_json};
-use crate::target::Installation;
+use crate::target::{Installation, Lookup, Target, load};
 
 /// Flags of `render`.
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
-    /// The bundle.
+    /// Directory of an unpacked bundle, reference of a bundle image, or a package or an extension of
+    /// the cluster
+    #[arg(
+        value_name = "BUNDLE_DIR|IMAGE|PACKAGE[@RANGE]|EXTENSION",
+        required_unless_present = "from_catalog",
+        conflicts_with = "from_catalog"
+    )]
+    target: Option<String>,
+    /// The bundle that the catalogs offer of a package, the highest unless a version or a range
+    /// is named
+    #[arg(long, value_name = "PACKAGE[@RANGE]", requires = "catalogs")]
+    from_catalog: Option<String>,
     #[command(flatten)]
-    bundle: BundleArg,
+    lookup: Lookup,
     /// How it is rendered.
     #[command(flatten)]
     rendering: Rendering,
@@ -98,9 +108,26 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let namespace = global.require_namespace()?;
-    let bundle = args.bundle.load().await?;
-    let objects = args.rendering.render(&bundle, namespace)?;
+    let target = match (args.from_catalog, &args.target) {
+        (Some(wanted), _) => Target::Package(wanted),
+        (None, text) => args.lookup.target(text.as_deref().unwrap_or_default()),
+    };
+    if let Target::Bundle(_) | Target::Package(_) = target {
+        // Whatever is wrong with the flags is said before anything is pulled.
+        global.require_namespace()?;
+    }
+    let targets = [target];
+    let cluster = args.lookup.cluster_for(&targets, global).await?;
+    let loaded = load(&targets, &args.lookup, cluster.as_ref(), None).await?;
+    let source = loaded.sources.first().context("there is no bundle")?;
+    let (namespace, rendering) = match &loaded.extension {
+        None => (global.require_namespace()?, args.rendering),
+        Some(it) => {
+            let namespace = global.namespace.as_deref().unwrap_or(&it.namespace);
+            (namespace, args.rendering.of_extension(it))
+        }
+    };
+    let objects = rendering.render(&source.bundle, namespace)?;
     print(objects, args.output, out)?;
     Ok(Outcome::Done)
 }

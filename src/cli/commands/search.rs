@@ -4,25 +4,23 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::Arc;
 
 use clap::Args;
 use futures::stream::{self, StreamExt as _};
 use kube::ResourceExt as _;
 use olm_api::CatalogFilter;
 use olm_core::catalog::Summary;
+use olm_core::error::quote;
 use olm_core::extension::ValidExtension;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag};
-use crate::cluster::{CatalogAccess, Cluster, Whole, only};
+use crate::cluster::{Whole, only};
 use crate::connection::Global;
 use crate::graph::plain;
-use crate::offers::{Named, Offers, icon};
+use crate::offers::{Offers, icon, near};
 use crate::output::{self, Format, Outcome, Table, notice};
-use crate::settings::SettingsFlags;
-use crate::target::chosen;
+use crate::target::{Lookup, chosen};
 
 /// Text of a cell without a value.
 const NOTHING: &str = "-";
@@ -30,6 +28,8 @@ const NOTHING: &str = "-";
 const DESCRIPTION: usize = 60;
 /// Packages whose version is looked up, which takes requests for each.
 const VERSIONS: usize = 30;
+/// Names that are suggested.
+const MOST_NEAR: usize = 5;
 /// Packages that are looked up at the same time.
 const AT_ONCE: usize = 4;
 
@@ -42,14 +42,8 @@ pub(crate) struct SearchArgs {
     /// Only what can be installed; looks up every package that matches
     #[arg(long)]
     installable: bool,
-    /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
-    /// may be repeated; no cluster is asked then
-    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
-    catalogs: Vec<CatalogFlag>,
     #[command(flatten)]
-    access: CatalogAccess,
-    #[command(flatten)]
-    settings: SettingsFlags,
+    lookup: Lookup,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -87,6 +81,8 @@ struct Deprecated {
 /// What was found.
 pub(crate) struct Found {
     packages: Vec<Package>,
+    /// Where there is none: names like the terms.
+    near: Vec<String>,
     /// Catalogs that could not be read, and why.
     unread: Vec<(String, String)>,
 }
@@ -97,16 +93,11 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let offers = if args.catalogs.is_empty() {
-        let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
-        Offers::Cluster(Box::new(if args.installable {
-            cluster.keeping(Whole::default())
-        } else {
-            cluster
-        }))
-    } else {
-        let named = Named::read(&args.catalogs, args.access.catalog_ca.clone()).await;
-        Offers::Named(Arc::new(named))
+    let offers = match args.lookup.offers(global).await? {
+        Offers::Cluster(cluster) if args.installable => {
+            Offers::Cluster(Box::new(cluster.keeping(Whole::default())))
+        }
+        offers => offers,
     };
     let mut found = find(&offers, &args.terms, args.installable).await?;
     if found.packages.len() > VERSIONS && !args.installable {
@@ -134,6 +125,9 @@ pub(crate) async fn run(
         (false, _) => Outcome::Done,
         (true, true) => {
             notice("no package matches");
+            if !found.near.is_empty() {
+                notice(&format!("hint: near are {}", found.near.join(", ")));
+            }
             Outcome::Failed
         }
         (true, false) => Outcome::Unknown,
@@ -167,7 +161,16 @@ pub(crate) async fn find(offers: &Offers, terms: &[String], every: bool) -> anyh
     });
     let mut packages: Vec<_> = found.into_iter().map(|(_, package)| package).collect();
     complete(offers, &mut packages, every).await?;
-    Ok(Found { packages, unread })
+    let mut meant = Vec::new();
+    if packages.is_empty() {
+        let names = terms.iter().flat_map(|term| near(term, &blobs));
+        meant.extend(names.map(|(name, _)| quote(name)).take(MOST_NEAR));
+    }
+    Ok(Found {
+        packages,
+        near: meant,
+        unread,
+    })
 }
 
 impl Package {
@@ -260,7 +263,7 @@ async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow
         };
         async move {
             let snapshot = offers.offered(filter).await?;
-            let (_, _, version) = chosen(&snapshot)?;
+            let version = chosen(&snapshot)?.version;
             anyhow::Ok(version)
         }
     });

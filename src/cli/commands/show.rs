@@ -1,35 +1,44 @@
 //! `kubectl olm show`: what a bundle is, and which `spec.config` it takes.
 
 use std::io::Write;
-use std::path::Path;
-use std::sync::Arc;
 
+use anyhow::Context as _;
 use clap::Args;
 use olm_core::bundle::{Bundle, constraints};
 use olm_core::catalog::{BundleSummary, ChannelSummary, Summary};
 use olm_core::config::{Features, example, schema};
+use olm_core::revision::{BundleRecord, states};
 use serde_json::{Value, json};
 
-use crate::bundle_source::{CatalogArgs, load_files};
+use crate::bundle_source::load_files;
+use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::describe::Description;
 use crate::graph::{plain, visible};
 use crate::offers::Offers;
-use crate::output::{Format, KeyValues, Outcome, Table, notice, write_json, write_yaml};
+use crate::output::{
+    Format, KeyValues, Outcome, Table, UsageError, notice, write_json, write_yaml,
+};
+use crate::target::{Chosen, Lookup, Target, chosen, filter, or_near, pinned};
+
+/// Bundles that are listed of a package.
+const NEWEST: usize = 10;
 
 /// Flags of `show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// With `--catalog` a package, by default its highest version; otherwise the directory of an
-    /// unpacked bundle, or the reference of a bundle image
-    #[arg(value_name = "PACKAGE[@VERSION]|BUNDLE_DIR|IMAGE")]
+    /// A package, by default its highest version; what an extension has installed; the directory of
+    /// an unpacked bundle, or the reference of a bundle image
+    #[arg(value_name = "PACKAGE[@RANGE]|EXTENSION|BUNDLE_DIR|IMAGE")]
     bundle: String,
-    /// The catalogs of the package.
     #[command(flatten)]
-    offered: CatalogArgs,
+    lookup: Lookup,
     /// Say what the catalogs know of a package, and pull nothing
-    #[arg(long, requires = "catalogs", conflicts_with = "schema")]
+    #[arg(long, conflicts_with = "schema")]
     no_pull: bool,
+    /// List every bundle of a package
+    #[arg(long)]
+    long: bool,
     /// Print the JSON Schema of `spec.config.inline` and nothing else
     #[arg(long, conflicts_with = "output")]
     schema: bool,
@@ -38,31 +47,120 @@ pub(crate) struct ShowArgs {
     output: Format,
 }
 
+/// What is shown.
+struct Subject {
+    /// Directory or image, or why there is none.
+    place: anyhow::Result<String>,
+    /// Catalog and what it says of the package, where a package is asked for.
+    known: Option<(String, Summary)>,
+}
+
+impl Subject {
+    async fn of(args: &ShowArgs, global: &Global) -> anyhow::Result<Self> {
+        let target = args.lookup.target(&args.bundle);
+        let offers = match target {
+            Target::Bundle(place) => {
+                return Ok(Self {
+                    place: Ok(place),
+                    known: None,
+                });
+            }
+            _ => args.lookup.offers(global).await?,
+        };
+        let (wanted, is_word) = match (target, &offers) {
+            (Target::Extension(name), Offers::Cluster(cluster)) => {
+                return Self::installed(&name, cluster).await;
+            }
+            (Target::Word(word), Offers::Cluster(cluster)) => {
+                if cluster.find_extension(&word).await?.is_some() {
+                    return Self::installed(&word, cluster).await;
+                }
+                (word, true)
+            }
+            (Target::Extension(name), Offers::Named(_)) => {
+                let text =
+                    format!("extension {name} is of a cluster, which --catalog does not ask");
+                return Err(UsageError(text).into());
+            }
+            (Target::Package(wanted) | Target::Word(wanted) | Target::Bundle(wanted), _) => {
+                (wanted, false)
+            }
+        };
+        let filter = filter(&wanted);
+        let package = filter.package_name.clone();
+        let mut found = chosen(&offers.offered(filter).await?);
+        if let Offers::Cluster(cluster) = &offers {
+            found = or_near(found, (&wanted, is_word), cluster).await;
+        }
+        let (place, catalog) = match found {
+            Ok(Chosen {
+                name,
+                image,
+                catalog,
+                ..
+            }) => {
+                notice(&format!("{name} of catalog {catalog}: {image}"));
+                (Ok(image), catalog)
+            }
+            // What the catalogs know is shown all the same.
+            Err(error) => {
+                let (heads, _) = offers.heads().await?;
+                let has_it = |(_, blob): &(String, Value)| blob["name"] == package;
+                match heads.into_iter().find(has_it) {
+                    Some((catalog, _)) => (Err(error), catalog),
+                    None => return Err(error),
+                }
+            }
+        };
+        let summary = offers.summary(&catalog, &package).await?;
+        Ok(Self {
+            place,
+            known: summary.map(|summary| (catalog, summary)),
+        })
+    }
+
+    /// The bundle that an extension has installed, by the digest that its revision records.
+    async fn installed(name: &str, cluster: &Cluster) -> anyhow::Result<Self> {
+        let revisions = cluster.revisions(name).await?;
+        let set = states(&revisions).installed;
+        let set = set.with_context(|| format!("extension {name:?} has nothing installed"))?;
+        let record = BundleRecord::of(set);
+        let place = pinned(&record, set)?;
+        notice(&format!("{} of extension {name}: {place}", record.name));
+        Ok(Self {
+            place: Ok(place),
+            known: None,
+        })
+    }
+}
+
 /// Shows one bundle.
 pub(crate) async fn run(
     args: ShowArgs,
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    if args.no_pull {
-        return known(&args, None, out).await;
-    }
-    let files = if args.offered.any() && !Path::new(&args.bundle).is_dir() {
-        let image = args.offered.image(&args.bundle).await?;
-        match load_files(&image).await {
-            Ok(files) => files,
-            Err(cause) if args.schema => {
-                notice(&format!("error: configuration not known: {cause:#}"));
-                return Ok(Outcome::Unknown);
-            }
-            Err(cause) => {
-                let cause = format!("{cause:#}");
-                notice(&format!("note: configuration not shown: {cause}"));
-                return known(&args, Some(&cause), out).await;
-            }
+    let Subject { place, known } = Subject::of(&args, global).await?;
+    let files = match (&known, args.no_pull) {
+        (Some(known), true) => return write_known(&args, known, None, out),
+        (None, true) => return Err(UsageError("--no-pull takes a package".to_owned()).into()),
+        (_, false) => match place {
+            Ok(place) => load_files(&place).await,
+            Err(cause) => Err(cause),
+        },
+    };
+    let files = match (files, &known) {
+        (Ok(files), _) => files,
+        (Err(cause), None) => return Err(cause),
+        (Err(cause), Some(_)) if args.schema => {
+            notice(&format!("error: configuration not known: {cause:#}"));
+            return Ok(Outcome::Unknown);
         }
-    } else {
-        load_files(&args.bundle).await?
+        (Err(cause), Some(known)) => {
+            let cause = format!("{cause:#}");
+            notice(&format!("note: configuration not shown: {cause}"));
+            return write_known(&args, known, Some(&cause), out);
+        }
     };
     let bundle = Bundle::from_files(&files)?;
     let description = Description::of(&bundle, constraints(&bundle, &files)?);
@@ -78,47 +176,48 @@ pub(crate) async fn run(
         let mut whole = serde_json::to_value(&description)?;
         whole["schema"] = schema.clone();
         whole["example"] = json!({ "spec": { "config": example } });
+        if let Some((catalog, summary)) = &known {
+            whole["offered"] = document(catalog, summary)?;
+        }
         Ok(whole)
     };
     match args.output {
-        Format::Table => write(&description, &schema, &example, out)?,
+        Format::Table => {
+            if let Some((catalog, summary)) = &known {
+                sheet(&args, catalog, summary).write(out)?;
+                writeln!(out)?;
+            }
+            write(&description, &schema, &example, out)?;
+        }
         Format::Json => write_json(out, &whole()?)?,
         Format::Yaml => write_yaml(out, &whole()?)?,
     }
     Ok(Outcome::Done)
 }
 
-/// Shows what the first of the catalogs that has a package says of it; `unpulled` is why its image
-/// says nothing.
-async fn known(
+/// Shows what a catalog says of a package; `unpulled` is why its image says nothing.
+fn write_known(
     args: &ShowArgs,
+    (catalog, summary): &(String, Summary),
     unpulled: Option<&str>,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let offers = Offers::Named(Arc::new(args.offered.read().await));
-    let package = args.bundle.split('@').next().unwrap_or_default();
-    for catalog in args.offered.names() {
-        let Some(summary) = offers.summary(catalog, package).await? else {
-            continue;
-        };
-        let whole = || -> anyhow::Result<Value> {
-            let mut document = document(catalog, &summary)?;
-            if let Some(why) = unpulled {
-                document["unknown"] = json!([{"what": "configuration", "why": why}]);
-            }
-            Ok(document)
-        };
-        match args.output {
-            Format::Json => write_json(out, &whole()?)?,
-            Format::Yaml => write_yaml(out, &whole()?)?,
-            Format::Table => sheet(catalog, &summary).write(out)?,
+    let whole = || -> anyhow::Result<Value> {
+        let mut document = document(catalog, summary)?;
+        if let Some(why) = unpulled {
+            document["unknown"] = json!([{"what": "configuration", "why": why}]);
         }
-        return Ok(Outcome::Done);
+        Ok(document)
+    };
+    match args.output {
+        Format::Json => write_json(out, &whole()?)?,
+        Format::Yaml => write_yaml(out, &whole()?)?,
+        Format::Table => sheet(args, catalog, summary).write(out)?,
     }
-    anyhow::bail!("no catalog has package {package:?}")
+    Ok(Outcome::Done)
 }
 
-fn sheet(catalog: &str, summary: &Summary) -> KeyValues {
+fn sheet(args: &ShowArgs, catalog: &str, summary: &Summary) -> KeyValues {
     let mut sheet = KeyValues::default();
     let shown = |text: &Option<String>| text.as_deref().map(plain);
     sheet.line("Package", plain(&summary.package));
@@ -151,7 +250,12 @@ fn sheet(catalog: &str, summary: &Summary) -> KeyValues {
         }
         plain(&text)
     };
-    sheet.lines("Bundles", summary.bundles.iter().map(bundle));
+    let all = &summary.bundles;
+    let shown = if args.long { all.len() } else { NEWEST };
+    let more = all.len().saturating_sub(shown);
+    let more = (more > 0).then(|| format!("and {more} more (--long)"));
+    let bundles = all.iter().take(shown).map(bundle).chain(more);
+    sheet.lines("Bundles", bundles);
     sheet
 }
 

@@ -236,7 +236,7 @@ impl Details {
                 times => format!(" ({times} times)"),
             };
             let (reason, message) = (text(&event.reason), text(&event.message));
-            format!("{} {reason}: {message}{again}", when(event))
+            format!("{:.0} {reason}: {message}{again}", when(event))
         };
         match &self.events {
             Ok(events) => events.iter().map(line).collect(),

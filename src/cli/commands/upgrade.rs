@@ -227,7 +227,7 @@ async fn moved(
     let is_installed =
         |version: &String| installed.is_some_and(|install| install.bundle.version == *version);
     let leads = |snapshot: &ExtensionSnapshot| {
-        let (_, _, version) = chosen(snapshot).ok()?;
+        let version = chosen(snapshot).ok()?.version;
         (!is_installed(&version)).then_some(version)
     };
     let mut approved = None;
@@ -236,7 +236,7 @@ async fn moved(
         snapshot.question.came_from = None;
         approved = leads(&snapshot);
     }
-    let (_, _, version) = chosen(&snapshot)?;
+    let version = chosen(&snapshot)?.version;
     if is_installed(&version) {
         let CatalogFilter { package_name, .. } = &snapshot.question.filter;
         anyhow::bail!(

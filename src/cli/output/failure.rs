@@ -7,7 +7,7 @@ use std::error::Error;
 
 use kube::config::{InferConfigError, KubeconfigError};
 
-use super::{Outcome, UsageError};
+use super::{Hinted, Outcome, UsageError};
 
 const WITHOUT_CLUSTER: &str = "--catalog DIR|IMAGE works without one, where a command takes it";
 const VIEWER: &str = "ClusterRole operator-controller-clusterextension-viewer-role allows it";
@@ -25,21 +25,24 @@ pub(crate) struct Failure {
     /// How the program ends.
     pub(crate) outcome: Outcome,
     /// What may help.
-    pub(crate) hint: Option<&'static str>,
+    pub(crate) hint: Option<String>,
 }
 
 impl Failure {
     /// Judges an error by its causes: what could not be asked is not known, anything else is no.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
-        let whole = |outcome, hint| Self {
+        let whole = |outcome, hint: Option<&str>| Self {
             text: format!("{error:#}"),
             outcome,
-            hint,
+            hint: hint.map(str::to_owned),
         };
         if error.is::<UsageError>() {
             return whole(Outcome::Usage, None);
         }
         for cause in error.chain() {
+            if let Some(Hinted { hint, outcome, .. }) = cause.downcast_ref() {
+                return whole(*outcome, hint.as_deref());
+            }
             if let Some(inferred) = cause.downcast_ref::<InferConfigError>() {
                 return Self::without_cluster(inferred);
             }
@@ -67,16 +70,16 @@ impl Failure {
         Self {
             text: format!("no cluster: {}", why.unwrap_or_else(none)),
             outcome: Outcome::Unknown,
-            hint: Some(WITHOUT_CLUSTER),
+            hint: Some(WITHOUT_CLUSTER.to_owned()),
         }
     }
 
     /// Judges what the API server answers, if that means that something is not known.
     fn answered(code: u16, message: &str) -> Option<Self> {
-        let unknown = |text: String, hint| Self {
+        let unknown = |text: String, hint: &str| Self {
             text,
             outcome: Outcome::Unknown,
-            hint: Some(hint),
+            hint: Some(hint.to_owned()),
         };
         if code == 404 && NOT_SERVED.iter().any(|begin| message.starts_with(begin)) {
             let text = format!("this cluster does not serve {}", olm_api::API_VERSION);

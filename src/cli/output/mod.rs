@@ -17,7 +17,7 @@ use serde_json::Value;
 pub(crate) use ask::agreed;
 pub(crate) use failure::Failure;
 pub(crate) use key_values::KeyValues;
-pub(crate) use progress::during;
+pub(crate) use progress::{during, during_blocking};
 pub(crate) use styles::Styles;
 pub(crate) use table::Table;
 
@@ -59,6 +59,22 @@ impl fmt::Display for UsageError {
 }
 
 impl std::error::Error for UsageError {}
+
+/// A failure that knows its way out.
+#[derive(Debug)]
+pub(crate) struct Hinted {
+    pub(crate) text: String,
+    pub(crate) hint: Option<String>,
+    pub(crate) outcome: Outcome,
+}
+
+impl fmt::Display for Hinted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Hinted {}
 
 /// How an answer is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -19,6 +19,16 @@ const MOVE: Duration = Duration::from_millis(100);
 const LINE: Duration = Duration::from_secs(10);
 const WITH_END: &str = "{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
 const WITHOUT_END: &str = "{msg}: {bytes}, {elapsed}";
+const WITHOUT_BYTES: &str = "{msg}, {elapsed}";
+
+/// Does work that takes the processor, and shows that it goes on.
+pub(crate) async fn during_blocking<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    let work = tokio::task::spawn_blocking(work);
+    during(what, &Transfer::default(), work).await?
+}
 
 /// Does work, and shows how far it is by what was transferred.
 pub(crate) async fn during<T>(what: &str, transfer: &Transfer, work: impl Future<Output = T>) -> T {
@@ -43,7 +53,11 @@ pub(crate) async fn during<T>(what: &str, transfer: &Transfer, work: impl Future
             transfer.total.load(Ordering::Relaxed),
         );
         if on_terminal {
-            let style = if total > 0 { WITH_END } else { WITHOUT_END };
+            let style = match (done, total) {
+                (0, 0) => WITHOUT_BYTES,
+                (_, 0) => WITHOUT_END,
+                _ => WITH_END,
+            };
             // The templates are right.
             if let Ok(style) = ProgressStyle::with_template(style) {
                 bar.set_style(style);
@@ -60,7 +74,10 @@ pub(crate) async fn during<T>(what: &str, transfer: &Transfer, work: impl Future
             ended = &mut work => {
                 bar.finish_and_clear();
                 if !on_terminal {
-                    notice(&line(what, transfer.done.load(Ordering::Relaxed), total));
+                    notice(&match transfer.done.load(Ordering::Relaxed) {
+                        0 => format!("{what}: done"),
+                        done => line(what, done, total),
+                    });
                 }
                 return ended;
             }
@@ -92,7 +109,7 @@ mod tests {
             line("pulling a", 12_345_678, 45_100_000),
             "pulling a: 12.3 of 45.1 MB"
         );
-        for template in [WITH_END, WITHOUT_END] {
+        for template in [WITH_END, WITHOUT_END, WITHOUT_BYTES] {
             assert!(ProgressStyle::with_template(template).is_ok());
         }
     }

@@ -12,8 +12,8 @@ mod read;
 mod write;
 
 pub use read::{
-    MAX_DEPTH, MAX_INPUT_BYTES, SourcedValue, YamlError, find, go_float, scalar_to_string, to_json,
-    to_json_with_sources,
+    MAX_DEPTH, MAX_INPUT_BYTES, Places, SourcedValue, YamlError, go_float, scalar_to_string,
+    to_json, to_json_with_sources,
 };
 pub use write::{to_yaml, to_yaml_stream};
 

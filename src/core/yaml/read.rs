@@ -124,29 +124,39 @@ pub fn to_json_with_sources(text: &str) -> Result<Vec<SourcedValue>, YamlError> 
     Ok(documents)
 }
 
-/// Returns line and column, both from 1, of a value of the first document of a text; where there is
-/// none, those of the deepest one above it. Keys match without regard to case.
-pub fn find(text: &str, path: &[String]) -> Option<(usize, usize)> {
-    let documents: Result<Vec<SpannedNode>, _> =
-        serde_saphyr::from_multiple_with_options(text, options(text.len()));
-    let documents = documents.ok()?;
-    let mut node = documents.first()?;
-    for part in path {
-        let below = match &node.0.value {
-            Inner::Map(entries) => {
-                let mut entries = entries.iter().rev();
-                let found = entries.find(|(key, _)| key.eq_ignore_ascii_case(part));
-                found.map(|(_, value)| value)
-            }
-            Inner::List(items) => part.parse::<usize>().ok().and_then(|i| items.get(i)),
-            Inner::Scalar(_) => None,
-        };
-        let Some(below) = below else { break };
-        node = below;
+/// Where the values of the first document of a text stand.
+#[derive(Debug)]
+pub struct Places(SpannedNode);
+
+impl Places {
+    /// Reads a text; `None` if it is not YAML.
+    pub fn read(text: &str) -> Option<Self> {
+        let documents: Result<Vec<SpannedNode>, _> =
+            serde_saphyr::from_multiple_with_options(text, options(text.len()));
+        documents.ok()?.into_iter().next().map(Self)
     }
-    let place = node.0.defined;
-    let number = |number: u64| usize::try_from(number).ok();
-    number(place.line()).zip(number(place.column()))
+
+    /// Returns line and column, both from 1, of a value; where there is none, those of the deepest
+    /// one above it. Keys match without regard to case.
+    pub fn find(&self, path: &[String]) -> Option<(usize, usize)> {
+        let mut node = &self.0;
+        for part in path {
+            let below = match &node.0.value {
+                Inner::Map(entries) => {
+                    let mut entries = entries.iter().rev();
+                    let found = entries.find(|(key, _)| key.eq_ignore_ascii_case(part));
+                    found.map(|(_, value)| value)
+                }
+                Inner::List(items) => part.parse::<usize>().ok().and_then(|i| items.get(i)),
+                Inner::Scalar(_) => None,
+            };
+            let Some(below) = below else { break };
+            node = below;
+        }
+        let place = node.0.defined;
+        let number = |number: u64| usize::try_from(number).ok();
+        number(place.line()).zip(number(place.column()))
+    }
 }
 
 /// Returns the text Go puts into a string field for a scalar, or `None` for lists, maps and null.
@@ -386,8 +396,10 @@ impl Visitor<'_> for KeyVisitor {
 }
 
 /// A value with the positions of its parts.
+#[derive(Debug)]
 struct SpannedNode(Spanned<Inner>);
 
+#[derive(Debug)]
 enum Inner {
     Scalar(Value),
     List(Vec<SpannedNode>),

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use super::lint;
 use crate::catalogs::{self, FileList, borrowed};
-use crate::output::{self, Format, Outcome, UsageError, notice};
+use crate::output::{self, Format, Outcome, UsageError, during_blocking, notice};
 
 /// Directory of the content in the image.
 const CONFIGS: &str = "configs";
@@ -110,11 +110,18 @@ pub(crate) async fn run(args: BuildArgs, out: &mut dyn Write) -> anyhow::Result<
     } else {
         compose(&args.source).await?
     };
-    if !args.no_lint && !is_sound(&files)? {
-        notice("nothing is built: mend the errors, or build with --no-lint");
-        return Ok(Outcome::Failed);
-    }
-    let image = image(&files)?;
+    let files = if args.no_lint {
+        files
+    } else {
+        let (report, files) = lint::examine(&source, files).await?;
+        if !is_sound(&report) {
+            notice("nothing is built: mend the errors, or build with --no-lint");
+            return Ok(Outcome::Failed);
+        }
+        files
+    };
+    let build = move || image(&files).map(|image| (image, files));
+    let (image, files) = during_blocking(&format!("building {source}"), build).await?;
     let tag = args.tag.clone().or(said);
     let place = match (&args.oci, &args.dockerfile) {
         (Some(folder), _) => {
@@ -194,7 +201,8 @@ fn composition(text: &str) -> anyhow::Result<Composition> {
     for (i, reference) in composition.references.iter().enumerate() {
         let at = || {
             let path = ["references".to_owned(), i.to_string(), "name".to_owned()];
-            let (line, column) = yaml::find(text, &path).unwrap_or((1, 1));
+            let place = yaml::Places::read(text).and_then(|places| places.find(&path));
+            let (line, column) = place.unwrap_or((1, 1));
             format!(
                 "line {line}, column {column}: name {}",
                 quote(&reference.name)
@@ -271,13 +279,10 @@ fn bundles(files: &FileList) -> anyhow::Result<usize> {
 }
 
 /// Says whether there is no error; each is told.
-fn is_sound(files: &FileList) -> anyhow::Result<bool> {
-    let report = lint::examine(files)?;
-    let errors = report
-        .findings
-        .iter()
-        .filter(|it| it.severity == Severity::Error);
-    Ok(errors.inspect(|error| notice(&error.to_string())).count() == 0)
+fn is_sound(report: &lint::Report) -> bool {
+    let findings = report.findings.iter();
+    let errors = findings.filter(|it| it.severity == Severity::Error);
+    errors.inspect(|error| notice(&error.to_string())).count() == 0
 }
 
 /// Makes the image: one layer, no program.

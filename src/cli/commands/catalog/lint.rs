@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::catalogs::{FileList, borrowed};
 use crate::connection::Global;
 use crate::graph::plain;
-use crate::output::{self, Format, Outcome};
+use crate::output::{self, Format, Outcome, during_blocking};
 use crate::puller::puller;
 
 /// Images that are asked for at the same time.
@@ -60,7 +60,7 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let files = super::files(&args.catalog, global).await?;
-    let mut report = examine(&files)?;
+    let (mut report, files) = examine(&args.catalog, files).await?;
     if args.images {
         images(&files, &mut report).await?;
     }
@@ -94,7 +94,7 @@ pub(crate) async fn run(
 
 /// Returns what `lint` says of the files of a catalog, for programs, with the notes.
 pub(crate) async fn answer(files: FileList) -> anyhow::Result<Value> {
-    let report = tokio::task::spawn_blocking(move || examine(&files)).await??;
+    let report = tokio::task::spawn_blocking(move || report(&files)).await??;
     Ok(document(&report, counts(&report)))
 }
 
@@ -106,8 +106,13 @@ fn counts(report: &Report) -> [usize; 3] {
     })
 }
 
-/// Examines the files of a catalog.
-pub(super) fn examine(files: &FileList) -> anyhow::Result<Report> {
+/// Examines the files of a catalog, and says that it takes long; hands them back.
+pub(super) async fn examine(place: &str, files: FileList) -> anyhow::Result<(Report, FileList)> {
+    let what = format!("examining {place}");
+    during_blocking(&what, move || Ok((report(&files)?, files))).await
+}
+
+fn report(files: &FileList) -> anyhow::Result<Report> {
     let (findings, count) =
         lint(borrowed(files), pinned).map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
     Ok(Report {

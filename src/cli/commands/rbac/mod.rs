@@ -26,16 +26,13 @@ use olm_core::rbac::{
 use olm_core::revision::NotNamespaced;
 use serde_json::{Value, json};
 
-use crate::bundle_source::CatalogArgs;
-use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag};
 use crate::changes;
-use crate::cluster::{CatalogAccess, Cluster};
+use crate::cluster::Cluster;
 use crate::commands::render::{Output, Rendering, print};
 use crate::connection::Global;
 use crate::managed::Managed;
 use crate::output::{Outcome, UsageError, agreed, notice, write_json};
-use crate::settings::SettingsFlags;
-use crate::target::{Loaded, Target, load};
+use crate::target::{Loaded, Lookup, load};
 use live::{Findings, Question, compare};
 
 /// Flags of `rbac`.
@@ -64,14 +61,8 @@ pub(crate) struct RbacArgs {
     /// With --apply: do not ask
     #[arg(long, requires = "apply")]
     yes: bool,
-    /// Look packages up in this catalog, a directory or file of blobs, a catalog image, or the URL
-    /// of a served catalog, and on no cluster; may be repeated
-    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
-    catalogs: Vec<CatalogFlag>,
     #[command(flatten)]
-    access: CatalogAccess,
-    #[command(flatten)]
-    settings: SettingsFlags,
+    lookup: Lookup,
     /// Also let this user name the account in a ClusterExtension; repeatable
     #[arg(long, value_name = "NAME")]
     for_user: Vec<String>,
@@ -187,13 +178,9 @@ pub(crate) async fn run(
     let targets: Vec<_> = args
         .targets
         .iter()
-        .map(|text| Target::of(text, !args.catalogs.is_empty()))
+        .map(|text| args.lookup.target(text))
         .collect();
-    let bundles_alone = targets.iter().all(|target| match target {
-        Target::Bundle(_) => true,
-        Target::Package(_) => !args.catalogs.is_empty(),
-        Target::Extension(_) | Target::Word(_) => false,
-    });
+    let bundles_alone = !targets.iter().any(|it| args.lookup.asks_cluster(it));
     if bundles_alone {
         // Whatever is wrong with the flags is said before anything is pulled.
         account(&args, global, None)?;
@@ -212,12 +199,11 @@ pub(crate) async fn run(
     let cluster = if bundles_alone && !(check || missing || apply) {
         None
     } else {
-        Some(Cluster::connect(global, &args.access, &args.settings).await?)
+        Some(args.lookup.cluster(global).await?)
     };
     let people = people(&args)?;
-    let offered = CatalogArgs::new(args.catalogs.clone(), args.access.catalog_ca.clone());
     let upgrade = args.for_upgrade_to.as_deref();
-    let loaded = load(&targets, &offered, cluster.as_ref(), upgrade).await?;
+    let loaded = load(&targets, &args.lookup, cluster.as_ref(), upgrade).await?;
     let extension = loaded.extension.as_ref().map(|it| it.name.clone());
     let subjects = subjects(&args, global, loaded)?;
     match &cluster {

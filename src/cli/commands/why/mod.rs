@@ -22,14 +22,13 @@ use olm_core::revision::BundleRecord;
 use olm_core::yaml;
 use serde_json::Value;
 
-use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
-use crate::cluster::{CatalogAccess, Cluster, ExtensionSnapshot};
+use crate::cluster::{Cluster, ExtensionSnapshot};
 use crate::commands::plan;
 use crate::commands::resolve::Policy;
 use crate::connection::Global;
 use crate::environment::{EnvironmentFlags, resolving};
 use crate::output::{self, Format, Outcome, Styles, UsageError};
-use crate::settings::SettingsFlags;
+use crate::target::Lookup;
 
 /// Flags of `why`.
 #[derive(Debug, Args)]
@@ -47,10 +46,6 @@ pub(crate) struct WhyArgs {
     /// Manifest of a ClusterExtension, instead of one on the cluster
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// A catalog: a directory or file of blobs, a catalog image, or the URL of a served catalog;
-    /// may be repeated
-    #[arg(long = "catalog", value_name = CATALOG_SYNTAX)]
-    catalogs: Vec<CatalogFlag>,
     /// Ask for this version range instead
     #[arg(long = "version", value_name = "RANGE")]
     range: Option<String>,
@@ -72,9 +67,7 @@ pub(crate) struct WhyArgs {
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
     #[command(flatten)]
-    access: CatalogAccess,
-    #[command(flatten)]
-    settings: SettingsFlags,
+    lookup: Lookup,
 }
 
 /// Everything a report is made of but the catalogs.
@@ -101,18 +94,15 @@ pub(crate) async fn run(
         return on_cluster(args, global, out).await;
     }
     let version = args.take_words(1)?.pop();
-    if args.catalogs.is_empty() {
+    if !args.lookup.is_offline() {
         let text = "--catalog is required with --package and with -f".to_owned();
         return Err(UsageError(text).into());
     }
     let manifest = args.file.as_deref().map(read_manifest).transpose()?;
     let mut inquiry = Inquiry::offline(&args, manifest.unwrap_or_default())?;
     inquiry.version = version;
-    let mut catalogs = Catalogs::new(args.access.catalog_ca.clone());
-    for flag in &args.catalogs {
-        catalogs.load(&flag.place).await;
-    }
-    let given = args.catalogs.iter();
+    let catalogs = args.lookup.read().await;
+    let given = args.lookup.catalogs.iter();
     let given = given.map(|flag| catalogs.catalog(&flag.name, &flag.place, flag.priority));
     let given: Vec<_> = given.collect();
     inquiry.answer(&args, &given, out)
@@ -129,7 +119,7 @@ async fn on_cluster(
         let text = "what to explain: a NAME, or --package or -f with --catalog";
         UsageError(text.to_owned())
     })?;
-    let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    let cluster = args.lookup.cluster(global).await?;
     let snapshot = cluster.snapshot(&name).await?;
     let catalogs = snapshot.catalogs();
     let mut inquiry = Inquiry::about(name, &cluster, &snapshot).await?;
@@ -210,7 +200,7 @@ impl Inquiry {
 
     fn offline(args: &WhyArgs, manifest: ClusterExtension) -> anyhow::Result<Self> {
         let annotations = manifest.metadata.annotations.unwrap_or_default();
-        let options = args.settings.offline()?.resolution();
+        let options = args.lookup.settings.offline()?.resolution();
         let policy = extension::Policy::of(&annotations, options.updates)?;
         let filter = match &args.package {
             Some(package) => CatalogFilter {

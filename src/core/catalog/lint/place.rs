@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{Finding, Rule};
 use crate::error::quote;
-use crate::yaml;
+use crate::yaml::Places;
 
 /// What begins a value that YAML reads as something else than text.
 const INDICATORS: &str = ">*&!@`%|";
@@ -22,13 +22,15 @@ pub fn locate<'a>(findings: &mut [Finding], files: impl IntoIterator<Item = (&'a
             .push(finding);
     }
     for (path, bytes) in files {
-        let Some(findings) = of_files.remove(path) else {
+        let Some(mut findings) = of_files.remove(path) else {
             continue;
         };
         let text = String::from_utf8_lossy(bytes);
         let source = Source::new(text.strip_prefix('\u{feff}').unwrap_or(&text));
-        for finding in findings {
-            source.place(finding);
+        // Each document is read once, however much is wrong with it.
+        findings.sort_by_key(|finding| finding.line);
+        for of_document in findings.chunk_by_mut(|a, b| a.line == b.line) {
+            source.place(of_document);
         }
     }
     for of_file in findings.chunk_by_mut(|a, b| a.file == b.file) {
@@ -59,12 +61,9 @@ impl<'a> Source<'a> {
         self.text.get(*self.lines.get(line.checked_sub(1)?)?..)
     }
 
-    fn place(&self, finding: &mut Finding) {
-        if finding.rule == Rule::Yaml {
-            finding.hint = self.beginning_at(finding.line).and_then(unquoted);
-            return;
-        }
-        let Some(rest) = self.beginning_at(finding.line) else {
+    /// Places the findings about the document that begins in their line.
+    fn place(&self, findings: &mut [&mut Finding]) {
+        let Some(rest) = findings.first().and_then(|it| self.beginning_at(it.line)) else {
             return;
         };
         let document = if self.json {
@@ -72,15 +71,20 @@ impl<'a> Source<'a> {
         } else {
             Some(yaml_document(rest))
         };
-        let path: Vec<_> = finding.pointer.split('/').skip(1).map(unescaped).collect();
-        let found = document.and_then(|(text, before)| {
-            let (line, column) = yaml::find(text, &path)?;
-            let indent = if line == 1 { before } else { 0 };
-            Some((line, column + indent))
-        });
-        if let Some((line, column)) = found {
-            finding.line += line - 1;
-            finding.column = column;
+        let places = document.and_then(|(text, before)| Some((Places::read(text)?, before)));
+        for finding in findings {
+            if finding.rule == Rule::Yaml {
+                finding.hint = unquoted(rest);
+                continue;
+            }
+            let Some((places, before)) = &places else {
+                continue;
+            };
+            let path: Vec<_> = finding.pointer.split('/').skip(1).map(unescaped).collect();
+            if let Some((line, column)) = places.find(&path) {
+                finding.line += line - 1;
+                finding.column = column + if line == 1 { *before } else { 0 };
+            }
         }
     }
 }
