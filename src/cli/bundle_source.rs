@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use olm_core::bundle::{ANNOTATIONS_FILE, Bundle, DEPENDENCIES_FILE, Files, PROPERTIES_FILE};
+use olm_core::error::Chain;
 use olm_image::bundle::{BundleImage, pull_bundle};
 use olm_image::reference::ImageRef;
 
-use crate::output::during;
+use crate::output::{Hinted, Outcome, during};
 use crate::puller::puller;
+
+/// What is said of an image without its registry.
+const EXAMPLE: &str = "an image needs its registry, for example registry.example.com/team/quay:1.0";
 
 /// Loads the bundle that an argument names: a directory if one exists at that path, otherwise an
 /// image reference.
@@ -48,9 +52,14 @@ pub(crate) async fn parse(files: Files) -> anyhow::Result<Bundle> {
 
 /// Pulls a bundle image with the configuration and credentials other container tools use.
 async fn pull(source: &str) -> anyhow::Result<Files> {
-    let image: ImageRef = source
-        .parse()
-        .with_context(|| format!("{source:?} is neither a directory nor an image reference"))?;
+    let image = source.parse::<ImageRef>().map_err(|error| Hinted {
+        text: format!(
+            "{source:?} is neither a directory nor an image reference: {}",
+            Chain(&error)
+        ),
+        hint: source.contains(':').then(|| EXAMPLE.to_owned()),
+        outcome: Outcome::Failed,
+    })?;
     Ok(pull_image(&image).await?.files)
 }
 

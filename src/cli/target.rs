@@ -64,6 +64,12 @@ impl Target {
         if offline || text.contains('@') {
             return Self::Package(text.to_owned());
         }
+        // Neither an extension nor a package is called like that.
+        let is_of_a_name =
+            |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || "-.".contains(it);
+        if text.contains(|it| !is_of_a_name(it)) {
+            return Self::Bundle(text.to_owned());
+        }
         Self::Word(text.to_owned())
     }
 }
@@ -193,8 +199,11 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     async fn add(&mut self, source: String, place: &str) -> anyhow::Result<()> {
-        let files = load_files(place).await;
-        let files = files.with_context(|| source.clone())?;
+        let mut files = load_files(place).await;
+        if source != place {
+            files = files.with_context(|| source.clone());
+        }
+        let files = files?;
         if self.sources.iter().all(|known| known.called != source) {
             let is_image = !Path::new(place).is_dir();
             let image = if is_image { place } else { "" }.to_owned();
@@ -302,11 +311,6 @@ pub(crate) async fn or_near(
     let hint = if let Some((name, catalog)) = near(&package, &packages).first() {
         let (name, catalog) = (quote(name), quote(catalog));
         Some(format!("package {name} of catalog {catalog} is near"))
-    } else if is_word && package.contains(':') {
-        let example = "registry.example.com/team/quay:1.0";
-        Some(format!(
-            "an image needs its registry, for example {example}"
-        ))
     } else {
         let why = unread.first().map(|(_, why)| why);
         why.map(|why| {
@@ -432,6 +436,7 @@ mod tests {
     #[case::range("quay@>=1", false, Target::Package("quay@>=1".into()))]
     #[case::offline("quay", true, Target::Package("quay".into()))]
     #[case::word("quay", false, Target::Word("quay".into()))]
+    #[case::tag("quay:1.0", false, Target::Bundle("quay:1.0".into()))]
     fn an_argument_means_one_thing(
         #[case] text: &str,
         #[case] offline: bool,

@@ -135,6 +135,21 @@ fn show_prints_the_schema_alone_and_within_everything() {
     assert_eq!(inline["watchNamespace"], "pot");
 }
 
+// plugin.md U5
+#[test]
+fn a_directory_that_is_called_like_a_package_is_the_directory() {
+    let sample = sample();
+    let shown = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .args(["show", "sample"])
+        .current_dir(sample.parent().unwrap())
+        .output()
+        .unwrap();
+    let notes = String::from_utf8(shown.stderr).unwrap();
+    assert!(shown.status.success(), "{notes}");
+    let note = "note: \"sample\" is the directory ./sample; the package is package:sample\n";
+    assert_eq!(notes, note);
+}
+
 /// Writes a catalog of one package whose image is at a registry that is not there.
 fn shop(folder: &Path) -> String {
     let text = r#"{schema: olm.package, name: pot, defaultChannel: stable}

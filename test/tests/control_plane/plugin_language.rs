@@ -54,6 +54,87 @@ fn catalogs_are_kept(scene: &Scene) {
     assert_eq!(mode & 0o777, 0o700);
 }
 
+/// Runs a verb, and returns what it prints and says besides; it has to succeed.
+fn succeeds(scene: &Scene, args: &[&str]) -> (String, String) {
+    let (code, text, errors) = olm(scene, args);
+    assert_eq!(code, Some(0), "{args:?}: {text}{errors}");
+    (text, errors)
+}
+
+// plugin.md U5, U8
+fn a_word_is_a_package(scene: &Scene) {
+    let name = scene.name.as_str();
+    let one = &format!("package:{name}@1.0.0");
+    let prefixed = &format!("package:{name}");
+    for word in [name, prefixed] {
+        let (text, _) = succeeds(scene, &["show", word]);
+        // What the catalog says, and what only the image does.
+        for line in ["Channels  ", "Install modes  ", "1.1.0 in stable"] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        let (text, _) = succeeds(scene, &["graph", word]);
+        assert!(text.contains("1.1.0"), "{text}");
+    }
+    let (_, told) = succeeds(scene, &["show", one]);
+    assert!(told.contains(".v1.0.0 of catalog"), "{told}");
+    for (word, version) in [(name, "1.1.0"), (one, "1.0.0")] {
+        let account = ["rbac", word, "-n", "ops", "--service-account", "a"];
+        let (text, _) = succeeds(scene, &account);
+        assert!(text.contains(&format!(".v{version}")), "{text}");
+        let (text, _) = succeeds(scene, &["images", word, "-o", "json"]);
+        assert!(text.contains(&format!(".v{version}\"")), "{text}");
+    }
+    let (text, _) = succeeds(scene, &["render", name, "-n", "ops"]);
+    assert!(text.contains("namespace: ops"), "{text}");
+    let (_, plan, errors) = olm(scene, &["plan", name, "-n", "ops", "-o", "json"]);
+    assert!(plan.contains("1.1.0"), "{plan}{errors}");
+}
+
+// plugin.md U6, U23
+fn nothing_fits(scene: &Scene) {
+    let name = scene.name.as_str();
+    let misspelt = &name[..name.len() - 1];
+    for args in [
+        &["show", misspelt][..],
+        &["graph", misspelt],
+        &["rbac", misspelt, "-n", "ops", "--service-account", "a"],
+    ] {
+        let (code, text, errors) = olm(scene, args);
+        assert!(matches!(code, Some(1 | 3)), "{text}{errors}");
+        let error = format!("error: \"{misspelt}\" is not a directory here, ");
+        assert!(errors.contains(&error), "{errors}");
+        let hint = format!("hint: package \"{name}\" of catalog \"{name}\" is near\n");
+        assert!(errors.contains(&hint), "{errors}");
+    }
+    let install = ["install", misspelt, "-n", "ops"];
+    let (_, _, errors) = olm(scene, &install);
+    assert!(
+        errors.contains("no catalog of this cluster has"),
+        "{errors}"
+    );
+    let (_, _, errors) = olm(scene, &["show", "quay:1.0"]);
+    let hint = "hint: an image needs its registry, for example ";
+    assert!(errors.contains(hint), "{errors}");
+    let (_, _, errors) = olm(scene, &["search", &name.replace('-', "_")]);
+    assert!(errors.contains(&format!("\"{name}\"")), "{errors}");
+}
+
+// plugin.md U5, U8
+fn a_word_is_an_extension(scene: &Scene) {
+    let name = scene.name.as_str();
+    for word in [name, &format!("extension:{name}")] {
+        let (_, told) = succeeds(scene, &["show", word]);
+        let of = format!(".v1.0.0 of extension {name}: ");
+        assert!(told.contains(&of) && told.contains("@sha256:"), "{told}");
+        let (text, _) = succeeds(scene, &["render", word]);
+        assert!(text.contains(&format!("namespace: {name}")), "{text}");
+    }
+    let (text, _) = succeeds(scene, &["show", &format!("package:{name}")]);
+    assert!(text.contains("1.1.0 in stable"), "{text}");
+    let (code, _, errors) = olm(scene, &["lint-bundle", name]);
+    assert_eq!(code, Some(2), "{errors}");
+}
+
 /// Lets a user write roles and extensions, but hold nothing of what bundles take.
 fn let_write(scene: &Scene, user: &str) {
     let everything = |group: &str, resources: Value| json!({"apiGroups": [group], "resources": resources, "verbs": ["*"]});
@@ -208,7 +289,10 @@ async fn verbs_write_what_they_print_and_nothing_that_somebody_changed() {
     let bundles = VERSIONS.map(Bundle::new);
     scene.publish(&bundles, &chain(&VERSIONS)).await;
     catalogs_are_kept(&scene);
+    a_word_is_a_package(&scene);
+    nothing_fits(&scene);
     let extension = is_installed_by_whoever_may(&scene).await;
+    a_word_is_an_extension(&scene);
     is_looked_at(&scene);
     is_kept_by_another(&scene);
     let name = scene.name.as_str();
