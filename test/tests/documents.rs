@@ -7,6 +7,7 @@ fn is_offline(block: &Block) -> bool {
     block.info == "console" && !block.steps().is_empty()
 }
 
+/// plugin.md U4
 #[test]
 fn what_needs_no_cluster_is_printed_as_shown() {
     let mut played = 0;

@@ -19,7 +19,7 @@ const HELP: [Help; 31] = [
     ),
     (
         "show",
-        &["show registry.example.com/lamp-operator-bundle:v1.0.0"],
+        &["show lamp-operator"],
         "1 it cannot be read",
     ),
     ("graph", &["graph lamp"], "1 there is no such package"),

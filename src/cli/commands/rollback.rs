@@ -79,6 +79,16 @@ pub(crate) async fn run(
                 notice(&format!(
                     "error: cannot go back to revision {number} ({version}): {refused}"
                 ));
+                let allow = plan.crds.iter().flat_map(|crd| &crd.allow);
+                let allow: Vec<_> = allow.map(String::as_str).collect();
+                if !allow.is_empty() {
+                    notice(&format!(
+                        "hint: kubectl annotate clusterextension {name} {}={} {}=WHY lets that pass",
+                        policy::CRD_SAFETY_ALLOW,
+                        allow.join(","),
+                        policy::CRD_SAFETY_REASON
+                    ));
+                }
                 return Ok(Outcome::Failed);
             }
         }

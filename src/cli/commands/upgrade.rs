@@ -207,7 +207,9 @@ async fn moved(
             .version
             .as_deref()
             .map_or_else(|| "none".to_owned(), quote);
-        parts.push(format!("version {was} -> {}", quote(to)));
+        if was != quote(to) {
+            parts.push(format!("version {was} -> {}", quote(to)));
+        }
         change["version"] = json!(to);
         filter.version = Some(to.clone());
     }
@@ -251,6 +253,9 @@ async fn moved(
     if is_back {
         parts.push(format!("annotation {} removed", policy::ROLLBACK_TO));
         change["metadata"]["annotations"][policy::ROLLBACK_TO] = json!(null);
+    }
+    if parts.is_empty() {
+        parts.push("what is asked for already".to_owned());
     }
     Ok(Edit {
         text: parts.join(", "),

@@ -152,6 +152,9 @@ pub struct CrdVerdict {
     pub findings: Vec<String>,
     /// What a waiver lets pass.
     pub waived: Vec<String>,
+    /// Entries of annotation `crd-safety-allow` that would let the findings pass.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
 }
 
 /// Rights.
@@ -288,7 +291,12 @@ fn verdicts(proposed: &Proposed<'_>) -> Vec<CrdVerdict> {
         .map(|(name, findings)| {
             let covered = |finding: &_| upgrades.waivers.cover(&name, finding, proposed.now);
             let (waived, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(covered);
+            let checks: BTreeSet<_> = findings.iter().map(|it| <&str>::from(it.check)).collect();
             CrdVerdict {
+                allow: checks
+                    .iter()
+                    .map(|check| format!("{name}:{check}"))
+                    .collect(),
                 findings: findings.iter().map(ToString::to_string).collect(),
                 waived: waived.iter().map(ToString::to_string).collect(),
                 name,
@@ -315,6 +323,7 @@ fn way_back(old: &[Object], desired: &Desired, rules: Rules) -> Vec<CrdVerdict> 
         .map(ToString::to_string)
         .collect(),
         waived: Vec::new(),
+        allow: Vec::new(),
     });
     found.filter(|crd| !crd.findings.is_empty()).collect()
 }
