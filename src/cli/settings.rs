@@ -107,12 +107,17 @@ impl SettingsFlags {
             .map_err(|error| anyhow::anyhow!("--controller-settings {shown}: {}", Chain(&error)))
     }
 
-    /// Reads the ConfigMap of the first namespace in which that is possible.
-    async fn published(&self, client: &Client) -> anyhow::Result<ControllerSettings> {
-        let namespaces = match &self.system_namespace {
+    /// Returns the namespaces in which the controller may be.
+    pub(crate) fn namespaces(&self) -> Vec<&str> {
+        match &self.system_namespace {
             Some(namespace) => vec![namespace.as_str()],
             None => NAMESPACES.to_vec(),
-        };
+        }
+    }
+
+    /// Reads the ConfigMap of the first namespace in which that is possible.
+    async fn published(&self, client: &Client) -> anyhow::Result<ControllerSettings> {
+        let namespaces = self.namespaces();
         let mut failure = None;
         for namespace in &namespaces {
             match published_in(client, namespace).await {

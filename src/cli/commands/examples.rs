@@ -17,11 +17,7 @@ const HELP: [Help; 31] = [
         &["search lamp"],
         "1 nothing matches, 3 that is not certain",
     ),
-    (
-        "show",
-        &["show lamp-operator"],
-        "1 it cannot be read",
-    ),
+    ("show", &["show lamp-operator"], "1 it cannot be read"),
     ("graph", &["graph lamp"], "1 there is no such package"),
     ("why", &["why lamp", "why lamp 1.1.0"], READS),
     (

@@ -60,11 +60,22 @@ async fn a_catalog_is_built_served_compared_and_removed() {
         text.contains("hint: kubectl olm catalog build makes one"),
         "{text}"
     );
-    let (code, text) = catalog(
-        &cluster,
-        &["add", &name, &image, "--priority", "-5", "--yes"],
-    );
+    let add = ["add", &name, &image, "--priority", "-5", "--yes"];
+    let add = [&add[..], &["--pull-secret", &name]].concat();
+    let (code, text) = catalog(&cluster, &add);
+    assert_eq!(code, Some(1), "{text}");
+    let error = format!("error: there is no Secret \"{name}\" in namespace ");
+    assert!(text.contains(&error), "{text}");
+    let system = olm_api::keys::name::SYSTEM_NAMESPACE;
+    let plane = cluster.plane;
+    plane.kubectl(&["create", "secret", "generic", &name, "-n", system]);
+    let (code, text) = catalog(&cluster, &add);
     assert_eq!(code, Some(0), "{text}");
+    let label = olm_api::keys::label::CATALOG_PULL_SECRET;
+    assert!(text.contains(&format!("gets label {label}=true")), "{text}");
+    let labelled = format!("--selector={label}=true");
+    let found = plane.kubectl(&["get", "secrets", "-n", system, &labelled, "-o", "name"]);
+    assert!(found.contains(&name), "{found}");
     assert!(text.contains(&format!("{name}: served after ")), "{text}");
     let (code, text) = catalog(&cluster, &["add", &name, &image, "--yes"]);
     assert_eq!(code, Some(1), "{text}");

@@ -1,13 +1,16 @@
 //! `kubectl olm catalog add` and `remove`: serve another catalog, or stop.
 
+use std::fmt;
 use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use kube::api::{Api, DeleteParams};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DeleteParams, Patch};
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::{status, types};
+use olm_api::keys::{label, policy};
 use olm_api::{API_VERSION, ClusterCatalog};
 use olm_core::error::Chain;
 use olm_core::extension::ValidExtension;
@@ -22,7 +25,7 @@ use tokio::time::Instant;
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
-use crate::output::{self, Format, Outcome, UsageError, agreed, notice};
+use crate::output::{self, Format, Hinted, Outcome, UsageError, agreed, notice};
 use crate::puller::puller;
 use crate::settings::SettingsFlags;
 
@@ -48,6 +51,12 @@ pub(crate) struct AddArgs {
     /// How often to look for new content behind a tag, in whole minutes
     #[arg(long, value_name = "TIME", value_parser = changes::seconds)]
     poll: Option<u64>,
+    /// Secret in the controller's namespace with the credentials of its registry; catalogs may use it
+    /// once it has a label, which is set
+    #[arg(long, value_name = "SECRET")]
+    pull_secret: Option<String>,
+    #[command(flatten)]
+    settings: SettingsFlags,
     /// Print the catalog and write nothing
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -100,10 +109,22 @@ pub(crate) async fn add(
         ));
         return Ok(Outcome::Failed);
     }
-    let question = format!("Serve {} as catalog {}?", args.image, args.name);
+    let mut question = format!("Serve {} as catalog {}?", args.image, args.name);
+    let unlabelled = match &args.pull_secret {
+        Some(secret) => unlabelled(secret, &args.settings, &client).await?,
+        None => None,
+    };
+    if let Some(secret) = &unlabelled {
+        let which = format!("{secret} gets label {}=true", label::CATALOG_PULL_SECRET);
+        writeln!(out, "{which}, so that catalogs may use it")?;
+        question = format!("{} Label {secret}?", question);
+    }
     if !args.yes && !agreed(&question, "--yes does it, -o yaml prints the catalog")? {
         notice("nothing is written");
         return Ok(Outcome::Failed);
+    }
+    if let Some(secret) = unlabelled {
+        secret.offer(&client).await?;
     }
     let object = Object::from_value(wanted).context("the catalog is not an object")?;
     changes::apply(&client, &[object], out).await?;
@@ -126,12 +147,77 @@ fn wanted(args: &AddArgs) -> Result<Value, UsageError> {
         }
         image["pollIntervalMinutes"] = json!(seconds / MINUTE);
     }
+    let mut metadata = json!({"name": args.name});
+    if let Some(secret) = &args.pull_secret {
+        metadata["annotations"] = json!({policy::PULL_SECRET: secret});
+    }
     Ok(json!({
         "apiVersion": API_VERSION,
         "kind": "ClusterCatalog",
-        "metadata": {"name": args.name},
+        "metadata": metadata,
         "spec": {"priority": args.priority, "source": {"type": "Image", "image": image}},
     }))
+}
+
+/// A Secret that catalogs may not use yet.
+struct PullSecret {
+    namespace: String,
+    name: String,
+}
+
+impl fmt::Display for PullSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secret {}/{}", self.namespace, self.name)
+    }
+}
+
+impl PullSecret {
+    /// Lets catalogs use it.
+    async fn offer(&self, client: &Client) -> anyhow::Result<()> {
+        let api = Api::<Secret>::namespaced(client.clone(), &self.namespace);
+        let label = json!({"metadata": {"labels": {label::CATALOG_PULL_SECRET: "true"}}});
+        let (params, label) = (changes::params(), Patch::Merge(label));
+        let done = api.patch_metadata(&self.name, &params, &label).await;
+        done.with_context(|| format!("labelling {self}"))?;
+        Ok(())
+    }
+}
+
+/// Returns the Secret if it is there and catalogs may not use it. Nothing but its metadata is read.
+async fn unlabelled(
+    name: &str,
+    settings: &SettingsFlags,
+    client: &Client,
+) -> anyhow::Result<Option<PullSecret>> {
+    let namespaces = settings.namespaces();
+    for namespace in &namespaces {
+        let api = Api::<Secret>::namespaced(client.clone(), namespace);
+        let found = api.get_metadata_opt(name).await;
+        let found = found.with_context(|| format!("reading Secret {namespace}/{name}"))?;
+        let Some(found) = found else { continue };
+        let offered = found.labels().get(label::CATALOG_PULL_SECRET);
+        return Ok(
+            (offered.map(String::as_str) != Some("true")).then(|| PullSecret {
+                namespace: (*namespace).to_owned(),
+                name: name.to_owned(),
+            }),
+        );
+    }
+    let text = format!(
+        "there is no Secret {name:?} in namespace {}",
+        namespaces.join(" or ")
+    );
+    let make = "kubectl create secret docker-registry";
+    let hint = format!(
+        "{make} {name} -n {} --from-file=.dockerconfigjson=FILE",
+        namespaces[0]
+    );
+    Err(Hinted {
+        text,
+        hint: Some(hint),
+        outcome: Outcome::Failed,
+    }
+    .into())
 }
 
 /// Returns why an image is not a catalog, and the way out; that it cannot be read from here is only
@@ -259,6 +345,8 @@ mod tests {
             image: image.parse().unwrap(),
             priority: -1,
             poll,
+            pull_secret: Some("mine".to_owned()),
+            settings: SettingsFlags::default(),
             output: Format::Yaml,
             yes: false,
             no_wait: false,
@@ -274,5 +362,9 @@ mod tests {
             10
         );
         assert_eq!(catalog["spec"]["priority"], -1);
+        assert_eq!(
+            catalog["metadata"]["annotations"][policy::PULL_SECRET],
+            "mine"
+        );
     }
 }
