@@ -27,6 +27,7 @@ use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster, only};
 use crate::commands::cluster_upgrade::warn_of_closing;
 use crate::commands::render::{Output, Rendering, print};
+use crate::commands::resolve::Policy;
 use crate::connection::{DryRun, Global};
 use crate::output::{Outcome, UsageError, agreed, notice};
 use crate::settings::SettingsFlags;
@@ -62,6 +63,9 @@ pub(crate) struct InstallArgs {
     /// The catalog that counts, or labels of those that do; by default all of them
     #[arg(long, value_name = "CATALOG|KEY=VALUE,...")]
     catalog_selector: Option<String>,
+    /// Whether updates must follow the paths of the catalog
+    #[arg(long, value_enum, value_name = "POLICY")]
+    policy: Option<Policy>,
     /// How far automatic updates go
     #[arg(long, value_parser = UpdatePolicy::VARIANTS.to_vec())]
     upgrade_policy: Option<String>,
@@ -194,7 +198,7 @@ impl InstallArgs {
             version: range.map(str::to_owned),
             channels: self.channels.clone(),
             selector: self.catalog_selector.as_deref().map(selector),
-            ..CatalogFilter::default()
+            upgrade_constraint_policy: self.policy.map(Into::into),
         }
     }
 

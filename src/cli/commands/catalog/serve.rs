@@ -117,7 +117,7 @@ pub(crate) async fn add(
     if let Some(secret) = &unlabelled {
         let which = format!("{secret} gets label {}=true", label::CATALOG_PULL_SECRET);
         writeln!(out, "{which}, so that catalogs may use it")?;
-        question = format!("{} Label {secret}?", question);
+        question = format!("{question} Label {secret}?");
     }
     if !args.yes && !agreed(&question, "--yes does it, -o yaml prints the catalog")? {
         notice("nothing is written");
