@@ -38,6 +38,15 @@ pub(crate) fn files() -> [(String, String); 4] {
     ]
 }
 
+/// Returns the schema of each document of the plugin, as a file.
+pub(crate) fn schemas() -> impl Iterator<Item = (String, String)> {
+    let file = |(name, text): (&str, String)| {
+        let name = name.trim_start_matches("olm.");
+        (format!("docs/schemas/{name}.json"), text)
+    };
+    kubectl_olm::schemas().into_iter().map(file)
+}
+
 /// Returns the help of every command, in the groups of the help.
 fn commands() -> String {
     let shared = |arg: Arg| {

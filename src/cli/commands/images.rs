@@ -16,6 +16,8 @@ use olm_image::manifest::Platform;
 use olm_image::pull::{PullConfig, Puller};
 use olm_image::reference::ImageRef;
 use olm_image::registries::cluster::{KINDS, configuration};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::bundle_source::CatalogArgs;
@@ -23,8 +25,9 @@ use crate::catalogs;
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::commands::catalog::lint::{missing, named_images, pinned};
 use crate::connection::Global;
+use crate::document::{Document as _, Unknown};
 use crate::managed::failure;
-use crate::output::{self, Outcome, Table, UsageError, notice};
+use crate::output::{self, Format, Outcome, Table, UsageError, notice};
 use crate::puller::puller_with;
 use crate::settings::SettingsFlags;
 use crate::target::{Target, load};
@@ -90,8 +93,8 @@ pub(crate) async fn run(
     match args.output {
         Form::Table if args.check => write_found(&found, out)?,
         Form::Table => table(&images).write(out)?,
-        Form::Json => output::write_json(out, &document(&images, &found))?,
-        Form::Yaml => output::write_yaml(out, &document(&images, &found))?,
+        Form::Json => document(&images, &found).write(Format::Json, out)?,
+        Form::Yaml => document(&images, &found).write(Format::Yaml, out)?,
         Form::Name => {
             for image in images.keys() {
                 writeln!(out, "{image}")?;
@@ -249,22 +252,51 @@ fn write_found(found: &BTreeMap<String, Found>, out: &mut dyn Write) -> anyhow::
     Ok(table.write(out)?)
 }
 
-fn document(images: &Images, found: &BTreeMap<String, Found>) -> Value {
+/// Which images bundles take: `kubectl olm images`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Listed<'a> {
+    images: Vec<Image<'a>>,
+    /// Images of which `--check` could not find out whether they are there.
+    unknown: Vec<Unknown>,
+}
+
+/// An image.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Image<'a> {
+    /// Its reference.
+    image: &'a str,
+    /// Whether that names a tag, which may come to stand for another image.
+    by_tag: bool,
+    /// Names of the bundles that take it.
+    bundles: &'a BTreeSet<String>,
+    /// Whether it can be had from here; absent if that was not asked, or is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found: Option<bool>,
+    /// Why it cannot; absent like `found`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<Option<&'a str>>,
+}
+
+fn document<'a>(images: &'a Images, found: &'a BTreeMap<String, Found>) -> Listed<'a> {
     let unknown = found.iter().filter_map(|(image, found)| {
         let why = found.as_ref().err()?;
-        Some(json!({"what": image, "why": why}))
+        Some(Unknown::new(image, why))
     });
-    let image = |(image, bundles): (&String, &BTreeSet<String>)| {
-        let mut row = json!({"image": image, "byTag": is_tag(image), "bundles": bundles});
-        if let Some(Ok(found)) = found.get(image) {
-            row["found"] = json!(found.is_ok());
-            row["why"] = json!(found.as_ref().err());
+    let image = |(image, bundles): (&'a String, &'a BTreeSet<String>)| {
+        let found = found.get(image).and_then(|found| found.as_ref().ok());
+        Image {
+            image,
+            by_tag: is_tag(image),
+            bundles,
+            found: found.map(Result::is_ok),
+            why: found.map(|found| found.as_ref().err().map(String::as_str)),
         }
-        row
     };
-    json!({"schema": "olm.images", "schemaVersion": 1,
-        "images": images.iter().map(image).collect::<Vec<_>>(),
-        "unknown": unknown.collect::<Vec<_>>()})
+    Listed {
+        images: images.iter().map(image).collect(),
+        unknown: unknown.collect(),
+    }
 }
 
 /// Returns the configuration with which oc-mirror v2 copies the images.

@@ -8,11 +8,14 @@ use clap::Args;
 use olm_core::bundle::{Bundle, constraints};
 use olm_core::catalog::{BundleSummary, ChannelSummary, Summary};
 use olm_core::config::{Features, example, schema};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::bundle_source::{CatalogArgs, load_files};
 use crate::connection::Global;
 use crate::describe::Description;
+use crate::document::{Document as _, Unknown};
 use crate::graph::{plain, visible};
 use crate::offers::Offers;
 use crate::output::{Format, KeyValues, Outcome, Table, notice, write_json, write_yaml};
@@ -101,17 +104,14 @@ async fn known(
         let Some(summary) = offers.summary(catalog, package).await? else {
             continue;
         };
-        let whole = || -> anyhow::Result<Value> {
-            let mut document = document(catalog, &summary)?;
-            if let Some(why) = unpulled {
-                document["unknown"] = json!([{"what": "configuration", "why": why}]);
-            }
-            Ok(document)
-        };
+        let unknown = unpulled.map(|why| Unknown::new("configuration", why));
         match args.output {
-            Format::Json => write_json(out, &whole()?)?,
-            Format::Yaml => write_yaml(out, &whole()?)?,
             Format::Table => sheet(catalog, &summary).write(out)?,
+            format => {
+                let mut document = document(catalog, summary);
+                document.unknown.extend(unknown);
+                document.write(format, out)?;
+            }
         }
         return Ok(Outcome::Done);
     }
@@ -155,13 +155,25 @@ fn sheet(catalog: &str, summary: &Summary) -> KeyValues {
     sheet
 }
 
+/// What a catalog says about a package, its image left aside: `kubectl olm show`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Known<'a> {
+    /// The catalog.
+    catalog: &'a str,
+    #[serde(flatten)]
+    summary: Summary,
+    /// What only the image says, where that could not be pulled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<Unknown>,
+}
+
 /// Returns what a catalog knows of a package, for programs.
-pub(crate) fn document(catalog: &str, summary: &Summary) -> anyhow::Result<Value> {
-    let mut document = serde_json::to_value(summary)?;
-    document["schema"] = "olm.show".into();
-    document["schemaVersion"] = 1.into();
-    document["catalog"] = catalog.into();
-    Ok(document)
+pub(crate) fn document(catalog: &str, summary: Summary) -> Known<'_> {
+    Known {
+        catalog,
+        summary,
+        unknown: Vec::new(),
+    }
 }
 
 fn write(

@@ -31,6 +31,7 @@ fn search(scene: &Scene, cache: &Path, more: &[&str]) -> (Option<i32>, Option<Va
         .args(more)
         .env("XDG_CACHE_HOME", cache)
         .output()
+        .map(plugin::checked)
         .expect("kubectl-olm runs");
     let found: Value = serde_json::from_slice(&out.stdout).expect("a document");
     let packages = found["packages"].as_array().expect("a list");
