@@ -132,18 +132,15 @@ fn close(schema: &mut Schema) {
         return;
     };
     let named: Vec<String> = named.keys().cloned().collect();
-    match members.get_mut("oneOf").and_then(Value::as_array_mut) {
+    if let Some(variants) = members.get_mut("oneOf").and_then(Value::as_array_mut) {
         // What is flattened into it: each variant is closed by itself.
-        Some(variants) => {
-            for variant in variants {
-                for name in &named {
-                    variant["properties"][name] = Value::Bool(true);
-                }
+        for variant in variants {
+            for name in &named {
+                variant["properties"][name] = Value::Bool(true);
             }
         }
-        None => {
-            let closed = members.entry("additionalProperties");
-            closed.or_insert(Value::Bool(false));
-        }
+    } else {
+        let closed = members.entry("additionalProperties");
+        closed.or_insert(Value::Bool(false));
     }
 }

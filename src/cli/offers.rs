@@ -9,20 +9,40 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use olm_api::{CatalogFilter, ClusterCatalog, ClusterExtension};
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Blob, Content, Summary, schema};
 use olm_core::extension::{Policy, Question};
 use olm_core::resolve::{Environment, Options, UpdatePolicy};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::catalogs::{CatalogFlag, Catalogs};
 use crate::cluster::{Cluster, ExtensionSnapshot, Packages, Served, owner};
-use crate::commands::catalog::list::Listed;
 
 /// Most bytes of an icon.
 const MAX_ICON: usize = 1024 * 1024;
+
+/// A catalog as the verbs list it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Listed {
+    /// Its name.
+    pub(crate) name: String,
+    /// `True` if its content is served, otherwise why not in one word.
+    pub(crate) serving: String,
+    /// The image that it is read from.
+    pub(crate) image: Option<String>,
+    /// Which of several catalogs with a package wins: the one with the higher number.
+    pub(crate) priority: i32,
+    /// Digest of the content that is served, without `sha256:`.
+    pub(crate) digest: Option<String>,
+    /// When that was unpacked.
+    pub(crate) last_unpacked: Option<Time>,
+}
 
 /// Where packages come from.
 pub(crate) enum Offers {

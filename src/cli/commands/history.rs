@@ -67,86 +67,10 @@ pub(crate) fn state(set: &ClusterObjectSet) -> &'static str {
     }
 }
 
-/// A revision as a row and as a member of the document.
-struct Row {
-    revision: i64,
-    bundle: BundleRecord,
-    state: &'static str,
-    since: String,
-    digest: Option<String>,
-    origin: Origin,
-}
-
-fn rows(revisions: &[ClusterObjectSet]) -> Vec<Row> {
-    let installed = states(revisions).installed.map(|set| set.spec.revision);
-    let row = |set: &ClusterObjectSet| Row {
-        revision: set.spec.revision,
-        bundle: BundleRecord::of(set),
-        state: if installed == Some(set.spec.revision) {
-            "installed"
-        } else {
-            state(set)
-        },
-        since: since(set),
-        digest: set.annotations().get(annotation::BUNDLE_DIGEST).cloned(),
-        origin: Origin::of(set),
-    };
-    revisions.iter().rev().map(row).collect()
-}
-
-/// Returns when a revision came into its state.
-fn since(set: &ClusterObjectSet) -> String {
-    let type_ = match (set.spec.lifecycle_state, has_succeeded(set)) {
-        (LifecycleState::Archived, _) => Some(types::PROGRESSING),
-        (_, true) => Some(types::SUCCEEDED),
-        (_, false) => None,
-    };
-    let status = set.status.as_ref();
-    let condition = type_.and_then(|type_| find(&status?.conditions, type_));
-    let time = condition.map(|condition| condition.last_transition_time.0);
-    let time = time.or_else(|| set.creation_timestamp().map(|made| made.0));
-    time.map_or_else(|| NOTHING.to_owned(), |time| time.to_string())
-}
-
-fn table(revisions: &[ClusterObjectSet]) -> Table {
-    let mut table = Table::new(&[
-        "REVISION", "VERSION", "STATE", "SINCE", "BUNDLE", "CATALOG", "BY", "NOTE",
-    ]);
-    let cell = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
-    for row in rows(revisions) {
-        let note = row.origin.note().map(|note| note.replace('\n', " "));
-        let digest = row
-            .digest
-            .map(|digest| digest.chars().take(DIGEST).collect());
-        table.row(vec![
-            row.revision.to_string(),
-            row.bundle.version,
-            row.state.to_owned(),
-            row.since,
-            cell(digest),
-            cell(row.origin.catalog),
-            cell(row.origin.changed_by),
-            cell(note),
-        ]);
-    }
-    table
-}
-
-/// What was installed when: `kubectl olm history`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct History<'a> {
-    /// Name of the extension.
-    extension: &'a str,
-    /// Its revisions, the newest first.
-    revisions: Vec<Revision>,
-    /// What could not be read.
-    unknown: Vec<Unknown>,
-}
-
 /// A revision of an extension.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Revision {
+struct Row {
     /// Its number.
     revision: i64,
     /// Name of its bundle.
@@ -173,25 +97,86 @@ struct Revision {
     note: Option<String>,
 }
 
+fn rows(revisions: &[ClusterObjectSet]) -> Vec<Row> {
+    let installed = states(revisions).installed.map(|set| set.spec.revision);
+    let row = |set: &ClusterObjectSet| {
+        let (bundle, origin) = (BundleRecord::of(set), Origin::of(set));
+        Row {
+            revision: set.spec.revision,
+            bundle: bundle.name,
+            version: bundle.version,
+            state: if installed == Some(set.spec.revision) {
+                "installed"
+            } else {
+                state(set)
+            },
+            since: since(set),
+            image: bundle.image,
+            digest: set.annotations().get(annotation::BUNDLE_DIGEST).cloned(),
+            note: origin.note(),
+            catalog: origin.catalog,
+            by: origin.changed_by,
+            forced_from: origin.forced_from,
+            content_of: origin.content_of,
+        }
+    };
+    revisions.iter().rev().map(row).collect()
+}
+
+/// Returns when a revision came into its state.
+fn since(set: &ClusterObjectSet) -> String {
+    let type_ = match (set.spec.lifecycle_state, has_succeeded(set)) {
+        (LifecycleState::Archived, _) => Some(types::PROGRESSING),
+        (_, true) => Some(types::SUCCEEDED),
+        (_, false) => None,
+    };
+    let status = set.status.as_ref();
+    let condition = type_.and_then(|type_| find(&status?.conditions, type_));
+    let time = condition.map(|condition| condition.last_transition_time.0);
+    let time = time.or_else(|| set.creation_timestamp().map(|made| made.0));
+    time.map_or_else(|| NOTHING.to_owned(), |time| time.to_string())
+}
+
+fn table(revisions: &[ClusterObjectSet]) -> Table {
+    let mut table = Table::new(&[
+        "REVISION", "VERSION", "STATE", "SINCE", "BUNDLE", "CATALOG", "BY", "NOTE",
+    ]);
+    let cell = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
+    for row in rows(revisions) {
+        let note = row.note.map(|note| note.replace('\n', " "));
+        let digest = row
+            .digest
+            .map(|digest| digest.chars().take(DIGEST).collect());
+        table.row(vec![
+            row.revision.to_string(),
+            row.version,
+            row.state.to_owned(),
+            row.since,
+            cell(digest),
+            cell(row.catalog),
+            cell(row.by),
+            cell(note),
+        ]);
+    }
+    table
+}
+
+/// What was installed when: `kubectl olm history`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct History<'a> {
+    /// Name of the extension.
+    extension: &'a str,
+    /// Its revisions, the newest first.
+    revisions: Vec<Row>,
+    /// What could not be read.
+    unknown: Vec<Unknown>,
+}
+
 /// Returns the answer for programs.
 pub(crate) fn document<'a>(extension: &'a str, revisions: &[ClusterObjectSet]) -> History<'a> {
-    let revisions = rows(revisions).into_iter().map(|row| Revision {
-        note: row.origin.note(),
-        revision: row.revision,
-        bundle: row.bundle.name,
-        version: row.bundle.version,
-        state: row.state,
-        since: row.since,
-        image: row.bundle.image,
-        digest: row.digest,
-        catalog: row.origin.catalog,
-        by: row.origin.changed_by,
-        forced_from: row.origin.forced_from,
-        content_of: row.origin.content_of,
-    });
     History {
         extension,
-        revisions: revisions.collect(),
+        revisions: rows(revisions),
         unknown: Vec::new(),
     }
 }

@@ -255,7 +255,7 @@ fn write_found(found: &BTreeMap<String, Found>, out: &mut dyn Write) -> anyhow::
 /// Which images bundles take: `kubectl olm images`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Listed<'a> {
-    images: Vec<Image<'a>>,
+    images: Vec<Row<'a>>,
     /// Images of which `--check` could not find out whether they are there.
     unknown: Vec<Unknown>,
 }
@@ -263,19 +263,24 @@ pub(crate) struct Listed<'a> {
 /// An image.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Image<'a> {
+struct Row<'a> {
     /// Its reference.
     image: &'a str,
     /// Whether that names a tag, which may come to stand for another image.
     by_tag: bool,
     /// Names of the bundles that take it.
     bundles: &'a BTreeSet<String>,
+    #[serde(flatten)]
+    asked: Option<Asked<'a>>,
+}
+
+/// Whether an image is there; absent if that was not asked, or is not known.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Asked<'a> {
     /// Whether it can be had from here; absent if that was not asked, or is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    found: Option<bool>,
-    /// Why it cannot; absent like `found`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<Option<&'a str>>,
+    found: bool,
+    /// Why it cannot.
+    why: Option<&'a String>,
 }
 
 fn document<'a>(images: &'a Images, found: &'a BTreeMap<String, Found>) -> Listed<'a> {
@@ -285,12 +290,14 @@ fn document<'a>(images: &'a Images, found: &'a BTreeMap<String, Found>) -> Liste
     });
     let image = |(image, bundles): (&'a String, &'a BTreeSet<String>)| {
         let found = found.get(image).and_then(|found| found.as_ref().ok());
-        Image {
+        Row {
             image,
             by_tag: is_tag(image),
             bundles,
-            found: found.map(Result::is_ok),
-            why: found.map(|found| found.as_ref().err().map(String::as_str)),
+            asked: found.map(|found| Asked {
+                found: found.is_ok(),
+                why: found.as_ref().err(),
+            }),
         }
     };
     Listed {

@@ -4,7 +4,6 @@ use std::io::Write;
 
 use clap::Args;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use olm_api::conditions::{status, types};
 use olm_api::{AvailabilityMode, ClusterCatalog};
@@ -15,6 +14,7 @@ use serde::Serialize;
 use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::document::Document as _;
+use crate::offers::Listed;
 use crate::output::{Format, Outcome, Table};
 
 /// Text of a cell without a value.
@@ -71,24 +71,6 @@ fn table(catalogs: &[ClusterCatalog], now: Timestamp) -> Table {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Catalogs {
     pub(crate) catalogs: Vec<Listed>,
-}
-
-/// A catalog.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Listed {
-    /// Its name.
-    pub(crate) name: String,
-    /// `True` if its content is served, otherwise why not in one word.
-    pub(crate) serving: String,
-    /// The image that it is read from.
-    pub(crate) image: Option<String>,
-    /// Which of several catalogs with a package wins: the one with the higher number.
-    pub(crate) priority: i32,
-    /// Digest of the content that is served, without `sha256:`.
-    pub(crate) digest: Option<String>,
-    /// When that was unpacked.
-    pub(crate) last_unpacked: Option<Time>,
 }
 
 /// Returns the answer for programs.

@@ -498,7 +498,6 @@ struct Binding {
 
 fn document(account: &Account, found: &Findings) -> Checked {
     let places = |rights: &Permissions| {
-        let namespaces = rights.namespaces().into_iter();
         let place = |namespace: &str| Place {
             namespace: namespace.to_owned(),
             rules: rights
@@ -507,7 +506,7 @@ fn document(account: &Account, found: &Findings) -> Checked {
                 .map(PolicyRule::to_value)
                 .collect(),
         };
-        namespaces.map(place).collect()
+        rights.namespaces().map(place).collect()
     };
     let excess = found.excess.iter().map(|(grant, rights)| Excess {
         binding: Binding {
