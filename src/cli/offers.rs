@@ -27,7 +27,7 @@ use crate::cluster::{Cluster, ExtensionSnapshot, Packages, Served, owner};
 const MAX_ICON: usize = 1024 * 1024;
 
 /// A catalog as the verbs list it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Listed {
     /// Its name.

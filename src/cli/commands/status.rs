@@ -19,12 +19,13 @@ use olm_api::keys::{annotation, label};
 use olm_api::{BundleMetadata, ClusterExtension, ClusterObjectSet, RevisionStatus, UpdateStatus};
 use olm_core::annotations::is_paused;
 use olm_core::extension::{ValidExtension, holder};
-use olm_core::revision::BundleRecord;
+use olm_core::revision::{BundleRecord, Origin, states};
 use olm_core::status::find;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cluster::{CatalogAccess, Cluster};
+use crate::commands::catalog;
 use crate::commands::history::state;
 use crate::commands::tree;
 use crate::commands::updates::{self, UpdatesArgs};
@@ -32,6 +33,7 @@ use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
 use crate::managed::failure;
+use crate::offers::Listed;
 use crate::output::{self, Format, KeyValues, Outcome, Table, UsageError};
 use crate::settings::SettingsFlags;
 
@@ -177,6 +179,8 @@ pub(crate) async fn run(
 /// What is shown of a single extension besides.
 struct Details {
     revisions: Vec<ClusterObjectSet>,
+    /// The catalog that what is installed came from, or why it is not known.
+    catalog: Result<Option<Listed>, String>,
     /// The kinds it installed, or why they are not known.
     provides: Result<Vec<String>, String>,
     /// The latest, the oldest of them first; or why they are not known.
@@ -203,8 +207,19 @@ impl Details {
             Ok(listed) => Ok(listed.items.iter().map(kind).collect()),
             Err(error) => Err(failure(&error)),
         };
+        let revisions = cluster.revisions(name).await?;
+        let origin = states(&revisions).installed.map(Origin::of);
+        let catalog = match Cluster::catalogs(cluster.own_client()).await {
+            Ok(catalogs) => {
+                let mut listed = catalog::list::document(&catalogs).catalogs.into_iter();
+                let came_from = origin.and_then(|origin| origin.catalog);
+                Ok(listed.find(|it| Some(&it.name) == came_from.as_ref()))
+            }
+            Err(error) => Err(format!("{error:#}")),
+        };
         Ok(Self {
-            revisions: cluster.revisions(name).await?,
+            revisions,
+            catalog,
             provides,
             events,
         })
@@ -223,6 +238,10 @@ impl Details {
         let Some(row) = document.extensions.first_mut() else {
             return;
         };
+        match &self.catalog {
+            Ok(catalog) => row.catalog.clone_from(catalog),
+            Err(why) => unknown("catalog", why),
+        }
         match &self.provides {
             Ok(kinds) => row.provides = Some(kinds.clone()),
             Err(why) => unknown("provided kinds", why),
@@ -581,6 +600,10 @@ pub(crate) struct Row {
     todo: Vec<String>,
     /// Its revisions that are not archived.
     revisions: Option<Vec<RevisionStatus>>,
+    /// The catalog that the installed bundle came from, as it is now; only of a single extension, and
+    /// absent where it is gone or not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catalog: Option<Listed>,
     /// The kinds that it installed, with the versions that are served; only of a single extension.
     #[serde(skip_serializing_if = "Option::is_none")]
     provides: Option<Vec<String>>,
@@ -649,6 +672,7 @@ fn row(extension: &ClusterExtension) -> Row {
         todo: todo(extension, &held_by),
         held_by,
         revisions: seen.map(|status| status.active_revisions.clone()),
+        catalog: None,
         provides: None,
         events: None,
     }
@@ -721,11 +745,13 @@ mod tests {
         .unwrap();
         let details = Details {
             revisions: vec![set],
+            catalog: Ok(None),
             provides: Ok(vec!["Quay.a.io v1".to_owned()]),
             events: Ok(vec![event]),
         };
         let none = Details {
             revisions: Vec::new(),
+            catalog: Err("you may not list them".to_owned()),
             provides: Err("you may not list them".to_owned()),
             events: Err("you may not list them".to_owned()),
         };
