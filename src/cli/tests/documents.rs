@@ -43,6 +43,17 @@ fn a_document_begins_with_its_schema_and_is_the_same_on_two_runs(
     assert_eq!(olm_core::yaml::to_json(&yaml).unwrap(), [read]);
 }
 
+// plugin.md 1.4
+#[test]
+fn a_package_that_is_found_has_its_priority_and_channels() {
+    let found = olm("search cistern --catalog shop=browse/shop.yaml,priority=3 -o json");
+    let found: Value = serde_json::from_str(&found).unwrap();
+    let package = &found["packages"][0];
+    assert_eq!(package["priority"], 3);
+    let channels = serde_json::json!(["stable", "candidate", "legacy"]);
+    assert_eq!(package["channels"], channels);
+}
+
 // plugin.md U10
 #[test]
 fn each_document_has_one_schema_with_its_title() {
