@@ -3,8 +3,37 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
+use serde_json::Value;
+
 use crate::cluster::ControlPlane;
 use crate::paths;
+
+/// Returns what a run of the plugin ended with; panics when it printed a document that does not
+/// follow its schema (plugin.md U10).
+pub fn checked(out: Output) -> Output {
+    let text = String::from_utf8_lossy(&out.stdout);
+    let read = || olm_core::yaml::to_json(&text).ok()?.into_iter().next();
+    let begin = text.trim_start();
+    let document: Value = match serde_json::from_str(&text) {
+        Ok(document) => document,
+        Err(_) if begin.contains("schemaVersion: ") => read().unwrap_or_default(),
+        Err(_) => return out,
+    };
+    let name = document["schema"].as_str();
+    let name = name.and_then(|name| name.strip_prefix("olm."));
+    if let (Some(name), Some(_)) = (name, document.get("schemaVersion")) {
+        let file = paths::repository().join(format!("docs/schemas/{name}.json"));
+        let schema = std::fs::read(&file).unwrap_or_else(|_| panic!("{}", file.display()));
+        let schema = serde_json::from_slice(&schema).expect("a schema");
+        let schema = jsonschema::validator_for(&schema).expect("a schema");
+        let wrong: Vec<_> = schema
+            .iter_errors(&document)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(wrong.is_empty(), "{}\n{document:#}", wrong.join("\n"));
+    }
+    out
+}
 
 /// Runs `kubectl olm` on a control plane.
 pub fn run(plane: &ControlPlane, args: &[&str]) -> Output {
@@ -18,6 +47,7 @@ pub fn run(plane: &ControlPlane, args: &[&str]) -> Output {
             &plane.addresses.registries_conf,
         )
         .output()
+        .map(checked)
         .expect("kubectl-olm runs; build it with `cargo build`")
 }
 

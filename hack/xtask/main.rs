@@ -139,7 +139,8 @@ fn repository() -> PathBuf {
 fn manifests(root: &Path, check: bool) -> anyhow::Result<()> {
     let mut stale = Vec::new();
     let files = crds::files()?.into_iter().chain(rights::files());
-    for (path, text) in files.chain(reference::files()) {
+    let files = files.chain(reference::files()).chain(reference::schemas());
+    for (path, text) in files {
         let file = root.join(&path);
         if fs::read_to_string(&file).is_ok_and(|found| found == text) {
             continue;

@@ -10,6 +10,7 @@ mod cluster;
 mod commands;
 mod connection;
 mod describe;
+mod document;
 mod environment;
 mod graph;
 mod managed;
@@ -24,6 +25,7 @@ mod web;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+pub use crate::commands::documents::schemas;
 pub use crate::commands::{GROUPS, grouped as command};
 
 use crate::commands::Cli;

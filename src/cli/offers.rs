@@ -9,12 +9,16 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
-use olm_api::{CatalogFilter, ClusterExtension};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use olm_api::{CatalogFilter, ClusterCatalog, ClusterExtension};
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Blob, Content, Summary, schema};
 use olm_core::extension::{Policy, Question};
 use olm_core::resolve::{Environment, Options, UpdatePolicy};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::catalogs::{CatalogFlag, Catalogs};
 use crate::cluster::{Cluster, ExtensionSnapshot, Packages, Served, owner};
@@ -24,6 +28,23 @@ const MAX_ICON: usize = 1024 * 1024;
 
 /// How many letters a name may differ from what was typed to be taken for meant.
 const MAX_DISTANCE: usize = 2;
+/// A catalog as the verbs list it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Listed {
+    /// Its name.
+    pub(crate) name: String,
+    /// `True` if its content is served, otherwise why not in one word.
+    pub(crate) serving: String,
+    /// The image that it is read from.
+    pub(crate) image: Option<String>,
+    /// Which of several catalogs with a package wins: the one with the higher number.
+    pub(crate) priority: i32,
+    /// Digest of the content that is served, without `sha256:`.
+    pub(crate) digest: Option<String>,
+    /// When that was unpacked.
+    pub(crate) last_unpacked: Option<Time>,
+}
 
 /// Where packages come from.
 pub(crate) enum Offers {
@@ -55,10 +76,16 @@ impl Named {
     }
 
     /// Returns the catalog as the verbs list it.
-    pub(crate) fn listed(&self) -> Value {
+    pub(crate) fn listed(&self) -> Listed {
         let serving = self.metas.as_ref().map_or("FetchFailed", |_| "True");
-        json!({"name": self.flag.name, "serving": serving, "image": self.flag.place,
-            "priority": self.flag.priority, "digest": null, "lastUnpacked": null})
+        Listed {
+            name: self.flag.name.clone(),
+            serving: serving.to_owned(),
+            image: Some(self.flag.place.clone()),
+            priority: self.flag.priority,
+            digest: None,
+            last_unpacked: None,
+        }
     }
 
     fn of_package(&self, package: &str) -> Result<impl Iterator<Item = &Meta>, String> {
@@ -89,6 +116,21 @@ impl Offers {
             }
         }
         Ok((found, unread))
+    }
+
+    /// Returns the priority of each catalog.
+    pub(crate) async fn priorities(&self) -> anyhow::Result<BTreeMap<String, i32>> {
+        Ok(match self {
+            Self::Cluster(cluster) => {
+                let catalogs = cluster.state().await?.catalogs.iter();
+                let of = |it: &ClusterCatalog| (it.name_any(), it.spec.priority);
+                catalogs.map(of).collect()
+            }
+            Self::Named(named) => {
+                let flags = named.iter().map(|it| &it.flag);
+                flags.map(|it| (it.name.clone(), it.priority)).collect()
+            }
+        })
     }
 
     /// Sums up a package of a catalog; nothing if it is not there.
@@ -193,6 +235,7 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
 

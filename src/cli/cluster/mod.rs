@@ -58,7 +58,7 @@ pub(crate) struct Cluster {
 pub(crate) struct ClusterState {
     settings: Settings,
     /// Every catalog, by name.
-    catalogs: Vec<ClusterCatalog>,
+    pub(crate) catalogs: Vec<ClusterCatalog>,
     /// What the cluster runs, serves and has installed.
     environment: Environment,
 }

@@ -24,6 +24,7 @@ use super::{approve, catalog, graph, history, plan, search, show, status, why};
 use crate::catalogs::Catalogs;
 use crate::cluster::{CatalogAccess, Cluster, Packages, Whole, only};
 use crate::connection::Global;
+use crate::document::Document as _;
 use crate::graph::{Format, segment, stylesheet};
 use crate::offers::{Named, Offers, icon};
 use crate::output::{Outcome, UsageError, notice};
@@ -120,7 +121,7 @@ impl Documents for Verbs {
     fn answer(&self, ask: Ask) -> BoxFuture<'_, anyhow::Result<Value>> {
         async move {
             match ask {
-                Ask::Installed => Ok(status::document(&self.cluster()?.extensions().await?)),
+                Ask::Installed => status::document(&self.cluster()?.extensions().await?).value(),
                 Ask::Extension(name) => self.extension(&name).await,
                 Ask::Part(part, name) => self.part(part, &name).await,
                 Ask::Packages { terms, installable } => {
@@ -132,7 +133,7 @@ impl Documents for Verbs {
                     } else {
                         found
                     };
-                    Ok(found.document())
+                    found.value()
                 }
                 Ask::Package { catalog, package } => self.package(&catalog, &package).await,
                 Ask::Catalogs => self.catalogs().await,
@@ -219,7 +220,8 @@ impl Verbs {
         let Some(extension) = cluster.find_extension(name).await? else {
             return Ok(Value::Null);
         };
-        let status = status::document(&[extension])["extensions"][0].take();
+        let status = status::document(&[extension]).extensions;
+        let status = status.first();
         Ok(match why::of_extension(name, &cluster).await {
             Ok(why) => json!({"status": status, "why": why}),
             Err(error) => json!({"status": status,
@@ -243,7 +245,7 @@ impl Verbs {
             }
             Part::History => {
                 let revisions = cluster.revisions(name).await;
-                let document = revisions.map(|revisions| history::document(name, &revisions));
+                let document = revisions.and_then(|it| history::document(name, &it).value());
                 ("history", document)
             }
         };
@@ -288,7 +290,7 @@ impl Verbs {
         let is_elsewhere = heads.is_ok_and(|heads| heads.iter().any(elsewhere));
         let selector = is_elsewhere.then_some(catalog);
         let icon = self.icon(catalog, package).await;
-        let mut page = json!({"package": show::document(catalog, &summary)?,
+        let mut page = json!({"package": show::document(catalog, summary).value()?,
             "icon": icon.map(|(media_type, _)| media_type), "selector": selector, "installedAs": installed_as});
         match snapshot.and_then(|snapshot| graph::of_catalog(&snapshot, catalog)) {
             Ok(drawn) => {
@@ -307,9 +309,12 @@ impl Verbs {
     async fn catalogs(&self) -> anyhow::Result<Value> {
         match &self.source {
             Source::Cluster(client, ..) => {
-                Ok(catalog::list::document(&Cluster::catalogs(client).await?))
+                catalog::list::document(&Cluster::catalogs(client).await?).value()
             }
-            Source::Named(named, _) => Ok(catalog::list::listed(named.iter().map(Named::listed))),
+            Source::Named(named, _) => {
+                let catalogs = named.iter().map(Named::listed).collect();
+                catalog::list::Catalogs { catalogs }.value()
+            }
         }
     }
 
@@ -332,7 +337,7 @@ impl Verbs {
                 catalogs.files(&found.flag.place).await?
             }
         };
-        catalog::lint::answer(files).await
+        catalog::lint::answer(files).await?.value()
     }
 }
 

@@ -11,11 +11,13 @@ use olm_api::keys::annotation;
 use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::revision::{BundleRecord, Origin, has_succeeded, states};
 use olm_core::status::find;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
-use crate::output::{self, Format, Outcome, Table, notice};
+use crate::document::{Document as _, Unknown};
+use crate::output::{Format, Outcome, Table, notice};
 use crate::settings::SettingsFlags;
 
 /// Text of a cell without a value.
@@ -45,8 +47,9 @@ pub(crate) async fn run(
     let extension = cluster.extension(&args.name).await?;
     let revisions = cluster.revisions(&extension.name_any()).await?;
     match args.output {
-        Format::Json => output::write_json(out, &document(&args.name, &revisions))?,
-        Format::Yaml => output::write_yaml(out, &document(&args.name, &revisions))?,
+        format @ (Format::Json | Format::Yaml) => {
+            document(&args.name, &revisions).write(format, out)?;
+        }
         Format::Table => {
             table(&revisions).write(out)?;
             notice("note: BY is who last wrote spec or policy; who that was, the audit log tells");
@@ -64,29 +67,58 @@ pub(crate) fn state(set: &ClusterObjectSet) -> &'static str {
     }
 }
 
-/// A revision as a row and as a member of the document.
+/// A revision of an extension.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct Row {
+    /// Its number.
     revision: i64,
-    bundle: BundleRecord,
+    /// Name of its bundle.
+    bundle: String,
+    /// Version of its bundle.
+    version: String,
+    /// `installed`, `rolled out`, `rolling out` or `archived`.
     state: &'static str,
+    /// Since when it is so.
     since: String,
+    /// Image of its bundle, as the catalog writes it.
+    image: String,
+    /// Digest of that image.
     digest: Option<String>,
-    origin: Origin,
+    /// The catalog that it came from.
+    catalog: Option<String>,
+    /// The field manager that last wrote spec or policy when it was made.
+    by: Option<String>,
+    /// The version that it followed although no edge of the catalog allows it.
+    forced_from: Option<String>,
+    /// The earlier revision whose content it has.
+    content_of: Option<i64>,
+    /// What is to be said of it besides.
+    note: Option<String>,
 }
 
 fn rows(revisions: &[ClusterObjectSet]) -> Vec<Row> {
     let installed = states(revisions).installed.map(|set| set.spec.revision);
-    let row = |set: &ClusterObjectSet| Row {
-        revision: set.spec.revision,
-        bundle: BundleRecord::of(set),
-        state: if installed == Some(set.spec.revision) {
-            "installed"
-        } else {
-            state(set)
-        },
-        since: since(set),
-        digest: set.annotations().get(annotation::BUNDLE_DIGEST).cloned(),
-        origin: Origin::of(set),
+    let row = |set: &ClusterObjectSet| {
+        let (bundle, origin) = (BundleRecord::of(set), Origin::of(set));
+        Row {
+            revision: set.spec.revision,
+            bundle: bundle.name,
+            version: bundle.version,
+            state: if installed == Some(set.spec.revision) {
+                "installed"
+            } else {
+                state(set)
+            },
+            since: since(set),
+            image: bundle.image,
+            digest: set.annotations().get(annotation::BUNDLE_DIGEST).cloned(),
+            note: origin.note(),
+            catalog: origin.catalog,
+            by: origin.changed_by,
+            forced_from: origin.forced_from,
+            content_of: origin.content_of,
+        }
     };
     revisions.iter().rev().map(row).collect()
 }
@@ -111,43 +143,48 @@ fn table(revisions: &[ClusterObjectSet]) -> Table {
     ]);
     let cell = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
     for row in rows(revisions) {
-        let note = row.origin.note().map(|note| note.replace('\n', " "));
+        let note = row.note.map(|note| note.replace('\n', " "));
         let digest = row
             .digest
             .map(|digest| digest.chars().take(DIGEST).collect());
         table.row(vec![
             row.revision.to_string(),
-            row.bundle.version,
+            row.version,
             row.state.to_owned(),
             row.since,
             cell(digest),
-            cell(row.origin.catalog),
-            cell(row.origin.changed_by),
+            cell(row.catalog),
+            cell(row.by),
             cell(note),
         ]);
     }
     table
 }
 
+/// What was installed when: `kubectl olm history`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct History<'a> {
+    /// Name of the extension.
+    extension: &'a str,
+    /// Its revisions, the newest first.
+    revisions: Vec<Row>,
+    /// What could not be read.
+    unknown: Vec<Unknown>,
+}
+
 /// Returns the answer for programs.
-pub(crate) fn document(extension: &str, revisions: &[ClusterObjectSet]) -> Value {
-    let revisions = rows(revisions).into_iter().map(|row| {
-        let note = row.origin.note();
-        json!({
-            "revision": row.revision, "bundle": row.bundle.name, "version": row.bundle.version,
-            "state": row.state, "since": row.since, "image": row.bundle.image,
-            "digest": row.digest, "catalog": row.origin.catalog, "by": row.origin.changed_by,
-            "forcedFrom": row.origin.forced_from, "contentOf": row.origin.content_of,
-            "note": note,
-        })
-    });
-    let revisions: Vec<_> = revisions.collect();
-    json!({"schema": "olm.history", "schemaVersion": 1, "extension": extension,
-        "revisions": revisions, "unknown": []})
+pub(crate) fn document<'a>(extension: &'a str, revisions: &[ClusterObjectSet]) -> History<'a> {
+    History {
+        extension,
+        revisions: rows(revisions),
+        unknown: Vec::new(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     // plugin.md 1.4
@@ -192,7 +229,8 @@ mod tests {
         let mut out = Vec::new();
         table(&all).write(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        let document = serde_json::to_string_pretty(&document("quay", &all)).unwrap();
+        let document =
+            serde_json::to_string_pretty(&document("quay", &all).headed().unwrap()).unwrap();
         insta::assert_snapshot!(format!("{text}\n{document}"));
     }
 }

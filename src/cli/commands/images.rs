@@ -16,14 +16,17 @@ use olm_image::manifest::Platform;
 use olm_image::pull::{PullConfig, Puller};
 use olm_image::reference::ImageRef;
 use olm_image::registries::cluster::{KINDS, configuration};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::catalogs;
 use crate::cluster::Cluster;
 use crate::commands::catalog::lint::{missing, named_images, pinned};
 use crate::connection::Global;
+use crate::document::{Document as _, Unknown};
 use crate::managed::failure;
-use crate::output::{self, Outcome, Table, UsageError, notice};
+use crate::output::{self, Format, Outcome, Table, UsageError, notice};
 use crate::puller::puller_with;
 use crate::target::{Lookup, load};
 
@@ -86,8 +89,8 @@ pub(crate) async fn run(
     match args.output {
         Form::Table if args.check => write_found(&found, out)?,
         Form::Table => table(&images).write(out)?,
-        Form::Json => output::write_json(out, &document(&images, &found))?,
-        Form::Yaml => output::write_yaml(out, &document(&images, &found))?,
+        Form::Json => document(&images, &found).write(Format::Json, out)?,
+        Form::Yaml => document(&images, &found).write(Format::Yaml, out)?,
         Form::Name => {
             for image in images.keys() {
                 writeln!(out, "{image}")?;
@@ -237,22 +240,58 @@ fn write_found(found: &BTreeMap<String, Found>, out: &mut dyn Write) -> anyhow::
     Ok(table.write(out)?)
 }
 
-fn document(images: &Images, found: &BTreeMap<String, Found>) -> Value {
+/// Which images bundles take: `kubectl olm images`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Listed<'a> {
+    images: Vec<Row<'a>>,
+    /// Images of which `--check` could not find out whether they are there.
+    unknown: Vec<Unknown>,
+}
+
+/// An image.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Row<'a> {
+    /// Its reference.
+    image: &'a str,
+    /// Whether that names a tag, which may come to stand for another image.
+    by_tag: bool,
+    /// Names of the bundles that take it.
+    bundles: &'a BTreeSet<String>,
+    #[serde(flatten)]
+    asked: Option<Asked<'a>>,
+}
+
+/// Whether an image is there; absent if that was not asked, or is not known.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Asked<'a> {
+    /// Whether it can be had from here; absent if that was not asked, or is not known.
+    found: bool,
+    /// Why it cannot.
+    why: Option<&'a String>,
+}
+
+fn document<'a>(images: &'a Images, found: &'a BTreeMap<String, Found>) -> Listed<'a> {
     let unknown = found.iter().filter_map(|(image, found)| {
         let why = found.as_ref().err()?;
-        Some(json!({"what": image, "why": why}))
+        Some(Unknown::new(image, why))
     });
-    let image = |(image, bundles): (&String, &BTreeSet<String>)| {
-        let mut row = json!({"image": image, "byTag": is_tag(image), "bundles": bundles});
-        if let Some(Ok(found)) = found.get(image) {
-            row["found"] = json!(found.is_ok());
-            row["why"] = json!(found.as_ref().err());
+    let image = |(image, bundles): (&'a String, &'a BTreeSet<String>)| {
+        let found = found.get(image).and_then(|found| found.as_ref().ok());
+        Row {
+            image,
+            by_tag: is_tag(image),
+            bundles,
+            asked: found.map(|found| Asked {
+                found: found.is_ok(),
+                why: found.as_ref().err(),
+            }),
         }
-        row
     };
-    json!({"schema": "olm.images", "schemaVersion": 1,
-        "images": images.iter().map(image).collect::<Vec<_>>(),
-        "unknown": unknown.collect::<Vec<_>>()})
+    Listed {
+        images: images.iter().map(image).collect(),
+        unknown: unknown.collect(),
+    }
 }
 
 /// Returns the configuration with which oc-mirror v2 copies the images.

@@ -18,18 +18,18 @@ use olm_core::revision::{BundleRecord, states};
 use olm_core::version::VersionRelease;
 use olm_core::yaml;
 use olm_image::reference::ImageRef;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::changes;
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
+use crate::document::Document as _;
 use crate::output::{Outcome, Table, agreed, notice, write_yaml};
 use crate::puller::puller;
 use crate::settings::SettingsFlags;
 use crate::target::pinned;
-
-const SCHEMA: &str = "olm.lock";
 
 /// What is done with a lock.
 #[derive(Debug, Subcommand)]
@@ -69,23 +69,24 @@ pub(crate) struct FileArgs {
     settings: SettingsFlags,
 }
 
-/// A file of locked extensions.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Lock {
-    schema: String,
-    schema_version: u32,
+/// What extensions run, or are to run: the file of `kubectl olm lock write`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Lock {
     extensions: Vec<Locked>,
 }
 
 /// What an extension runs, or is to run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 struct Locked {
+    /// Its name.
     name: String,
+    /// The package that it installs.
     package: String,
     /// Name of the bundle in its catalog.
     bundle: String,
+    /// Version of the bundle.
     version: String,
+    /// Which publication of that version it is, where the bundle says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     release: Option<String>,
     /// By digest, where that is known.
@@ -95,9 +96,11 @@ struct Locked {
 }
 
 /// The catalog that offers it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 struct LockedCatalog {
+    /// Its name.
     name: String,
+    /// Digest of its content.
     digest: String,
 }
 
@@ -133,12 +136,9 @@ async fn write(args: WriteArgs, global: &Global, out: &mut dyn Write) -> anyhow:
             None => notice(&format!("note: {} runs nothing", extension.name_any())),
         }
     }
-    let lock = Lock {
-        schema: SCHEMA.to_owned(),
-        schema_version: 1,
-        extensions: locked,
-    };
-    write_yaml(out, &serde_json::to_value(&lock)?)?;
+    let lock = Lock { extensions: locked };
+    // In the order that files have which are there already.
+    write_yaml(out, &serde_json::to_value(lock.headed()?)?)?;
     Ok(Outcome::Done)
 }
 
@@ -248,10 +248,11 @@ async fn compare(args: &FileArgs, cluster: &Cluster) -> anyhow::Result<Vec<Compa
     let place = || format!("reading {}", args.file.display());
     let text = std::fs::read_to_string(&args.file).with_context(place)?;
     let document = yaml::to_json(&text).with_context(place)?.into_iter().next();
-    let lock: Lock = serde_json::from_value(document.unwrap_or_default()).with_context(place)?;
-    if lock.schema != SCHEMA || lock.schema_version != 1 {
+    let document = document.unwrap_or_default();
+    if document["schema"] != Lock::SCHEMA || document["schemaVersion"] != 1 {
         bail!("{} is nothing that lock write printed", args.file.display());
     }
+    let lock: Lock = serde_json::from_value(document).with_context(place)?;
     let mut compared = Vec::new();
     for locked in lock.extensions {
         let extension = cluster.find_extension(&locked.name).await?;

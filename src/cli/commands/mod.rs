@@ -13,6 +13,7 @@ pub(crate) mod crd_check;
 pub(crate) mod crd_migrate;
 pub(crate) mod delete;
 pub(crate) mod doctor;
+pub(crate) mod documents;
 mod examples;
 pub(crate) mod from_classic;
 pub(crate) mod graph;

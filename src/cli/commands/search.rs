@@ -12,14 +12,16 @@ use olm_api::CatalogFilter;
 use olm_core::catalog::Summary;
 use olm_core::error::quote;
 use olm_core::extension::ValidExtension;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cluster::{Whole, only};
 use crate::connection::Global;
+use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
 use crate::offers::{Offers, icon, near};
-use crate::output::{self, Format, Outcome, Table, notice};
+use crate::output::{Format, Outcome, Table, notice};
 use crate::target::{Lookup, chosen};
 
 /// Text of a cell without a value.
@@ -49,41 +51,62 @@ pub(crate) struct SearchArgs {
     output: Format,
 }
 
-/// A package of a catalog.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// A package of a catalog. Members that are null were not looked up.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct Package {
+    /// Name of the package.
     name: String,
+    /// Name of the catalog that offers it.
     catalog: String,
-    channel: String,
-    /// What its author calls it, and who that is, where all its blobs were read.
+    /// Which of several catalogs with the package wins: the one with the higher number.
+    priority: i32,
+    /// The version that a new extension would get.
+    version: Option<String>,
+    /// Whether there is such a version.
+    installable: Option<bool>,
+    /// Why there is none.
+    reasons: Vec<String>,
+    /// The channel that its author suggests.
+    default_channel: String,
+    /// Its channels, the default one first, then by name.
+    channels: Option<Vec<String>>,
+    /// What its author calls it.
     display_name: Option<String>,
+    /// Who provides it.
     provider: Option<String>,
+    /// One sentence about it.
     description: String,
     /// Media type of its icon.
     icon: Option<&'static str>,
-    /// The version that a new extension would get, or why none, where that was looked up.
-    offered: Option<Result<String, String>>,
-    /// What kinds of things it is, and what of it is deprecated, where all its blobs were read.
+    /// What kinds of things it is, in the author's words.
     categories: Option<Vec<String>>,
+    /// What of it is deprecated.
     deprecated: Option<Vec<Deprecated>>,
     /// Names of the extensions that install it.
     installed_as: Vec<String>,
 }
 
 /// The package, its default channel or the head of that, and the message that deprecates it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 struct Deprecated {
     /// `package`, `channel` or `bundle`.
     what: &'static str,
+    /// The message.
     message: String,
 }
 
-/// What was found.
+/// Which packages catalogs offer, the best match first: `kubectl olm search`.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Found {
     packages: Vec<Package>,
     /// Where there is none: names like the terms.
+    #[serde(skip)]
     near: Vec<String>,
-    /// Catalogs that could not be read, and why.
+    /// Catalogs that could not be read.
+    unknown: Vec<Unknown>,
+    /// Their names, with why.
+    #[serde(skip)]
     unread: Vec<(String, String)>,
 }
 
@@ -106,15 +129,14 @@ pub(crate) async fn run(
         ));
     }
     // Programs see why the rest may not be installed.
-    let document = found.document();
+    if args.output != Format::Table {
+        found.write(args.output, out)?;
+    }
     if args.installable {
         found = found.installable();
     }
-    match args.output {
-        Format::Json => output::write_json(out, &document)?,
-        Format::Yaml => output::write_yaml(out, &document)?,
-        Format::Table if found.packages.is_empty() => {}
-        Format::Table => table(&found.packages).write(out)?,
+    if args.output == Format::Table && !found.packages.is_empty() {
+        table(&found.packages).write(out)?;
     }
     for (catalog, why) in &found.unread {
         notice(&format!(
@@ -142,9 +164,10 @@ pub(crate) async fn find(offers: &Offers, terms: &[String], every: bool) -> anyh
         Offers::Cluster(cluster) => cluster.is_keeping(),
         Offers::Named(_) => true,
     };
-    let mut found = Vec::new();
+    let (priorities, mut found) = (offers.priorities().await?, Vec::new());
     for (catalog, blob) in &blobs {
         let mut package = Package::of(catalog, blob);
+        package.priority = priorities.get(catalog).copied().unwrap_or_default();
         if all_read {
             // One that cannot be read is listed all the same, and its own page says why.
             let name = blob["name"].as_str().unwrap_or_default();
@@ -161,6 +184,9 @@ pub(crate) async fn find(offers: &Offers, terms: &[String], every: bool) -> anyh
     });
     let mut packages: Vec<_> = found.into_iter().map(|(_, package)| package).collect();
     complete(offers, &mut packages, every).await?;
+    let unknown = unread
+        .iter()
+        .map(|(catalog, why)| Unknown::new(format!("packages of catalog {catalog}"), why));
     let mut meant = Vec::new();
     if packages.is_empty() {
         let names = terms.iter().flat_map(|term| near(term, &blobs));
@@ -169,6 +195,7 @@ pub(crate) async fn find(offers: &Offers, terms: &[String], every: bool) -> anyh
     Ok(Found {
         packages,
         near: meant,
+        unknown: unknown.collect(),
         unread,
     })
 }
@@ -179,7 +206,7 @@ impl Package {
         Self {
             name: text("name"),
             catalog: catalog.to_owned(),
-            channel: text("defaultChannel"),
+            default_channel: text("defaultChannel"),
             description: text("description"),
             icon: icon(blob).map(|(media_type, _)| media_type),
             ..Self::default()
@@ -193,6 +220,8 @@ impl Package {
         self.provider = text(&summary.provider);
         self.description = text(&summary.description).unwrap_or_default();
         self.categories = Some(summary.categories.iter().map(|it| plain(it)).collect());
+        let names = summary.channels.iter().map(|it| plain(&it.name));
+        self.channels = Some(names.collect());
         let channel = summary.channels.iter().find(|it| it.default);
         let head = channel.and_then(|channel| {
             let mut bundles = summary.bundles.iter();
@@ -208,10 +237,6 @@ impl Package {
             Some(Deprecated { what, message })
         });
         self.deprecated = Some(told.collect());
-    }
-
-    fn version(&self) -> Option<&str> {
-        self.offered.as_ref()?.as_deref().ok()
     }
 
     /// Returns how well the package matches, the best first; nothing if a term is nowhere.
@@ -270,7 +295,11 @@ async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow
     let offered = offered.collect::<Vec<_>>();
     let versions: Vec<_> = stream::iter(offered).buffered(AT_ONCE).collect().await;
     for (package, version) in found.iter_mut().zip(versions) {
-        package.offered = Some(version.map_err(|error| format!("{error:#}")));
+        package.installable = Some(version.is_ok());
+        match version {
+            Ok(version) => package.version = Some(version),
+            Err(error) => package.reasons.push(format!("{error:#}")),
+        }
     }
     Ok(())
 }
@@ -292,8 +321,8 @@ fn table(found: &[Package]) -> Table {
         }
         table.row(vec![
             package.name.clone(),
-            cell(package.version().unwrap_or_default()),
-            cell(&package.channel),
+            cell(package.version.as_deref().unwrap_or_default()),
+            cell(&package.default_channel),
             package.catalog.clone(),
             cell(&package.installed_as.join(",")),
             cell(&description),
@@ -306,34 +335,15 @@ impl Found {
     /// Leaves out what was not looked up, and what no version can be installed of.
     pub(crate) fn installable(mut self) -> Self {
         let packages = &mut self.packages;
-        packages.retain(|package| matches!(package.offered, Some(Ok(_))));
+        packages.retain(|package| package.installable == Some(true));
         self
-    }
-
-    /// Returns the answer for programs.
-    pub(crate) fn document(&self) -> Value {
-        let package = |package: &Package| {
-            let why = package
-                .offered
-                .as_ref()
-                .and_then(|offered| offered.as_ref().err());
-            json!({"name": package.name, "catalog": package.catalog, "version": package.version(),
-                "installable": package.offered.as_ref().map(Result::is_ok), "reasons": Vec::from_iter(why),
-                "categories": package.categories, "deprecated": package.deprecated,
-                "displayName": package.display_name, "provider": package.provider,
-                "defaultChannel": package.channel, "description": package.description,
-                "icon": package.icon, "installedAs": package.installed_as})
-        };
-        let unknown = |(catalog, why): &(String, String)| json!({"what": format!("packages of catalog {catalog}"), "why": why});
-        json!({"schema": "olm.search", "schemaVersion": 1,
-            "packages": self.packages.iter().map(package).collect::<Vec<_>>(),
-            "unknown": self.unread.iter().map(unknown).collect::<Vec<_>>()})
     }
 }
 
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
 

@@ -8,12 +8,15 @@ use olm_core::bundle::{Bundle, constraints};
 use olm_core::catalog::{BundleSummary, ChannelSummary, Summary};
 use olm_core::config::{Features, example, schema};
 use olm_core::revision::{BundleRecord, states};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::bundle_source::load_files;
 use crate::cluster::Cluster;
 use crate::connection::Global;
 use crate::describe::Description;
+use crate::document::{Document as _, Unknown};
 use crate::graph::{plain, visible};
 use crate::offers::Offers;
 use crate::output::{
@@ -177,7 +180,7 @@ pub(crate) async fn run(
         whole["schema"] = schema.clone();
         whole["example"] = json!({ "spec": { "config": example } });
         if let Some((catalog, summary)) = &known {
-            whole["offered"] = document(catalog, summary)?;
+            whole["offered"] = serde_json::to_value(document(catalog, summary.clone()).headed()?)?;
         }
         Ok(whole)
     };
@@ -202,17 +205,14 @@ fn write_known(
     unpulled: Option<&str>,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let whole = || -> anyhow::Result<Value> {
-        let mut document = document(catalog, summary)?;
-        if let Some(why) = unpulled {
-            document["unknown"] = json!([{"what": "configuration", "why": why}]);
-        }
-        Ok(document)
-    };
+    let unknown = unpulled.map(|why| Unknown::new("configuration", why));
     match args.output {
-        Format::Json => write_json(out, &whole()?)?,
-        Format::Yaml => write_yaml(out, &whole()?)?,
         Format::Table => sheet(args, catalog, summary).write(out)?,
+        format => {
+            let mut document = document(catalog, summary.clone());
+            document.unknown.extend(unknown);
+            document.write(format, out)?;
+        }
     }
     Ok(Outcome::Done)
 }
@@ -259,13 +259,25 @@ fn sheet(args: &ShowArgs, catalog: &str, summary: &Summary) -> KeyValues {
     sheet
 }
 
+/// What a catalog says about a package, its image left aside: `kubectl olm show`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Known<'a> {
+    /// The catalog.
+    catalog: &'a str,
+    #[serde(flatten)]
+    summary: Summary,
+    /// What only the image says, where that could not be pulled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<Unknown>,
+}
+
 /// Returns what a catalog knows of a package, for programs.
-pub(crate) fn document(catalog: &str, summary: &Summary) -> anyhow::Result<Value> {
-    let mut document = serde_json::to_value(summary)?;
-    document["schema"] = "olm.show".into();
-    document["schemaVersion"] = 1.into();
-    document["catalog"] = catalog.into();
-    Ok(document)
+pub(crate) fn document(catalog: &str, summary: Summary) -> Known<'_> {
+    Known {
+        catalog,
+        summary,
+        unknown: Vec::new(),
+    }
 }
 
 fn write(

@@ -16,20 +16,24 @@ use kube::api::{Api, ListParams, ObjectList, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt as _};
 use olm_api::conditions::{Reason, status, types};
 use olm_api::keys::{annotation, label};
-use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_api::{BundleMetadata, ClusterExtension, ClusterObjectSet, RevisionStatus, UpdateStatus};
 use olm_core::annotations::is_paused;
 use olm_core::extension::{ValidExtension, holder};
-use olm_core::revision::BundleRecord;
+use olm_core::revision::{BundleRecord, Origin, states};
 use olm_core::status::find;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::cluster::{CatalogAccess, Cluster};
+use crate::commands::catalog;
 use crate::commands::history::state;
 use crate::commands::tree;
 use crate::commands::updates::{self, UpdatesArgs};
 use crate::connection::Global;
+use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
 use crate::managed::failure;
+use crate::offers::Listed;
 use crate::output::{self, Format, KeyValues, Outcome, Table, UsageError};
 use crate::settings::SettingsFlags;
 
@@ -141,8 +145,8 @@ pub(crate) async fn run(
         document
     };
     match (args.output, &one, extensions.as_slice()) {
-        (Output::Json, ..) => output::write_json(out, &whole())?,
-        (Output::Yaml, ..) => output::write_yaml(out, &whole())?,
+        (Output::Json, ..) => whole().write(Format::Json, out)?,
+        (Output::Yaml, ..) => whole().write(Format::Yaml, out)?,
         (Output::Name, ..) => {
             for extension in &extensions {
                 let (name, group) = (extension.name_any(), olm_api::GROUP);
@@ -175,6 +179,8 @@ pub(crate) async fn run(
 /// What is shown of a single extension besides.
 struct Details {
     revisions: Vec<ClusterObjectSet>,
+    /// The catalog that what is installed came from, or why it is not known.
+    catalog: Result<Option<Listed>, String>,
     /// The kinds it installed, or why they are not known.
     provides: Result<Vec<String>, String>,
     /// The latest, the oldest of them first; or why they are not known.
@@ -201,31 +207,49 @@ impl Details {
             Ok(listed) => Ok(listed.items.iter().map(kind).collect()),
             Err(error) => Err(failure(&error)),
         };
+        let revisions = cluster.revisions(name).await?;
+        let origin = states(&revisions).installed.map(Origin::of);
+        let catalog = match Cluster::catalogs(cluster.own_client()).await {
+            Ok(catalogs) => {
+                let mut listed = catalog::list::document(&catalogs).catalogs.into_iter();
+                let came_from = origin.and_then(|origin| origin.catalog);
+                Ok(listed.find(|it| Some(&it.name) == came_from.as_ref()))
+            }
+            Err(error) => Err(format!("{error:#}")),
+        };
         Ok(Self {
-            revisions: cluster.revisions(name).await?,
+            revisions,
+            catalog,
             provides,
             events,
         })
     }
 
     /// Adds to the document of the one extension.
-    fn add_to(&self, document: &mut Value) {
-        let event = |event: &Event| {
-            json!({"last": when(event).to_string(), "type": event.type_, "reason": event.reason,
-                "message": event.message, "count": times(event)})
+    fn add_to(&self, document: &mut Status) {
+        let event = |event: &Event| Happened {
+            last: when(event).to_string(),
+            type_: event.type_.clone(),
+            reason: event.reason.clone(),
+            message: event.message.clone(),
+            count: times(event),
         };
-        let unknown = |what: &str, why: &String| json!({"what": what, "why": why});
-        let mut unknowns = Vec::new();
-        let extension = &mut document["extensions"][0];
+        let mut unknown = |what: &str, why: &String| document.unknown.push(Unknown::new(what, why));
+        let Some(row) = document.extensions.first_mut() else {
+            return;
+        };
+        match &self.catalog {
+            Ok(catalog) => row.catalog.clone_from(catalog),
+            Err(why) => unknown("catalog", why),
+        }
         match &self.provides {
-            Ok(kinds) => extension["provides"] = json!(kinds),
-            Err(why) => unknowns.push(unknown("provided kinds", why)),
+            Ok(kinds) => row.provides = Some(kinds.clone()),
+            Err(why) => unknown("provided kinds", why),
         }
         match &self.events {
-            Ok(events) => extension["events"] = events.iter().map(event).collect(),
-            Err(why) => unknowns.push(unknown("events", why)),
+            Ok(events) => row.events = Some(events.iter().map(event).collect()),
+            Err(why) => unknown("events", why),
         }
-        document["unknown"] = Value::Array(unknowns);
     }
 
     fn event_lines(&self) -> Vec<String> {
@@ -348,7 +372,7 @@ fn tell(
     let name = extension.name_any();
     let one = std::slice::from_ref(extension);
     let row = match args.output {
-        Output::Json => serde_json::to_string(&document(one))?,
+        Output::Json => serde_json::to_string(&document(one).headed()?)?,
         _ => cells(extension).join("  "),
     };
     if told.get(&name) != Some(&row) {
@@ -542,38 +566,122 @@ fn todo(extension: &ClusterExtension, held: &[&str]) -> Vec<String> {
     held.iter().filter_map(of).collect()
 }
 
+/// What is installed, whether it is well, what could be newer and what holds it: `kubectl olm status`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Status {
+    /// The extensions, by name.
+    pub(crate) extensions: Vec<Row>,
+    /// What could not be read.
+    unknown: Vec<Unknown>,
+}
+
+/// An extension.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Row {
+    /// Its name.
+    name: String,
+    /// The package that it installs.
+    package: Option<String>,
+    /// The namespace that it installs into.
+    namespace: Option<String>,
+    /// The account that it is installed by.
+    service_account: Option<String>,
+    /// The installed bundle.
+    installed: Option<BundleMetadata>,
+    /// Whether it is well.
+    ready: Ready,
+    /// A newer version that is offered and not taken.
+    update: Option<UpdateStatus>,
+    /// What holds the update, or the roll-out that is under way, a word each.
+    held_by: Vec<&'static str>,
+    /// Commands that lead on.
+    #[serde(rename = "do")]
+    todo: Vec<String>,
+    /// Its revisions that are not archived.
+    revisions: Option<Vec<RevisionStatus>>,
+    /// The catalog that the installed bundle came from, as it is now; only of a single extension, and
+    /// absent where it is gone or not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catalog: Option<Listed>,
+    /// The kinds that it installed, with the versions that are served; only of a single extension.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provides: Option<Vec<String>>,
+    /// The last Events about it; only of a single extension.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<Vec<Happened>>,
+}
+
+/// Condition `Ready`; its members are null before there is one.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Ready {
+    /// `True`, `False` or `Unknown`.
+    status: Option<String>,
+    /// `True`, or why not in one word.
+    reason: Option<String>,
+    /// Why not, and what leads on.
+    message: Option<String>,
+    /// Since when it is so.
+    since: Option<String>,
+}
+
+/// An Event about an extension.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Happened {
+    /// When it was last seen.
+    last: String,
+    /// `Normal` or `Warning`.
+    #[serde(rename = "type")]
+    type_: Option<String>,
+    /// What happened, in one word.
+    reason: Option<String>,
+    /// What happened.
+    message: Option<String>,
+    /// How often.
+    count: i32,
+}
+
 /// Returns the answer for programs.
-pub(crate) fn document(extensions: &[ClusterExtension]) -> Value {
-    let row = |extension: &ClusterExtension| {
-        let seen = extension.status.as_ref();
-        let found = seen.and_then(|status| find(&status.conditions, types::READY));
-        let install = seen.and_then(|status| status.install.as_ref());
-        let spec = extension.spec.as_ref();
-        let account = spec.and_then(|spec| spec.service_account.as_ref());
-        json!({
-            "name": extension.name_any(),
-            "package": ValidExtension::of(extension).map(|valid| &valid.filter.package_name),
-            "namespace": spec.map(|spec| &spec.namespace),
-            "serviceAccount": account.map(|account| &account.name),
-            "installed": install.map(|install| &install.bundle),
-            "ready": {
-                "status": found.map(|found| &found.status),
-                "reason": found.map(|_| ready(extension)),
-                "message": found.map(|found| &found.message),
-                "since": found.map(|found| found.last_transition_time.0.to_string()),
-            },
-            "update": seen.and_then(|status| status.update.as_ref()),
-            "heldBy": held_by(extension),
-            "do": todo(extension, &held_by(extension)),
-            "revisions": seen.map(|status| &status.active_revisions),
-        })
-    };
-    let extensions: Vec<_> = extensions.iter().map(row).collect();
-    json!({"schema": "olm.status", "schemaVersion": 1, "extensions": extensions, "unknown": []})
+pub(crate) fn document(extensions: &[ClusterExtension]) -> Status {
+    Status {
+        extensions: extensions.iter().map(row).collect(),
+        unknown: Vec::new(),
+    }
+}
+
+fn row(extension: &ClusterExtension) -> Row {
+    let seen = extension.status.as_ref();
+    let found = seen.and_then(|status| find(&status.conditions, types::READY));
+    let spec = extension.spec.as_ref();
+    let account = spec.and_then(|spec| spec.service_account.as_ref());
+    let held_by = held_by(extension);
+    let package = |valid: ValidExtension<'_>| valid.filter.package_name.clone();
+    Row {
+        name: extension.name_any(),
+        package: ValidExtension::of(extension).map(package),
+        namespace: spec.map(|spec| spec.namespace.clone()),
+        service_account: account.and_then(|account| account.name.clone()),
+        installed: seen.and_then(|status| Some(status.install.as_ref()?.bundle.clone())),
+        ready: Ready {
+            status: found.map(|found| found.status.clone()),
+            reason: found.map(|_| ready(extension).to_owned()),
+            message: found.map(|found| found.message.clone()),
+            since: found.map(|found| found.last_transition_time.0.to_string()),
+        },
+        update: seen.and_then(|status| status.update.clone()),
+        todo: todo(extension, &held_by),
+        held_by,
+        revisions: seen.map(|status| status.active_revisions.clone()),
+        catalog: None,
+        provides: None,
+        events: None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn extension(value: &Value) -> ClusterExtension {
@@ -637,11 +745,13 @@ mod tests {
         .unwrap();
         let details = Details {
             revisions: vec![set],
+            catalog: Ok(None),
             provides: Ok(vec!["Quay.a.io v1".to_owned()]),
             events: Ok(vec![event]),
         };
         let none = Details {
             revisions: Vec::new(),
+            catalog: Err("you may not list them".to_owned()),
             provides: Err("you may not list them".to_owned()),
             events: Err("you may not list them".to_owned()),
         };

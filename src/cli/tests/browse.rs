@@ -8,6 +8,8 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use olm_test::plugin::checked;
+
 const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
 const SHOP: &str = "shop=browse/shop.yaml";
 const HOSTILE: &str = "hostile=browse/hostile.yaml";
@@ -357,6 +359,7 @@ fn it_listens_on_loopback_only() {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
         .args(["browse", "--address", "0.0.0.0", "--catalog", SHOP])
         .output()
+        .map(checked)
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8(output.stderr).unwrap();
@@ -448,6 +451,7 @@ fn pages_show_what_the_verbs_print_and_what_is_not_known() {
             .args(["--catalog", SHOP, "-o", "json"])
             .current_dir(TESTS)
             .output()
+            .map(checked)
             .unwrap();
         serde_json::from_slice(&output.stdout).unwrap()
     };
@@ -558,6 +562,7 @@ fn packages_are_listed_by_category_and_by_what_can_be_installed() {
             .args(["search", "-o", "json", "--catalog", &flag])
             .args(arguments)
             .output()
+            .map(checked)
             .unwrap();
         serde_json::from_slice(&output.stdout).unwrap()
     };
@@ -623,6 +628,7 @@ fn show_says_what_a_catalog_knows_without_pulling() {
         .args(["show", "cistern-operator", "--no-pull", "--catalog", SHOP])
         .current_dir(TESTS)
         .output()
+        .map(checked)
         .unwrap();
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
     Package   cistern-operator
@@ -648,6 +654,7 @@ fn verb_of_lint() -> serde_json::Value {
         .args(["catalog", "lint", "browse/shop.yaml", "-o", "json"])
         .current_dir(TESTS)
         .output()
+        .map(checked)
         .unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
 }

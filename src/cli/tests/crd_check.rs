@@ -5,6 +5,7 @@
 use std::fs;
 use std::process::Command;
 
+use olm_test::plugin::checked;
 use serde_json::{Value, json};
 
 /// Runs the program and returns exit code, stdout and stderr.
@@ -13,6 +14,7 @@ fn check(arguments: &[&str]) -> (i32, String, String) {
         .arg("crd-check")
         .args(arguments)
         .output()
+        .map(checked)
         .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let code = output.status.code().unwrap();

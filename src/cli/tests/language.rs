@@ -7,6 +7,7 @@ use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
+use olm_test::plugin::checked;
 use rstest::rstest;
 
 const TEAPOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/graph/teapot.yaml");
@@ -22,6 +23,7 @@ fn olm(kubeconfig: &str, arguments: &[&str]) -> (i32, String, String) {
         .env("KUBECONFIG", kubeconfig)
         .env("HOME", "/nonexistent")
         .output()
+        .map(checked)
         .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let code = output.status.code().unwrap();

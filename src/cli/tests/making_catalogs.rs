@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use olm_test::plugin::checked;
 use serde_json::Value;
 
 /// Runs the program in a folder and returns exit code, stdout and stderr.
@@ -18,6 +19,7 @@ fn catalog(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
         // A cluster that somebody works with is not asked.
         .env("KUBECONFIG", "/nonexistent")
         .output()
+        .map(checked)
         .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let code = output.status.code().unwrap();

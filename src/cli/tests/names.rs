@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use olm_test::plugin::checked;
 use rstest::rstest;
 use serde_json::Value;
 
@@ -13,6 +14,7 @@ fn olm(arguments: &str) -> Output {
         .args(arguments.split(' '))
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/testdata/bundle"))
         .output()
+        .map(checked)
         .unwrap()
 }
 

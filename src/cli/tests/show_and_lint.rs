@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use olm_test::plugin::checked;
 use serde_json::{Value, json};
 
 fn sample() -> PathBuf {
@@ -17,6 +18,7 @@ fn olm(arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
         .args(arguments)
         .output()
+        .map(checked)
         .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let code = output.status.code().unwrap();
@@ -38,6 +40,7 @@ fn images_that_need_a_signature_are_refused_before_any_request() {
             .args(arguments)
             .env("CONTAINERS_POLICY_JSON", &policy)
             .output()
+            .map(checked)
             .unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{text}");

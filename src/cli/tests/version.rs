@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use olm_test::plugin::checked;
 use serde_json::Value;
 
 fn version(args: &[&str]) -> String {
@@ -10,6 +11,7 @@ fn version(args: &[&str]) -> String {
         .arg("version")
         .args(args)
         .output()
+        .map(checked)
         .unwrap();
     assert!(output.status.success());
     String::from_utf8(output.stdout).unwrap()

@@ -5,6 +5,7 @@
 use std::process::Command;
 
 use insta::assert_snapshot;
+use olm_test::plugin::checked;
 use rstest::rstest;
 use serde_json::Value;
 
@@ -18,6 +19,7 @@ fn why(arguments: &[&[&str]]) -> (i32, String, String) {
         .args(arguments.concat())
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"))
         .output()
+        .map(checked)
         .unwrap();
     (
         output.status.code().unwrap(),

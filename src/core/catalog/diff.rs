@@ -7,19 +7,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::graph::behind_their_minor;
 use super::index::{Content, PackageIndex};
 use super::model::{Bundle, Channel};
 use crate::version::VersionRelease;
 
 /// What changes in a package.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct PackageDiff {
     /// Name of the package.
     pub name: String,
     /// Why the package cannot be compared, where one of its blobs cannot be read.
     pub unreadable: Option<String>,
     /// Whether nothing of the package is left.
+    #[serde(skip)]
     pub is_gone: bool,
     /// Versions that come, the lowest first.
     pub added: Vec<String>,
@@ -40,7 +45,7 @@ pub struct PackageDiff {
 }
 
 /// A channel whose head moves.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeadMove {
     /// Name of the channel.
     pub channel: String,
@@ -51,7 +56,7 @@ pub struct HeadMove {
 }
 
 /// A bundle that keeps its version and gets another image.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ImageChange {
     /// Version of the bundle.
     pub version: String,

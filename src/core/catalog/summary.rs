@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use olm_api::keys::property;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ use super::model::{Bundle, schema};
 use super::read::Meta;
 
 /// What a catalog says about a package.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// Name of the package.
@@ -45,7 +46,7 @@ pub struct Summary {
 }
 
 /// A place to read on.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Link {
     /// What is there.
     pub name: String,
@@ -54,7 +55,7 @@ pub struct Link {
 }
 
 /// A channel of a package.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChannelSummary {
     /// Name of the channel.
@@ -70,7 +71,7 @@ pub struct ChannelSummary {
 }
 
 /// A bundle of a package.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleSummary {
     /// Name of the bundle.

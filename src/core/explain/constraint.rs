@@ -1,12 +1,13 @@
 //! Judged constraints in the form the report shows.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::resolve::Origin;
 use crate::resolve::constraint::{FoundKind, Judgement, Node, Test, Verdict};
 
 /// A declared constraint, judged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConstraintReport {
     /// Position of its property in the bundle's list, from 0.
@@ -22,7 +23,7 @@ pub struct ConstraintReport {
 }
 
 /// A constraint, or a part of one, judged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeAccount {
     /// Whether it is met.
@@ -39,7 +40,7 @@ pub struct NodeAccount {
 }
 
 /// Whether a constraint is met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum ConstraintVerdict {
     /// The constraint is met.
     Met,
@@ -52,7 +53,7 @@ pub enum ConstraintVerdict {
 }
 
 /// What a node of a constraint requires.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "test", rename_all = "camelCase")]
 pub enum TestAccount {
     /// A package in some version.

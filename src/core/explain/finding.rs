@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use olm_api::conditions::Reason as Code;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::constraint::ConstraintReport;
@@ -10,7 +11,7 @@ use crate::resolve::ValidationError;
 use crate::resolve::constraint::{Breakage, Judgement};
 
 /// The stage of a resolution that a reason belongs to; reasons are listed in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Stage {
     /// A filter excludes the bundle.
@@ -28,7 +29,7 @@ pub enum Stage {
 }
 
 /// Something found about a bundle, with the stage it belongs to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Reason<'a> {
     /// The stage it belongs to.
     pub stage: Stage,
@@ -38,7 +39,7 @@ pub struct Reason<'a> {
 }
 
 /// What can be found about a bundle.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all_fields = "camelCase")]
 pub enum Finding<'a> {
     /// It is in none of the requested channels.
@@ -86,6 +87,7 @@ pub enum Finding<'a> {
     /// No update window is open.
     OutsideWindow {
         /// When the next one opens.
+        #[schemars(with = "String")]
         opens: Timestamp,
     },
     /// Moves to another catalog are held.
@@ -211,7 +213,7 @@ pub enum Finding<'a> {
 }
 
 /// An installed bundle that a step would break.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Broken {
     /// Name of the installed bundle.
     pub name: String,
@@ -378,7 +380,7 @@ impl<'a> From<Finding<'a>> for Reason<'a> {
 }
 
 /// A reason that is about a whole catalog.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all_fields = "camelCase")]
 pub enum CatalogReason<'a> {
     /// It does not have the package.

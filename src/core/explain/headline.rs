@@ -8,12 +8,14 @@ use crate::error::quote;
 use crate::resolve::Ending;
 use olm_api::conditions::Reason as Code;
 use olm_api::keys::label;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Why a resolution failed or something newer is held, in one sentence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Headline {
     /// The class of the reason, a code of the report: `NotSuccessor`, `NextMajorHeld`, ...
+    #[schemars(with = "String")]
     pub code: Code,
     /// The sentence, without a full stop: the state, the alternatives, what to do.
     pub text: String,

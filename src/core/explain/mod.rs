@@ -28,7 +28,7 @@ pub use headline::Headline;
 pub use hint::{Hint, Suggestion};
 pub use model::{
     Asked, AskedInstalled, BundleReport, CatalogState, CatalogSummary, Chosen, ClassicAccount,
-    Deprecated, EdgeAccount, EdgeKind, Report, SCHEMA, SCHEMA_VERSION, Verdict,
+    Deprecated, EdgeAccount, EdgeKind, Report, Verdict,
 };
 
 pub use target::{Change, Found, Target};
@@ -41,9 +41,6 @@ use crate::resolve::{
     classic, resolve,
 };
 use crate::version::VersionRelease;
-
-/// The JSON Schema of a report, as a document.
-pub const JSON_SCHEMA: &str = include_str!("schema.json");
 
 /// Explains the result of [`resolve`] for the same input.
 ///
@@ -84,8 +81,6 @@ impl<'a> Report<'a> {
     fn new(request: &'a Request, resolution: &Resolution<'_>) -> Self {
         let error = resolution.result.as_ref().err();
         Self {
-            schema: SCHEMA,
-            schema_version: SCHEMA_VERSION,
             assumed: Vec::new(),
             holds: Vec::new(),
             request: Asked::from(request),

@@ -1,11 +1,12 @@
 //! The data of a report, and its JSON form.
 //!
-//! The names and shapes of the members are a stable interface, written down in `schema.json` beside
-//! this file; members are only ever added.
+//! The names and shapes of the members are a stable interface, of which
+//! `docs/schemas/resolution.report.json` is made; members are only ever added.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_api::UpgradeConstraintPolicy;
 use olm_api::conditions::Reason as Code;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::constraint::ConstraintReport;
@@ -15,21 +16,13 @@ use super::hint::Hint;
 use super::target::Target;
 use crate::resolve::{ClassicStep, Ending};
 
-/// Value of `schema` in every report.
-pub const SCHEMA: &str = "olm.resolution.report";
-/// Value of `schemaVersion` in every report.
-pub const SCHEMA_VERSION: u32 = 1;
-
-/// A resolution, explained.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// Why a `ClusterExtension` gets the bundle that it gets, or none: `kubectl olm why`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Report<'a> {
-    /// Always [`SCHEMA`].
-    pub schema: &'static str,
-    /// Always [`SCHEMA_VERSION`].
-    pub schema_version: u32,
     /// What was assumed because it could not be read, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1))]
     pub assumed: Vec<&'a str>,
     /// The request.
     pub request: Asked<'a>,
@@ -43,6 +36,7 @@ pub struct Report<'a> {
     pub selected: Option<Chosen<'a>>,
     /// What holds the chosen bundle all the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1))]
     pub holds: Vec<Headline>,
     /// Every catalog, consulted or not, by name.
     pub catalogs: Vec<CatalogSummary<'a>>,
@@ -61,7 +55,7 @@ pub struct Report<'a> {
 }
 
 /// What OLM Classic would do in one channel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ClassicAccount<'a> {
     /// Name of the channel.
     pub channel: String,
@@ -70,7 +64,8 @@ pub struct ClassicAccount<'a> {
     /// Why it cannot use the channel, if it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How that differs from the answer, as a code.
+    /// How that differs from the answer: `SameTarget`, `ClassicStays`, `DifferentTarget`,
+    /// `ClassicError` or `V1Stays`.
     pub difference: &'static str,
 }
 
@@ -86,7 +81,7 @@ impl<'a> From<ClassicStep<'a>> for ClassicAccount<'a> {
 }
 
 /// The request of a report.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Asked<'a> {
     /// Name of the ClusterExtension; absent for a request made up on a command line.
@@ -109,7 +104,7 @@ pub struct Asked<'a> {
 }
 
 /// The installed bundle as it is recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AskedInstalled<'a> {
     /// Name of the bundle.
     pub name: &'a str,
@@ -121,7 +116,7 @@ pub struct AskedInstalled<'a> {
 }
 
 /// The chosen bundle.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Chosen<'a> {
     /// Name of the catalog.
     pub catalog: &'a str,
@@ -139,7 +134,7 @@ pub struct Chosen<'a> {
 }
 
 /// The outcome for a catalog.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogSummary<'a> {
     /// Name of the catalog.
@@ -169,7 +164,7 @@ pub struct CatalogSummary<'a> {
 }
 
 /// The state of a catalog in a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum CatalogState {
     /// Its content is cached and has the package.
     Usable,
@@ -209,7 +204,7 @@ impl CatalogState {
 }
 
 /// Everything known about a bundle.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct BundleReport<'a> {
     /// Name of the catalog.
     pub catalog: &'a str,
@@ -234,7 +229,7 @@ pub struct BundleReport<'a> {
 }
 
 /// What about a bundle is deprecated, with the author's messages.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Deprecated<'a> {
     /// Message about the bundle itself.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -254,7 +249,7 @@ impl Deprecated<'_> {
 }
 
 /// The outcome for a bundle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum Verdict {
     /// It was chosen.
     Selected,
@@ -265,7 +260,7 @@ pub enum Verdict {
 }
 
 /// An edge that leads to a bundle.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EdgeAccount<'a> {
     /// The channel of the entry.
     pub channel: &'a str,
@@ -283,7 +278,7 @@ pub struct EdgeAccount<'a> {
 }
 
 /// The kinds of edges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum EdgeKind {
     /// From the one bundle it replaces.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::catalogs::CatalogEvaluation;
@@ -14,7 +15,7 @@ use crate::version::Version;
 const MAX_NEAREST: usize = 3;
 
 /// What is known about one version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Target<'a> {
     /// The version, or the name of a bundle, as requested.
@@ -36,7 +37,7 @@ pub struct Target<'a> {
 }
 
 /// A bundle of the wanted version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Found<'a> {
     /// Name of the catalog.
     pub catalog: &'a str,
@@ -45,7 +46,7 @@ pub struct Found<'a> {
 }
 
 /// A change of the request after which updates lead to the version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     /// The version range to request.
     pub version: String,
@@ -55,6 +56,7 @@ pub struct Change {
     /// Whether upgrade constraints must be disabled: no edge of the catalog leads there.
     pub forced: bool,
     /// How many updates it takes.
+    #[schemars(range(min = 1))]
     pub steps: usize,
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use olm_api::keys::annotation;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ const WRITTEN_BY_SERVER: [&str; 2] = ["managedFields", "resourceVersion"];
 const MASK: &str = "(masked)";
 
 /// What becomes of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// It is made.
@@ -28,7 +29,7 @@ pub enum Action {
 }
 
 /// An object that does not stay as it is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectChange {
     /// What becomes of it.
@@ -49,7 +50,7 @@ pub struct ObjectChange {
 }
 
 /// A field that changes; null stands for one that is not there.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FieldChange {
     /// Where it is.
     pub path: String,

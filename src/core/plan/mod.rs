@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use olm_api::ClusterObjectSet;
 use olm_api::keys::annotation;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -84,12 +85,10 @@ pub struct Crds {
     pub leaving: BTreeMap<String, Instances>,
 }
 
-/// What would change.
-#[derive(Debug, Clone, Serialize)]
+/// What giving an extension a bundle would change: `kubectl olm plan`.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    schema: &'static str,
-    schema_version: u8,
     /// Name of the extension.
     pub extension: String,
     /// What is installed; absent where nothing is.
@@ -130,7 +129,7 @@ pub struct Plan {
 }
 
 /// A bundle.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Step {
     /// Its name.
     pub bundle: String,
@@ -144,7 +143,7 @@ pub struct Step {
 }
 
 /// What the checks say about one CRD.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CrdVerdict {
     /// Its name.
     pub name: String,
@@ -158,14 +157,14 @@ pub struct CrdVerdict {
 }
 
 /// Rights.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Account {
     /// Those that are missing.
     pub missing: Vec<String>,
 }
 
 /// What of a list comes and goes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference {
     /// What comes.
     pub added: Vec<String>,
@@ -174,7 +173,7 @@ pub struct Difference {
 }
 
 /// Versions of OpenShift; absent where the bundle declares none.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Gate {
     /// Of what is installed.
     pub from: Option<String>,
@@ -183,7 +182,7 @@ pub struct Gate {
 }
 
 /// Something that is not known.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Unknown {
     /// The member of the document.
     pub what: &'static str,
@@ -213,8 +212,6 @@ impl Plan {
             held_by.insert("increase");
         }
         Self {
-            schema: "olm.plan",
-            schema_version: 1,
             extension: desired.extension.name.clone(),
             from: before.map(|before| Step::of(&before.bundle, None)),
             to: Step {

@@ -1,5 +1,6 @@
 //! How a resolution ended, in one word.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use strum::IntoStaticStr;
 
@@ -8,7 +9,7 @@ use super::{Decision, Resolution, ResolveError, WalkError};
 /// How a resolution ended: for the report, the metric and the decision what to do next.
 ///
 /// Source: resolution.md 6.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, IntoStaticStr)]
 pub enum Ending {
     /// A bundle was chosen, and if it is the installed one, nothing better is held back.
     Resolved,

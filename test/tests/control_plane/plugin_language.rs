@@ -31,6 +31,7 @@ fn search(scene: &Scene, cache: &Path, more: &[&str]) -> (Option<i32>, Option<Va
         .args(more)
         .env("XDG_CACHE_HOME", cache)
         .output()
+        .map(plugin::checked)
         .expect("kubectl-olm runs");
     let found: Value = serde_json::from_slice(&out.stdout).expect("a document");
     let packages = found["packages"].as_array().expect("a list");
@@ -203,6 +204,9 @@ fn is_looked_at(scene: &Scene) {
     assert!(events.is_some(), "{text}");
     let (_, text, _) = plugin::answer(plane, &["status", name, "-o", "json"]);
     let document: Value = serde_json::from_str(&text).expect("a document");
+    let catalog = &document["extensions"][0]["catalog"];
+    assert_eq!(catalog["name"], name, "{text}");
+    assert!(catalog["lastUnpacked"].is_string(), "{text}");
     let events = document["extensions"][0]["events"].as_array();
     let events = events.expect("a list");
     assert!(!events.is_empty() && events.len() <= 5, "{text}");

@@ -166,6 +166,7 @@ fn check(folder: &Path, registries: &Path, auth: &Path) -> (Option<i32>, Value) 
         .arg(format!("--auth-file={}", auth.display()))
         .env("CONTAINERS_REGISTRIES_CONF", registries)
         .output()
+        .map(plugin::checked)
         .expect("the plugin runs");
     let answer = serde_json::from_slice(&out.stdout);
     let errors = String::from_utf8_lossy(&out.stderr).into_owned();

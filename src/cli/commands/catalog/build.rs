@@ -18,12 +18,13 @@ use olm_image::catalog::CONFIGS_LABEL;
 use olm_image::layout::Layout;
 use olm_image::push::{PushOptions, push};
 use olm_image::reference::ImageRef;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::lint;
 use crate::catalogs::{self, FileList, borrowed};
-use crate::output::{self, Format, Outcome, UsageError, during_blocking, notice};
+use crate::document::Document as _;
+use crate::output::{Format, Outcome, UsageError, during_blocking, notice};
 
 /// Directory of the content in the image.
 const CONFIGS: &str = "configs";
@@ -84,10 +85,25 @@ struct Reference {
     packages: Vec<String>,
 }
 
+/// What was built: `kubectl olm catalog build`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Built<'a> {
+    /// Where it is: an image, or a directory.
+    place: &'a str,
+    /// Digest of the image.
+    digest: String,
+    /// What it is made of.
+    references: &'a [Part],
+}
+
 /// A part of what was built.
+#[derive(Debug, Serialize, JsonSchema)]
 struct Part {
+    /// Its name in the catalog; empty for a single directory.
     name: String,
+    /// Where it came from: an image, or a directory.
     image: String,
+    /// How many bundles it has.
     bundles: usize,
 }
 
@@ -336,16 +352,15 @@ fn say(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let digest = image.digest();
-    let document = || {
-        let part =
-            |part: &Part| json!({"name": part.name, "image": part.image, "bundles": part.bundles});
-        json!({"schema": "olm.build", "schemaVersion": 1, "place": place,
-            "digest": digest.to_string(),
-            "references": parts.iter().map(part).collect::<Vec<Value>>()})
-    };
     match format {
-        Format::Json => output::write_json(out, &document()),
-        Format::Yaml => output::write_yaml(out, &document()),
+        Format::Json | Format::Yaml => {
+            let built = Built {
+                place,
+                digest: digest.to_string(),
+                references: parts,
+            };
+            built.write(format, out)
+        }
         Format::Table => {
             let bundles: usize = parts.iter().map(|part| part.bundles).sum();
             let bytes: usize = image.layers.iter().map(Vec::len).sum();

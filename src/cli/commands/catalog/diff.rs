@@ -13,13 +13,15 @@ use olm_core::catalog::diff::{PackageDiff, diff};
 use olm_core::catalog::{Blob, Content, read, template};
 use olm_core::error::Chain;
 use olm_core::extension::ValidExtension;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::catalogs::{self, FileList, borrowed};
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
+use crate::document::Document as _;
 use crate::graph::plain;
-use crate::output::{self, Format, Outcome};
+use crate::output::{Format, Outcome};
 use crate::settings::SettingsFlags;
 
 /// Arguments of `catalog diff`.
@@ -34,6 +36,24 @@ pub(crate) struct DiffArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
+}
+
+/// What another content of a catalog would change: `kubectl olm catalog diff`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Changes {
+    /// The packages that change.
+    packages: Vec<PackageDiff>,
+    /// The extensions that no update would reach any more.
+    extensions: Vec<Stranded>,
+}
+
+/// An extension whose installed version nothing would follow.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Stranded {
+    /// Its name.
+    name: String,
+    /// Its installed version.
+    stranded: String,
 }
 
 /// Prints what would change; exits with 1 on what could hurt.
@@ -66,24 +86,26 @@ pub(crate) async fn run(
         let new = content(&catalogs::files(&image).await?, &image)?;
         (new, cluster.extensions().await?)
     };
-    let found = diff(&old, &new);
-    let stranded = stranded(&found, &extensions);
+    let packages = diff(&old, &new);
+    let changes = Changes {
+        extensions: stranded(&packages, &extensions),
+        packages,
+    };
     match args.output {
-        Format::Json => output::write_json(out, &document(&found, &stranded))?,
-        Format::Yaml => output::write_yaml(out, &document(&found, &stranded))?,
+        format @ (Format::Json | Format::Yaml) => changes.write(format, out)?,
         Format::Table => {
-            for package in &found {
+            for package in &changes.packages {
                 write!(out, "{}", plain_lines(package))?;
             }
-            for (name, version) in &stranded {
-                writeln!(out, "extension {name} would stay at {version}")?;
+            for Stranded { name, stranded } in &changes.extensions {
+                writeln!(out, "extension {name} would stay at {stranded}")?;
             }
-            if found.is_empty() {
+            if changes.packages.is_empty() {
                 writeln!(out, "nothing changes")?;
             }
         }
     }
-    Ok(if found.iter().any(PackageDiff::is_bad) {
+    Ok(if changes.packages.iter().any(PackageDiff::is_bad) {
         Outcome::Failed
     } else {
         Outcome::Done
@@ -96,14 +118,17 @@ fn content(files: &FileList, place: &str) -> anyhow::Result<Content> {
     Ok(Content::from_blobs(contents.metas.iter().map(Blob::from)))
 }
 
-/// Returns the extensions whose installed version nothing would follow, with that version.
-fn stranded(found: &[PackageDiff], extensions: &[ClusterExtension]) -> Vec<(String, String)> {
+/// Returns the extensions whose installed version nothing would follow.
+fn stranded(found: &[PackageDiff], extensions: &[ClusterExtension]) -> Vec<Stranded> {
     let of = |extension: &ClusterExtension| {
         let package = &ValidExtension::of(extension)?.filter.package_name;
         let installed = &extension.status.as_ref()?.install.as_ref()?.bundle.version;
         let package = found.iter().find(|found| found.name == *package)?;
         let lost = package.stranded.contains(installed);
-        lost.then(|| (extension.name_any(), installed.clone()))
+        lost.then(|| Stranded {
+            name: extension.name_any(),
+            stranded: installed.clone(),
+        })
     };
     extensions.iter().filter_map(of).collect()
 }
@@ -157,24 +182,4 @@ fn plain_lines(package: &PackageDiff) -> String {
     }
     let text = lines.iter().map(|line| plain(line));
     text.collect::<Vec<_>>().join("\n  ") + "\n"
-}
-
-fn document(found: &[PackageDiff], stranded: &[(String, String)]) -> Value {
-    let package = |package: &PackageDiff| {
-        let heads = package.heads.iter();
-        let heads =
-            heads.map(|it| json!({"channel": it.channel, "before": it.before, "after": it.after}));
-        let images = package.changed_images.iter();
-        let images =
-            images.map(|it| json!({"version": it.version, "before": it.before, "after": it.after}));
-        json!({"name": package.name, "unreadable": package.unreadable, "added": package.added,
-            "removed": package.removed, "defaultChannel": package.default_channel,
-            "heads": heads.collect::<Vec<_>>(), "changedImages": images.collect::<Vec<_>>(),
-            "stranded": package.stranded, "zStream": package.z_stream,
-            "deprecated": package.deprecated})
-    };
-    let extension = |(name, version): &(String, String)| json!({"name": name, "stranded": version});
-    json!({"schema": "olm.diff", "schemaVersion": 1,
-        "packages": found.iter().map(package).collect::<Vec<_>>(),
-        "extensions": stranded.iter().map(extension).collect::<Vec<_>>()})
 }

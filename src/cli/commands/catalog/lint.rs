@@ -13,12 +13,15 @@ use olm_core::catalog::{read, schema};
 use olm_core::error::Chain;
 use olm_image::pull::Puller;
 use olm_image::reference::{ImageRef, Malformed, ReferenceError};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::catalogs::{FileList, borrowed};
 use crate::connection::Global;
+use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
-use crate::output::{self, Format, Outcome, during_blocking};
+use crate::output::{Format, Outcome, during_blocking};
 use crate::puller::puller;
 
 /// Images that are asked for at the same time.
@@ -44,13 +47,25 @@ pub(crate) struct LintArgs {
     output: Format,
 }
 
-/// What was found.
-#[derive(Debug, Default)]
-pub(super) struct Report {
+/// What is wrong with the content of a catalog, and where: `kubectl olm catalog lint`.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Report {
+    /// The findings; notes only with `--notes`.
     pub(super) findings: Vec<Finding>,
+    /// How many there are, with the notes.
+    counts: Counts,
+    /// Images that could not be asked for.
+    unknown: Vec<Unknown>,
+}
+
+/// How many findings there are of each severity, and in how many files.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+struct Counts {
+    errors: usize,
+    warnings: usize,
+    notes: usize,
+    /// How many files were read.
     files: usize,
-    /// Images that could not be asked for, and why.
-    unknown: Vec<(String, String)>,
 }
 
 /// Prints the findings about a catalog; exits with 1 on errors.
@@ -73,37 +88,47 @@ pub(crate) async fn run(
             finding.file.clone_from(&args.catalog);
         }
     }
-    let counts = counts(&report);
-    let [errors, warnings, _] = counts;
+    report.count();
     if !args.notes {
         report.findings.retain(|it| it.severity != Severity::Note);
     }
     match args.output {
-        Format::Json => output::write_json(out, &document(&report, counts))?,
-        Format::Yaml => output::write_yaml(out, &document(&report, counts))?,
-        Format::Table => summary(&report, counts, args.notes, out)?,
+        format @ (Format::Json | Format::Yaml) => report.write(format, out)?,
+        Format::Table => summary(&report, args.notes, out)?,
     }
-    Ok(if errors > 0 || (args.strict && warnings > 0) {
-        Outcome::Failed
-    } else if report.unknown.is_empty() {
-        Outcome::Done
-    } else {
-        Outcome::Unknown
-    })
+    let counts = &report.counts;
+    Ok(
+        if counts.errors > 0 || (args.strict && counts.warnings > 0) {
+            Outcome::Failed
+        } else if report.unknown.is_empty() {
+            Outcome::Done
+        } else {
+            Outcome::Unknown
+        },
+    )
 }
 
 /// Returns what `lint` says of the files of a catalog, for programs, with the notes.
-pub(crate) async fn answer(files: FileList) -> anyhow::Result<Value> {
-    let report = tokio::task::spawn_blocking(move || report(&files)).await??;
-    Ok(document(&report, counts(&report)))
+pub(crate) async fn answer(files: FileList) -> anyhow::Result<Report> {
+    let mut report = tokio::task::spawn_blocking(move || report(&files)).await??;
+    report.count();
+    Ok(report)
 }
 
-/// Counts errors, warnings and notes.
-fn counts(report: &Report) -> [usize; 3] {
-    [Severity::Error, Severity::Warning, Severity::Note].map(|severity| {
-        let findings = report.findings.iter();
-        findings.filter(|it| it.severity == severity).count()
-    })
+impl Report {
+    /// Counts errors, warnings and notes.
+    fn count(&mut self) {
+        let of = |severity| {
+            let findings = self.findings.iter();
+            findings.filter(|it| it.severity == severity).count()
+        };
+        self.counts = Counts {
+            errors: of(Severity::Error),
+            warnings: of(Severity::Warning),
+            notes: of(Severity::Note),
+            ..self.counts
+        };
+    }
 }
 
 /// Examines the files of a catalog, and says that it takes long; hands them back.
@@ -113,11 +138,14 @@ pub(super) async fn examine(place: &str, files: FileList) -> anyhow::Result<(Rep
 }
 
 fn report(files: &FileList) -> anyhow::Result<Report> {
-    let (findings, count) =
+    let (findings, files) =
         lint(borrowed(files), pinned).map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
     Ok(Report {
         findings,
-        files: count,
+        counts: Counts {
+            files,
+            ..Counts::default()
+        },
         unknown: Vec::new(),
     })
 }
@@ -152,7 +180,7 @@ async fn images(files: &FileList, report: &mut Report) -> anyhow::Result<()> {
     for (image, finding, why) in answers.into_iter().flatten() {
         match why {
             Ok(_) => absent.push(finding),
-            Err(why) => report.unknown.push((image, why)),
+            Err(why) => report.unknown.push(Unknown::new(image, why)),
         }
     }
     locate(&mut absent, borrowed(files));
@@ -211,26 +239,22 @@ pub(crate) fn named_images(files: &FileList) -> anyhow::Result<BTreeMap<String, 
 }
 
 /// Writes the findings, and how many errors, warnings and notes there are.
-fn summary(
-    report: &Report,
-    [errors, warnings, notes]: [usize; 3],
-    with_notes: bool,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
+fn summary(report: &Report, with_notes: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     for finding in &report.findings {
         writeln!(out, "{}", plain(&finding.to_string()))?;
         if let Some(hint) = &finding.hint {
             writeln!(out, "  hint: {}", plain(hint))?;
         }
     }
-    for (image, why) in &report.unknown {
-        writeln!(out, "not known: {}: {}", plain(image), plain(why))?;
+    for Unknown { what, why, .. } in &report.unknown {
+        writeln!(out, "not known: {}: {}", plain(what), plain(why))?;
     }
     let plural = |count: usize, word: &str| {
         let s = if count == 1 { "" } else { "s" };
         format!("{count} {word}{s}")
     };
-    let notes = match notes {
+    let counts = &report.counts;
+    let notes = match counts.notes {
         0 => String::new(),
         notes if with_notes => format!(", {}", plural(notes, "note")),
         notes => format!(", {} (--notes shows them)", plural(notes, "note")),
@@ -238,22 +262,9 @@ fn summary(
     writeln!(
         out,
         "{}, {}{notes} in {}",
-        plural(errors, "error"),
-        plural(warnings, "warning"),
-        plural(report.files, "file")
+        plural(counts.errors, "error"),
+        plural(counts.warnings, "warning"),
+        plural(counts.files, "file")
     )?;
     Ok(())
-}
-
-fn document(report: &Report, [errors, warnings, notes]: [usize; 3]) -> Value {
-    let finding = |it: &Finding| {
-        json!({"rule": it.rule.to_string(), "severity": it.severity.to_string(), "file": it.file,
-            "line": it.line, "column": it.column, "schema": it.schema, "package": it.package,
-            "name": it.name, "text": it.text, "hint": it.hint})
-    };
-    let unknown = |(what, why): &(String, String)| json!({"what": what, "why": why});
-    json!({"schema": "olm.lint", "schemaVersion": 1,
-        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
-        "counts": {"errors": errors, "warnings": warnings, "notes": notes, "files": report.files},
-        "unknown": report.unknown.iter().map(unknown).collect::<Vec<_>>()})
 }

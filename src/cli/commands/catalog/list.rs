@@ -8,11 +8,14 @@ use kube::ResourceExt as _;
 use olm_api::conditions::{status, types};
 use olm_api::{AvailabilityMode, ClusterCatalog};
 use olm_core::status::find;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::cluster::Cluster;
 use crate::connection::Global;
-use crate::output::{self, Format, Outcome, Table};
+use crate::document::Document as _;
+use crate::offers::Listed;
+use crate::output::{Format, Outcome, Table};
 
 /// Text of a cell without a value.
 const NOTHING: &str = "-";
@@ -36,8 +39,7 @@ pub(crate) async fn run(
     let client = Cluster::client(global).await?;
     let catalogs = Cluster::catalogs(&client).await?;
     match args.output {
-        Format::Json => output::write_json(out, &document(&catalogs))?,
-        Format::Yaml => output::write_yaml(out, &document(&catalogs))?,
+        format @ (Format::Json | Format::Yaml) => document(&catalogs).write(format, out)?,
         Format::Table => table(&catalogs, Timestamp::now()).write(out)?,
     }
     Ok(Outcome::Done)
@@ -65,21 +67,28 @@ fn table(catalogs: &[ClusterCatalog], now: Timestamp) -> Table {
     table
 }
 
+/// Which catalogs are served: `kubectl olm catalog list`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Catalogs {
+    pub(crate) catalogs: Vec<Listed>,
+}
+
 /// Returns the answer for programs.
-pub(crate) fn document(catalogs: &[ClusterCatalog]) -> Value {
-    listed(catalogs.iter().map(row))
+pub(crate) fn document(catalogs: &[ClusterCatalog]) -> Catalogs {
+    let catalogs = catalogs.iter().map(row).collect();
+    Catalogs { catalogs }
 }
 
-/// Returns rows as one document.
-pub(crate) fn listed(catalogs: impl Iterator<Item = Value>) -> Value {
-    json!({"schema": "olm.catalogs", "schemaVersion": 1, "catalogs": catalogs.collect::<Vec<_>>()})
-}
-
-fn row(catalog: &ClusterCatalog) -> Value {
+fn row(catalog: &ClusterCatalog) -> Listed {
     let seen = catalog.status.as_ref();
-    json!({"name": catalog.name_any(), "serving": serving(catalog), "image": image(catalog),
-        "priority": catalog.spec.priority, "digest": digest(catalog),
-        "lastUnpacked": seen.and_then(|status| status.last_unpacked.clone())})
+    Listed {
+        name: catalog.name_any(),
+        serving: serving(catalog),
+        image: image(catalog).map(str::to_owned),
+        priority: catalog.spec.priority,
+        digest: digest(catalog).map(str::to_owned),
+        last_unpacked: seen.and_then(|status| status.last_unpacked.clone()),
+    }
 }
 
 /// Says whether the content is served, or why not in one word.
@@ -123,6 +132,8 @@ fn age(time: Timestamp, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Source: plugin.md 2.
 
-mod build;
-mod diff;
+pub(super) mod build;
+pub(super) mod diff;
 pub(crate) mod lint;
 pub(crate) mod list;
 mod render;

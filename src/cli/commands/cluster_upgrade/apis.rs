@@ -15,8 +15,9 @@ use olm_core::resolve::Knowledge;
 use olm_core::revision::{namespace_of, owner_name, referenced_secrets, unpack};
 use serde_json::Value;
 
-use super::{Findings, Unknown};
+use super::Findings;
 use crate::cluster::Cluster;
+use crate::document::Unknown;
 
 /// Objects of one kind in an API version that is gone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,7 +103,9 @@ async fn of_revision(
                 unknown.push(Unknown {
                     what: format!("objects of revision {}", set.name_any()),
                     why: format!("reading Secret {namespace}/{name}: {error}"),
-                    hint: format!("kubectl auth can-i get secrets --namespace {namespace}"),
+                    hint: Some(format!(
+                        "kubectl auth can-i get secrets --namespace {namespace}"
+                    )),
                 });
                 return;
             }
@@ -142,7 +145,10 @@ fn of_content(
             Err(why) => unknown.push(Unknown {
                 what: format!("an object of revision {}", set.name_any()),
                 why: format!("Secret {}/{}: {why}", place.0, place.1),
-                hint: format!("kubectl get secret {} --namespace {}", place.1, place.0),
+                hint: Some(format!(
+                    "kubectl get secret {} --namespace {}",
+                    place.1, place.0
+                )),
             }),
         }
     }
@@ -162,7 +168,7 @@ async fn live(
         unknown.push(Unknown {
             what: format!("objects of {group} on the cluster"),
             why: "the API server does not say which kinds it has".to_owned(),
-            hint: format!("kubectl api-resources --api-group {group}"),
+            hint: Some(format!("kubectl api-resources --api-group {group}")),
         });
     }
     for kind in &served.kinds {
@@ -179,7 +185,10 @@ async fn live(
                 unknown.push(Unknown {
                     what: format!("{} of {api_version} on the cluster", kind.kind),
                     why: error.to_string(),
-                    hint: format!("kubectl auth can-i list {}.{}", resource.plural, kind.group),
+                    hint: Some(format!(
+                        "kubectl auth can-i list {}.{}",
+                        resource.plural, kind.group
+                    )),
                 });
                 continue;
             }

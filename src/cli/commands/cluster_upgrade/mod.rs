@@ -3,7 +3,7 @@
 //! Source: plugin.md 1.4, applying.md 9.
 
 mod apis;
-mod report;
+pub(super) mod report;
 
 use std::io::Write;
 
@@ -20,7 +20,8 @@ use olm_core::rights::OPENSHIFT;
 
 use crate::cluster::{CatalogAccess, Cluster, ClusterState, ExtensionSnapshot};
 use crate::connection::Global;
-use crate::output::{self, Format, Outcome, UsageError, notice};
+use crate::document::{Document as _, Unknown};
+use crate::output::{Format, Outcome, UsageError, notice};
 use crate::settings::SettingsFlags;
 use apis::Removed;
 
@@ -66,14 +67,6 @@ struct Extension {
     supports: Result<MaxVersion, String>,
     /// What lifts its hold, where it has one.
     lift: Option<Lift>,
-}
-
-/// Something that could not be read.
-#[derive(Debug)]
-struct Unknown {
-    what: String,
-    why: String,
-    hint: String,
 }
 
 impl Findings {
@@ -144,8 +137,7 @@ pub(crate) async fn run(
         }
     };
     match args.output {
-        Format::Json => output::write_json(out, &report::document(&found))?,
-        Format::Yaml => output::write_yaml(out, &report::document(&found))?,
+        format @ (Format::Json | Format::Yaml) => report::document(&found).write(format, out)?,
         Format::Table => report::text(&found, out)?,
     }
     Ok(found.outcome())
@@ -296,7 +288,7 @@ async fn lift(cluster: &Cluster, found: &mut Findings) {
             Err(error) => found.unknown.push(Unknown {
                 what: format!("what lifts the hold of {name}"),
                 why: format!("{error:#}"),
-                hint: format!("kubectl olm why {name}"),
+                hint: Some(format!("kubectl olm why {name}")),
             }),
         }
     }

@@ -4,10 +4,12 @@ use std::io::Write;
 
 use olm_core::extension::Lift;
 use olm_core::gate::MaxVersion;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::apis::{Origin, Removed};
 use super::{Extension, Findings};
+use crate::document::Unknown;
 use crate::output::{Table, notice};
 
 /// Writes the verdict and what is in the way; what else there is to know goes to standard error.
@@ -35,7 +37,9 @@ pub(super) fn text(found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> 
             "note: {} is not known: {}",
             unknown.what, unknown.why
         ));
-        notice(&format!("hint: {}", unknown.hint));
+        if let Some(hint) = &unknown.hint {
+            notice(&format!("hint: {hint}"));
+        }
     }
     Ok(())
 }
@@ -135,40 +139,127 @@ fn sentence(removed: &Removed) -> String {
     )
 }
 
-/// Returns the document; `schema.json` beside this file describes it.
-pub(super) fn document(found: &Findings) -> Value {
-    let platform = found.platform.as_ref();
-    let after = found.afterwards().map(|(after, blocking)| {
-        let names: Vec<_> = blocking.iter().map(|one| &one.name).collect();
-        json!({"target": after.to_string(), "inTheWay": names})
-    });
-    let removed = found.removed.iter().map(|removed| {
-        let (extension, manager) = match &removed.by {
-            Origin::Extension(name) => (Some(name), None),
-            Origin::Manager(name) => (None, Some(name)),
-        };
-        json!({"extension": extension, "manager": manager, "apiVersion": removed.api_version,
-            "kind": removed.kind, "objects": removed.objects,
-            "removedIn": format!("1.{}", removed.since)})
-    });
-    let unknown = found.unknown.iter();
-    let unknown = unknown.map(|it| json!({"what": it.what, "why": it.why, "hint": it.hint}));
-    let extensions = found.extensions.iter().map(|one| extension(one, found));
-    json!({
-        "schema": "olm.cluster-upgrade",
-        "schemaVersion": 1,
-        "cluster": platform.map(|(version, _)| version),
-        "target": platform.map(|(_, target)| target.to_string()),
-        "kubernetes": format!("1.{}", found.kubernetes),
-        "upgradeable": found.blocking().next().is_none() && found.removed.is_empty(),
-        "extensions": extensions.collect::<Vec<_>>(),
-        "after": after,
-        "removedApis": removed.collect::<Vec<_>>(),
-        "unknown": unknown.collect::<Vec<_>>(),
-    })
+/// Whether a cluster may be updated, and what lifts what is in the way: `kubectl olm cluster-upgrade`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Verdict {
+    /// The version of the cluster; null where no OpenShift release is known.
+    cluster: Option<String>,
+    /// The OpenShift release that is gone to.
+    target: Option<String>,
+    /// The Kubernetes that is gone to.
+    kubernetes: String,
+    /// Whether nothing that could be read is in the way.
+    upgradeable: bool,
+    /// The extensions, by name.
+    extensions: Vec<Judged>,
+    /// The release after the one that is gone to.
+    after: Option<After>,
+    /// Objects of API versions that are no longer served then.
+    removed_apis: Vec<RemovedApi>,
+    /// What could not be read.
+    unknown: Vec<Unknown>,
 }
 
-fn extension(one: &Extension, found: &Findings) -> Value {
+/// An extension.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Judged {
+    /// Its name.
+    name: String,
+    /// Its installed version.
+    version: String,
+    /// The bundle that allows the least.
+    bundle: String,
+    /// Newest OpenShift release; null where none is declared or it cannot be read.
+    supports: Option<String>,
+    /// Why it cannot be read.
+    error: Option<String>,
+    /// Whether it is in the way.
+    in_the_way: bool,
+    /// What lifts that.
+    lift: Option<Lifted>,
+}
+
+/// What lifts a hold.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Lifted {
+    /// Nearest version that does; null if none does or it is not known.
+    version: Option<String>,
+    /// Newest OpenShift release that this version supports.
+    supports: Option<String>,
+    /// What to type; null if it comes by itself.
+    command: Option<String>,
+    /// The same in words.
+    text: String,
+}
+
+/// A release, and what is in its way.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct After {
+    /// The release.
+    target: String,
+    /// Names of the extensions that are in its way even when what is now was lifted.
+    in_the_way: Vec<String>,
+}
+
+/// Objects of one kind in an API version that is gone.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct RemovedApi {
+    /// The extension whose revision holds them.
+    extension: Option<String>,
+    /// The field manager that applies them on the cluster.
+    manager: Option<String>,
+    /// Their API version.
+    api_version: String,
+    /// Their kind.
+    kind: String,
+    /// How many there are.
+    #[schemars(range(min = 1))]
+    objects: usize,
+    /// The first Kubernetes without.
+    removed_in: String,
+}
+
+/// Returns the answer for programs.
+pub(super) fn document(found: &Findings) -> Verdict {
+    let removed = found.removed.iter().map(|removed| {
+        let (extension, manager) = match &removed.by {
+            Origin::Extension(name) => (Some(name.clone()), None),
+            Origin::Manager(name) => (None, Some(name.clone())),
+        };
+        RemovedApi {
+            extension,
+            manager,
+            api_version: removed.api_version.clone(),
+            kind: removed.kind.clone(),
+            objects: removed.objects,
+            removed_in: format!("1.{}", removed.since),
+        }
+    });
+    let platform = found.platform.as_ref();
+    Verdict {
+        cluster: platform.map(|(version, _)| version.clone()),
+        target: platform.map(|(_, target)| target.to_string()),
+        kubernetes: format!("1.{}", found.kubernetes),
+        upgradeable: found.blocking().next().is_none() && found.removed.is_empty(),
+        extensions: found
+            .extensions
+            .iter()
+            .map(|it| judged(it, found))
+            .collect(),
+        after: found.afterwards().map(|(after, blocking)| After {
+            target: after.to_string(),
+            in_the_way: blocking.iter().map(|one| one.name.clone()).collect(),
+        }),
+        removed_apis: removed.collect(),
+        unknown: found.unknown.clone(),
+    }
+}
+
+fn judged(one: &Extension, found: &Findings) -> Judged {
     let target = found.platform.as_ref().map(|(_, target)| *target);
     let supports = |supports: &MaxVersion| match supports {
         MaxVersion::NotDeclared => None,
@@ -180,19 +271,25 @@ fn extension(one: &Extension, found: &Findings) -> Value {
                 version,
                 supports: by,
                 ..
-            } => (Some(version), supports(by)),
+            } => (Some(version.clone()), supports(by)),
             Lift::Removal | Lift::Unread(_) => (None, None),
         };
-        json!({"version": version, "supports": by, "command": lift.command(&one.name),
-            "text": lift.text(&one.name)})
+        Lifted {
+            version,
+            supports: by,
+            command: lift.command(&one.name),
+            text: lift.text(&one.name),
+        }
     });
-    json!({
-        "name": one.name, "version": one.version, "bundle": one.bundle,
-        "supports": one.supports.as_ref().ok().and_then(supports),
-        "error": one.supports.as_ref().err(),
-        "inTheWay": target.is_some_and(|target| !one.allows(target)),
-        "lift": lift,
-    })
+    Judged {
+        name: one.name.clone(),
+        version: one.version.clone(),
+        bundle: one.bundle.clone(),
+        supports: one.supports.as_ref().ok().and_then(supports),
+        error: one.supports.as_ref().err().cloned(),
+        in_the_way: target.is_some_and(|target| !one.allows(target)),
+        lift,
+    }
 }
 
 #[cfg(test)]
@@ -200,8 +297,8 @@ mod tests {
     use olm_core::extension::Step;
     use olm_core::gate::MinorRelease;
 
-    use super::super::Unknown;
     use super::*;
+    use crate::document::Document as _;
 
     fn one(name: &str, supports: Result<&str, &str>, lift: Option<Lift>) -> Extension {
         let release = |text: &str| MaxVersion::Supports(text.parse().unwrap());
@@ -241,7 +338,7 @@ mod tests {
             unknown: vec![Unknown {
                 what: "objects of revision odd-1".to_owned(),
                 why: "forbidden".to_owned(),
-                hint: "kubectl auth can-i get secrets".to_owned(),
+                hint: Some("kubectl auth can-i get secrets".to_owned()),
             }],
         }
     }
@@ -284,10 +381,11 @@ mod tests {
     // plugin.md U10
     #[test]
     fn the_document_follows_its_schema() {
-        let schema = serde_json::from_str(include_str!("schema.json")).unwrap();
+        let (_, schema) = crate::document::schema::<Verdict>();
+        let schema = serde_json::from_str(&schema).unwrap();
         let schema = jsonschema::validator_for(&schema).unwrap();
         for found in [found(), Findings::default()] {
-            let document = document(&found);
+            let document = serde_json::to_value(document(&found).headed().unwrap()).unwrap();
             assert!(schema.is_valid(&document), "{document:#}");
         }
     }

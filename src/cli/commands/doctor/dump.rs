@@ -12,7 +12,9 @@ use flate2::write::GzEncoder;
 use kube::Client;
 use serde_json::{Value, json};
 
+use super::Diagnosis;
 use super::facts::{self, Facts, Refusal};
+use crate::document::Document as _;
 use crate::output;
 
 /// Longest part of a log, from its end.
@@ -31,12 +33,15 @@ pub(super) async fn write(
     path: &Path,
     names: &[String],
     facts: &Facts,
-    answer: &Value,
+    answer: &Diagnosis,
     client: &Client,
 ) -> anyhow::Result<()> {
     let mut files = BTreeMap::new();
     let mut refused = Vec::new();
-    files.insert("doctor.json".to_owned(), serde_json::to_vec_pretty(answer)?);
+    files.insert(
+        "doctor.json".to_owned(),
+        serde_json::to_vec_pretty(&answer.headed()?)?,
+    );
     for (name, answer) in &facts.answers {
         match answer {
             Ok(value) => {

@@ -8,7 +8,7 @@ mod dump;
 mod facts;
 mod leave;
 mod releases;
-mod snapshot;
+pub(super) mod snapshot;
 mod takeover;
 mod to_helm;
 
@@ -17,10 +17,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kube::Client;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::cluster::Cluster;
 use crate::connection::Global;
+use crate::document::Document as _;
 use crate::managed::{kinds, of_extensions};
 use crate::output::{self, Format, Outcome, Table};
 use facts::Facts;
@@ -60,8 +62,11 @@ pub(crate) struct DoctorArgs {
 }
 
 /// How well something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, Serialize, JsonSchema,
+)]
 #[strum(serialize_all = "lowercase")]
+#[serde(rename_all = "lowercase")]
 enum Level {
     Ok,
     Warning,
@@ -69,12 +74,20 @@ enum Level {
     Problem,
 }
 
+/// Whether a cluster is fit for extensions: `kubectl olm doctor`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Diagnosis {
+    /// What was looked at.
+    rows: Vec<Row>,
+}
+
 /// What was found about one subject.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct Row {
     level: Level,
     /// `controller`, `catalogs` and so on.
     subject: &'static str,
+    /// What was found.
     text: String,
     /// The way out; empty where nothing is to be done.
     hint: String,
@@ -96,11 +109,6 @@ impl Row {
             ..self
         }
     }
-
-    fn to_json(&self) -> Value {
-        let level: &str = self.level.into();
-        json!({"level": level, "subject": self.subject, "text": self.text, "hint": self.hint})
-    }
 }
 
 /// Prints a row for each check; exit code 1 with a problem, else 3 with something not known.
@@ -115,17 +123,16 @@ pub(crate) async fn run(
         return leave::leave(&client, &facts, &args, global.dry_run.is_some(), out).await;
     }
     let rows = rows(&client, &facts, &args).await?;
-    let answer = json!({"rows": rows.iter().map(Row::to_json).collect::<Vec<_>>()});
+    let answer = Diagnosis { rows };
     if let Some(path) = &args.dump {
         dump::write(path, &args.names, &facts, &answer, &client).await?;
         output::notice(&format!("note: {} is written", path.display()));
     }
     match args.output {
-        Format::Json => output::write_json(out, &answer)?,
-        Format::Yaml => output::write_yaml(out, &answer)?,
-        Format::Table => table(&rows).write(out)?,
+        Format::Table => table(&answer.rows).write(out)?,
+        format => answer.write(format, out)?,
     }
-    Ok(match rows.iter().map(|row| row.level).max() {
+    Ok(match answer.rows.iter().map(|row| row.level).max() {
         Some(Level::Problem) => Outcome::Failed,
         Some(Level::Unknown) => Outcome::Unknown,
         _ => Outcome::Done,

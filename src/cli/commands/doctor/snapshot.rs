@@ -10,17 +10,18 @@ use anyhow::{Context as _, bail};
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::{Client, ResourceExt as _};
 use olm_image::digest::Digest;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Level, Row};
+use crate::document::Document as _;
 use crate::managed::{Managed, all, failure, text};
 
-const SCHEMA: &str = "olm.take-over";
 const SUBJECT: &str = "objects";
 
 /// Whose an object is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 enum Of {
     /// What an extension installed.
@@ -32,17 +33,20 @@ enum Of {
 }
 
 /// An object as it was seen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 struct Seen {
     of: Of,
+    /// Its UID.
     uid: String,
     /// What changes with its content.
     state: String,
 }
 
-/// Everything that has to stay, by what a person calls it.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Snapshot {
+/// What has to stay the same when a cluster is taken over: the file of
+/// `kubectl olm doctor --take-over --save`.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Snapshot {
+    /// Everything that has to stay, by what a person calls it.
     objects: BTreeMap<String, Seen>,
     /// What could not be listed, and why.
     unknown: Vec<String>,
@@ -134,10 +138,7 @@ impl Snapshot {
 
     /// Writes it to a file.
     pub(super) fn save(&self, path: &Path) -> anyhow::Result<()> {
-        let mut document = json!({"schema": SCHEMA, "schemaVersion": 1});
-        document["objects"] = serde_json::to_value(&self.objects)?;
-        document["unknown"] = json!(self.unknown);
-        let text = serde_json::to_string_pretty(&document)?;
+        let text = serde_json::to_string_pretty(&self.headed()?)?;
         std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
     }
 
@@ -146,7 +147,7 @@ impl Snapshot {
         let place = || format!("reading {}", path.display());
         let text = std::fs::read_to_string(path).with_context(place)?;
         let document: Value = serde_json::from_str(&text).with_context(place)?;
-        if document["schema"] != SCHEMA {
+        if document["schema"] != Self::SCHEMA {
             bail!(
                 "{} is nothing that --take-over --save wrote",
                 path.display()

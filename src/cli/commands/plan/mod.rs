@@ -19,7 +19,8 @@ use serde_json::json;
 
 use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
-use crate::output::{Outcome, UsageError, notice, write_json, write_yaml};
+use crate::document::Document as _;
+use crate::output::{Format, Outcome, UsageError, notice};
 use crate::settings::SettingsFlags;
 use crate::target::Target;
 use crate::web;
@@ -90,8 +91,8 @@ pub(crate) async fn run(
         notice("note: kubectl olm install makes the account, with the rights that it lacks");
     }
     match args.output {
-        Output::Json => write_json(out, &serde_json::to_value(&plan)?)?,
-        Output::Yaml => write_yaml(out, &serde_json::to_value(&plan)?)?,
+        Output::Json => plan.write(Format::Json, out)?,
+        Output::Yaml => plan.write(Format::Yaml, out)?,
         Output::Html => out.write_all(web::plan(page(&plan))?.as_bytes())?,
         Output::Table => {
             text::write(&plan, out)?;

@@ -9,29 +9,33 @@
 pub(crate) mod live;
 pub(crate) mod made;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use k8s_openapi::api::rbac;
 use kube::Client;
 use olm_api::keys::name;
 use olm_core::error::quote;
 use olm_core::object::Object;
 use olm_core::rbac::{
     Account, BundleObjects, FinalizersRule, Options, Permissions, PolicyRule, Subject,
-    impersonate_manifests, lines, manifests, missing_manifests, required, structured,
-    use_manifests,
+    impersonate_manifests, lines, manifests, missing_manifests, required, use_manifests,
 };
 use olm_core::revision::NotNamespaced;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::changes;
 use crate::cluster::Cluster;
 use crate::commands::render::{Output, Rendering, print};
 use crate::connection::Global;
+use crate::document::Document as _;
 use crate::managed::Managed;
-use crate::output::{Outcome, UsageError, agreed, notice, write_json};
+use crate::output::{Format, Outcome, UsageError, agreed, notice};
 use crate::target::{Loaded, Lookup, load};
 use live::{Findings, Question, compare};
 
@@ -422,7 +426,7 @@ async fn look(
         return Ok(Outcome::Done);
     }
     if args.output == Some(Output::Json) {
-        write_json(out, &document(account, &found))?;
+        document(account, &found).write(Format::Json, out)?;
     } else {
         table(account, &found, out)?;
     }
@@ -433,17 +437,78 @@ async fn look(
     })
 }
 
-fn document(account: &Account, found: &Findings) -> Value {
-    let rules = |rights: &Permissions| structured(rights, usize::MAX)["missing"].clone();
-    let excess = found.excess.iter().map(|(grant, rights)| {
-        let binding = json!({"namespace": grant.namespace, "name": grant.name});
-        json!({"binding": binding, "role": grant.role.name, "rules": rules(rights)})
+/// Which rights an account lacks, and which it has too many of: `kubectl olm rbac --check`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Checked {
+    /// Namespace and name of the account.
+    account: String,
+    /// Whether it is there.
+    account_exists: bool,
+    /// What it lacks.
+    missing: Vec<Place>,
+    /// What it has besides, by what gives it that.
+    excess: Vec<Excess>,
+    /// Why more may be missing or given than is known.
+    unknown: BTreeSet<String>,
+}
+
+/// Rights in a namespace.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Place {
+    /// Its name; empty for the whole cluster.
+    namespace: String,
+    /// The rules, as a role has them.
+    #[schemars(with = "Vec<rbac::v1::PolicyRule>")]
+    rules: Vec<Value>,
+}
+
+/// Rights that a binding gives for nothing.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Excess {
+    binding: Binding,
+    /// Name of the role that it binds.
+    role: String,
+    /// The rights.
+    rules: Vec<Place>,
+}
+
+/// What gives rights to an account.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Binding {
+    /// Namespace of the `RoleBinding`; empty for a `ClusterRoleBinding`.
+    namespace: String,
+    /// Its name.
+    name: String,
+}
+
+fn document(account: &Account, found: &Findings) -> Checked {
+    let places = |rights: &Permissions| {
+        let place = |namespace: &str| Place {
+            namespace: namespace.to_owned(),
+            rules: rights
+                .rules(namespace)
+                .iter()
+                .map(PolicyRule::to_value)
+                .collect(),
+        };
+        rights.namespaces().map(place).collect()
+    };
+    let excess = found.excess.iter().map(|(grant, rights)| Excess {
+        binding: Binding {
+            namespace: grant.namespace.clone(),
+            name: grant.name.clone(),
+        },
+        role: grant.role.name.clone(),
+        rules: places(rights),
     });
-    json!({
-        "schema": "olm.rbac", "schemaVersion": 1, "account": account.to_string(),
-        "accountExists": found.account_exists, "missing": rules(&found.missing),
-        "excess": excess.collect::<Vec<_>>(), "unknown": found.errors,
-    })
+    Checked {
+        account: account.to_string(),
+        account_exists: found.account_exists,
+        missing: places(&found.missing),
+        excess: excess.collect(),
+        unknown: found.errors.clone(),
+    }
 }
 
 fn table(account: &Account, found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -26,6 +26,7 @@ use crate::cluster::{Cluster, ExtensionSnapshot};
 use crate::commands::plan;
 use crate::commands::resolve::Policy;
 use crate::connection::Global;
+use crate::document::Document as _;
 use crate::environment::{EnvironmentFlags, resolving};
 use crate::output::{self, Format, Outcome, Styles, UsageError};
 use crate::target::Lookup;
@@ -294,11 +295,7 @@ impl Inquiry {
     ) -> anyhow::Result<Outcome> {
         self.explained(catalogs, |report| {
             match args.output {
-                Format::Json => {
-                    serde_json::to_writer_pretty(&mut *out, report)?;
-                    writeln!(out)?;
-                }
-                Format::Yaml => output::write_yaml(out, &serde_json::to_value(report)?)?,
+                format @ (Format::Json | Format::Yaml) => report.write(format, out)?,
                 Format::Table => {
                     let view = text::View {
                         all: args.all,

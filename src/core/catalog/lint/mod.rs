@@ -16,6 +16,9 @@ mod property;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::fields::FieldError;
 use super::model::schema;
 use super::read::{Document, Meta, Position, ReadError, Reason};
@@ -25,8 +28,11 @@ use package::Package;
 pub use place::locate;
 
 /// What a finding is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, Serialize, JsonSchema,
+)]
 #[strum(serialize_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 #[expect(
     missing_docs,
     reason = "the names are those of the table in plugin.md 2.2"
@@ -63,8 +69,11 @@ pub enum Rule {
 }
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, Serialize, JsonSchema,
+)]
 #[strum(serialize_all = "lowercase")]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The specification forbids it, or no extension could use it.
     Error,
@@ -75,7 +84,7 @@ pub enum Severity {
 }
 
 /// Something that is wrong in a catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     /// What it is about.
     pub rule: Rule,
@@ -83,7 +92,8 @@ pub struct Finding {
     pub severity: Severity,
     /// Path of the file within the catalog.
     pub file: String,
-    /// Line, from 1; 0 where it is not known. That of the document until [`locate`] was asked.
+    /// Line, from 1; 0 where it is not known.
+    // That of the document until `locate` was asked.
     pub line: usize,
     /// Character of the line, from 1; 0 where it is not known.
     pub column: usize,
@@ -98,6 +108,7 @@ pub struct Finding {
     /// The way out, where it is known.
     pub hint: Option<String>,
     /// What is wrong within the document, as a JSON pointer.
+    #[serde(skip)]
     pub pointer: String,
 }
 

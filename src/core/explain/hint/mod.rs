@@ -4,6 +4,7 @@ use std::fmt;
 
 use olm_api::conditions::Reason as Code;
 use olm_api::keys::policy;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::catalogs::CatalogEvaluation;
@@ -12,17 +13,18 @@ use super::what_if::WhatIf;
 mod advise;
 
 /// A suggestion, and its text.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Hint<'a> {
     /// The suggestion as data.
     #[serde(flatten)]
     pub suggestion: Suggestion<'a>,
     /// The suggestion as a sentence.
+    #[schemars(length(min = 1))]
     pub text: String,
 }
 
 /// What a user can do, by code.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "code", rename_all_fields = "camelCase")]
 pub enum Suggestion<'a> {
     /// No consulted catalog has the package; these names are close.
@@ -107,6 +109,7 @@ pub enum Suggestion<'a> {
         /// The version of the bundle.
         version: String,
         /// The code of the reason.
+        #[schemars(with = "String")]
         reason: Code,
         /// A range under which updates lead there.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,6 +122,7 @@ pub enum Suggestion<'a> {
         /// The version of the bundle.
         version: String,
         /// The code of the reason.
+        #[schemars(with = "String")]
         reason: Code,
         /// What the cluster lacks.
         missing: String,

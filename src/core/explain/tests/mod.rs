@@ -27,10 +27,13 @@ fn json_of(report: &Report<'_>) -> Value {
 /// Returns the violations of the schema in a report.
 fn violations(report: &Report<'_>) -> Vec<String> {
     static SCHEMA: std::sync::LazyLock<jsonschema::Validator> = std::sync::LazyLock::new(|| {
-        let schema = serde_json::from_str(JSON_SCHEMA).unwrap();
+        let schema = include_str!("../../../../docs/schemas/resolution.report.json");
+        let schema = serde_json::from_str(schema).unwrap();
         jsonschema::draft202012::new(&schema).unwrap()
     });
-    let value = json_of(report);
+    let mut value = json_of(report);
+    value["schema"] = "olm.resolution.report".into();
+    value["schemaVersion"] = 1.into();
     let violations = SCHEMA.iter_errors(&value);
     violations
         .map(|it| format!("{}: {it}", it.instance_path()))

@@ -1,0 +1,70 @@
+//! Documents for programs: what they begin with, and that they are what their schemas say.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::process::Command;
+
+use olm_test::plugin::checked;
+use rstest::rstest;
+use serde_json::Value;
+
+fn olm(arguments: &str) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-olm"))
+        .args(arguments.split(' '))
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"))
+        .env("KUBECONFIG", "/nonexistent")
+        .output()
+        .map(checked)
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+// plugin.md U10
+#[rstest]
+#[case("search --catalog shop=browse/shop.yaml", "olm.search")]
+#[case("catalog lint catalog", "olm.lint")]
+#[case("catalog diff catalog browse/shop.yaml", "olm.diff")]
+#[case("images dir:../../core/testdata/bundle/sample", "olm.images")]
+fn a_document_begins_with_its_schema_and_is_the_same_on_two_runs(
+    #[case] verb: &str,
+    #[case] schema: &str,
+) {
+    let [json, yaml] = ["json", "yaml"].map(|format| {
+        let line = format!("{verb} -o {format}");
+        let once = olm(&line);
+        assert_eq!(once, olm(&line));
+        once
+    });
+    let begin = format!("{{\n  \"schema\": \"{schema}\",\n  \"schemaVersion\": 1,\n");
+    assert!(json.starts_with(&begin), "{json}");
+    let begin = format!("schema: {schema}\nschemaVersion: 1\n");
+    assert!(yaml.starts_with(&begin), "{yaml}");
+    let read: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(olm_core::yaml::to_json(&yaml).unwrap(), [read]);
+}
+
+// plugin.md 1.4
+#[test]
+fn a_package_that_is_found_has_its_priority_and_channels() {
+    let found = olm("search cistern --catalog shop=browse/shop.yaml,priority=3 -o json");
+    let found: Value = serde_json::from_str(&found).unwrap();
+    let package = &found["packages"][0];
+    assert_eq!(package["priority"], 3);
+    let channels = serde_json::json!(["stable", "candidate", "legacy"]);
+    assert_eq!(package["channels"], channels);
+}
+
+// plugin.md U10
+#[test]
+fn each_document_has_one_schema_with_its_title() {
+    let schemas = kubectl_olm::schemas();
+    let names: std::collections::BTreeSet<_> = schemas.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names.len(), schemas.len());
+    for (name, text) in schemas {
+        let begin = format!("{{\n  \"title\": \"{name}\",\n");
+        assert!(text.starts_with(&begin), "{text}");
+        let schema: Value = serde_json::from_str(&text).unwrap();
+        assert!(schema["description"].is_string(), "{name}");
+        jsonschema::validator_for(&schema).unwrap();
+    }
+}
