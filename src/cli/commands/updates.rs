@@ -61,8 +61,7 @@ pub(crate) async fn run(
         let mut row = Row::of(&extension);
         if args.from_catalogs {
             // One extension that cannot be asked about keeps nothing from the others.
-            let snapshot = cluster.snapshot(&extension.name_any()).await;
-            match snapshot.and_then(|snapshot| offered(&snapshot)) {
+            match looked_up(&cluster, &extension).await {
                 Ok(update) => row.update = update,
                 Err(error) => {
                     row.update = None;
@@ -164,6 +163,19 @@ fn answer(rows: &[Row], assumed: &[&str]) -> Value {
         answer["assumed"] = json!(assumed);
     }
     answer
+}
+
+/// Looks into the catalogs for one extension, and says where the controller says something else.
+async fn looked_up(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+) -> anyhow::Result<Option<UpdateStatus>> {
+    let snapshot = cluster.snapshot_of(extension).await?;
+    let said = cluster.said(extension, &snapshot).await?;
+    if let Some(differs) = said.and_then(|said| said.differs) {
+        output::notice(&format!("note: {}: {differs}", extension.name_any()));
+    }
+    offered(&snapshot)
 }
 
 /// Computes what could follow the installed bundle of an extension. That nothing does is not known

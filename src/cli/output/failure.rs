@@ -2,12 +2,14 @@
 //!
 //! Source: plugin.md 1.3.
 
+use std::borrow::Cow;
 use std::env;
 use std::error::Error;
 
 use kube::config::{InferConfigError, KubeconfigError};
 
 use super::{Outcome, UsageError};
+use crate::settings::Unheeded;
 
 const WITHOUT_CLUSTER: &str = "--catalog DIR|IMAGE works without one, where a command takes it";
 const VIEWER: &str = "ClusterRole operator-controller-clusterextension-viewer-role allows it";
@@ -25,17 +27,23 @@ pub(crate) struct Failure {
     /// How the program ends.
     pub(crate) outcome: Outcome,
     /// What may help.
-    pub(crate) hint: Option<&'static str>,
+    pub(crate) hint: Option<Cow<'static, str>>,
 }
 
 impl Failure {
     /// Judges an error by its causes: what could not be asked is not known, anything else is no.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
-        let whole = |outcome, hint| Self {
+        let whole = |outcome, hint: Option<&'static str>| Self {
             text: format!("{error:#}"),
             outcome,
-            hint,
+            hint: hint.map(Cow::Borrowed),
         };
+        if let Some(Unheeded(key)) = error.downcast_ref() {
+            return Self {
+                hint: Some(format!("upstream ignores {key}").into()),
+                ..whole(Outcome::Failed, None)
+            };
+        }
         if error.is::<UsageError>() {
             return whole(Outcome::Usage, None);
         }
@@ -67,16 +75,16 @@ impl Failure {
         Self {
             text: format!("no cluster: {}", why.unwrap_or_else(none)),
             outcome: Outcome::Unknown,
-            hint: Some(WITHOUT_CLUSTER),
+            hint: Some(WITHOUT_CLUSTER.into()),
         }
     }
 
     /// Judges what the API server answers, if that means that something is not known.
     fn answered(code: u16, message: &str) -> Option<Self> {
-        let unknown = |text: String, hint| Self {
+        let unknown = |text: String, hint: &'static str| Self {
             text,
             outcome: Outcome::Unknown,
-            hint: Some(hint),
+            hint: Some(hint.into()),
         };
         if code == 404 && NOT_SERVED.iter().any(|begin| message.starts_with(begin)) {
             let text = format!("this cluster does not serve {}", olm_api::API_VERSION);

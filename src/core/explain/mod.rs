@@ -87,6 +87,7 @@ impl<'a> Report<'a> {
             schema: SCHEMA,
             schema_version: SCHEMA_VERSION,
             assumed: Vec::new(),
+            controller: None,
             holds: Vec::new(),
             request: Asked::from(request),
             result: resolution.ending(),

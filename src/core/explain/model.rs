@@ -13,6 +13,7 @@ use super::finding::{CatalogReason, Reason};
 use super::headline::Headline;
 use super::hint::Hint;
 use super::target::Target;
+use crate::extension::Said;
 use crate::resolve::{ClassicStep, Ending};
 
 /// Value of `schema` in every report.
@@ -31,6 +32,9 @@ pub struct Report<'a> {
     /// What was assumed because it could not be read, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumed: Vec<&'a str>,
+    /// What the controller says of the extension, where it is one of a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Said>,
     /// The request.
     pub request: Asked<'a>,
     /// How it ended.

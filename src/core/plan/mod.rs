@@ -21,7 +21,7 @@ use serde_json::Value;
 pub use changes::{Action, FieldChange, ObjectChange, differences};
 
 use crate::crd_safety::{Definition, Rules, compare};
-use crate::extension::{Course, PermissionIncrease, Policy, ValidExtension, plan_digest};
+use crate::extension::{Course, PermissionIncrease, Policy, Said, ValidExtension, plan_digest};
 use crate::object::Object;
 use crate::preflight::{CrdUpgrades, definitions, is_enforced};
 use crate::rbac::{Permissions, lines};
@@ -125,6 +125,9 @@ pub struct Plan {
     /// What it was made from instead of what could not be read, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What the controller says of the extension.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Said>,
     /// Digest of everything that decides what is applied.
     pub digest: String,
 }
@@ -238,6 +241,7 @@ impl Plan {
             crds,
             unknown: unknown(proposed),
             notes: Vec::new(),
+            controller: None,
             digest,
         }
     }

@@ -89,6 +89,7 @@ pub(crate) async fn make(
     to: Option<&str>,
 ) -> Result<Plan, Missing> {
     let mut snapshot = cluster.snapshot_of(extension).await?;
+    let said = cluster.said(extension, &snapshot).await?;
     let question = &mut snapshot.question;
     question.filter.version = to.map(str::to_owned).or(question.filter.version.take());
     let course = {
@@ -136,6 +137,7 @@ pub(crate) async fn make(
         }),
     }
     plan.notes = renderer.notes;
+    plan.controller = said;
     Ok(plan)
 }
 
