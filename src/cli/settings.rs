@@ -3,6 +3,7 @@
 //!
 //! Source: plugin.md 5.
 
+use std::error::Error;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -50,11 +51,6 @@ pub(crate) struct Settings {
     /// Whether the controller of the cluster is upstream's.
     pub(crate) upstream: bool,
 }
-
-/// An annotation of ours is to be written, and the controller of the cluster does not know it.
-#[derive(Debug, thiserror::Error)]
-#[error("this cluster runs upstream's controller")]
-pub(crate) struct Unheeded(pub(crate) &'static str);
 
 impl Settings {
     /// Says on standard error what stands in the way of an answer that is the controller's.
@@ -111,7 +107,7 @@ impl SettingsFlags {
             Err(error) => error,
         };
         // Where they may not be read, ours may have published them.
-        let may_be_ours = error.chain().any(|cause| cause.is::<kube::Error>());
+        let may_be_ours = error.chain().any(<dyn Error>::is::<kube::Error>);
         let upstream = !may_be_ours && upstream_runs(client).await;
         let assumed = if upstream {
             "this cluster runs upstream's controller; shown is what olm-controller would do"

@@ -41,7 +41,7 @@ pub(crate) use content::{CatalogAccess, Whole, owner};
 
 use crate::connection::{Global, dry};
 use crate::output;
-use crate::settings::{Settings, SettingsFlags, Unheeded};
+use crate::settings::{Settings, SettingsFlags};
 
 /// Catalogs that are fetched at the same time: few of the connections that the catalog server gives
 /// to one address, which behind the API server is that of all clients.
@@ -393,7 +393,7 @@ impl Cluster {
     /// written (plugin.md 5).
     pub(crate) async fn heeds(&self, key: &'static str) -> anyhow::Result<()> {
         if self.settings().await?.upstream {
-            return Err(Unheeded(key).into());
+            return Err(output::Unheeded(key).into());
         }
         Ok(())
     }

@@ -2,27 +2,72 @@
 //!
 //! Source: plugin.md 5.
 
+use anyhow::Context as _;
 use kube::ResourceExt as _;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use olm_api::ClusterExtension;
-use olm_core::extension::{Input, Question, Said, last_change};
+use olm_core::extension::{Answer, Goal, Input, Question, ValidExtension, last_change, said};
+use olm_core::operator_condition::{NotUpgradeable, held};
 use olm_core::resolve::{Catalog, Options, Selector};
+use olm_core::revision::BundleRecord;
+use olm_core::status::Said;
 
 use super::{Cluster, ClusterState, ExtensionSnapshot};
 
 impl Cluster {
-    /// Compares what stands in the status of an extension with what its snapshot leads to.
-    pub(crate) async fn said(
+    /// Decides about an extension as the controller does.
+    pub(crate) async fn answer(
         &self,
         extension: &ClusterExtension,
         snapshot: &ExtensionSnapshot,
-    ) -> anyhow::Result<Option<Said>> {
+    ) -> anyhow::Result<Answer> {
         let (catalogs, options) = (snapshot.catalogs(), &snapshot.options);
         let question = &snapshot.question;
         let environment = question.environment(&catalogs, options, &snapshot.environment);
         let resolution = question.resolve(&catalogs, &environment, options);
-        let answer = question.answer(&catalogs, &environment, options, &resolution);
-        let inputs = self.state().await?.inputs(question, &catalogs, options);
-        Ok(Said::of(extension, question, &answer, &inputs))
+        let mut answer = question.answer(&catalogs, &environment, options, &resolution);
+        if let (Ok(goal), Some(valid)) = (answer.goal.clone(), ValidExtension::of(extension))
+            && let Some(held) = self.operator(question, valid, &goal.target).await?
+            && let (false, Some(installed)) = (question.asks_for_one(), &question.installed)
+        {
+            answer.hold(goal, &held);
+            answer.goal = Ok(Goal::keep(installed.clone()));
+        }
+        Ok(answer)
+    }
+
+    /// Compares what stands in the status of an extension with the answer about it, if one is known.
+    pub(crate) async fn said(
+        &self,
+        extension: &ClusterExtension,
+        snapshot: &ExtensionSnapshot,
+        answer: Option<&Answer>,
+    ) -> anyhow::Result<Option<Said>> {
+        let question = &snapshot.question;
+        let state = self.state().await?;
+        let inputs = state.inputs(question, &snapshot.catalogs(), &snapshot.options);
+        Ok(said(extension, question, answer, &inputs))
+    }
+
+    /// Returns why the installed operator does not let another bundle take its place, if it does not.
+    pub(crate) async fn operator(
+        &self,
+        question: &Question,
+        extension: ValidExtension<'_>,
+        target: &BundleRecord,
+    ) -> anyhow::Result<Option<NotUpgradeable>> {
+        let Some(installed) = question.heeds(target) else {
+            return Ok(None);
+        };
+        let kind = GroupVersionKind::gvk("operators.coreos.com", "v2", "OperatorCondition");
+        let kind = ApiResource::from_gvk(&kind);
+        let (client, namespace) = (self.client.clone(), &extension.spec.namespace);
+        let conditions = Api::<DynamicObject>::namespaced_with(client, namespace, &kind);
+        let found = conditions.get_opt(&installed.name).await;
+        let found =
+            found.with_context(|| format!("reading OperatorCondition {}", installed.name))?;
+        let condition = found.map(serde_json::to_value).transpose()?;
+        Ok(condition.and_then(|condition| held(&condition, installed, target)))
     }
 }
 

@@ -171,22 +171,21 @@ async fn looked_up(
     extension: &ClusterExtension,
 ) -> anyhow::Result<Option<UpdateStatus>> {
     let snapshot = cluster.snapshot_of(extension).await?;
-    let said = cluster.said(extension, &snapshot).await?;
+    let answer = cluster.answer(extension, &snapshot).await?;
+    let said = cluster.said(extension, &snapshot, Some(&answer)).await?;
     if let Some(differs) = said.and_then(|said| said.differs) {
         output::notice(&format!("note: {}: {differs}", extension.name_any()));
     }
-    offered(&snapshot)
+    offered(&snapshot, answer.update)
 }
 
-/// Computes what could follow the installed bundle of an extension. That nothing does is not known
+/// Returns what could follow the installed bundle of an extension. That nothing does is not known
 /// while one of its catalogs cannot be read.
-fn offered(snapshot: &ExtensionSnapshot) -> anyhow::Result<Option<UpdateStatus>> {
-    let catalogs = snapshot.catalogs();
-    let question = &snapshot.question;
-    let options = &snapshot.options;
-    let environment = question.environment(&catalogs, options, &snapshot.environment);
-    let resolution = question.resolve(&catalogs, &environment, options);
-    let update = question.update(&catalogs, options, &resolution);
+fn offered(
+    snapshot: &ExtensionSnapshot,
+    update: Option<UpdateStatus>,
+) -> anyhow::Result<Option<UpdateStatus>> {
+    let (catalogs, question) = (snapshot.catalogs(), &snapshot.question);
     if update.is_none() {
         let selector = Selector::new(question.filter.selector.as_ref())?;
         let read = |catalog: &&Catalog<'_>| {

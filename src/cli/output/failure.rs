@@ -8,8 +8,7 @@ use std::error::Error;
 
 use kube::config::{InferConfigError, KubeconfigError};
 
-use super::{Outcome, UsageError};
-use crate::settings::Unheeded;
+use super::{Outcome, Unheeded, UsageError};
 
 const WITHOUT_CLUSTER: &str = "--catalog DIR|IMAGE works without one, where a command takes it";
 const VIEWER: &str = "ClusterRole operator-controller-clusterextension-viewer-role allows it";

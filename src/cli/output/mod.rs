@@ -60,6 +60,11 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
+/// An annotation of ours is to be written, and the controller of the cluster does not know it.
+#[derive(Debug, thiserror::Error)]
+#[error("this cluster runs upstream's controller")]
+pub(crate) struct Unheeded(pub(crate) &'static str);
+
 /// How an answer is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {

@@ -13,8 +13,8 @@ use super::finding::{CatalogReason, Reason};
 use super::headline::Headline;
 use super::hint::Hint;
 use super::target::Target;
-use crate::extension::Said;
 use crate::resolve::{ClassicStep, Ending};
+use crate::status::Said;
 
 /// Value of `schema` in every report.
 pub const SCHEMA: &str = "olm.resolution.report";

@@ -5,43 +5,15 @@
 //!
 //! Source: plugin.md 5.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use olm_api::conditions::{Reason, types};
 use olm_api::keys::manager;
 use olm_api::{ClusterExtension, UpdateStatus};
-use serde::Serialize;
 
 use super::decide::{Answer, Goal, Question};
 use crate::error::Chain;
-use crate::status::{find, sanitize};
-
-/// What the controller says of an extension.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Said {
-    /// Reason of condition `Ready`.
-    pub reason: String,
-    /// Its text, as it stands.
-    pub message: String,
-    /// What is decided now, where that is something else.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub differs: Option<Differs>,
-}
-
-/// Two decisions about the same extension.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Differs {
-    /// When the controller last wrote the status.
-    pub at: String,
-    /// What it says.
-    pub last: String,
-    /// What is decided now.
-    pub now: String,
-    /// What has changed in between; nothing means that one of the two is wrong.
-    pub because: Vec<String>,
-}
+use crate::status::{Differs, Said, find, sanitize};
 
 /// Something that a decision depends on besides the extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,36 +24,34 @@ pub struct Input {
     pub changed: Option<Timestamp>,
 }
 
-impl Said {
-    /// Compares what stands in the status of an extension with an answer about it. Nothing is
-    /// compared that the controller does not decide while something else stops it, which stands in
-    /// the condition.
-    pub fn of(
-        extension: &ClusterExtension,
-        question: &Question,
-        answer: &Answer,
-        inputs: &[Input],
-    ) -> Option<Self> {
-        let status = extension.status.as_ref()?;
-        let ready = find(&status.conditions, types::READY)?;
-        let of_status = |entry: &ManagedFieldsEntry| {
-            let is = |found: &Option<String>, want| found.as_deref() == Some(want);
-            is(&entry.subresource, "status") && is(&entry.manager, manager::OPERATOR_CONTROLLER)
-        };
-        let written = last_change(&extension.metadata, of_status);
-        let at = written.unwrap_or(ready.last_transition_time.0);
-        let differs = difference(extension, question, answer).map(|(last, now)| Differs {
-            at: at.to_string(),
-            last,
-            now,
-            because: moved(extension, question, inputs, at),
-        });
-        Some(Self {
-            reason: ready.reason.clone(),
-            message: ready.message.clone(),
-            differs,
-        })
-    }
+/// Compares what stands in the status of an extension with an answer about it, if one is known.
+/// Nothing is compared while something else stops the controller, which stands in the condition.
+pub fn said(
+    extension: &ClusterExtension,
+    question: &Question,
+    answer: Option<&Answer>,
+    inputs: &[Input],
+) -> Option<Said> {
+    let status = extension.status.as_ref()?;
+    let ready = find(&status.conditions, types::READY)?;
+    let of_status = |entry: &ManagedFieldsEntry| {
+        let is = |found: &Option<String>, want| found.as_deref() == Some(want);
+        is(&entry.subresource, "status") && is(&entry.manager, manager::OPERATOR_CONTROLLER)
+    };
+    let written = last_change(&extension.metadata, of_status);
+    let at = written.unwrap_or(ready.last_transition_time.0);
+    let differs = answer.and_then(|answer| difference(extension, question, answer));
+    let differs = differs.map(|(last, now)| Differs {
+        at: at.to_string(),
+        last,
+        now,
+        because: moved(extension, question, inputs, at),
+    });
+    Some(Said {
+        reason: ready.reason.clone(),
+        message: ready.message.clone(),
+        differs,
+    })
 }
 
 /// Returns when the fields of an object were last changed, of those whose managers count.
@@ -136,10 +106,6 @@ fn difference(
             ));
         }
     };
-    // The installed operator has a say in it.
-    if goal.is_some_and(|target| question.heeds(target).is_some()) {
-        return None;
-    }
     if status.update != answer.update {
         return Some((
             offered(status.update.as_ref()),
@@ -212,20 +178,6 @@ fn moved(
         because.push("the time, by which its update windows open and close".to_owned());
     }
     because
-}
-
-impl fmt::Display for Differs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, last, now, .. } = self;
-        write!(
-            f,
-            "the controller last said ({at}): {last}; now it would be: {now}"
-        )?;
-        if self.because.is_empty() {
-            return write!(f, "\nthis is a defect, please report it");
-        }
-        write!(f, "\nbecause of {}", self.because.join("; "))
-    }
 }
 
 #[cfg(test)]
@@ -307,7 +259,7 @@ mod tests {
     }
 
     fn said(extension: &ClusterExtension, answer: &Answer, inputs: &[Input]) -> Option<String> {
-        let said = Said::of(extension, &question(&[]), answer, inputs).unwrap();
+        let said = super::said(extension, &question(&[]), Some(answer), inputs).unwrap();
         assert_eq!(
             (said.reason.as_str(), said.message.as_str()),
             ("Succeeded", "all well")
@@ -388,6 +340,11 @@ mod tests {
         let paused = question(&[(olm_api::keys::policy::PAUSED, "true")]);
         let other = answer(Ok(keep("1.1.0")), &json!(null));
         let well = extension(&json!({}), &json!(null));
-        assert_eq!(Said::of(&well, &paused, &other, &[]).unwrap().differs, None);
+        assert_eq!(
+            super::said(&well, &paused, Some(&other), &[])
+                .unwrap()
+                .differs,
+            None
+        );
     }
 }

@@ -21,11 +21,12 @@ use serde_json::Value;
 pub use changes::{Action, FieldChange, ObjectChange, differences};
 
 use crate::crd_safety::{Definition, Rules, compare};
-use crate::extension::{Course, PermissionIncrease, Policy, Said, ValidExtension, plan_digest};
+use crate::extension::{Course, PermissionIncrease, Policy, ValidExtension, plan_digest};
 use crate::object::Object;
 use crate::preflight::{CrdUpgrades, definitions, is_enforced};
 use crate::rbac::{Permissions, lines};
 use crate::revision::{BundleRecord, Desired, Phase};
+use crate::status::Said;
 use crate::uninstall::Instances;
 
 /// What a plan is made from.

@@ -111,8 +111,8 @@ async fn another_result_of_equal_inputs_is_called_a_defect() {
 async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    let place = format!("--namespace={SYSTEM_NAMESPACE}");
-    let config = ["configmap", CONTROLLER_CONFIG, &place];
+    let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
+    let config = ["configmap", CONTROLLER_CONFIG, &namespace];
     let config = [&["delete", "--ignore-not-found"][..], &config].concat();
     plane.kubectl(&config);
     for deployment in &upstream("example.com/operator-controller:v1")[..2] {
@@ -176,7 +176,13 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
 
     // Ours says of itself that it is there.
     let settings = "--from-literal=settings.yaml=schemaVersion: 1";
-    plane.kubectl(&["create", "configmap", CONTROLLER_CONFIG, &place, settings]);
+    plane.kubectl(&[
+        "create",
+        "configmap",
+        CONTROLLER_CONFIG,
+        &namespace,
+        settings,
+    ]);
     let (code, text, errors) = plugin::answer(plane, &["pause", "kettle"]);
     assert_eq!(code, Some(0), "{text}{errors}");
     let after = extension

@@ -23,7 +23,7 @@ use crate::output::{Outcome, UsageError, notice, write_json, write_yaml};
 use crate::settings::SettingsFlags;
 use crate::target::Target;
 use crate::web;
-pub(crate) use gather::{Missing, back, make, operator};
+pub(crate) use gather::{Missing, back, make};
 pub(crate) use text::{page, short, write as show};
 
 /// Arguments of `plan`.

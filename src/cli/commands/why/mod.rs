@@ -15,11 +15,11 @@ use jiff::Timestamp;
 use olm_api::conditions::Reason as Code;
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::explain::{Headline, Report, explain_target};
-use olm_core::extension::{self, PermissionIncrease, Question, Said, ValidExtension};
+use olm_core::extension::{self, PermissionIncrease, Question, ValidExtension};
 use olm_core::preflight::{increase, plan_changed};
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::revision::BundleRecord;
-use olm_core::status::Note;
+use olm_core::status::{Note, Said};
 use olm_core::yaml;
 use serde_json::Value;
 
@@ -202,9 +202,10 @@ impl Inquiry {
         snapshot: &ExtensionSnapshot,
     ) -> anyhow::Result<Self> {
         let assumed = cluster.state().await?.assumed();
+        let answer = cluster.answer(extension, snapshot).await.ok();
         Ok(Self {
             extension: extension.metadata.name.clone(),
-            said: cluster.said(extension, snapshot).await?,
+            said: cluster.said(extension, snapshot, answer.as_ref()).await?,
             options: snapshot.options,
             question: snapshot.question.clone(),
             environment: snapshot.environment.clone(),
@@ -292,7 +293,7 @@ impl Inquiry {
         let name = self.extension.as_deref().unwrap_or_default();
         let extension = cluster.extension(name).await?;
         let valid = ValidExtension::of(&extension).context("it names no package")?;
-        match plan::operator(cluster, question, valid, &target).await {
+        match cluster.operator(question, valid, &target).await {
             Ok(held) => holds.extend(held.map(|held| Headline {
                 code: Code::OperatorNotUpgradeable,
                 text: held.to_string(),
