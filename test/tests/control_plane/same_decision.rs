@@ -15,7 +15,7 @@ use olm_test::cluster::{self, Cluster, ControlPlane, SYSTEM_NAMESPACE};
 use olm_test::extension::{Extension, condition, installed_version};
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::{Scene, serve};
-use olm_test::{images, plugin};
+use olm_test::{images, plugin, wait};
 use serde_json::{Value, json};
 
 use crate::flags::start;
@@ -25,6 +25,7 @@ use crate::plugin::published;
 use crate::unavailable::{SHELF, add_broken, change, install, shelve};
 
 const DECIDED: Duration = Duration::from_mins(2);
+const SOON: Duration = Duration::from_secs(20);
 
 /// Asks the plugin, which reads catalogs; returns its exit code, what it prints and what it says
 /// besides.
@@ -80,8 +81,15 @@ async fn another_result_of_equal_inputs_is_called_a_defect() {
         assert!(!text.contains("the controller last said"), "{text}");
     }
 
-    let fault = json!({"update": {"reason": "Pinned", "message": "a fault", "newest": "9.0.0"}});
-    write_status(plane, &name, &fault);
+    // What was made in the same second counts as moved.
+    wait::until("a fault is written in a later second", SOON, || async {
+        let now = Timestamp::now().to_string();
+        let fault = json!({"reason": "Pinned", "message": "a fault", "newest": now});
+        write_status(plane, &name, &json!({"update": fault}));
+        let (_, why, _) = olm(plane, &["why", &name]);
+        why.contains(DEFECT).then_some(()).ok_or(why)
+    })
+    .await;
     for text in asked() {
         assert!(text.contains("the controller last said ("), "{text}");
         assert!(

@@ -100,7 +100,7 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
     if let Some(said) = &plan.controller {
         let mut lines = vec![format!("{}: {}", said.reason, said.message)];
         lines.extend(said.differs.as_ref().map(ToString::to_string));
-        rows.push(("says", lines));
+        rows.push(("status", lines));
     }
     if !plan.held_by.is_empty() {
         let held: Vec<_> = plan.held_by.iter().copied().collect();

@@ -62,7 +62,7 @@ impl View {
         }
         if let Some(said) = &report.controller {
             let message = said.message.replace('\n', "\n           ");
-            lines.push(("Controller", format!("{}: {message}", said.reason)));
+            lines.push(("Status", format!("{}: {message}", said.reason)));
         }
         let mut text = String::new();
         for (key, value) in lines {
