@@ -3,20 +3,29 @@
 //!
 //! Source: plugin.md 5.
 
+use std::error::Error;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ListParams;
 use kube::{Api, Client};
 use olm_api::keys::name;
 use olm_core::error::Chain;
+use olm_core::extension::last_change;
 use olm_core::settings::{ControllerSettings, KEY};
 
 use crate::output::{self, UsageError};
 
 /// Namespaces the controller is looked for in: those of the manifests.
 const NAMESPACES: [&str; 2] = [name::SYSTEM_NAMESPACE, "openshift-operator-controller"];
+/// Labels of the Deployment of whoever acts on extensions: ours, and upstream's.
+const DEPLOYMENT: &str = "app.kubernetes.io/part-of=olm,app.kubernetes.io/name=operator-controller";
+/// An argument that only our Deployments have.
+const OURS: &str = "--components";
 
 /// Where the settings of the controller are.
 #[derive(Debug, Clone, Default, Args)]
@@ -35,8 +44,31 @@ pub(crate) struct SettingsFlags {
 pub(crate) struct Settings {
     /// The settings.
     pub(crate) controller: ControllerSettings,
+    /// When the controller last published others.
+    pub(crate) changed: Option<Timestamp>,
     /// What was assumed because it could not be read, a sentence.
     pub(crate) assumed: Option<String>,
+    /// Whether the controller of the cluster is upstream's.
+    pub(crate) upstream: bool,
+}
+
+impl Settings {
+    /// Says on standard error what stands in the way of an answer that is the controller's.
+    pub(crate) fn say(&self) {
+        if let Some(assumed) = &self.assumed {
+            output::notice(&format!("note: {assumed}"));
+            if !self.upstream {
+                output::notice("hint: --controller-settings FILE or --system-namespace NAMESPACE");
+            }
+        }
+        if let Some(other) = other_minor(&self.controller.version) {
+            output::notice(&format!(
+                "note: the controller is {other}, the plugin {}: shown is what the plugin's \
+                 version would do",
+                env!("CARGO_PKG_VERSION")
+            ));
+        }
+    }
 }
 
 impl SettingsFlags {
@@ -62,37 +94,35 @@ impl SettingsFlags {
     }
 
     /// Returns the settings of the file, else those that the controller of the cluster publishes,
-    /// else those of one without flags; the last is said on standard error.
+    /// else those of one without flags.
     pub(crate) async fn on_cluster(&self, client: &Client) -> anyhow::Result<Settings> {
-        let read = match self.file()? {
-            Some(controller) => Ok(controller),
-            None => self.published(client).await,
-        };
-        let settings = match read {
-            Ok(controller) => Settings {
+        if let Some(controller) = self.file()? {
+            return Ok(Settings {
                 controller,
-                assumed: None,
-            },
-            Err(error) => Settings {
-                controller: ControllerSettings::default(),
-                assumed: Some(format!(
-                    "the controller's settings are not known ({error:#}); assuming those of a \
-                     controller without flags"
-                )),
-            },
+                ..Settings::default()
+            });
+        }
+        let error = match self.published(client).await {
+            Ok(settings) => return Ok(settings),
+            Err(error) => error,
         };
-        if let Some(assumed) = &settings.assumed {
-            output::notice(&format!("note: {assumed}"));
-            output::notice("hint: --controller-settings FILE or --system-namespace NAMESPACE");
-        }
-        if let Some(other) = other_minor(&settings.controller.version) {
-            output::notice(&format!(
-                "note: the controller is {other}, the plugin {}: shown is what the plugin's \
-                 version would do",
-                env!("CARGO_PKG_VERSION")
-            ));
-        }
-        Ok(settings)
+        // Where they may not be read, ours may have published them.
+        let may_be_ours = error.chain().any(<dyn Error>::is::<kube::Error>);
+        let upstream = !may_be_ours && upstream_runs(client).await;
+        let assumed = if upstream {
+            "this cluster runs upstream's controller; shown is what olm-controller would do"
+                .to_owned()
+        } else {
+            format!(
+                "the controller's settings are not known ({error:#}); assuming those of a \
+                 controller without flags"
+            )
+        };
+        Ok(Settings {
+            assumed: Some(assumed),
+            upstream,
+            ..Settings::default()
+        })
     }
 
     fn file(&self) -> anyhow::Result<Option<ControllerSettings>> {
@@ -116,7 +146,7 @@ impl SettingsFlags {
     }
 
     /// Reads the ConfigMap of the first namespace in which that is possible.
-    async fn published(&self, client: &Client) -> anyhow::Result<ControllerSettings> {
+    async fn published(&self, client: &Client) -> anyhow::Result<Settings> {
         let namespaces = self.namespaces();
         let mut failure = None;
         for namespace in &namespaces {
@@ -137,10 +167,7 @@ impl SettingsFlags {
 }
 
 /// Reads the ConfigMap of a namespace, if it is there.
-async fn published_in(
-    client: &Client,
-    namespace: &str,
-) -> anyhow::Result<Option<ControllerSettings>> {
+async fn published_in(client: &Client, namespace: &str) -> anyhow::Result<Option<Settings>> {
     let place = format!("ConfigMap {namespace}/{}", name::CONTROLLER_CONFIG);
     let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let found = api.get_opt(name::CONTROLLER_CONFIG).await;
@@ -150,9 +177,31 @@ async fn published_in(
     let data = found.data.unwrap_or_default();
     let text = data.get(KEY);
     let text = text.with_context(|| format!("{place} has no key {KEY} yet"))?;
-    ControllerSettings::from_yaml(text)
-        .map(Some)
-        .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))
+    let controller = ControllerSettings::from_yaml(text)
+        .map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
+    Ok(Some(Settings {
+        controller,
+        changed: last_change(&found.metadata, |_| true),
+        ..Settings::default()
+    }))
+}
+
+/// Says whether the controller of the cluster is upstream's, where none of ours has published its
+/// settings: its Deployment has the same labels, and not the argument that ours always have. Whoever
+/// may not list Deployments is not told.
+async fn upstream_runs(client: &Client) -> bool {
+    let params = ListParams::default().labels(DEPLOYMENT);
+    let listed = Api::<Deployment>::all(client.clone()).list(&params).await;
+    let found = listed.map(|listed| listed.items).unwrap_or_default();
+    !found.is_empty() && !found.iter().any(is_ours)
+}
+
+fn is_ours(deployment: &Deployment) -> bool {
+    let pod = deployment.spec.as_ref();
+    let pod = pod.and_then(|spec| spec.template.spec.as_ref());
+    let containers = pod.into_iter().flat_map(|pod| &pod.containers);
+    let mut args = containers.flat_map(|it| it.args.iter().flatten());
+    args.any(|arg| arg.starts_with(OURS))
 }
 
 /// Returns the version of a controller whose major or minor number is not that of the plugin.

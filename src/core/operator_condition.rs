@@ -3,10 +3,13 @@
 //! The rules and texts are those of OLM Classic. Classic copies what the operator says from the spec
 //! into the status; where it does not run, the spec is read. Source: applying.md 10.
 
+use olm_api::UpdateStatus;
+use olm_api::conditions::Reason;
 use serde_json::Value;
 
-use crate::extension::Question;
+use crate::extension::{Answer, Goal, Notice, Question};
 use crate::revision::BundleRecord;
+use crate::status::Note;
 use crate::version::Version;
 
 /// Holds any update.
@@ -36,6 +39,35 @@ impl Question {
         let asks = policy.additions.operator_conditions && !policy.paused && self.rolling.is_none();
         let installed = self.installed.as_ref().filter(|_| asks);
         installed.filter(|installed| !installed.is_same_bundle(target))
+    }
+
+    /// Says whether exactly one version is asked for: that it is not had is a failure then, and no
+    /// update that is held.
+    pub fn asks_for_one(&self) -> bool {
+        let range = self.filter.version.as_deref();
+        range.is_some_and(|range| range.parse::<Version>().is_ok())
+    }
+}
+
+impl Answer {
+    /// Reports a goal as an update that the installed operator holds.
+    pub fn hold(&mut self, goal: Goal, held: &NotUpgradeable) {
+        let message = format!("{} is available; {held}", goal.target.version);
+        let reason = Reason::OperatorNotUpgradeable;
+        let newest = self.update.as_ref().map(|update| update.newest.clone());
+        self.update = Some(UpdateStatus {
+            newest: newest.unwrap_or_else(|| goal.target.version.clone()),
+            version: Some(goal.target.version),
+            catalog: goal.catalog.unwrap_or_default(),
+            reason: reason.to_string(),
+            message: message.clone(),
+        });
+        self.notices.push(Notice {
+            is_warning: false,
+            reason: Reason::UpgradeAvailable,
+            note: message.clone(),
+        });
+        self.notes.push(Note { reason, message });
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod cache;
 mod content;
+mod said;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ use content::CatalogTransport;
 pub(crate) use content::{CatalogAccess, Whole, owner};
 
 use crate::connection::{Global, dry};
-use crate::output;
+use crate::output::{self, Hinted, Outcome};
 use crate::settings::{Settings, SettingsFlags};
 
 /// Catalogs that are fetched at the same time: few of the connections that the catalog server gives
@@ -50,7 +51,8 @@ const AT_ONCE: usize = 4;
 pub(crate) struct Cluster {
     client: Client,
     transport: CatalogTransport,
-    settings: SettingsFlags,
+    flags: SettingsFlags,
+    settings: OnceCell<Settings>,
     state: OnceCell<ClusterState>,
 }
 
@@ -188,7 +190,8 @@ impl Cluster {
         Ok(Self {
             transport: CatalogTransport::new(client.clone(), access)?,
             client,
-            settings: settings.clone(),
+            flags: settings.clone(),
+            settings: OnceCell::new(),
             state: OnceCell::new(),
         })
     }
@@ -380,6 +383,26 @@ impl Cluster {
         self.transport.blobs(found, package).await
     }
 
+    /// Returns the settings of the controller; read once.
+    async fn settings(&self) -> anyhow::Result<&Settings> {
+        let read = || self.flags.on_cluster(&self.client);
+        self.settings.get_or_try_init(read).await
+    }
+
+    /// Fails where the controller is upstream's, which does not know an annotation that is to be
+    /// written (plugin.md 5).
+    pub(crate) async fn heeds(&self, key: &'static str) -> anyhow::Result<()> {
+        if self.settings().await?.upstream {
+            return Err(Hinted {
+                text: "this cluster runs upstream's controller".to_owned(),
+                hint: Some(format!("upstream ignores {key}")),
+                outcome: Outcome::Failed,
+            }
+            .into());
+        }
+        Ok(())
+    }
+
     /// Returns what does not depend on an extension; read once.
     pub(crate) async fn state(&self) -> anyhow::Result<&ClusterState> {
         self.state.get_or_try_init(|| self.read()).await
@@ -387,10 +410,11 @@ impl Cluster {
 
     async fn read(&self) -> anyhow::Result<ClusterState> {
         let catalogs = Self::catalogs(&self.client).await?;
-        let settings = self.settings.on_cluster(&self.client).await?;
+        let settings = self.settings().await?;
+        settings.say();
         Ok(ClusterState {
-            environment: self.environment(&settings).await?,
-            settings,
+            environment: self.environment(settings).await?,
+            settings: settings.clone(),
             catalogs,
         })
     }

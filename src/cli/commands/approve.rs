@@ -57,6 +57,7 @@ pub(crate) async fn run(
         return Err(UsageError(text).into());
     }
     let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    cluster.heeds(policy::APPROVE).await?;
     let extension = cluster.extension(&args.name).await?;
     if let Some(version) = &args.version {
         approve(&cluster, &extension, version).await?;

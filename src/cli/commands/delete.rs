@@ -78,6 +78,9 @@ pub(crate) async fn run(
 ) -> anyhow::Result<Outcome> {
     let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
     let cluster = Cluster::connect(global, &access, &settings).await?;
+    if args.retain_crds || args.delete_data {
+        cluster.heeds(policy::UNINSTALL).await?;
+    }
     let going = going(&cluster, &args).await?;
     let (mut extensions, mut in_the_way) = (Vec::new(), false);
     for name in &going {

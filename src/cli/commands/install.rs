@@ -126,6 +126,11 @@ pub(crate) async fn run(
         return Err(UsageError(text.to_owned()).into());
     }
     let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    for (key, given) in args.annotations() {
+        if given.is_some() {
+            cluster.heeds(key).await?;
+        }
+    }
     if let Some(outcome) = refused(&args, &cluster).await? {
         return Ok(outcome);
     }
@@ -191,6 +196,14 @@ impl InstallArgs {
         }
     }
 
+    /// Returns the annotations that flags may give.
+    fn annotations(&self) -> [(&'static str, &Option<String>); 2] {
+        [
+            (policy::UPGRADE, &self.upgrade_policy),
+            (policy::ADOPT, &self.adopt),
+        ]
+    }
+
     fn filter(&self) -> CatalogFilter {
         let (package, range) = self.package();
         CatalogFilter {
@@ -205,11 +218,7 @@ impl InstallArgs {
     /// Returns the extension.
     fn extension(&self, account: &Account) -> anyhow::Result<Object> {
         let mut annotations = Map::new();
-        let given = [
-            (policy::UPGRADE, &self.upgrade_policy),
-            (policy::ADOPT, &self.adopt),
-        ];
-        for (key, value) in given {
+        for (key, value) in self.annotations() {
             if let Some(value) = value {
                 annotations.insert(key.to_owned(), json!(value));
             }

@@ -292,6 +292,7 @@ async fn check(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::
 /// Moves what can be moved; what cannot is named and left.
 async fn apply(args: FileArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let cluster = Cluster::connect(global, &args.access, &args.settings).await?;
+    cluster.heeds(policy::APPROVE).await?;
     let (mut moves, mut left) = (Vec::new(), false);
     for one in compare(&args, &cluster).await? {
         if one.verdict == Verdict::Same {

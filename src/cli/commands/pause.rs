@@ -48,6 +48,9 @@ pub(crate) async fn run(
     }
     let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
     let cluster = Cluster::connect(global, &access, &settings).await?;
+    if pause {
+        cluster.heeds(policy::PAUSED).await?;
+    }
     let (extensions, catalogs) = if args.all {
         (
             cluster.extensions().await?,

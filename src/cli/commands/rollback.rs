@@ -56,6 +56,7 @@ pub(crate) async fn run(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let cluster = Cluster::connect(global, &CatalogAccess::default(), &args.settings).await?;
+    cluster.heeds(policy::ROLLBACK_TO).await?;
     let extension = cluster.extension(&args.name).await?;
     let name = &args.name;
     if is_paused(extension.annotations()) {

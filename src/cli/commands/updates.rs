@@ -61,8 +61,7 @@ pub(crate) async fn run(
         let mut row = Row::of(&extension);
         if args.from_catalogs {
             // One extension that cannot be asked about keeps nothing from the others.
-            let snapshot = cluster.snapshot(&extension.name_any()).await;
-            match snapshot.and_then(|snapshot| offered(&snapshot)) {
+            match looked_up(&cluster, &extension).await {
                 Ok(update) => row.update = update,
                 Err(error) => {
                     row.update = None;
@@ -166,15 +165,27 @@ fn answer(rows: &[Row], assumed: &[&str]) -> Value {
     answer
 }
 
-/// Computes what could follow the installed bundle of an extension. That nothing does is not known
+/// Looks into the catalogs for one extension, and says where the controller says something else.
+async fn looked_up(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+) -> anyhow::Result<Option<UpdateStatus>> {
+    let snapshot = cluster.snapshot_of(extension).await?;
+    let answer = cluster.answer(extension, &snapshot).await?;
+    let said = cluster.said(extension, &snapshot, Some(&answer)).await?;
+    if let Some(differs) = said.and_then(|said| said.differs) {
+        output::notice(&format!("note: {}: {differs}", extension.name_any()));
+    }
+    offered(&snapshot, answer.update)
+}
+
+/// Returns what could follow the installed bundle of an extension. That nothing does is not known
 /// while one of its catalogs cannot be read.
-fn offered(snapshot: &ExtensionSnapshot) -> anyhow::Result<Option<UpdateStatus>> {
-    let catalogs = snapshot.catalogs();
-    let question = &snapshot.question;
-    let options = &snapshot.options;
-    let environment = question.environment(&catalogs, options, &snapshot.environment);
-    let resolution = question.resolve(&catalogs, &environment, options);
-    let update = question.update(&catalogs, options, &resolution);
+fn offered(
+    snapshot: &ExtensionSnapshot,
+    update: Option<UpdateStatus>,
+) -> anyhow::Result<Option<UpdateStatus>> {
+    let (catalogs, question) = (snapshot.catalogs(), &snapshot.question);
     if update.is_none() {
         let selector = Selector::new(question.filter.selector.as_ref())?;
         let read = |catalog: &&Catalog<'_>| {

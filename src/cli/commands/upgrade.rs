@@ -92,6 +92,9 @@ pub(crate) async fn run(
             return Ok(Outcome::Failed);
         }
     };
+    if edit.change["metadata"]["annotations"][policy::APPROVE].is_string() {
+        cluster.heeds(policy::APPROVE).await?;
+    }
     let installed = extension.status.as_ref();
     let installed = installed.and_then(|status| status.install.as_ref());
     let installed = installed.map_or("nothing", |install| install.bundle.version.as_str());

@@ -2,13 +2,9 @@
 //!
 //! Source: applying.md 10.
 
-use olm_api::UpdateStatus;
-use olm_api::conditions::Reason;
-use olm_core::extension::{Goal, Notice, Question};
+use olm_core::extension::{Goal, Question};
 use olm_core::operator_condition::held;
 use olm_core::render::{OPERATOR_CONDITION_API, OPERATOR_CONDITIONS};
-use olm_core::status::Note;
-use olm_core::version::Version;
 use serde_json::Value;
 
 use super::Attempt;
@@ -39,27 +35,11 @@ impl Attempt<'_> {
         };
         outcome.enacted.look_again_within(Some(jittered(OPERATOR)));
         let kept = Goal::keep(installed.clone());
-        let exact = question.filter.version.as_deref();
-        if exact.is_some_and(|version| version.parse::<Version>().is_ok()) {
+        if question.asks_for_one() {
             return Ok((kept, Some(ExtensionError::Operator(held))));
         }
-        let message = format!("{} is available; {held}", goal.target.version);
         if let Some(answer) = &mut outcome.answer {
-            let reason = Reason::OperatorNotUpgradeable;
-            let newest = answer.update.as_ref().map(|update| update.newest.clone());
-            answer.update = Some(UpdateStatus {
-                newest: newest.unwrap_or_else(|| goal.target.version.clone()),
-                version: Some(goal.target.version),
-                catalog: goal.catalog.clone().unwrap_or_default(),
-                reason: reason.to_string(),
-                message: message.clone(),
-            });
-            answer.notices.push(Notice {
-                is_warning: false,
-                reason: Reason::UpgradeAvailable,
-                note: message.clone(),
-            });
-            answer.notes.push(Note { reason, message });
+            answer.hold(goal, &held);
         }
         Ok((kept, None))
     }

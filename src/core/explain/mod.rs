@@ -82,6 +82,7 @@ impl<'a> Report<'a> {
         let error = resolution.result.as_ref().err();
         Self {
             assumed: Vec::new(),
+            controller: None,
             holds: Vec::new(),
             request: Asked::from(request),
             result: resolution.ending(),

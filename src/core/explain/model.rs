@@ -15,6 +15,7 @@ use super::headline::Headline;
 use super::hint::Hint;
 use super::target::Target;
 use crate::resolve::{ClassicStep, Ending};
+use crate::status::Said;
 
 /// Why a `ClusterExtension` gets the bundle that it gets, or none: `kubectl olm why`.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -24,6 +25,9 @@ pub struct Report<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1))]
     pub assumed: Vec<&'a str>,
+    /// What the controller says of the extension, where it is one of a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Said>,
     /// The request.
     pub request: Asked<'a>,
     /// How it ended.

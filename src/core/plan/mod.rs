@@ -27,6 +27,7 @@ use crate::object::Object;
 use crate::preflight::{CrdUpgrades, definitions, is_enforced};
 use crate::rbac::{Permissions, lines};
 use crate::revision::{BundleRecord, Desired, Phase};
+use crate::status::Said;
 use crate::uninstall::Instances;
 
 /// What a plan is made from.
@@ -124,6 +125,9 @@ pub struct Plan {
     /// What it was made from instead of what could not be read, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What the controller says of the extension.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Said>,
     /// Digest of everything that decides what is applied.
     pub digest: String,
 }
@@ -238,6 +242,7 @@ impl Plan {
             crds,
             unknown: unknown(proposed),
             notes: Vec::new(),
+            controller: None,
             digest,
         }
     }

@@ -24,15 +24,20 @@ pub(super) fn check(proposal: &Proposal<'_>) -> Result<Vec<Note>, Refusal> {
     Err(Refusal {
         message: format!("plan {approved} is approved, and now it is plan {now}"),
         awaits: Awaited::Approval,
-        notes: vec![Note {
-            reason: Reason::PlanChanged,
-            message: format!(
-                "nothing is applied: what would be is plan {now}, and approved is plan {approved}; \
-                 kubectl olm plan {name} shows it, kubectl olm approve {name} approves it"
-            ),
-        }],
+        notes: vec![plan_changed(name, &now, approved)],
         crds: Vec::new(),
     })
+}
+
+/// Says that another plan than the one that would be carried out is approved.
+pub fn plan_changed(extension: &str, now: &str, approved: &str) -> Note {
+    Note {
+        reason: Reason::PlanChanged,
+        message: format!(
+            "nothing is applied: what would be is plan {now}, and approved is plan {approved}; \
+             kubectl olm plan {extension} shows it, kubectl olm approve {extension} approves it"
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::extension::ValidExtension;
 use crate::object::Object;
 use crate::revision::{Change, Desired};
 use crate::status::Note;
+pub use approval::plan_changed;
 pub use crd_upgrade_safety::{CrdUpgrades, definitions, is_enforced};
 pub use permission_increase::increase;
 pub use permissions::{Judged, Judgement, RbacPreflight};

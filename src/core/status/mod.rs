@@ -13,6 +13,7 @@ pub mod extension;
 mod message;
 pub mod object_set;
 mod ready;
+mod said;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -22,6 +23,7 @@ pub use message::{MESSAGE_LIMIT, sanitize, truncate};
 pub use ready::{
     Note, catalog_ready, extension_ready, removal_blocked, removal_held, uninstalling,
 };
+pub use said::{Differs, Said};
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ async fn plane() -> Cluster {
     Cluster::of(plane).await
 }
 
-fn half(plane: &ControlPlane, name: &str, components: &str) -> Controller {
+pub(crate) fn half(plane: &ControlPlane, name: &str, components: &str) -> Controller {
     let options = ControllerOptions {
         name: name.to_owned(),
         args: vec![format!("--components={components}")],

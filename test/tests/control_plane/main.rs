@@ -46,6 +46,7 @@ mod render;
 mod replicas;
 mod rights;
 mod rollback;
+mod same_decision;
 mod scale;
 mod secrecy;
 mod serving;

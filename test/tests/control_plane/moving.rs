@@ -31,7 +31,7 @@ fn create(plane: &ControlPlane, objects: &[Value]) {
 
 /// What upstream's manifests hold that matters to whoever takes over: two Deployments, the bindings
 /// of its account to every right, and what it leaves to the API server to call and to warn with.
-fn upstream(image: &str) -> Vec<Value> {
+pub(crate) fn upstream(image: &str) -> Vec<Value> {
     let deployment = |name: &str, args: &[&str]| {
         let labels = json!({"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "olm"});
         json!({"apiVersion": "apps/v1", "kind": "Deployment",

@@ -53,7 +53,7 @@ async fn an_extension_is_drawn_and_explained_with_what_is_installed_and_what_com
 }
 
 /// Waits until the controller has published settings with this line.
-async fn published(cluster: &Cluster, line: &str) {
+pub(crate) async fn published(cluster: &Cluster, line: &str) {
     let maps = Api::<ConfigMap>::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE);
     wait::until(&format!("{line:?} is published"), SOON, || async {
         let found = maps.get(CONTROLLER_CONFIG).await;

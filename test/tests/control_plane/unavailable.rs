@@ -14,24 +14,24 @@ use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(30);
 /// A label that both catalogs of a test have.
-const SHELF: &str = "example.com/shelf";
+pub(crate) const SHELF: &str = "example.com/shelf";
 
 /// Adds the label to the catalog of a scene.
-fn shelve(scene: &Scene) {
+pub(crate) fn shelve(scene: &Scene) {
     let label = format!("{SHELF}={}", scene.name);
     let plane = scene.cluster.plane;
     plane.kubectl(&["label", "clustercatalog", &scene.name, &label]);
 }
 
 /// Installs from every catalog with the label.
-async fn install(scene: &Scene, version: &str) -> Extension {
+pub(crate) async fn install(scene: &Scene, version: &str) -> Extension {
     let selector = json!({"matchLabels": {SHELF: scene.name}});
     let filter = json!({"selector": selector, "version": version});
     scene.install(filter).await
 }
 
 /// Adds a catalog with the label, whose image does not exist.
-fn add_broken(scene: &Scene, priority: i32) -> String {
+pub(crate) fn add_broken(scene: &Scene, priority: i32) -> String {
     let name = format!("{}-down", scene.name);
     let image = format!("{}/nothing/here:v1", scene.cluster.registry);
     let catalog = json!({
@@ -44,7 +44,7 @@ fn add_broken(scene: &Scene, priority: i32) -> String {
     name
 }
 
-fn change(scene: &Scene, catalog: &str, spec: &Value) {
+pub(crate) fn change(scene: &Scene, catalog: &str, spec: &Value) {
     let patch = json!({"spec": spec}).to_string();
     let plane = scene.cluster.plane;
     plane.kubectl(&[

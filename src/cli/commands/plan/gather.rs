@@ -11,11 +11,8 @@ use olm_api::keys::{annotation, policy};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
-use olm_core::extension::{
-    Course, Policy, Question as ExtensionQuestion, Source, ValidExtension, desired,
-};
+use olm_core::extension::{Course, Policy, Source, ValidExtension, desired};
 use olm_core::object::Object;
-use olm_core::operator_condition::{NotUpgradeable, held};
 use olm_core::plan::{Before, Crds, Plan, Proposed, Unknown};
 use olm_core::preflight::definitions;
 use olm_core::rbac::{BundleObjects, Permissions};
@@ -89,6 +86,8 @@ pub(crate) async fn make(
     to: Option<&str>,
 ) -> Result<Plan, Missing> {
     let mut snapshot = cluster.snapshot_of(extension).await?;
+    let answer = cluster.answer(extension, &snapshot).await.ok();
+    let said = cluster.said(extension, &snapshot, answer.as_ref()).await?;
     let question = &mut snapshot.question;
     question.filter.version = to.map(str::to_owned).or(question.filter.version.take());
     let course = {
@@ -128,7 +127,10 @@ pub(crate) async fn make(
         requests: &content.requests,
     };
     let mut plan = step.judged(cluster, valid, &account, before).await?;
-    match operator(cluster, &snapshot.question, valid, &course.target).await {
+    match cluster
+        .operator(&snapshot.question, valid, &course.target)
+        .await
+    {
         Ok(held) => plan.held_by.extend(held.map(|_| "operator")),
         Err(error) => plan.unknown.push(Unknown {
             what: "heldBy",
@@ -136,27 +138,8 @@ pub(crate) async fn make(
         }),
     }
     plan.notes = renderer.notes;
+    plan.controller = said;
     Ok(plan)
-}
-
-/// Returns why the installed operator does not let another bundle take its place, if it does not.
-pub(crate) async fn operator(
-    cluster: &Cluster,
-    question: &ExtensionQuestion,
-    extension: ValidExtension<'_>,
-    target: &BundleRecord,
-) -> anyhow::Result<Option<NotUpgradeable>> {
-    let Some(installed) = question.heeds(target) else {
-        return Ok(None);
-    };
-    let kind = GroupVersionKind::gvk("operators.coreos.com", "v2", "OperatorCondition");
-    let kind = ApiResource::from_gvk(&kind);
-    let (client, namespace) = (cluster.own_client().clone(), &extension.spec.namespace);
-    let conditions = Api::<DynamicObject>::namespaced_with(client, namespace, &kind);
-    let found = conditions.get_opt(&installed.name).await;
-    let found = found.with_context(|| format!("reading OperatorCondition {}", installed.name))?;
-    let condition = found.map(serde_json::to_value).transpose()?;
-    Ok(condition.and_then(|condition| held(&condition, installed, target)))
 }
 
 /// Makes the plan of going back to a revision, of what it holds.

@@ -24,7 +24,7 @@ use crate::output::{Format, Outcome, UsageError, notice};
 use crate::settings::SettingsFlags;
 use crate::target::Target;
 use crate::web;
-pub(crate) use gather::{Missing, back, make, operator};
+pub(crate) use gather::{Missing, back, make};
 pub(crate) use text::{page, short, write as show};
 
 /// Arguments of `plan`.

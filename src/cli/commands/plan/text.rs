@@ -97,6 +97,11 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
     rows.push(("rollback", back));
     let unknown = plan.unknown.iter();
     rows.extend(unknown.map(|it| (it.what, vec![format!("not known: {}", it.why)])));
+    if let Some(said) = &plan.controller {
+        let mut lines = vec![format!("{}: {}", said.reason, said.message)];
+        lines.extend(said.differs.as_ref().map(ToString::to_string));
+        rows.push(("status", lines));
+    }
     if !plan.held_by.is_empty() {
         let held: Vec<_> = plan.held_by.iter().copied().collect();
         rows.push(("held by", vec![held.join(", ")]));

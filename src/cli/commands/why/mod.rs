@@ -16,9 +16,10 @@ use olm_api::conditions::Reason as Code;
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::explain::{Headline, Report, explain_target};
 use olm_core::extension::{self, PermissionIncrease, Question, ValidExtension};
-use olm_core::preflight::increase;
+use olm_core::preflight::{increase, plan_changed};
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::revision::BundleRecord;
+use olm_core::status::{Note, Said};
 use olm_core::yaml;
 use serde_json::Value;
 
@@ -80,6 +81,8 @@ struct Inquiry {
     options: Options,
     /// What was assumed because it could not be read.
     assumed: Vec<String>,
+    /// What the controller says of it.
+    said: Option<Said>,
     /// What holds the bundle that is chosen all the same.
     holds: Vec<Headline>,
     version: Option<String>,
@@ -121,9 +124,10 @@ async fn on_cluster(
         UsageError(text.to_owned())
     })?;
     let cluster = args.lookup.cluster(global).await?;
-    let snapshot = cluster.snapshot(&name).await?;
+    let extension = cluster.extension(&name).await?;
+    let snapshot = cluster.snapshot_of(&extension).await?;
     let catalogs = snapshot.catalogs();
-    let mut inquiry = Inquiry::about(name, &cluster, &snapshot).await?;
+    let mut inquiry = Inquiry::about(&extension, &cluster, &snapshot).await?;
     args.change(&mut inquiry.question);
     // The flags may have changed the policy.
     inquiry.options = inquiry.question.options(snapshot.options);
@@ -134,9 +138,10 @@ async fn on_cluster(
 
 /// Returns the report about an extension for programs, with the text of each reason.
 pub(crate) async fn of_extension(name: &str, cluster: &Cluster) -> anyhow::Result<Value> {
-    let snapshot = cluster.snapshot(name).await?;
+    let extension = cluster.extension(name).await?;
+    let snapshot = cluster.snapshot_of(&extension).await?;
     let catalogs = snapshot.catalogs();
-    let mut inquiry = Inquiry::about(name.to_owned(), cluster, &snapshot).await?;
+    let mut inquiry = Inquiry::about(&extension, cluster, &snapshot).await?;
     inquiry.holds = inquiry.holds(cluster, &catalogs).await?;
     inquiry.explained(&catalogs, |report| {
         let mut document = serde_json::to_value(report)?;
@@ -183,13 +188,15 @@ impl WhyArgs {
 
 impl Inquiry {
     async fn about(
-        name: String,
+        extension: &ClusterExtension,
         cluster: &Cluster,
         snapshot: &ExtensionSnapshot,
     ) -> anyhow::Result<Self> {
         let assumed = cluster.state().await?.assumed();
+        let answer = cluster.answer(extension, snapshot).await.ok();
         Ok(Self {
-            extension: Some(name),
+            extension: extension.metadata.name.clone(),
+            said: cluster.said(extension, snapshot, answer.as_ref()).await?,
             options: snapshot.options,
             question: snapshot.question.clone(),
             environment: snapshot.environment.clone(),
@@ -232,13 +239,15 @@ impl Inquiry {
             question,
             environment,
             assumed: Vec::new(),
+            said: None,
             holds: Vec::new(),
             version: None,
         })
     }
 
     /// Finds out what holds the bundle that is chosen, where annotations of the extension ask for it:
-    /// its operator, or the rights that it would get.
+    /// that nothing is changed, its operator, the rights that it would get, or the plan that was
+    /// approved.
     async fn holds(
         &self,
         cluster: &Cluster,
@@ -247,41 +256,57 @@ impl Inquiry {
         let (question, policy) = (&self.question, &self.question.policy);
         let environment = question.environment(catalogs, &self.options, &self.environment);
         let resolution = question.resolve(catalogs, &environment, &self.options);
-        let (Ok(selected), Some(installed)) = (&resolution.result, &question.installed) else {
+        let Ok(selected) = &resolution.result else {
             return Ok(Vec::new());
         };
         let package = &question.filter.package_name;
         let target = BundleRecord::selected(selected, package, self.options.release_support);
-        let asks = policy.permission_increase == PermissionIncrease::RequireApproval;
-        let name = self.extension.as_deref().unwrap_or_default();
-        if installed.is_same_bundle(&target) || !(asks || policy.additions.operator_conditions) {
+        let installed = question.installed.as_ref();
+        if installed.is_some_and(|installed| installed.is_same_bundle(&target)) {
             return Ok(Vec::new());
         }
+        let headline = |note: Note| Headline {
+            code: note.reason,
+            text: note.message,
+        };
+        let still = question.stands_still();
+        let mut holds: Vec<_> = still
+            .map(|(code, text)| Headline { code, text })
+            .into_iter()
+            .collect();
+        let approved = policy.approved.as_ref();
+        let approved = approved.and_then(|approval| approval.binding(&target, installed));
+        let asks = policy.permission_increase == PermissionIncrease::RequireApproval
+            && installed.is_some();
+        if approved.is_none() && !(asks || policy.additions.operator_conditions) {
+            return Ok(holds);
+        }
+        let name = self.extension.as_deref().unwrap_or_default();
         let extension = cluster.extension(name).await?;
         let valid = ValidExtension::of(&extension).context("it names no package")?;
-        let mut holds = Vec::new();
-        match plan::operator(cluster, question, valid, &target).await {
+        match cluster.operator(question, valid, &target).await {
             Ok(held) => holds.extend(held.map(|held| Headline {
                 code: Code::OperatorNotUpgradeable,
                 text: held.to_string(),
             })),
             Err(error) => output::notice(&format!("note: what holds it is not known: {error:#}")),
         }
-        if asks {
-            match plan::make(cluster, &extension, Some(&target.version)).await {
-                Ok(plan) if plan.held_by.contains("increase") => {
-                    let note = increase(name, &plan.digest, &plan.operator.added);
-                    holds.push(Headline {
-                        code: note.reason,
-                        text: note.message,
-                    });
+        if !asks && approved.is_none() {
+            return Ok(holds);
+        }
+        match plan::make(cluster, &extension, Some(&target.version)).await {
+            Ok(plan) => {
+                if let Some(approved) = approved.filter(|_| plan.held_by.contains("approval")) {
+                    holds.push(headline(plan_changed(name, &plan.digest, approved)));
                 }
-                Ok(_) => {}
-                Err(missing) => output::notice(&format!(
-                    "note: whether it gives more rights is not known: {}",
-                    missing.why
-                )),
+                if plan.held_by.contains("increase") {
+                    holds.push(headline(increase(name, &plan.digest, &plan.operator.added)));
+                }
             }
+            Err(missing) => output::notice(&format!(
+                "note: whether its plan waits for an approval is not known: {}",
+                missing.why
+            )),
         }
         Ok(holds)
     }
@@ -321,6 +346,7 @@ impl Inquiry {
         let request = question.deciding_request(catalogs, &environment, options);
         let mut report = explain_target(&request, catalogs, &environment, options, version);
         report.assumed = self.assumed.iter().map(String::as_str).collect();
+        report.controller.clone_from(&self.said);
         report.holds.clone_from(&self.holds);
         report.request.extension = self.extension.as_deref();
         told(&report)

@@ -60,9 +60,17 @@ impl View {
         for hold in &report.holds {
             lines.push(("Held by", format!("{}: {}", hold.code, hold.text)));
         }
+        if let Some(said) = &report.controller {
+            let message = said.message.replace('\n', "\n           ");
+            lines.push(("Status", format!("{}: {message}", said.reason)));
+        }
         let mut text = String::new();
         for (key, value) in lines {
             let _ = writeln!(text, "{:<11}{value}", format!("{key}:"));
+        }
+        let differs = report.controller.as_ref();
+        if let Some(differs) = differs.and_then(|said| said.differs.as_ref()) {
+            let _ = writeln!(text, "{differs}");
         }
         for warning in report.selected.iter().flat_map(|it| &it.warnings) {
             let _ = writeln!(text, "{:<11}it {}", "Warning:", warning.finding);

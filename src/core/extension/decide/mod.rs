@@ -328,7 +328,7 @@ impl Question {
     }
 
     /// Returns why nothing newer is taken whatever is chosen, and until when.
-    fn stands_still(&self) -> Option<(conditions::Reason, String)> {
+    pub fn stands_still(&self) -> Option<(conditions::Reason, String)> {
         match self.policy.rollback_to {
             _ if self.policy.paused => Some((conditions::Reason::Paused, text::paused())),
             Some(_) => Some((conditions::Reason::RolledBack, text::rolled_back())),

@@ -1,0 +1,350 @@
+//! What the controller last said of an extension, beside what is decided of it now.
+//!
+//! The status records no digests of what was decided on, and is written only when it changes. So an
+//! input counts as moved if it changed in the second in which the status was written, or later.
+//!
+//! Source: plugin.md 5.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use olm_api::conditions::{Reason, types};
+use olm_api::keys::manager;
+use olm_api::{ClusterExtension, UpdateStatus};
+
+use super::decide::{Answer, Goal, Question};
+use crate::error::Chain;
+use crate::status::{Differs, Said, find, sanitize};
+
+/// Something that a decision depends on besides the extension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// What it is; a whole sentence where it is not known when it changed.
+    pub what: String,
+    /// When it last changed.
+    pub changed: Option<Timestamp>,
+}
+
+/// Compares what stands in the status of an extension with an answer about it, if one is known.
+/// Nothing is compared while something else stops the controller, which stands in the condition.
+pub fn said(
+    extension: &ClusterExtension,
+    question: &Question,
+    answer: Option<&Answer>,
+    inputs: &[Input],
+) -> Option<Said> {
+    let status = extension.status.as_ref()?;
+    let ready = find(&status.conditions, types::READY)?;
+    let of_status = |entry: &ManagedFieldsEntry| {
+        let is = |found: &Option<String>, want| found.as_deref() == Some(want);
+        is(&entry.subresource, "status") && is(&entry.manager, manager::OPERATOR_CONTROLLER)
+    };
+    let written = last_change(&extension.metadata, of_status);
+    let at = written.unwrap_or(ready.last_transition_time.0);
+    let differs = answer.and_then(|answer| difference(extension, question, answer));
+    let differs = differs.map(|(last, now)| Differs {
+        at: at.to_string(),
+        last,
+        now,
+        because: moved(extension, question, inputs, at),
+    });
+    Some(Said {
+        reason: ready.reason.clone(),
+        message: ready.message.clone(),
+        differs,
+    })
+}
+
+/// Returns when the fields of an object were last changed, of those whose managers count.
+pub fn last_change(
+    metadata: &ObjectMeta,
+    counts: impl Fn(&ManagedFieldsEntry) -> bool,
+) -> Option<Timestamp> {
+    let entries = metadata.managed_fields.iter().flatten();
+    let times = entries
+        .filter(|entry| counts(entry))
+        .map(|entry| &entry.time);
+    times.flatten().map(|time| time.0).max()
+}
+
+fn difference(
+    extension: &ClusterExtension,
+    question: &Question,
+    answer: &Answer,
+) -> Option<(String, String)> {
+    let status = extension.status.as_ref()?;
+    let progressing = find(&status.conditions, types::PROGRESSING)?;
+    let settled = progressing.reason == Reason::Succeeded.as_str();
+    let installed = status.install.as_ref().map(|it| &it.bundle.name);
+    // One of the two was read before a roll-out ended, and the other after.
+    let apart = installed != question.installed.as_ref().map(|it| &it.name);
+    if !settled || apart {
+        return None;
+    }
+    let goal = match (&question.rolling, &answer.goal) {
+        (Some(_), _) => None,
+        (
+            None,
+            Ok(Goal {
+                held: None, target, ..
+            }),
+        ) => Some(target),
+        (
+            None,
+            Ok(Goal {
+                held: Some(error), ..
+            }),
+        ) => {
+            return Some((
+                progressing.message.clone(),
+                sanitize(&Chain(error).to_string()),
+            ));
+        }
+        (None, Err(error)) => {
+            return Some((
+                progressing.message.clone(),
+                sanitize(&Chain(error).to_string()),
+            ));
+        }
+    };
+    if status.update != answer.update {
+        return Some((
+            offered(status.update.as_ref()),
+            offered(answer.update.as_ref()),
+        ));
+    }
+    let target = goal.filter(|_| !question.policy.paused)?;
+    let is_there = question
+        .installed
+        .as_ref()
+        .is_some_and(|it| it.is_same_bundle(target));
+    let ready = find(&status.conditions, types::READY)?;
+    (!is_there && ready.reason == Reason::Succeeded.as_str()).then(|| {
+        (
+            ready.message.clone(),
+            format!("{} would be rolled out", target.name),
+        )
+    })
+}
+
+fn offered(update: Option<&UpdateStatus>) -> String {
+    update.map_or_else(
+        || "nothing newer is held back".to_owned(),
+        |update| format!("{}: {}", update.reason, update.message),
+    )
+}
+
+/// Returns what has changed since the status was written, a sentence each.
+fn moved(
+    extension: &ClusterExtension,
+    question: &Question,
+    inputs: &[Input],
+    at: Timestamp,
+) -> Vec<String> {
+    let mut because = Vec::new();
+    let conditions = extension
+        .status
+        .iter()
+        .flat_map(|status| &status.conditions);
+    let seen = conditions.filter_map(|it| it.observed_generation).max();
+    let generation = extension.metadata.generation;
+    if let (Some(generation), Some(seen)) = (generation, seen.filter(|_| seen != generation)) {
+        because.push(format!(
+            "generation {generation} of it, and the status is of {seen}"
+        ));
+    }
+    let by_others = |entry: &ManagedFieldsEntry| {
+        let own = entry.manager.as_deref() == Some(manager::OPERATOR_CONTROLLER);
+        entry.subresource.as_deref().unwrap_or_default().is_empty() && !own
+    };
+    let edited = Input {
+        what: "the extension".to_owned(),
+        changed: last_change(&extension.metadata, by_others),
+    };
+    let edited = Some(edited).filter(|edited| edited.changed.is_some());
+    let whole = |time: Timestamp| time.as_second();
+    because.extend(
+        edited
+            .iter()
+            .chain(inputs)
+            .filter_map(|input| match input.changed {
+                None => Some(input.what.clone()),
+                Some(time) if whole(time) >= whole(at) => {
+                    Some(format!("{} changed at {time}", input.what))
+                }
+                Some(_) => None,
+            }),
+    );
+    if question.policy.windows.is_some() {
+        because.push("the time, by which its update windows open and close".to_owned());
+    }
+    because
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::extension::{DecisionError, Policy};
+    use crate::resolve::UpdatePolicy;
+    use crate::revision::BundleRecord;
+
+    const BEFORE: &str = "2026-01-01T09:11:59Z";
+    const WRITTEN: &str = "2026-01-01T09:12:00Z";
+
+    fn extension(metadata: &Value, update: &Value) -> ClusterExtension {
+        let condition = |type_: &str| {
+            json!({"type": type_, "status": "True", "reason": "Succeeded", "message": "all well",
+                "observedGeneration": 2, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let mut object = json!({
+            "metadata": {"name": "e", "generation": 2, "managedFields": [
+                {"manager": "kubectl", "operation": "Update", "time": BEFORE},
+                {"manager": "operator-controller", "operation": "Update", "time": WRITTEN,
+                    "subresource": "status"}]},
+            "status": {"conditions": [condition("Ready"), condition("Progressing")],
+                "install": {"bundle": {"name": "p.v1.0.0", "version": "1.0.0"}}},
+        });
+        if !update.is_null() {
+            object["status"]["update"] = update.clone();
+        }
+        let into = object["metadata"].as_object_mut().unwrap();
+        into.extend(metadata.as_object().unwrap().clone());
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn record(version: &str) -> BundleRecord {
+        BundleRecord {
+            name: format!("p.v{version}"),
+            package: "p".to_owned(),
+            version: version.to_owned(),
+            release: None,
+            image: format!("example.com/p:{version}"),
+            constraints: None,
+        }
+    }
+
+    fn question(annotations: &[(&str, &str)]) -> Question {
+        let annotations = annotations.iter();
+        let annotations = annotations.map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        Question {
+            filter: olm_api::CatalogFilter::default(),
+            policy: Policy::of(&annotations.collect(), UpdatePolicy::MinorOnly).unwrap(),
+            installed: Some(record("1.0.0")),
+            came_from: None,
+            rolling: None,
+            now: WRITTEN.parse().unwrap(),
+        }
+    }
+
+    fn answer(goal: Result<Goal, DecisionError>, update: &Value) -> Answer {
+        Answer {
+            goal,
+            update: serde_json::from_value(update.clone()).unwrap(),
+            deprecations: None,
+            lift: None,
+            notes: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    fn keep(version: &str) -> Goal {
+        Goal::keep(record(version))
+    }
+
+    fn update() -> Value {
+        json!({"version": "2.0.0", "newest": "2.0.0", "catalog": "c", "reason": "NextMajorHeld",
+            "message": "2.0.0 is held"})
+    }
+
+    fn said(extension: &ClusterExtension, answer: &Answer, inputs: &[Input]) -> Option<String> {
+        let said = super::said(extension, &question(&[]), Some(answer), inputs).unwrap();
+        assert_eq!(
+            (said.reason.as_str(), said.message.as_str()),
+            ("Succeeded", "all well")
+        );
+        said.differs.map(|differs| differs.to_string())
+    }
+
+    // plugin.md U87
+    #[rstest]
+    #[case::the_same(Ok(keep("1.0.0")), json!(null), json!(null), None)]
+    #[case::the_same_update(Ok(keep("1.0.0")), update(), update(), None)]
+    #[case::another_update(
+        Ok(keep("1.0.0")), update(), json!(null),
+        Some(("NextMajorHeld: 2.0.0 is held", "nothing newer is held back"))
+    )]
+    #[case::another_bundle(
+        Ok(keep("1.1.0")), json!(null), json!(null), Some(("all well", "p.v1.1.0 would be rolled out"))
+    )]
+    #[case::no_bundle(
+        Err(DecisionError::NoContent), json!(null), json!(null),
+        Some(("all well", "catalog content unavailable and no revision installed"))
+    )]
+    fn equal_inputs_with_different_results_are_a_defect(
+        #[case] goal: Result<Goal, DecisionError>,
+        #[case] seen: Value,
+        #[case] now: Value,
+        #[case] want: Option<(&str, &str)>,
+    ) {
+        let text = said(&extension(&json!({}), &seen), &answer(goal, &now), &[]);
+        let want = want.map(|(last, now)| {
+            format!(
+                "the controller last said ({WRITTEN}): {last}; now it would be: {now}\n\
+                 this is a defect, please report it"
+            )
+        });
+        assert_eq!(text, want);
+    }
+
+    #[rstest]
+    #[case::catalog(json!({}), Some("2026-01-01T09:12:00.5Z"), "the catalog changed at 2026-01-01T09:12:00.5Z")]
+    #[case::not_known(json!({}), None, "the catalog")]
+    #[case::generation(
+        json!({"generation": 3}), Some(BEFORE), "generation 3 of it, and the status is of 2"
+    )]
+    #[case::edited(
+        json!({"managedFields": [{"manager": "kubectl", "time": WRITTEN},
+            {"manager": "operator-controller", "time": WRITTEN, "subresource": "status"}]}), Some(BEFORE),
+        "the extension changed at 2026-01-01T09:12:00Z"
+    )]
+    fn what_moved_is_the_cause(
+        #[case] metadata: Value,
+        #[case] changed: Option<&str>,
+        #[case] want: &str,
+    ) {
+        let inputs = [Input {
+            what: "the catalog".to_owned(),
+            changed: changed.map(|time| time.parse().unwrap()),
+        }];
+        let text = said(
+            &extension(&metadata, &json!(null)),
+            &answer(Ok(keep("1.1.0")), &json!(null)),
+            &inputs,
+        );
+        let text = text.unwrap();
+        assert!(text.ends_with(&format!("\nbecause of {want}")), "{text}");
+    }
+
+    #[test]
+    fn what_the_controller_does_not_decide_is_not_compared() {
+        let other = answer(Ok(keep("1.1.0")), &update());
+        let mut stopped = extension(&json!({}), &json!(null));
+        stopped.status.as_mut().unwrap().conditions[1].reason = "Retrying".to_owned();
+        assert_eq!(said(&stopped, &other, &[]), None);
+        let mut rolled_out = extension(&json!({}), &json!(null));
+        let install = rolled_out.status.as_mut().unwrap().install.as_mut();
+        install.unwrap().bundle.name = "p.v1.1.0".to_owned();
+        assert_eq!(said(&rolled_out, &other, &[]), None);
+        let paused = question(&[(olm_api::keys::policy::PAUSED, "true")]);
+        let other = answer(Ok(keep("1.1.0")), &json!(null));
+        let well = extension(&json!({}), &json!(null));
+        assert_eq!(
+            super::said(&well, &paused, Some(&other), &[])
+                .unwrap()
+                .differs,
+            None
+        );
+    }
+}

@@ -1,0 +1,559 @@
+//! The plugin says what the controller does: asked while the controller stands still, and compared
+//! with what it then does; and what is said where the two differ, or where another controller runs.
+//!
+//! Source: plugin.md 5.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
+use olm_api::ClusterExtension;
+use olm_api::keys::name::CONTROLLER_CONFIG;
+use olm_api::keys::{manager, policy};
+use olm_test::cluster::{self, Cluster, ControlPlane, SYSTEM_NAMESPACE};
+use olm_test::extension::{Extension, condition, installed_version};
+use olm_test::package::{Bundle, chain};
+use olm_test::scene::{Scene, serve};
+use olm_test::{images, plugin, wait};
+use serde_json::{Value, json};
+
+use crate::flags::start;
+use crate::halves::half;
+use crate::moving::upstream;
+use crate::plugin::published;
+use crate::unavailable::{SHELF, add_broken, change, install, shelve};
+
+const DECIDED: Duration = Duration::from_mins(2);
+const SOON: Duration = Duration::from_secs(20);
+
+/// Asks the plugin, which reads catalogs; returns its exit code, what it prints and what it says
+/// besides.
+fn olm(plane: &ControlPlane, args: &[&str]) -> (Option<i32>, String, String) {
+    let ca = plane.addresses.controller_ca.to_string_lossy();
+    plugin::answer(plane, &[args, &["--catalog-ca", &ca]].concat())
+}
+
+/// Has the status of an extension say something else, as if its controller had written it.
+fn write_status(plane: &ControlPlane, name: &str, status: &Value) {
+    let change = json!({"status": status}).to_string();
+    let manager = format!("--field-manager={}", manager::OPERATOR_CONTROLLER);
+    let object = ["clusterextension", name, "--subresource=status", &manager];
+    let args = ["--type=merge", "--patch", &change];
+    plane.kubectl(&[&["patch"][..], &object, &args].concat());
+}
+
+// plugin.md U87
+#[tokio::test(flavor = "multi_thread")]
+async fn another_result_of_equal_inputs_is_called_a_defect() {
+    const DEFECT: &str = "this is a defect, please report it";
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    let _catalogs = half(plane, "said-catalogs", "catalogs");
+    let mut extensions = half(plane, "said-extensions", "extensions");
+    let versions = ["1.0.0", "1.1.0", "1.2.0"];
+    let bundles = versions.map(Bundle::new);
+    let mut scene = Scene::set(cluster.clone(), "said", &bundles, &chain(&versions[..2])).await;
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    published(&cluster, "defaultUpgradePolicy: MinorOnly").await;
+    extensions.kill();
+    let (name, pinned) = (
+        scene.name.clone(),
+        "Pinned: 1.1.0 is available; version \"1.0.0\"",
+    );
+    let asked = || {
+        let (_, why, _) = olm(plane, &["why", &name]);
+        let (_, plan, _) = olm(plane, &["plan", &name]);
+        let (_, _, updates) = olm(plane, &["updates", &name, "--from-catalogs"]);
+        [why, plan, updates]
+    };
+
+    // The condition stands there as it is, and both say the same.
+    let [why, plan, updates] = asked();
+    for text in [&why, &plan] {
+        assert!(
+            text.contains("Succeeded: The bundle is installed and available."),
+            "{text}"
+        );
+    }
+    for text in [why, plan, updates] {
+        assert!(!text.contains("the controller last said"), "{text}");
+    }
+
+    // What was made in the same second counts as moved.
+    wait::until("a fault is written in a later second", SOON, || async {
+        let now = Timestamp::now().to_string();
+        let fault = json!({"reason": "Pinned", "message": "a fault", "newest": now});
+        write_status(plane, &name, &json!({"update": fault}));
+        let (_, why, _) = olm(plane, &["why", &name]);
+        why.contains(DEFECT).then_some(()).ok_or(why)
+    })
+    .await;
+    for text in asked() {
+        assert!(text.contains("the controller last said ("), "{text}");
+        assert!(
+            text.contains("): Pinned: a fault; now it would be: "),
+            "{text}"
+        );
+        assert!(text.contains(pinned) && text.contains(DEFECT), "{text}");
+    }
+    let (_, report, _) = olm(plane, &["why", &name, "-o", "json"]);
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["controller"]["differs"]["because"], json!([]));
+
+    // An input that moved is the cause.
+    scene.publish(&bundles, &chain(&versions)).await;
+    for text in asked() {
+        let cause = format!("because of catalog {name} changed at ");
+        assert!(text.contains(&cause) && !text.contains(DEFECT), "{text}");
+    }
+    extensions.restart(plane);
+    extension.patch_catalog(json!({"version": null})).await;
+    extension.installed("1.2.0").await;
+    extension.delete().await;
+}
+
+// plugin.md U85
+#[tokio::test(flavor = "multi_thread")]
+async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
+    let config = ["configmap", CONTROLLER_CONFIG, &namespace];
+    let config = [&["delete", "--ignore-not-found"][..], &config].concat();
+    plane.kubectl(&config);
+    for deployment in &upstream("example.com/operator-controller:v1")[..2] {
+        plane.kubectl_with_input(&["create", "-f", "-"], &deployment.to_string());
+    }
+    let filter = json!({"packageName": "kettle"});
+    let client = &cluster.client;
+    let extension = Extension::create(client, "kettle", "kettle", "installer", filter).await;
+    // What ours would have offered.
+    let held = json!({"version": "2.0.0", "newest": "2.0.0", "catalog": "c",
+        "reason": "NextMajorHeld", "message": "2.0.0 is available and held"});
+    let status = json!({"conditions": [], "update": held});
+    write_status(plane, "kettle", &status);
+
+    let note =
+        "note: this cluster runs upstream's controller; shown is what olm-controller would do";
+    let reading: [&[&str]; 3] = [
+        &["why", "kettle"],
+        &["plan", "kettle"],
+        &["updates", "--from-catalogs"],
+    ];
+    for args in reading {
+        let (_, text, errors) = olm(plane, args);
+        assert_eq!(errors.matches(note).count(), 1, "{args:?}: {text}{errors}");
+    }
+    let before = extension.get().await.metadata.resource_version;
+    let writing: [(&[&str], &str); 7] = [
+        (
+            &["approve", "kettle", "--version", "2.0.0"],
+            policy::APPROVE,
+        ),
+        (&["pause", "kettle"], policy::PAUSED),
+        (&["pause", "--all"], policy::PAUSED),
+        (&["rollback", "kettle", "--yes"], policy::ROLLBACK_TO),
+        (&["upgrade", "kettle", "--yes"], policy::APPROVE),
+        (
+            &["delete", "kettle", "--delete-data", "--yes"],
+            policy::UNINSTALL,
+        ),
+        (
+            &[
+                "install",
+                "pot",
+                "--upgrade-policy=Any",
+                "-n",
+                "pot",
+                "--yes",
+            ],
+            policy::UPGRADE,
+        ),
+    ];
+    for (args, key) in writing {
+        let (code, text, errors) = plugin::answer(plane, args);
+        let want = format!(
+            "error: this cluster runs upstream's controller\nhint: upstream ignores {key}\n"
+        );
+        assert!(errors.ends_with(&want), "{args:?}: {text}{errors}");
+        assert_eq!(code, Some(1), "{args:?}");
+    }
+    assert_eq!(extension.get().await.metadata.resource_version, before);
+
+    // Ours says of itself that it is there.
+    let settings = "--from-literal=settings.yaml=schemaVersion: 1";
+    plane.kubectl(&[
+        "create",
+        "configmap",
+        CONTROLLER_CONFIG,
+        &namespace,
+        settings,
+    ]);
+    let (code, text, errors) = plugin::answer(plane, &["pause", "kettle"]);
+    assert_eq!(code, Some(0), "{text}{errors}");
+    let after = extension
+        .get()
+        .await
+        .metadata
+        .annotations
+        .unwrap_or_default();
+    assert_eq!(after.get(policy::PAUSED).map(String::as_str), Some("true"));
+}
+
+/// What becomes of the catalogs of a row while nobody acts on extensions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Served,
+    Disabled,
+    /// Another catalog of this priority cannot be read.
+    Unreadable(i32),
+    /// Only another catalog, of higher priority, offers the next version.
+    Elsewhere,
+    Deprecated,
+    /// The next version needs a package that is not installed.
+    Needs,
+    /// The next version gives its operator more rights.
+    MoreRights,
+}
+
+/// One case: version 1.0.0 is installed, the next one offered.
+struct Row {
+    name: &'static str,
+    next: &'static str,
+    annotations: Vec<(&'static str, String)>,
+    state: State,
+    /// Whether the next version is to be installed, so that no row passes because nothing happens.
+    moves: bool,
+}
+
+fn row(name: &'static str, next: &'static str, moves: bool) -> Row {
+    Row {
+        name,
+        next,
+        annotations: Vec::new(),
+        state: State::Served,
+        moves,
+    }
+}
+
+impl Row {
+    fn with(mut self, key: &'static str, value: &str) -> Self {
+        self.annotations.push((key, value.to_owned()));
+        self
+    }
+
+    fn while_is(mut self, state: State) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// Installs the first version, with the next one in sight.
+    async fn set(&self, cluster: &Cluster) -> (Scene, Extension) {
+        let mut next = Bundle::new(self.next);
+        if self.state == State::MoreRights {
+            next = next.with_manifest(json!({"apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRole", "metadata": {"name": format!("more-{}", self.name)},
+                "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]}));
+        }
+        let bundles = [Bundle::new("1.0.0"), next];
+        let versions = ["1.0.0", self.next];
+        let entries = match self.state {
+            State::Elsewhere => chain(&versions[..1]),
+            _ => chain(&versions),
+        };
+        let needs = match self.state {
+            State::Needs => vec![(
+                self.next,
+                json!({"type": "olm.package.required",
+                    "value": {"packageName": "absent", "versionRange": ">=1.0.0"}}),
+            )],
+            _ => Vec::new(),
+        };
+        let mut scene = Scene::empty(cluster.clone(), self.name);
+        scene.publish_with(&bundles, &entries, &needs).await;
+        scene.create_namespace();
+        scene.grant(&bundles);
+        shelve(&scene);
+        let extension = install(&scene, "1.0.0").await;
+        (scene, extension)
+    }
+
+    /// Makes it what the row is about.
+    async fn change(&self, scene: &mut Scene, extension: &Extension) {
+        let plane = scene.cluster.plane;
+        match self.state {
+            State::Served | State::Needs | State::MoreRights => {}
+            State::Disabled => {
+                let name = scene.name.clone();
+                change(scene, &name, &json!({"availabilityMode": "Unavailable"}));
+                stops_serving(plane, &name);
+            }
+            State::Unreadable(priority) => {
+                let name = add_broken(scene, priority);
+                stops_serving(plane, &name);
+            }
+            State::Elsewhere => {
+                let image = format!("{}/{}-other:v1", scene.cluster.registry, scene.name);
+                images::push_catalog(&image, self.catalog(scene)).await;
+                let other = format!("{}-other", scene.name);
+                serve(&scene.cluster.client, &other, &image).await;
+                change(scene, &other, &json!({"priority": 10}));
+                let label = format!("{SHELF}={}", scene.name);
+                plane.kubectl(&["label", "clustercatalog", &other, &label]);
+            }
+            State::Deprecated => {
+                let name = scene.package.bundle_name(self.next);
+                let blob = json!({"schema": "olm.deprecations", "package": scene.name, "entries": [
+                    {"reference": {"schema": "olm.bundle", "name": name}, "message": "old"}]});
+                let mut files = self.catalog(scene);
+                for text in files.values_mut() {
+                    text.extend(format!("\n{blob}").into_bytes());
+                }
+                scene.publish_catalog(files).await;
+            }
+        }
+        for (key, value) in &self.annotations {
+            scene.annotate(key, value);
+        }
+        extension.patch_catalog(json!({"version": null})).await;
+    }
+
+    /// The catalog with both versions.
+    fn catalog(&self, scene: &Scene) -> BTreeMap<String, Vec<u8>> {
+        let versions = ["1.0.0", self.next];
+        let image = |version: &str| {
+            let repository = format!("{}/{}-bundle", scene.cluster.registry, scene.name);
+            (version.to_owned(), format!("{repository}:v{version}"))
+        };
+        let images = versions.map(image).into();
+        scene.package.catalog_files(&chain(&versions), &images)
+    }
+}
+
+fn stops_serving(plane: &ControlPlane, catalog: &str) {
+    let catalog = format!("clustercatalog/{catalog}");
+    plane.kubectl(&["wait", "--for=condition=Serving=False", &catalog]);
+}
+
+/// What the plugin says of an extension: each answer, if there is one, and what it says besides.
+struct Told {
+    why: Option<Value>,
+    refusal: String,
+    plan: Option<Value>,
+    update: Value,
+}
+
+impl Told {
+    fn of(plane: &ControlPlane, name: &str) -> Self {
+        let asked = |args: &[&str]| -> (Option<Value>, String) {
+            let (_, text, errors) = olm(plane, &[args, &["-o", "json"]].concat());
+            (serde_json::from_str(&text).ok(), errors)
+        };
+        let (why, refusal) = asked(&["why", name]);
+        let (updates, errors) = asked(&["status", name, "--updates", "--from-catalogs"]);
+        let updates = updates.unwrap_or_else(|| panic!("{name}: {errors}"));
+        Self {
+            why,
+            refusal,
+            plan: asked(&["plan", name]).0,
+            update: updates["extensions"][0].clone(),
+        }
+    }
+
+    /// Returns the version that `why` says will be installed.
+    fn by_why(&self) -> &str {
+        let chosen = self.why.as_ref().filter(|why| why["holds"].is_null());
+        let chosen = chosen.and_then(|why| why["selected"]["version"].as_str());
+        chosen.unwrap_or("1.0.0")
+    }
+
+    /// Returns the version that `plan` says will be installed.
+    fn by_plan(&self) -> &str {
+        let held = |plan: &Value| plan["heldBy"].as_array().is_some_and(|it| !it.is_empty());
+        let goes = self.plan.as_ref().filter(|plan| !held(plan));
+        let goes = goes.and_then(|plan| plan["to"]["version"].as_str());
+        goes.unwrap_or("1.0.0")
+    }
+
+    /// Compares with what the controller has done since.
+    fn compare(&self, row: &Row, after: &ClusterExtension) -> Vec<String> {
+        let mut differs = Vec::new();
+        let mut same = |what: &str, told: &str, done: &str| {
+            if told != done {
+                differs.push(format!(
+                    "{}: {what}: {told:?}, and then: {done:?}",
+                    row.name
+                ));
+            }
+        };
+        let installed = installed_version(after).unwrap_or_default();
+        same(
+            "the row",
+            if row.moves { row.next } else { "1.0.0" },
+            installed,
+        );
+        same("why", self.by_why(), installed);
+        same("plan", self.by_plan(), installed);
+        let progressing = condition(after, "Progressing").expect("it is there");
+        let (reason, message) = (progressing.reason.as_str(), progressing.message.as_str());
+        match &self.why {
+            // What the controller refuses, the plugin refuses in the same words.
+            None => {
+                let last = self
+                    .refusal
+                    .lines()
+                    .find_map(|line| line.strip_prefix("error: "));
+                same("refusal", last.unwrap_or_default(), message);
+            }
+            Some(why) => {
+                if let (Some(said), true) = (why["message"].as_str(), reason == "Retrying") {
+                    same("message", said, message);
+                }
+            }
+        }
+        if self.update["error"].is_null() {
+            let status = after
+                .status
+                .as_ref()
+                .and_then(|status| status.update.as_ref());
+            let status = serde_json::to_value(status).expect("JSON");
+            same(
+                "update",
+                &self.update["update"].to_string(),
+                &status.to_string(),
+            );
+        }
+        differs
+    }
+}
+
+/// Asks about the rows while nobody acts on extensions, and compares with what is then done.
+async fn same(cluster: &Cluster, group: &str, flags: &[&str], rows: Vec<Row>) -> Vec<String> {
+    let plane = cluster.plane;
+    let name = format!("same-{group}");
+    let args = [&["--components=extensions"], flags].concat();
+    let mut controller = start(plane, &name, &args).await;
+    for flag in flags {
+        let (flag, value) = flag.split_once('=').expect("a value");
+        let mut words = flag.trim_start_matches('-').split('-');
+        let first = words.next().unwrap_or_default().to_owned();
+        let member = words.fold(first, |all, word| {
+            let (head, tail) = word.split_at(1);
+            all + &head.to_uppercase() + tail
+        });
+        published(cluster, &format!("{member}: {value}")).await;
+    }
+    let mut set = join_all(rows.iter().map(|row| row.set(cluster))).await;
+    for (_, extension) in &set {
+        extension.installed("1.0.0").await;
+    }
+    controller.kill();
+    for (row, (scene, extension)) in rows.iter().zip(&mut set) {
+        row.change(scene, extension).await;
+    }
+    let told: Vec<_> = set
+        .iter()
+        .map(|(scene, _)| Told::of(plane, &scene.name))
+        .collect();
+    controller.restart(plane);
+    let mut differs = Vec::new();
+    for ((row, (scene, extension)), told) in rows.iter().zip(&set).zip(&told) {
+        let is_decided = |extension: &ClusterExtension| {
+            condition(extension, "Progressing").is_some_and(|found| {
+                found.observed_generation == extension.metadata.generation
+                    && found.reason != "RollingOut"
+            })
+        };
+        let after = extension.eventually("decided", DECIDED, is_decided).await;
+        differs.extend(told.compare(row, &after));
+        // And it says so.
+        let again = Told::of(plane, &scene.name).why.unwrap_or_default();
+        let said = &again["controller"]["differs"];
+        if !said.is_null() {
+            differs.push(format!("{}: {said}", row.name));
+        }
+    }
+    controller.kill();
+    differs
+}
+
+/// An update window that is closed for the next hours.
+fn closed() -> String {
+    let opens = Timestamp::now() + SignedDuration::from_hours(6);
+    let opens = opens.strftime("%H:%M").to_string();
+    let closes = Timestamp::now() + SignedDuration::from_hours(7);
+    format!("{opens}-{} UTC", closes.strftime("%H:%M"))
+}
+
+// plugin.md U83
+#[tokio::test(flavor = "multi_thread")]
+async fn the_controller_does_what_the_plugin_said() {
+    let cluster = cluster::own().await;
+    let _catalogs = half(cluster.plane, "same-catalogs", "catalogs");
+    let closed = closed();
+    let another_plan = format!("1.1.0@sha256:{}", "0".repeat(64));
+    let without_flags = vec![
+        row("plain", "1.1.0", true),
+        row("none", "1.0.1", false).with(policy::UPGRADE, "None"),
+        row("patch", "1.0.1", true).with(policy::UPGRADE, "PatchOnly"),
+        row("patchminor", "1.1.0", false).with(policy::UPGRADE, "PatchOnly"),
+        row("minormajor", "2.0.0", false).with(policy::UPGRADE, "MinorOnly"),
+        row("any", "2.0.0", true).with(policy::UPGRADE, "Any"),
+        row("approved", "2.0.0", true).with(policy::APPROVE, "2.0.0"),
+        row("otherplan", "1.1.0", false).with(policy::APPROVE, &another_plan),
+        row("window", "1.1.0", false).with(policy::UPDATE_WINDOW, &closed),
+        row("windowapproved", "1.1.0", true)
+            .with(policy::UPDATE_WINDOW, &closed)
+            .with(policy::APPROVE, "1.1.0"),
+        row("paused", "1.1.0", false).with(policy::PAUSED, "true"),
+        row("resumed", "1.1.0", true).with(policy::PAUSED, "false"),
+        row("word", "1.1.0", false).with(policy::UPGRADE, "Sometimes"),
+        row("key", "1.1.0", false).with("policy.olm.operatorframework.io/unheard-of", "true"),
+        row("back", "1.1.0", false).with(policy::ROLLBACK_TO, "7"),
+        row("disabled", "1.1.0", false).while_is(State::Disabled),
+        row("unreadable", "1.1.0", false).while_is(State::Unreadable(10)),
+        row("unreadablebeside", "1.1.0", false).while_is(State::Unreadable(0)),
+        row("unreadablelower", "1.1.0", true).while_is(State::Unreadable(-10)),
+        row("elsewhere", "1.1.0", true).while_is(State::Elsewhere),
+        row("elsewhereheld", "1.1.0", false)
+            .with(policy::CATALOG_MOVE, "Hold")
+            .while_is(State::Elsewhere),
+        row("deprecated", "1.1.0", false).while_is(State::Deprecated),
+        row("needs", "1.1.0", false).while_is(State::Needs),
+        row("needsforced", "1.1.0", true)
+            .with(policy::FORCE, "constraints")
+            .while_is(State::Needs),
+        row("rights", "1.1.0", true).while_is(State::MoreRights),
+        row("rightsheld", "1.1.0", false)
+            .with(policy::PERMISSION_INCREASE, "RequireApproval")
+            .while_is(State::MoreRights),
+    ];
+    let mut differs = same(&cluster, "default", &[], without_flags).await;
+    let rows = vec![
+        row("anyflag", "2.0.0", true),
+        row("anyflagpatch", "2.0.0", false).with(policy::UPGRADE, "PatchOnly"),
+        row("strict", "1.1.0", false).while_is(State::Unreadable(-10)),
+    ];
+    let flags = [
+        "--default-upgrade-policy=Any",
+        "--catalog-unavailability-policy=Strict",
+    ];
+    differs.extend(same(&cluster, "strict", &flags, rows).await);
+    let rows = vec![
+        row("noneflag", "1.0.1", false),
+        row("besteffort", "1.0.1", true)
+            .with(policy::UPGRADE, "MinorOnly")
+            .while_is(State::Unreadable(0)),
+        row("besteffortbelow", "1.0.1", false)
+            .with(policy::UPGRADE, "MinorOnly")
+            .while_is(State::Unreadable(10)),
+    ];
+    let flags = [
+        "--default-upgrade-policy=None",
+        "--catalog-unavailability-policy=BestEffort",
+    ];
+    differs.extend(same(&cluster, "besteffort", &flags, rows).await);
+    assert!(differs.is_empty(), "{}", differs.join("\n"));
+}
