@@ -14,14 +14,14 @@ use olm_core::catalog::lint::Pinned;
 use olm_core::error::Chain;
 use olm_image::manifest::Platform;
 use olm_image::pull::{PullConfig, Puller};
-use olm_image::reference::ImageRef;
+use olm_image::reference::{ImageRef, pinned};
 use olm_image::registries::cluster::{KINDS, configuration};
 use serde_json::{Value, json};
 
 use crate::bundle_source::CatalogArgs;
 use crate::catalogs;
 use crate::cluster::{CatalogAccess, Cluster};
-use crate::commands::catalog::lint::{missing, named_images, pinned};
+use crate::commands::catalog::lint::{missing, named_images};
 use crate::connection::Global;
 use crate::managed::failure;
 use crate::output::{self, Outcome, Table, UsageError, notice};
