@@ -55,7 +55,7 @@ impl Named {
     pub(crate) fn listed(&self) -> Value {
         let serving = self.metas.as_ref().map_or("FetchFailed", |_| "True");
         json!({"name": self.flag.name, "serving": serving, "image": self.flag.place,
-            "priority": self.flag.priority, "digest": null, "lastUnpacked": null})
+            "priority": self.flag.priority, "findings": null, "digest": null, "lastUnpacked": null})
     }
 
     fn of_package(&self, package: &str) -> Result<impl Iterator<Item = &Meta>, String> {
