@@ -33,7 +33,7 @@ use olm_api::ClusterCatalog;
 use olm_api::conditions::{Reason, status::FALSE, types};
 use olm_api::keys::annotation;
 use olm_core::catalog::lint::Tally;
-use olm_core::status::{catalog as texts, find};
+use olm_core::status::find;
 
 pub use context::Context;
 pub use download::{CatalogServer, FetchError};
@@ -212,7 +212,8 @@ async fn tell(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog, fi
         0 => EventType::Normal,
         _ => EventType::Warning,
     };
-    let note = texts::findings(&after.name_any(), findings, texts::NOTE_LIMIT);
+    let note = findings.told(&after.name_any(), Tally::NOTE);
+    let note = note.unwrap_or_default();
     let reason = Reason::CatalogFindings;
     ctx.reconciler.publish(after, type_, reason, note).await;
 }

@@ -144,7 +144,8 @@ fn examined(
     now: Timestamp,
 ) {
     if let Some(findings) = served.findings {
-        texts::examined(name, findings).put(&mut status.conditions, generation, now);
+        let findings = findings.told(name, Tally::MESSAGE);
+        texts::examined(findings).put(&mut status.conditions, generation, now);
     }
 }
 

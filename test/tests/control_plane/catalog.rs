@@ -385,7 +385,8 @@ async fn until_counted(controller: &Controller, catalog: &str, wanted: Option<[u
     wait::until("the findings are counted", WITHIN, || async {
         let text = controller.metrics().await;
         let found = text.lines().filter(|line| line.starts_with(&begins));
-        let found: Vec<_> = found.map(str::to_owned).collect();
+        let mut found: Vec<_> = found.map(str::to_owned).collect();
+        found.sort();
         if found == wanted { Ok(()) } else { Err(found) }
     })
     .await;
