@@ -28,13 +28,11 @@ pub fn nothing_read() -> Statement {
 
 /// `ContentValid`: what the lint found in the content, if it found anything.
 pub fn examined(findings: Option<String>) -> Statement {
-    match findings {
-        Some(findings) => Statement::no(types::CONTENT_VALID, Reason::Findings, findings),
-        None => {
-            let text = "The content has neither errors nor warnings.";
-            Statement::yes(types::CONTENT_VALID, Reason::NoFindings, text)
-        }
+    if let Some(findings) = findings {
+        return Statement::no(types::CONTENT_VALID, Reason::Findings, findings);
     }
+    let text = "The content has neither errors nor warnings.";
+    Statement::yes(types::CONTENT_VALID, Reason::NoFindings, text)
 }
 
 /// The content was removed, because the catalog is being deleted.
