@@ -39,6 +39,9 @@ pub mod types {
     pub const BUNDLE_DEPRECATED: &str = "BundleDeprecated";
     /// ClusterCatalog: whether its content is served.
     pub const SERVING: &str = "Serving";
+    /// ClusterCatalog, ours: whether its content has neither errors nor warnings. Decides nothing
+    /// (plugin.md 2.4).
+    pub const CONTENT_VALID: &str = "ContentValid";
     /// ClusterObjectSet, ours: objects of optional kinds wait until the cluster serves their kind
     /// (decision 21). Absent when none does.
     pub const DEFERRED: &str = "Deferred";
@@ -143,6 +146,12 @@ pub enum Reason {
     PermissionsMissing,
     /// `Ready` and `status.update`, ours: the installed operator does not let itself be updated.
     OperatorNotUpgradeable,
+    /// `ContentValid`: the content has neither errors nor warnings.
+    NoFindings,
+    /// `ContentValid`: the content has errors or warnings.
+    Findings,
+    /// `ContentValid`: there is no content.
+    NotRead,
     /// `PlatformUpgradeable`: the bundle supports the next version.
     Compatible,
     /// `PlatformUpgradeable`: the bundle does not support the next version.
@@ -242,6 +251,8 @@ pub enum Reason {
     SuccessorIsLowerVersion,
     /// What is installed depends on what the chosen bundle replaces.
     BreaksInstalled,
+    /// The content of a catalog has errors or warnings.
+    CatalogFindings,
     /// A newer version is offered but not chosen.
     UpgradeAvailable,
     /// A revision was made.

@@ -100,7 +100,7 @@ fn reasons_keep_their_names() {
         Reconciling Archived Available Unavailable UserSpecifiedUnavailable Uninstalling \
         NotInstalled ContentChanged BundleUnavailable CRDUpgradeRefused CRDUpgradeWaived PlanChanged PermissionIncrease RolledBack RolloutReverted NextMajorHeld \
         LowerVersionHeld Pinned Paused ObjectsDeferred PermissionsSufficient PermissionsMissing \
-        OperatorNotUpgradeable Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared NextMinorHeld NextPatchHeld \
+        OperatorNotUpgradeable NoFindings Findings NotRead Compatible IncompatibleWithNextVersion InvalidProperty NotDeclared NextMinorHeld NextPatchHeld \
         OutsideWindow OtherCatalogHeld TooYoung Suspicious NotSuccessor \
         NotInRequestedChannels InvalidVersion VersionOutOfRange PrereleaseNotRequested \
         DependencyUnsupported ConstraintInvalid ConstraintUnmet ConstraintUnknown UnknownChannel \
@@ -109,7 +109,7 @@ fn reasons_keep_their_names() {
         CatalogParseFailed PackageNotInCatalog Usable LowerVersion LowerRelease TieBrokenByName \
         DeprecatedInThisCatalog LowerPriorityCatalog UnreadableCatalogs StepBreaksInstalled \
         ForcedStep InNoChannel InvalidSkipRange EdgeInUnrequestedChannel StaysOnInstalled \
-        CatalogUnavailable SuccessorIsLowerVersion BreaksInstalled UpgradeAvailable \
+        CatalogUnavailable SuccessorIsLowerVersion BreaksInstalled CatalogFindings UpgradeAvailable \
         RevisionCreated ForcedUpgrade CatalogChanged ForcedRollback CertificateIssued CertificateReplaced \
         ServingAuthorityReplaced CRDRetained DeferredObjectsApplied RemovalHeld UninstallFallback AsExpected NoData \
         UpgradeInProgress ClusterVersionUnknown \

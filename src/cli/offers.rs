@@ -40,6 +40,8 @@ pub(crate) struct Listed {
     pub(crate) image: Option<String>,
     /// Which of several catalogs with a package wins: the one with the higher number.
     pub(crate) priority: i32,
+    /// How many errors and warnings its content has, or `none`; nothing where that is not known.
+    pub(crate) findings: Option<String>,
     /// Digest of the content that is served, without `sha256:`.
     pub(crate) digest: Option<String>,
     /// When that was unpacked.
@@ -83,6 +85,7 @@ impl Named {
             serving: serving.to_owned(),
             image: Some(self.flag.place.clone()),
             priority: self.flag.priority,
+            findings: None,
             digest: None,
             last_unpacked: None,
         }

@@ -107,6 +107,37 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
+/// Returns the character, or a replacement if it is a control, a line or paragraph break, or
+/// invisible and able to change the text around it; XML forbids some of them, terminals interpret
+/// others.
+pub fn printable(character: char) -> char {
+    let treacherous = character.is_control()
+        || matches!(
+            character,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{fffe}'
+                | '\u{ffff}'
+                | '\u{e0000}'..='\u{e007f}'
+        );
+    if treacherous {
+        char::REPLACEMENT_CHARACTER
+    } else {
+        character
+    }
+}
+
+/// Returns text on one line, without characters that change what stands around it.
+pub fn plain(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    words.join(" ").chars().map(printable).collect()
+}
+
 /// Takes the path off an error of a temporary file.
 ///
 /// The path holds a random name, so the same failure would read differently on every attempt and

@@ -9,6 +9,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use olm_core::catalog::lint::Pinned;
 use olm_core::error::quote;
 
 use crate::digest::{Digest, DigestError};
@@ -27,6 +28,24 @@ pub struct ImageRef {
     repository: String,
     tag: Option<String>,
     digest: Option<Digest>,
+}
+
+/// Says how a text names an image, or why it does not.
+///
+/// # Errors
+///
+/// What is wrong with a text that is not a reference.
+pub fn pinned(text: &str) -> Result<Pinned, String> {
+    match text.parse::<ImageRef>() {
+        Ok(image) if image.digest().is_some() => Ok(Pinned::Digest),
+        // Without a tag it means the tag `latest`.
+        Ok(_) | Err(ReferenceError::NoVersion(_)) => Ok(Pinned::Tag),
+        Err(ReferenceError::Parse {
+            reason: Malformed::NotCanonical,
+            ..
+        }) => Ok(Pinned::Short),
+        Err(ReferenceError::Parse { reason, .. }) => Err(reason.to_string()),
+    }
 }
 
 /// A reference that cannot be used, as conditions show it.

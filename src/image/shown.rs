@@ -1,6 +1,6 @@
 //! How text from a network or an archive is displayed: printable, short, in quotes.
 
-use olm_core::error::quote;
+use olm_core::error::{printable, quote};
 
 use crate::limits::{MAX_ERROR_TEXT_BYTES, MAX_SHOWN_NAME};
 
@@ -23,14 +23,4 @@ pub(crate) fn said(text: &str) -> String {
         said.push(character);
     }
     said
-}
-
-fn printable(character: char) -> char {
-    // Besides control characters: invisible ones, and those that change the direction of text.
-    let invisible = matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-    if character.is_control() || invisible {
-        char::REPLACEMENT_CHARACTER
-    } else {
-        character
-    }
 }

@@ -14,7 +14,7 @@ use olm_core::catalog::lint::Pinned;
 use olm_core::error::Chain;
 use olm_image::manifest::Platform;
 use olm_image::pull::{PullConfig, Puller};
-use olm_image::reference::ImageRef;
+use olm_image::reference::{ImageRef, pinned};
 use olm_image::registries::cluster::{KINDS, configuration};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::catalogs;
 use crate::cluster::Cluster;
-use crate::commands::catalog::lint::{missing, named_images, pinned};
+use crate::commands::catalog::lint::{missing, named_images};
 use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
 use crate::managed::failure;

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+pub(crate) use olm_core::error::plain;
+use olm_core::error::printable;
+
 /// The most characters of a name or range in a drawing.
 pub(super) const MAX_LABEL: usize = 48;
 /// The most characters of a line of details.
@@ -13,25 +16,12 @@ const MAX_NAMED: usize = 4;
 /// Returns a text cut to a number of characters, with everything replaced that is not a visible
 /// character of its own: control characters and those that change the direction of the text.
 pub(super) fn shown(text: &str, limit: usize) -> String {
-    let safe = |character: char| {
-        if is_treacherous(character) {
-            char::REPLACEMENT_CHARACTER
-        } else {
-            character
-        }
-    };
-    let mut shown: String = text.chars().take(limit).map(safe).collect();
+    let mut shown: String = text.chars().take(limit).map(printable).collect();
     if text.chars().nth(limit).is_some() {
         shown.pop();
         shown.push('…');
     }
     shown
-}
-
-/// Returns text on one line, without characters that change what stands around it.
-pub(crate) fn plain(text: &str) -> String {
-    let words: Vec<_> = text.split_whitespace().collect();
-    shown(&words.join(" "), usize::MAX)
 }
 
 /// Returns a line as it is, without characters that change what stands around them.
@@ -54,25 +44,6 @@ pub(crate) fn segment(text: &str) -> String {
         }
     }
     out
-}
-
-/// Says whether a character is a control, a line or paragraph break, or invisible and able to
-/// change the text around it; XML forbids some of them, terminals interpret others.
-fn is_treacherous(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{fffe}'
-                | '\u{ffff}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
 }
 
 /// Returns `<verb> a, b and 3 more`.

@@ -562,6 +562,7 @@ struct Catalog {
     serving: String,
     image: Option<String>,
     priority: i64,
+    findings: Option<String>,
     digest: Option<String>,
 }
 

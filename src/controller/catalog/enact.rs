@@ -15,7 +15,7 @@ use super::context::Context;
 use super::error::CatalogError;
 use super::newer::{newest, wanted};
 use super::plan::{Memory, Plan, has_finalizer, waiting};
-use super::store::{Origin, Staged, StoreError, whole_seconds};
+use super::store::{Blob, Origin, Staged, StoreError, whole_seconds};
 
 /// Carries the plan out. Returns the newer content that is held back.
 pub(super) async fn enact(
@@ -138,7 +138,16 @@ impl<'a> Registry<'a> {
         let turn = self.ctx.writes().await;
         let written = blocking(move || {
             let _turn = turn;
-            store.stage(origin, read::metas(image.files.readers())?)
+            let below = format!("{}/", image.directory);
+            let blobs = read::documents(image.files.readers())?.map(|document| {
+                let path = document.path;
+                document.meta.map(|meta| Blob {
+                    file: path.strip_prefix(&below).unwrap_or(path),
+                    line: document.position.line,
+                    meta,
+                })
+            });
+            store.stage(origin, blobs)
         });
         written.await?.map_err(CatalogError::Store)
     }

@@ -27,6 +27,7 @@ use super::download::CatalogServer;
 use super::enact::{blocking, copy, origin};
 use super::error::CatalogError;
 use super::garbage;
+use super::store::Blob;
 use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
 use crate::cluster;
 
@@ -215,11 +216,17 @@ impl Follower {
         let lines = self.replica.get(base, reference).await;
         let lines = lines.map_err(CatalogError::Replica)?;
         let origin = origin(catalog, reference, unpacked);
+        let name = origin.catalog.clone();
         let store = Arc::clone(&self.ctx.store);
         let turn = self.ctx.writes().await;
         let written = blocking(move || {
             let _turn = turn;
-            store.write(origin, lines)
+            // The names of the files are not sent; findings name the line of the answer.
+            let blobs = lines.zip(1..).map(|(meta, line)| {
+                let file = name.as_str();
+                meta.map(|meta| Blob { file, line, meta })
+            });
+            store.place(store.stage(origin, blobs)?)
         });
         let content = written.await?.map_err(CatalogError::Store)?;
         let (catalog, digest) = (catalog.name_any(), content.digest());

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use jiff::Timestamp;
+use olm_core::catalog::lint::Tally;
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::schema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::store::Origin;
 
 /// Version of the file format; a file of another version is read again from its image.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Place of one blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +161,8 @@ pub(super) struct Record {
     /// Of the uncompressed lines, in hexadecimal.
     pub(super) sha256: String,
     pub(super) dropped: usize,
+    /// What is wrong with it, if it was examined.
+    pub(super) findings: Option<Tally>,
     pub(super) index: BlobIndex,
 }
 
@@ -174,6 +177,7 @@ struct RecordFile {
     stored: i64,
     sha256: String,
     dropped: usize,
+    findings: Option<Tally>,
     names: Vec<String>,
     /// Per blob: bytes, schema, package, name; the last three are places in `names`.
     blobs: Vec<[u32; 4]>,
@@ -190,6 +194,7 @@ impl Record {
             stored: self.stored.as_second(),
             sha256: self.sha256.clone(),
             dropped: self.dropped,
+            findings: self.findings.clone(),
             names: self.index.names.clone(),
             blobs: self
                 .index
@@ -238,6 +243,7 @@ impl Record {
             stored: time(file.stored)?,
             sha256: file.sha256,
             dropped: file.dropped,
+            findings: file.findings,
             index,
         })
     }

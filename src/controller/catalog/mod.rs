@@ -30,8 +30,10 @@ use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, WatchStreamExt as _, controller, reflector, watcher};
 use kube::{Api, ResourceExt as _};
 use olm_api::ClusterCatalog;
-use olm_api::conditions::Reason;
+use olm_api::conditions::{Reason, status::FALSE, types};
 use olm_api::keys::annotation;
+use olm_core::catalog::lint::Tally;
+use olm_core::status::find;
 
 pub use context::Context;
 pub use download::{CatalogServer, FetchError};
@@ -44,7 +46,7 @@ use crate::cluster;
 use enact::{enact, release};
 use newer::wanted;
 use plan::{Failure, Observed, Plan, plan, release as due_at, until_poll, waiting};
-use report::{Outcome, report};
+use report::{Outcome, Served, report};
 
 /// Catalogs worked on at the same time, so that one hanging registry does not stop the others.
 const CONCURRENCY: u16 = 4;
@@ -126,18 +128,22 @@ async fn converge(
     }
     // Status is written on every path, so a failure is never visible only in the log.
     let content = ctx.content(catalog);
-    let origin = content.as_ref().map(|content| content.origin());
+    let served = content.as_deref().map(Served::of);
     let outcome = match (&result, &plan) {
-        (Err(error), _) => Outcome::Failed(error, origin),
+        (Err(error), _) => Outcome::Failed(error, served),
         (Ok(_), Plan::AddMetadata | Plan::NoOp | Plan::Wait(_)) => return Ok(None),
         (Ok(_), Plan::Disable) => Outcome::SwitchedOff,
         (Ok(_), Plan::CleanUp) => Outcome::Removed,
-        (Ok(held), Plan::Fetch | Plan::Keep) => match origin {
-            Some(origin) => Outcome::Served(origin, held.as_ref()),
+        (Ok(held), Plan::Fetch | Plan::Keep) => match served {
+            Some(served) => Outcome::Served(served, held.as_ref()),
             // Removed by somebody else between two steps; the next pass fetches it.
             None => return Ok(Some(FIRST_DELAY_CATALOG)),
         },
     };
+    let findings = content.as_ref().and_then(|content| content.findings());
+    if let Some(findings) = findings {
+        ctx.metrics.examined_catalog(&name, findings);
+    }
     let status = report(catalog, &outcome, &ctx.base, Timestamp::now());
     let written = ctx.reconciler.write_status(catalog, status).await;
     let written = written.map_err(CatalogError::Status);
@@ -153,6 +159,9 @@ async fn converge(
     }
     let updated = written?;
     announce(ctx, catalog, &updated).await;
+    if let Some(findings) = findings {
+        tell(ctx, catalog, &updated, findings).await;
+    }
     let catalog = updated;
     ctx.reconciler.succeeded(&name);
     if matches!(plan, Plan::Disable | Plan::CleanUp) {
@@ -185,6 +194,27 @@ async fn announce(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog
         Err(_) => return,
     };
     let note = held.message.clone();
+    ctx.reconciler.publish(after, type_, reason, note).await;
+}
+
+/// Says in an Event what the lint found, once for each digest.
+async fn tell(ctx: &Context, before: &ClusterCatalog, after: &ClusterCatalog, findings: &Tally) {
+    fn found(catalog: &ClusterCatalog) -> Option<&str> {
+        let status = catalog.status.as_ref()?;
+        let condition = find(&status.conditions, types::CONTENT_VALID)?;
+        let source = status.resolved_source.as_ref()?;
+        (condition.status == FALSE).then_some(source.image.ref_.as_str())
+    }
+    if found(after).is_none() || found(before) == found(after) {
+        return;
+    }
+    let type_ = match findings.errors {
+        0 => EventType::Normal,
+        _ => EventType::Warning,
+    };
+    let note = findings.told(&after.name_any(), Tally::NOTE);
+    let note = note.unwrap_or_default();
+    let reason = Reason::CatalogFindings;
     ctx.reconciler.publish(after, type_, reason, note).await;
 }
 

@@ -7,27 +7,44 @@ use olm_api::{
     CatalogSourceType, CatalogUpdateStatus, ClusterCatalog, ClusterCatalogStatus,
     ClusterCatalogUrls, ResolvedCatalogSource, ResolvedImageSource,
 };
+use olm_core::catalog::lint::Tally;
 use olm_core::error::{Chain, Classify as _, Disposition};
 use olm_core::status::{self, Note, catalog as texts};
 
 use super::error::CatalogError;
-use super::store::Origin;
+use super::store::{Content, Origin};
 
 /// Longest error text in a condition, in characters: enough for any cause, and far from the limit
 /// of the API (catalogs.md R11).
 const MAX_ERROR_CHARS: usize = 4096;
 
+/// Content that is served.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Served<'a> {
+    origin: &'a Origin,
+    findings: Option<&'a Tally>,
+}
+
+impl<'a> Served<'a> {
+    pub(super) fn of(content: &'a Content) -> Self {
+        Self {
+            origin: content.origin(),
+            findings: content.findings(),
+        }
+    }
+}
+
 /// How a pass ended.
 #[derive(Debug)]
 pub(super) enum Outcome<'a> {
     /// Content is served as the spec wants it, or newer content is held.
-    Served(&'a Origin, Option<&'a CatalogUpdateStatus>),
+    Served(Served<'a>, Option<&'a CatalogUpdateStatus>),
     /// The content was removed because the catalog is switched off.
     SwitchedOff,
     /// The content was removed because the catalog is being deleted.
     Removed,
     /// Something failed; content from before may still be served.
-    Failed(&'a CatalogError, Option<&'a Origin>),
+    Failed(&'a CatalogError, Option<Served<'a>>),
 }
 
 /// Returns the status after a pass. Conditions of unknown types stay as they are.
@@ -43,10 +60,11 @@ pub(super) fn report(
     let generation = catalog.metadata.generation;
     let name = catalog.metadata.name.as_deref().unwrap_or_default();
     match outcome {
-        Outcome::Served(origin, held) => {
+        Outcome::Served(served, held) => {
             status.update = held.cloned();
-            serve(&mut status, origin, base, name);
+            serve(&mut status, served.origin, base, name);
             texts::serving().put(&mut status.conditions, generation, now);
+            examined(&mut status, served, name, generation, now);
             texts::unpacked().put(&mut status.conditions, generation, now);
         }
         Outcome::SwitchedOff => {
@@ -57,13 +75,16 @@ pub(super) fn report(
         }
         Outcome::Removed => {
             clear(&mut status);
-            texts::removed().put(&mut status.conditions, generation, now);
+            for statement in texts::removed() {
+                statement.put(&mut status.conditions, generation, now);
+            }
         }
-        Outcome::Failed(error, origin) => {
-            match origin {
-                Some(origin) => {
-                    serve(&mut status, origin, base, name);
-                    still_serving(&mut status, generation, now);
+        Outcome::Failed(error, served) => {
+            match served {
+                Some(served) => {
+                    serve(&mut status, served.origin, base, name);
+                    let unpacked_for = still_serving(&mut status, generation, now);
+                    examined(&mut status, served, name, unpacked_for, now);
                 }
                 None => nothing_served(&mut status, error, generation, now),
             }
@@ -114,12 +135,32 @@ fn clear(status: &mut ClusterCatalogStatus) {
     status.update = None;
 }
 
-/// Old content goes on being served; the condition keeps the generation it was unpacked for.
-fn still_serving(status: &mut ClusterCatalogStatus, generation: Option<i64>, now: Timestamp) {
+/// Says what the lint found in the content.
+fn examined(
+    status: &mut ClusterCatalogStatus,
+    served: &Served<'_>,
+    name: &str,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    if let Some(findings) = served.findings {
+        let findings = findings.told(name, Tally::MESSAGE);
+        texts::examined(findings).put(&mut status.conditions, generation, now);
+    }
+}
+
+/// Old content goes on being served; its conditions keep the generation it was unpacked for, which
+/// is returned.
+fn still_serving(
+    status: &mut ClusterCatalogStatus,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Option<i64> {
     let unpacked_for = status::find(&status.conditions, types::SERVING)
         .filter(|_| status::is_true(&status.conditions, types::SERVING))
         .map_or(generation, |serving| serving.observed_generation);
     texts::serving().put(&mut status.conditions, unpacked_for, now);
+    unpacked_for
 }
 
 /// Nothing can be served: either nothing ever was, or the content was lost with its disk.
@@ -131,7 +172,10 @@ fn nothing_served(
 ) {
     let mut statement = texts::nothing_unpacked();
     if status.resolved_source.is_some() {
+        // What was lost is still what `ContentValid` speaks of.
         statement.message = shown(error);
+    } else {
+        texts::nothing_read().put(&mut status.conditions, generation, now);
     }
     statement.put(&mut status.conditions, generation, now);
 }
@@ -148,7 +192,7 @@ fn shown(error: &CatalogError) -> String {
 mod tests {
     use super::*;
     use olm_api::ClusterCatalogSpec;
-    use olm_api::conditions::{status::FALSE, status::TRUE};
+    use olm_api::conditions::status::{FALSE, TRUE, UNKNOWN};
     use std::io;
 
     use super::super::store::StoreError;
@@ -167,6 +211,13 @@ mod tests {
             uid: "u".to_owned(),
             reference: "example.com/c@sha256:1".to_owned(),
             unpacked: Timestamp::from_second(1_700_000_000).unwrap(),
+        }
+    }
+
+    fn served(origin: &Origin) -> Served<'_> {
+        Served {
+            origin,
+            findings: None,
         }
     }
 
@@ -189,7 +240,12 @@ mod tests {
     // catalogs.md R1
     #[test]
     fn success_names_source_address_and_time() {
-        let status = report(&catalog(), &Outcome::Served(&origin(), None), BASE, at(9));
+        let status = report(
+            &catalog(),
+            &Outcome::Served(served(&origin()), None),
+            BASE,
+            at(9),
+        );
         assert_eq!(
             status.resolved_source.as_ref().unwrap().image.ref_,
             "example.com/c@sha256:1"
@@ -221,10 +277,20 @@ mod tests {
     #[test]
     fn a_second_look_changes_nothing() {
         let mut catalog = catalog();
-        let status = report(&catalog, &Outcome::Served(&origin(), None), BASE, at(0));
+        let status = report(
+            &catalog,
+            &Outcome::Served(served(&origin()), None),
+            BASE,
+            at(0),
+        );
         catalog.status = Some(status.clone());
         assert_eq!(
-            report(&catalog, &Outcome::Served(&origin(), None), BASE, at(60)),
+            report(
+                &catalog,
+                &Outcome::Served(served(&origin()), None),
+                BASE,
+                at(60)
+            ),
             status
         );
     }
@@ -252,7 +318,7 @@ mod tests {
         // Content that was lost is another matter: the status said more before.
         catalog.status = Some(report(
             &catalog,
-            &Outcome::Served(&origin(), None),
+            &Outcome::Served(served(&origin()), None),
             BASE,
             at(0),
         ));
@@ -270,7 +336,7 @@ mod tests {
         let mut catalog = catalog();
         catalog.status = Some(report(
             &catalog,
-            &Outcome::Served(&origin(), None),
+            &Outcome::Served(served(&origin()), None),
             BASE,
             at(0),
         ));
@@ -278,7 +344,7 @@ mod tests {
         let error = disk("x");
         let status = report(
             &catalog,
-            &Outcome::Failed(&error, Some(&origin())),
+            &Outcome::Failed(&error, Some(served(&origin()))),
             BASE,
             at(1),
         );
@@ -328,7 +394,7 @@ mod tests {
         let mut catalog = catalog();
         catalog.status = Some(report(
             &catalog,
-            &Outcome::Served(&origin(), None),
+            &Outcome::Served(served(&origin()), None),
             BASE,
             at(0),
         ));
@@ -341,7 +407,63 @@ mod tests {
             assert!(status.urls.is_none() && status.last_unpacked.is_none());
             assert_eq!(said(&status, types::SERVING).1, reason);
             assert_eq!(said(&status, types::PROGRESSING).1, Reason::Succeeded);
+            assert_eq!(said(&status, types::CONTENT_VALID).1, Reason::NotRead);
         }
+    }
+
+    // plugin.md U72
+    #[test]
+    fn findings_say_what_is_served_and_stop_nothing() {
+        let catalog = catalog();
+        let (error, origin) = (disk("x"), origin());
+        let status = report(&catalog, &Outcome::Failed(&error, None), BASE, at(0));
+        let nothing = "Catalog contents have not been unpacked yet";
+        assert_eq!(
+            said(&status, types::CONTENT_VALID),
+            (UNKNOWN, Reason::NotRead, nothing)
+        );
+        let tally = Tally {
+            errors: 1,
+            ..Tally::default()
+        };
+        let bad = Served {
+            findings: Some(&tally),
+            ..served(&origin)
+        };
+        let status = report(&catalog, &Outcome::Served(bad, None), BASE, at(0));
+        assert_eq!(
+            said(&status, types::CONTENT_VALID),
+            (
+                FALSE,
+                Reason::Findings,
+                "1 error\nall: kubectl olm catalog lint acme"
+            )
+        );
+        for type_ in [types::SERVING, types::PROGRESSING, types::READY] {
+            assert_eq!(said(&status, type_).0, TRUE, "{type_}");
+        }
+        assert_eq!(said(&status, types::READY).1, Reason::Succeeded);
+
+        // Content that is served on, or was lost, is still what it was when it was read.
+        let mut edited = catalog.clone();
+        edited.metadata.generation = Some(4);
+        edited.status = Some(status);
+        for served in [Some(bad), None] {
+            let later = report(&edited, &Outcome::Failed(&error, served), BASE, at(1));
+            let valid = status::find(&later.conditions, types::CONTENT_VALID).unwrap();
+            assert_eq!(
+                (&*valid.status, valid.observed_generation),
+                (FALSE, Some(3))
+            );
+        }
+        let none = Tally::default();
+        let good = Served {
+            findings: Some(&none),
+            ..bad
+        };
+        let status = report(&edited, &Outcome::Served(good, None), BASE, at(2));
+        let (valid, reason, _) = said(&status, types::CONTENT_VALID);
+        assert_eq!((valid, reason), (TRUE, Reason::NoFindings));
     }
 
     // catalogs.md R7, R11

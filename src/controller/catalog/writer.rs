@@ -4,12 +4,12 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use jiff::Timestamp;
-use olm_core::catalog::read::Meta;
+use olm_core::catalog::lint::Linter;
 use olm_image::room::{GrowingFile, Writing};
 use sha2::{Digest as _, Sha256};
 
 use super::index::{BlobIndex, Record};
-use super::store::{INDEX, LINES, Origin, hex, sync_folder, whole_seconds};
+use super::store::{Blob, INDEX, LINES, Origin, hex, sync_folder, whole_seconds};
 
 /// Writes one folder.
 pub(super) struct Writer {
@@ -18,20 +18,30 @@ pub(super) struct Writer {
     hash: Sha256,
     index: BlobIndex,
     dropped: usize,
+    linter: Option<Linter>,
 }
 
 impl Writer {
-    pub(super) fn create(folder: &Path, writing: Writing) -> io::Result<Self> {
+    pub(super) fn create(
+        folder: &Path,
+        writing: Writing,
+        linter: Option<Linter>,
+    ) -> io::Result<Self> {
         Ok(Self {
             lines: io::BufWriter::new(writing.create(&folder.join(LINES))?),
             writing,
             hash: Sha256::new(),
             index: BlobIndex::default(),
             dropped: 0,
+            linter,
         })
     }
 
-    pub(super) fn push(&mut self, meta: &Meta) -> io::Result<()> {
+    pub(super) fn push(&mut self, blob: &Blob<'_>) -> io::Result<()> {
+        let Blob { file, line, meta } = blob;
+        if let Some(linter) = &mut self.linter {
+            linter.add_blob(file, *line, meta);
+        }
         if meta.schema.is_empty() {
             self.dropped += 1;
             return Ok(());
@@ -54,6 +64,7 @@ impl Writer {
             stored: whole_seconds(Timestamp::now()),
             sha256: hex(&self.hash.finalize()),
             dropped: self.dropped,
+            findings: self.linter.map(Linter::tally),
             index: self.index,
         };
         let mut index = self.writing.create(&folder.join(INDEX))?;

@@ -22,6 +22,7 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use jiff::Timestamp;
 use olm_api::conditions::status;
+use olm_core::catalog::lint::Tally;
 use olm_core::gate::MinorRelease;
 use olm_core::resolve::Ending;
 use olm_core::revision::OPTIONAL_GROUPS;
@@ -51,6 +52,10 @@ pub const CONTROLLER_CATALOG_CLIENT: &str = "controller-operator-clustercatalog-
 pub const CONTROLLER_OBJECT_SET: &str = "clusterobjectset";
 /// Label value of the ClusterCatalog reconciler.
 pub const CONTROLLER_CATALOG: &str = "catalogd-clustercatalog-controller";
+
+/// Severities of findings about catalogs.
+const ERROR: &str = "error";
+const WARNING: &str = "warning";
 
 /// Upper bounds of `catalogd_http_request_duration_seconds`.
 const REQUEST_BUCKETS: [f64; 19] = [
@@ -136,6 +141,12 @@ struct CatalogLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FindingLabels {
+    catalog: String,
+    severity: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResolutionLabels {
     result: &'static str,
 }
@@ -199,6 +210,7 @@ pub struct Metrics {
     refused_connections: Family<ListenerLabels, Counter>,
     catalog_blobs: Family<CatalogLabels, Gauge>,
     catalog_dropped: Family<CatalogLabels, Gauge>,
+    catalog_findings: Family<FindingLabels, Gauge>,
     catalog_stale: Family<CatalogLabels, Gauge>,
     catalog_fetch_time: Gauge<f64, AtomicU64>,
     resolutions: Family<ResolutionLabels, Counter>,
@@ -236,6 +248,7 @@ impl Default for Metrics {
             refused_connections: Family::default(),
             catalog_blobs: Family::default(),
             catalog_dropped: Family::default(),
+            catalog_findings: Family::default(),
             catalog_stale: Family::default(),
             catalog_fetch_time: Gauge::default(),
             resolutions: Family::default(),
@@ -328,6 +341,11 @@ impl Metrics {
             "olm_catalog_dropped_blobs",
             "Blobs of the content that have no schema and are not served",
             self.catalog_dropped.clone(),
+        );
+        registry.register(
+            "olm_catalog_findings",
+            "Findings about the content being served, per severity: error, warning",
+            self.catalog_findings.clone(),
         );
         registry.register(
             "olm_catalog_stale",
@@ -611,6 +629,16 @@ impl Metrics {
             .set(i64::try_from(dropped).unwrap_or(i64::MAX));
     }
 
+    /// Notes what is wrong with the content of a catalog.
+    pub fn examined_catalog(&self, catalog: &str, found: &Tally) {
+        for (severity, count) in [(ERROR, found.errors), (WARNING, found.warnings)] {
+            let catalog = catalog.to_owned();
+            let labels = FindingLabels { catalog, severity };
+            let gauge = self.catalog_findings.get_or_create(&labels);
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+
     /// Notes whether resolution uses an older copy of `catalog` than the wanted one.
     pub fn stale_catalog(&self, catalog: &str, stale: bool) {
         let catalog = catalog.to_owned();
@@ -671,6 +699,11 @@ impl Metrics {
         let labels = CatalogLabels {
             catalog: catalog.to_owned(),
         };
+        for severity in [ERROR, WARNING] {
+            let catalog = catalog.to_owned();
+            self.catalog_findings
+                .remove(&FindingLabels { catalog, severity });
+        }
         self.catalog_blobs.remove(&labels);
         self.catalog_dropped.remove(&labels);
         self.catalog_stale.remove(&labels);

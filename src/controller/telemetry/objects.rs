@@ -35,7 +35,12 @@ const EXTENSION: [&str; 9] = [
     types::BUNDLE_DEPRECATED,
 ];
 /// Conditions of a `ClusterCatalog` that are shown.
-const CATALOG: [&str; 3] = [types::SERVING, types::PROGRESSING, types::READY];
+const CATALOG: [&str; 4] = [
+    types::SERVING,
+    types::PROGRESSING,
+    types::READY,
+    types::CONTENT_VALID,
+];
 /// What a condition can say.
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 

@@ -56,6 +56,7 @@ fn a_deleted_catalog_leaves_no_series() {
     metrics.usable_catalog("acme", false);
     metrics.stored_catalog("acme", 3, 1);
     metrics.stale_catalog("acme", true);
+    metrics.examined_catalog("acme", &Tally::default());
     assert!(metrics.encode().contains("acme"));
     metrics.forget_catalog("acme");
     assert!(!metrics.encode().contains("acme"));

@@ -204,11 +204,5 @@ fn flatten(
 }
 
 fn truncate(text: &mut String) {
-    if text.len() > MAX_QUOTED_BYTES {
-        let end = (0..=MAX_QUOTED_BYTES)
-            .rev()
-            .find(|&end| text.is_char_boundary(end))
-            .unwrap_or(0);
-        text.truncate(end);
-    }
+    text.truncate(text.floor_char_boundary(MAX_QUOTED_BYTES));
 }

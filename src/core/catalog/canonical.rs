@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use memchr::{memchr, memchr2};
+use memchr::memchr2;
 use serde::de::Visitor;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -56,6 +56,47 @@ impl<'a> Canonical<'a> {
     }
 }
 
+/// The members of an object: each key, and its value as it is written.
+pub(super) type Members<'a> = Vec<(Cow<'a, str>, &'a str)>;
+
+/// The members of each element of a list, `None` where one is not an object; absent where it is not
+/// a list.
+type Elements<'a> = Option<Vec<Option<Members<'a>>>>;
+
+/// Returns the members of an object whose syntax is known to be right; `None` if it is a value of
+/// another kind.
+pub(super) fn members(text: &str) -> Option<Members<'_>> {
+    Walk { text, at: 0 }.members()
+}
+
+/// Returns the elements of a list, likewise.
+pub(super) fn items(text: &str) -> Option<Vec<&str>> {
+    Walk { text, at: 0 }.items(Walk::skip)
+}
+
+/// Returns the members of an object, likewise, and those of each element of its list of that name,
+/// in one walk.
+pub(super) fn members_with<'a>(text: &'a str, list: &str) -> Option<(Members<'a>, Elements<'a>)> {
+    let (mut members, mut elements) = (Members::new(), None);
+    let mut walk = Walk { text, at: 0 };
+    walk.each_member(|walk, key| {
+        let start = walk.at;
+        if key.eq_ignore_ascii_case(list) && walk.peek() == Some(b'[') {
+            elements = walk.items(|walk| {
+                let members = walk.members();
+                if members.is_none() {
+                    walk.skip();
+                }
+                members
+            });
+            members.push((key, &text[start..walk.at]));
+        } else {
+            members.push((key, walk.skip()));
+        }
+    })?;
+    Some((members, elements))
+}
+
 /// A walk over a JSON text whose syntax is known to be right.
 struct Walk<'a> {
     text: &'a str,
@@ -72,16 +113,84 @@ impl<'a> Walk<'a> {
                 Ok(())
             }
             _ => {
-                let rest = &self.text[self.at..];
-                let ends =
-                    |byte: &u8| matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace();
-                let len = rest.bytes().position(|byte| ends(&byte));
-                let len = len.unwrap_or(rest.len());
-                out.push_str(&rest[..len]);
-                self.at += len;
+                out.push_str(self.scalar());
                 Ok(())
             }
         }
+    }
+
+    /// Passes a number, a boolean or null, and returns it.
+    fn scalar(&mut self) -> &'a str {
+        let rest = &self.text[self.at..];
+        let ends = |byte: &u8| matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace();
+        let len = rest.bytes().position(|byte| ends(&byte));
+        let len = len.unwrap_or(rest.len());
+        self.at += len;
+        &rest[..len]
+    }
+
+    /// Passes a value, and returns it as it is written.
+    fn skip(&mut self) -> &'a str {
+        match self.peek() {
+            Some(b'"') => return self.literal().0,
+            Some(b'{' | b'[') => {}
+            _ => return self.scalar(),
+        }
+        let (start, mut depth) = (self.at, 0);
+        while let Some(&byte) = self.text.as_bytes().get(self.at) {
+            match byte {
+                b'"' => {
+                    self.literal();
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            self.step();
+            if depth == 0 {
+                break;
+            }
+        }
+        &self.text[start..self.at]
+    }
+
+    /// Passes an object; `value` passes the value of each key.
+    fn each_member(&mut self, mut value: impl FnMut(&mut Self, Cow<'a, str>)) -> Option<()> {
+        (self.peek() == Some(b'{')).then(|| self.step())?;
+        while !matches!(self.peek(), None | Some(b'}')) {
+            let key = string(self.literal().0);
+            // The colon.
+            self.peek();
+            self.step();
+            self.peek();
+            value(self, key);
+            if self.peek() == Some(b',') {
+                self.step();
+            }
+        }
+        self.step();
+        Some(())
+    }
+
+    fn members(&mut self) -> Option<Members<'a>> {
+        let mut members = Members::new();
+        self.each_member(|walk, key| members.push((key, walk.skip())))?;
+        Some(members)
+    }
+
+    /// Passes a list; `item` passes each element.
+    fn items<T>(&mut self, mut item: impl FnMut(&mut Self) -> T) -> Option<Vec<T>> {
+        (self.peek() == Some(b'[')).then(|| self.step())?;
+        let mut items = Vec::new();
+        while !matches!(self.peek(), None | Some(b']')) {
+            items.push(item(self));
+            if self.peek() == Some(b',') {
+                self.step();
+            }
+        }
+        self.step();
+        Some(items)
     }
 
     /// Writes an object, and returns its members as they stand then.
@@ -103,7 +212,7 @@ impl<'a> Walk<'a> {
             let value = out.len();
             self.value(out, depth + 1)?;
             members.push(Member {
-                key: string(literal),
+                key: string(literal.0),
                 start,
                 value,
                 end: out.len(),
@@ -151,22 +260,34 @@ impl<'a> Walk<'a> {
         self.at = self.text.len().min(self.at + 1);
     }
 
-    /// Passes a string, and returns it with its quotes.
-    fn literal(&mut self) -> &'a str {
+    /// Passes a string, and returns it with its quotes, and whether every escape in it is one that
+    /// its shortest form has, too.
+    fn literal(&mut self) -> (&'a str, bool) {
         let rest = &self.text[self.at..];
         let bytes = rest.as_bytes();
-        let mut end = 1;
-        while let Some(next) = bytes.get(end..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        let (mut end, mut shortest) = (1, true);
+        while let Some(next) = bytes.get(end..).and_then(special) {
             end += next;
             if bytes[end] == b'"' {
                 break;
             }
+            let short = bytes.get(end + 1);
+            shortest &= short.is_some_and(|byte| br#""\nrtbf"#.contains(byte));
             end += 2;
         }
         let end = bytes.len().min(end + 1);
         self.at += end;
-        &rest[..end]
+        (&rest[..end], shortest)
     }
+}
+
+/// Returns where the next quote or backslash stands. In text with many of them a loop is faster than
+/// a search, in text with few the search.
+fn special(bytes: &[u8]) -> Option<usize> {
+    const NEAR: usize = 32;
+    let (near, far) = bytes.split_at(bytes.len().min(NEAR));
+    let found = near.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+    found.or_else(|| Some(near.len() + memchr2(b'"', b'\\', far)?))
 }
 
 /// Sorts members of an object that stand in `out` from `begin` on, and leaves the last of equal keys.
@@ -188,24 +309,12 @@ fn sorted<'a>(out: &mut String, begin: usize, mut members: Vec<Member<'a>>) -> V
 }
 
 /// Writes a string literal in its shortest form, in which it mostly is already.
-fn write_literal(out: &mut String, literal: &str) {
-    if is_shortest(literal) {
+fn write_literal(out: &mut String, (literal, shortest): (&str, bool)) {
+    if shortest {
         out.push_str(literal);
     } else {
         write_text(out, &string(literal));
     }
-}
-
-/// Says whether every escape of a string literal is one that its shortest form has, too.
-fn is_shortest(literal: &str) -> bool {
-    let mut rest = literal.as_bytes();
-    while let Some(at) = memchr(b'\\', rest) {
-        match &rest[at + 1..] {
-            [b'"' | b'\\' | b'n' | b'r' | b't' | b'b' | b'f', behind @ ..] => rest = behind,
-            _ => return false,
-        }
-    }
-    true
 }
 
 /// Writes a value read from YAML in the same form.
@@ -301,6 +410,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use std::collections::BTreeSet;
 
     fn canonical(text: &str) -> String {
         let raw: &RawValue = serde_json::from_str(text).unwrap();
@@ -377,6 +487,41 @@ mod tests {
             let mut want = String::new();
             write_value(&mut want, &value, 0).unwrap();
             prop_assert_eq!(canonical(&text), want);
+        }
+
+        // ours: what is passed without being read is what stands there
+        #[test]
+        fn members_and_items_are_what_a_value_has(text in text()) {
+            fn same(text: &str, value: &Value) {
+                let again: Value = serde_json::from_str(text).unwrap();
+                assert_eq!(&again, value);
+                match value {
+                    Value::Object(map) => {
+                        let (members, elements) = members_with(text, "a").unwrap();
+                        assert_eq!(members, super::members(text).unwrap());
+                        let counted: BTreeMap<_, _> = members.into_iter().collect();
+                        assert_eq!(counted.len(), map.len());
+                        for (key, text) in &counted {
+                            same(text, &map[&**key]);
+                        }
+                        if let Some(Value::Array(items)) = map.get("a") {
+                            let objects = items.iter().map(|it| it.as_object().map(serde_json::Map::len));
+                            let list = elements.unwrap();
+                            let found = list.iter().map(|it| it.as_ref().map(|members| {
+                                members.iter().map(|(key, _)| key).collect::<BTreeSet<_>>().len()
+                            }));
+                            assert!(objects.eq(found), "{text}");
+                        }
+                    }
+                    Value::Array(items) => {
+                        let texts = super::items(text).unwrap();
+                        assert_eq!(texts.len(), items.len());
+                        texts.iter().zip(items).for_each(|(text, item)| same(text, item));
+                    }
+                    _ => assert!(super::items(text).is_none() && super::members(text).is_none()),
+                }
+            }
+            same(&text, &serde_json::from_str(&text).unwrap());
         }
     }
 }

@@ -8,11 +8,15 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::canonical::{self, items, members, members_with};
 use crate::error::quote;
+
+/// The elements of a list of objects, where it is one.
+pub(super) type Elements<'a> = Option<Vec<Option<Fields<'a>>>>;
 
 /// The members of one object, their values not decoded yet.
 #[derive(Debug)]
-pub(super) struct Fields<'a>(Vec<(String, &'a RawValue)>);
+pub(super) struct Fields<'a>(canonical::Members<'a>);
 
 /// A member that does not have the type its schema gives it.
 #[derive(Debug, thiserror::Error)]
@@ -48,34 +52,45 @@ impl<'a> Fields<'a> {
         serde_json::from_str(json).map_err(|_| FieldError::NotAnObject)
     }
 
+    /// Reads the members of an object in a text that is JSON for certain.
+    pub(super) fn of(json: &'a str) -> Result<Self, FieldError> {
+        members(json).map(Self).ok_or(FieldError::NotAnObject)
+    }
+
+    /// Reads likewise, and in the same walk the elements of the list of that name; `None` where an
+    /// element is not an object.
+    pub(super) fn with(json: &'a str, list: &str) -> Result<(Self, Elements<'a>), FieldError> {
+        let (members, list) = members_with(json, list).ok_or(FieldError::NotAnObject)?;
+        let elements = list.map(|list| list.into_iter().map(|it| it.map(Self)).collect());
+        Ok((Self(members), elements))
+    }
+
     /// Returns a member's undecoded value, unless it is absent or null.
-    pub(super) fn raw(&self, field: &str) -> Option<&'a RawValue> {
+    pub(super) fn raw(&self, field: &str) -> Option<&'a str> {
         let matching = self.0.iter().rev();
         let (_, value) = matching
             .into_iter()
             .find(|(key, _)| key.eq_ignore_ascii_case(field))?;
-        (value.get() != "null").then_some(*value)
+        (*value != "null").then_some(*value)
     }
 
     /// Returns the names of the members, in their order.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(name, _)| name.as_str())
+        self.0.iter().map(|(name, _)| &**name)
     }
 
     /// Returns the elements of a list, not decoded; an absent list is empty.
-    pub(super) fn list(&self, list: &'static str) -> Result<Vec<&'a RawValue>, FieldError> {
-        let split = |raw: &'a RawValue| serde_json::from_str::<Vec<&'a RawValue>>(raw.get());
-        let elements = self.raw(list).map(split).transpose();
-        Ok(elements
-            .map_err(|_| wrong(list, "a list"))?
-            .unwrap_or_default())
+    pub(super) fn list(&self, list: &'static str) -> Result<Vec<&'a str>, FieldError> {
+        let Some(raw) = self.raw(list) else {
+            return Ok(Vec::new());
+        };
+        items(raw).ok_or_else(|| wrong(list, "a list"))
     }
 
     /// Returns a text, unless it is absent.
     pub(super) fn optional_text(&self, field: &'static str) -> Result<Option<String>, FieldError> {
-        let decode = |raw: &'a RawValue| serde_json::from_str(raw.get());
         self.raw(field)
-            .map(decode)
+            .map(serde_json::from_str)
             .transpose()
             .map_err(|_| wrong(field, "a string"))
     }
@@ -87,7 +102,7 @@ impl<'a> Fields<'a> {
 
     /// Returns a list of texts; an absent one is empty, and so is a `null` in it.
     pub(super) fn texts(&self, field: &'static str) -> Result<Vec<String>, FieldError> {
-        let decode = |raw: &'a RawValue| serde_json::from_str::<Vec<Option<String>>>(raw.get());
+        let decode = serde_json::from_str::<Vec<Option<String>>>;
         let texts = self.raw(field).map(decode).transpose();
         let texts = texts.map_err(|_| wrong(field, "a list of strings"))?;
         let texts = texts.unwrap_or_default().into_iter();
@@ -100,10 +115,10 @@ impl<'a> Fields<'a> {
         list: &'static str,
         decode: impl Fn(&Self) -> Result<T, FieldError>,
     ) -> Result<Vec<T>, FieldError> {
-        let element = |(index, raw): (usize, &'a RawValue)| {
+        let element = |(index, json): (usize, &'a str)| {
             // Go leaves an element that is null at its zero value.
-            let json = if raw.get() == "null" { "{}" } else { raw.get() };
-            Fields::parse(json)
+            let json = if json == "null" { "{}" } else { json };
+            Fields::of(json)
                 .and_then(|fields| decode(&fields))
                 .map_err(|source| FieldError::Element {
                     list,
@@ -125,7 +140,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
         struct Members;
 
         impl<'de> Visitor<'de> for Members {
-            type Value = Vec<(String, &'de RawValue)>;
+            type Value = canonical::Members<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -133,8 +148,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
+                while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+                    members.push((key.into(), value.get()));
                 }
                 Ok(members)
             }

@@ -21,21 +21,35 @@ fn by_name(channel: &Channel) -> BTreeMap<&str, &Entry> {
     entries.map(|entry| (entry.name.as_str(), entry)).collect()
 }
 
-/// Follows `replaces` from the head.
-pub(super) fn chain<'a>(channel: &'a Channel, head: &'a str) -> Chain<'a> {
-    let entries = by_name(channel);
+/// Follows `replaces` until it ends or comes to a name that is known; adds the names on the way.
+/// Returns the circle, if the way comes back to itself.
+fn follow<'a>(
+    entries: &BTreeMap<&'a str, &'a Entry>,
+    from: &'a str,
+    known: &mut BTreeSet<&'a str>,
+) -> Option<Vec<&'a str>> {
     let mut path = Vec::new();
-    let mut next = Some(head);
+    let mut next = Some(from);
     while let Some(name) = next {
-        if let Some(start) = path.iter().position(|known| *known == name) {
+        if !known.insert(name) {
+            let start = path.iter().position(|passed| *passed == name)?;
             path.push(name);
-            return Chain::Circle(path.split_off(start));
+            return Some(path.split_off(start));
         }
         path.push(name);
         let replaces = entries.get(name).map(|entry| entry.replaces.as_str());
         next = replaces.filter(|replaces| !replaces.is_empty());
     }
-    let mut known: BTreeSet<&str> = path.into_iter().collect();
+    None
+}
+
+/// Follows `replaces` from the head.
+pub(super) fn chain<'a>(channel: &'a Channel, head: &'a str) -> Chain<'a> {
+    let entries = by_name(channel);
+    let mut known = BTreeSet::new();
+    if let Some(circle) = follow(&entries, head, &mut known) {
+        return Chain::Circle(circle);
+    }
     known.extend(channel.skipped());
     known.insert("");
     let missed = entries.into_keys().filter(|name| !known.contains(name));
@@ -49,28 +63,31 @@ pub(super) fn chain<'a>(channel: &'a Channel, head: &'a str) -> Chain<'a> {
 
 /// Returns the circle that `replaces` form, where there is no single head to begin at.
 pub(super) fn circle(channel: &Channel) -> Chain<'_> {
+    let entries = by_name(channel);
+    let mut known = BTreeSet::new();
     let names = channel.entries.iter().map(|entry| entry.name.as_str());
-    let chains = names.map(|name| chain(channel, name));
-    let circle = |chain: &Chain<'_>| matches!(chain, Chain::Circle(names) if names.len() > 2);
-    chains.into_iter().find(circle).unwrap_or(Chain::Whole)
+    let mut circles = names.filter_map(|name| follow(&entries, name, &mut known));
+    let circle = circles.find(|names| names.len() > 2);
+    circle.map_or(Chain::Whole, Chain::Circle)
 }
 
 /// Returns pairs of entries that replace the same and of which neither skips the other: position
 /// of the second, both names, and what they replace.
 pub(super) fn double_replacements(channel: &Channel) -> Vec<(usize, &str, &str, &str)> {
-    let mut replacing: BTreeMap<&str, &Entry> = BTreeMap::new();
+    let mut replacing: BTreeMap<&str, (&Entry, BTreeSet<&str>)> = BTreeMap::new();
     let mut found = Vec::new();
     for (i, entry) in channel.entries.iter().enumerate() {
         let replaced = entry.replaces.as_str();
         if replaced.is_empty() {
             continue;
         }
-        let Some(first) = replacing.get(replaced) else {
-            replacing.insert(replaced, entry);
+        let Some((first, skips)) = replacing.get(replaced) else {
+            let skips = entry.skips.iter().map(String::as_str);
+            replacing.insert(replaced, (entry, skips.collect()));
             continue;
         };
-        let skip = |a: &Entry, b: &Entry| a.skips.contains(&b.name);
-        if first.name != entry.name && !skip(first, entry) && !skip(entry, first) {
+        let skipped = skips.contains(entry.name.as_str()) || entry.skips.contains(&first.name);
+        if first.name != entry.name && !skipped {
             found.push((i, first.name.as_str(), entry.name.as_str(), replaced));
         }
     }

@@ -197,7 +197,7 @@ impl Bundle {
     pub(super) fn from_fields(fields: &Fields<'_>) -> Result<Self, FieldError> {
         let name = fields.text("name")?;
         let properties = fields.objects("properties", |property| {
-            let value = property.raw("value").map_or("null", |raw| raw.get());
+            let value = property.raw("value").unwrap_or("null");
             Ok((property.text("type")?, value))
         })?;
         let metadata = first(&properties, property::CSV_METADATA).and_then(min_kube_version);
@@ -322,7 +322,7 @@ impl SkipRangeText {
 impl Deprecations {
     pub(super) fn from_fields(fields: &Fields<'_>) -> Result<Self, FieldError> {
         let entries = fields.objects("entries", |entry| {
-            let reference = entry.raw("reference").map_or("{}", |raw| raw.get());
+            let reference = entry.raw("reference").unwrap_or("{}");
             let reference = Fields::parse(reference)?;
             Ok(Deprecation {
                 schema: reference.text("schema")?,

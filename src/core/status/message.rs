@@ -12,11 +12,7 @@ pub fn truncate(message: &mut String) {
     if message.len() <= MESSAGE_LIMIT {
         return;
     }
-    let mut end = MESSAGE_LIMIT - SUFFIX.len();
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    message.truncate(end);
+    message.truncate(message.floor_char_boundary(MESSAGE_LIMIT - SUFFIX.len()));
     message.push_str(SUFFIX);
 }
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 use flate2::{Compression, bufread::MultiGzDecoder, write::GzEncoder};
 use jiff::Timestamp;
 use olm_bench::catalog::{BUNDLE_BYTES, BUNDLES, packages};
-use olm_controller::catalog::store::{Origin, Store};
+use olm_controller::catalog::store::{Blob, Origin, Store};
 use olm_core::catalog::read;
 use olm_image::Room;
 use olm_image::layer::StopFlag;
@@ -110,8 +110,13 @@ fn ingest(layer: &Path) {
         reference: "example.com/generated@sha256:1".to_owned(),
         unpacked: Timestamp::now(),
     };
-    let metas = read::metas(files.readers()).expect("no pattern is wrong");
-    let content = store.write(origin, metas).expect("the catalog is good");
+    let documents = read::documents(files.readers()).expect("no pattern is wrong");
+    let blobs = documents.map(|document| {
+        let (file, line) = (document.path, document.position.line);
+        document.meta.map(|meta| Blob { file, line, meta })
+    });
+    let staged = store.stage(origin, blobs).expect("the catalog is good");
+    let content = store.place(staged).expect("the catalog is good");
     drop(files);
     let served = start.elapsed();
     let (bytes, blobs) = (content.index().bytes(), content.index().len());

@@ -373,3 +373,109 @@ async fn killed_controller_serves_the_same_content_again() {
     let now = shelf.until_condition("Ready", "Succeeded").await;
     assert_eq!(now["status"], before["status"]);
 }
+
+/// Waits until a scrape says that a catalog has so many errors and warnings; `None` for nothing.
+async fn until_counted(controller: &Controller, catalog: &str, wanted: Option<[u32; 2]>) {
+    let of = |severity, count| {
+        format!("olm_catalog_findings{{catalog=\"{catalog}\",severity=\"{severity}\"}} {count}")
+    };
+    let wanted = wanted.map(|[errors, warnings]| [of("error", errors), of("warning", warnings)]);
+    let wanted: Vec<_> = wanted.into_iter().flatten().collect();
+    let begins = format!("olm_catalog_findings{{catalog=\"{catalog}\"");
+    wait::until("the findings are counted", WITHIN, || async {
+        let text = controller.metrics().await;
+        let found = text.lines().filter(|line| line.starts_with(&begins));
+        let mut found: Vec<_> = found.map(str::to_owned).collect();
+        found.sort();
+        if found == wanted { Ok(()) } else { Err(found) }
+    })
+    .await;
+}
+
+// plugin.md U62, U72
+#[tokio::test(flavor = "multi_thread")]
+async fn findings_are_told_once_and_stop_nothing() {
+    let (cluster, _turn) = cluster::alone().await;
+    let plane = cluster.plane;
+    let options = ControllerOptions {
+        name: String::new(),
+        args: vec!["--webhook-certificates=self-signed".to_owned()],
+        ..ControllerOptions::default()
+    };
+    let controller = tokio::task::spawn_blocking(move || Controller::start(plane, options));
+    let mut controller = controller.await.expect("the controller starts");
+    let (bundles, entries) = ([Bundle::new("1.0.0")], chain(&["1.0.0"]));
+    let mut scene = Scene::empty(cluster, "findings");
+    let name = scene.name.clone();
+    let properties = [
+        json!({"type": "color", "red": true}),
+        json!({"type": "olm.gvk", "value":
+            {"group": "a.example.com", "version": "v1alpha", "kind": "greens"}}),
+    ];
+    let properties = properties.map(|property| ("1.0.0", property));
+    scene.publish_with(&bundles, &entries, &properties).await;
+
+    let said = |type_: &'static str, status: &'static str| {
+        let scene = &scene;
+        wait::until(type_, WITHIN, move || async move {
+            let catalog = scene.get("clustercatalog", &scene.name).expect("a catalog");
+            let found = condition(&catalog, type_);
+            if found["status"] == status {
+                Ok(found["message"].as_str().unwrap_or_default().to_owned())
+            } else {
+                Err(catalog["status"].clone())
+            }
+        })
+    };
+    let message = said("ContentValid", "False").await;
+    let at = format!("{name}/catalog.json:3");
+    assert_eq!(
+        message,
+        format!(
+            "1 error, 2 warnings in 1 package; {at}: property 1 (color) has no value, but a key \
+             \"red\" beside it; hint: indent \"red\" below \"value\"\n\
+             {at}: version \"v1alpha\" is not like v1, v1beta2\n\
+             {at}: kind \"greens\" begins with a small letter\n\
+             all: kubectl olm catalog lint {name}"
+        )
+    );
+    until_counted(&controller, &name, Some([1, 2])).await;
+    wait::until("an Event", WITHIN, || async {
+        let events = scene.events("CatalogFindings");
+        if events == [message.as_str()] {
+            Ok(())
+        } else {
+            Err(events)
+        }
+    })
+    .await;
+
+    controller.restart(plane);
+    until_counted(&controller, &name, Some([1, 2])).await;
+    scene.create_namespace();
+    scene.grant(&bundles);
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    assert_eq!(said("ContentValid", "False").await, message);
+    said("Serving", "True").await;
+    let ready = said("Ready", "True").await;
+    assert_eq!(ready, "The catalog is served and up to date.");
+    assert_eq!(scene.events("CatalogFindings"), [message.as_str()]);
+
+    scene.publish(&bundles, &entries).await;
+    let repaired = |catalog: &Value| condition(catalog, "ContentValid")["reason"] == "NoFindings";
+    wait::until("the content is good", WITHIN, || async {
+        let catalog = scene.get("clustercatalog", &scene.name).expect("a catalog");
+        if repaired(&catalog) {
+            Ok(())
+        } else {
+            Err(catalog["status"].clone())
+        }
+    })
+    .await;
+    until_counted(&controller, &name, Some([0, 0])).await;
+    assert_eq!(scene.events("CatalogFindings").len(), 1);
+    extension.delete().await;
+    plane.kubectl(&["delete", "clustercatalog", &name, "--timeout=30s"]);
+    until_counted(&controller, &name, None).await;
+}

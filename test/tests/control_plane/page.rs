@@ -86,7 +86,7 @@ async fn the_page_shows_what_the_verbs_say_of_a_cluster() {
         "{text}"
     );
     let text = shown(&page, "catalogs").await;
-    assert!(text.contains(&format!("/catalog/{name}\"")), "{text}");
+    assert!(text.contains(&format!("/catalog/{name}\">none<")), "{text}");
     let text = shown(&page, &format!("catalog/{name}")).await;
     assert!(text.contains("Errors: 0"), "{text}");
     assert_eq!(get(&page, "extension/none").await.0, 404);

@@ -85,7 +85,8 @@ async fn a_catalog_is_built_served_compared_and_removed() {
     let row = text.lines().find(|line| line.starts_with(&name));
     let cells: Vec<_> = row.expect("a row").split_whitespace().collect();
     assert_eq!(cells[1..3], ["True", "-5"]);
-    assert!(digest["sha256:".len()..].starts_with(cells[3]), "{text}");
+    assert_eq!(cells[3], "none");
+    assert!(digest["sha256:".len()..].starts_with(cells[4]), "{text}");
     let (code, text) = catalog(&cluster, &["lint", &name]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.ends_with(" in 1 file\n"), "{text}");

@@ -8,11 +8,11 @@ use std::path::Path;
 
 use clap::Args;
 use futures::stream::{self, StreamExt as _};
-use olm_core::catalog::lint::{Finding, Pinned, Rule, Severity, lint, locate};
+use olm_core::catalog::lint::{Finding, Rule, Severity, lint, locate};
 use olm_core::catalog::{read, schema};
 use olm_core::error::Chain;
 use olm_image::pull::Puller;
-use olm_image::reference::{ImageRef, Malformed, ReferenceError};
+use olm_image::reference::{ImageRef, pinned};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -148,20 +148,6 @@ fn report(files: &FileList) -> anyhow::Result<Report> {
         },
         unknown: Vec::new(),
     })
-}
-
-/// Says how a reference names an image.
-pub(crate) fn pinned(text: &str) -> Result<Pinned, String> {
-    match text.parse::<ImageRef>() {
-        Ok(image) if image.digest().is_some() => Ok(Pinned::Digest),
-        // Without a tag it means the tag `latest`.
-        Ok(_) | Err(ReferenceError::NoVersion(_)) => Ok(Pinned::Tag),
-        Err(ReferenceError::Parse {
-            reason: Malformed::NotCanonical,
-            ..
-        }) => Ok(Pinned::Short),
-        Err(ReferenceError::Parse { reason, .. }) => Err(reason.to_string()),
-    }
 }
 
 /// Asks for each image once; those that are not there are findings where they are named first.

@@ -47,7 +47,7 @@ pub(crate) async fn run(
 
 fn table(catalogs: &[ClusterCatalog], now: Timestamp) -> Table {
     let mut table = Table::new(&[
-        "NAME", "SERVING", "PRIORITY", "DIGEST", "UNPACKED", "AGE", "IMAGE",
+        "NAME", "SERVING", "PRIORITY", "FINDINGS", "DIGEST", "UNPACKED", "AGE", "IMAGE",
     ]);
     for catalog in catalogs {
         let ago = |time: Option<Timestamp>| time.map_or(NOTHING.to_owned(), |time| age(time, now));
@@ -58,6 +58,7 @@ fn table(catalogs: &[ClusterCatalog], now: Timestamp) -> Table {
             catalog.name_any(),
             serving(catalog),
             catalog.spec.priority.to_string(),
+            findings(catalog).unwrap_or(NOTHING).to_owned(),
             digest.unwrap_or_else(|| NOTHING.to_owned()),
             ago(unpacked.map(|time| time.0)),
             ago(catalog.creation_timestamp().map(|time| time.0)),
@@ -86,6 +87,7 @@ fn row(catalog: &ClusterCatalog) -> Listed {
         serving: serving(catalog),
         image: image(catalog).map(str::to_owned),
         priority: catalog.spec.priority,
+        findings: findings(catalog).map(Into::into),
         digest: digest(catalog).map(str::to_owned),
         last_unpacked: seen.and_then(|status| status.last_unpacked.clone()),
     }
@@ -102,6 +104,22 @@ fn serving(catalog: &ClusterCatalog) -> String {
         (Some(serving), _) if serving.status == status::TRUE => status::TRUE.to_owned(),
         (_, Some(progressing)) => progressing.reason.clone(),
         _ => "Unknown".to_owned(),
+    }
+}
+
+/// Returns how many errors and warnings the content has, as the controller found them.
+fn findings(catalog: &ClusterCatalog) -> Option<&str> {
+    let seen = catalog.status.as_ref()?;
+    let valid = find(&seen.conditions, types::CONTENT_VALID)?;
+    match valid.status.as_str() {
+        status::TRUE => Some("none"),
+        status::FALSE => valid
+            .message
+            .split([';', '\n'])
+            .next()?
+            .split(" in ")
+            .next(),
+        _ => None,
     }
 }
 
@@ -136,6 +154,7 @@ mod tests {
 
     use super::*;
 
+    // plugin.md U72
     #[test]
     fn a_row_says_what_is_served_or_why_not() {
         let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
@@ -152,22 +171,34 @@ mod tests {
         let served = json!({"lastUnpacked": "2026-01-01T23:57:00Z",
             "resolvedSource": {"type": "Image",
                 "image": {"ref": format!("quay.io/x/a@sha256:{}", "0123456789abcdef".repeat(4))}},
-            "conditions": [condition("Serving", "True", "Available")]});
+            "conditions": [condition("Serving", "True", "Available"),
+                {"type": "ContentValid", "status": "False", "reason": "Findings",
+                    "message": "2 errors, 1 warning in 3 packages; a.yaml:1: x in y",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
         let failing = json!({"conditions": [condition("Serving", "False", "Unavailable"),
+            condition("ContentValid", "Unknown", "NotRead"),
             condition("Progressing", "True", "Retrying")]});
         let catalogs = json!([
             catalog("a", "Available", served),
             catalog("b", "Available", failing),
-            catalog("c", "Unavailable", json!({}))
+            catalog("c", "Unavailable", json!({})),
+            catalog(
+                "d",
+                "Available",
+                json!({"conditions": [
+                condition("Serving", "True", "Available"),
+                condition("ContentValid", "True", "NoFindings")]})
+            )
         ]);
         let catalogs: Vec<ClusterCatalog> = serde_json::from_value(catalogs).unwrap();
         let mut out = Vec::new();
         table(&catalogs, now).write(&mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r"
-        NAME  SERVING      PRIORITY  DIGEST        UNPACKED  AGE  IMAGE
-        a     True         5         0123456789ab  3m        12h  quay.io/x/a:1
-        b     Retrying     5         -             -         12h  quay.io/x/b:1
-        c     Unavailable  5         -             -         12h  quay.io/x/c:1
+        NAME  SERVING      PRIORITY  FINDINGS             DIGEST        UNPACKED  AGE  IMAGE
+        a     True         5         2 errors, 1 warning  0123456789ab  3m        12h  quay.io/x/a:1
+        b     Retrying     5         -                    -             -         12h  quay.io/x/b:1
+        c     Unavailable  5         -                    -             -         12h  quay.io/x/c:1
+        d     True         5         none                 -             -         12h  quay.io/x/d:1
         ");
     }
 }

@@ -21,12 +21,13 @@ use super::to_helm::GivingBack;
 use crate::output::{Outcome, agreed, notice};
 
 /// Conditions that upstream does not know, and therefore keeps.
-const OURS: [&str; 5] = [
+const OURS: [&str; 6] = [
     types::READY,
     types::PAUSED,
     types::PERMISSIONS,
     types::PLATFORM_UPGRADEABLE,
     types::DEFERRED,
+    types::CONTENT_VALID,
 ];
 
 /// Cleans the statuses, once no controller runs and the caller agrees.

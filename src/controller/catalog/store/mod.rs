@@ -24,9 +24,11 @@ use std::thread;
 use jiff::Timestamp;
 use olm_core::catalog;
 use olm_core::catalog::diff::{PackageDiff, diff};
+use olm_core::catalog::lint::{Linter, Tally};
 use olm_core::catalog::read::{Meta, ReadError, Reason};
 use olm_core::error::without_path;
 use olm_image::Room;
+use olm_image::reference::pinned;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -98,6 +100,17 @@ pub struct Origin {
     pub reference: String,
     /// When the image was unpacked.
     pub unpacked: Timestamp,
+}
+
+/// A blob, and where its document begins.
+#[derive(Debug)]
+pub struct Blob<'a> {
+    /// Path of its file, or what stands for it in findings.
+    pub file: &'a str,
+    /// Line, from 1.
+    pub line: usize,
+    /// The blob.
+    pub meta: Meta,
 }
 
 /// The contents of all catalogs. Shared by reference; cheap to ask from any thread.
@@ -185,6 +198,11 @@ impl Content {
     /// Returns how many blobs were left out because they have no schema.
     pub fn dropped(&self) -> usize {
         self.record.dropped
+    }
+
+    /// Returns what is wrong with the content, if it was examined.
+    pub fn findings(&self) -> Option<&Tally> {
+        self.record.findings.as_ref()
     }
 
     /// Returns where each blob stands.
@@ -320,24 +338,37 @@ impl Store {
             .collect()
     }
 
-    /// Stores blobs as the content of `origin.catalog` and replaces what was there. Blocks.
+    /// Stores blobs as the content of `origin.catalog` and replaces what was there. Blocks. What is
+    /// wrong with them is not looked at.
     ///
     /// Blobs without schema are left out and counted. After an error the old content is still
     /// there, and nothing else.
     pub fn write<E: Into<StoreError> + Send>(
         &self,
         origin: Origin,
-        metas: impl IntoIterator<Item = Result<Meta, E>> + Send,
+        metas: impl IntoIterator<Item = Result<Meta, E>, IntoIter: Send>,
     ) -> Result<Arc<Content>, StoreError> {
-        let staged = self.stage(origin, metas)?;
+        let (file, line) = ("", 0);
+        let metas = metas.into_iter();
+        let blobs = metas.map(|meta| meta.map(|meta| Blob { file, line, meta }));
+        let staged = self.fill(origin, blobs, None)?;
         self.place(staged)
     }
 
-    /// Writes blobs to the disk as content that is not served yet. Blocks.
-    pub fn stage<E: Into<StoreError> + Send>(
+    /// Writes blobs to the disk as content that is not served yet, and examines them. Blocks.
+    pub fn stage<'b, E: Into<StoreError> + Send>(
         &self,
         origin: Origin,
-        metas: impl IntoIterator<Item = Result<Meta, E>> + Send,
+        blobs: impl IntoIterator<Item = Result<Blob<'b>, E>> + Send,
+    ) -> Result<Staged, StoreError> {
+        self.fill(origin, blobs, Some(Linter::counting(pinned)))
+    }
+
+    fn fill<'b, E: Into<StoreError> + Send>(
+        &self,
+        origin: Origin,
+        blobs: impl IntoIterator<Item = Result<Blob<'b>, E>> + Send,
+        linter: Option<Linter>,
     ) -> Result<Staged, StoreError> {
         let action = "error writing catalog content";
         let folder = tempfile::Builder::new()
@@ -345,15 +376,15 @@ impl Store {
             .map_err(StoreError::disk(action))?;
         let writing = self.place.room.enter().map_err(StoreError::disk(action))?;
         let mut writer =
-            Writer::create(folder.path(), writing).map_err(StoreError::disk(action))?;
-        // What is read and what is written take a processor each.
+            Writer::create(folder.path(), writing, linter).map_err(StoreError::disk(action))?;
+        // What is read, and what is examined and written, take a processor each.
         thread::scope(|scope| {
             let (ahead, read) = sync_channel(READ_AHEAD);
             scope.spawn(move || {
                 let (mut batch, mut bytes) = (Vec::new(), 0);
-                for meta in metas {
-                    bytes += meta.as_ref().map_or(0, |meta: &Meta| meta.json.len());
-                    batch.push(meta);
+                for blob in blobs {
+                    bytes += blob.as_ref().map_or(0, |blob| blob.meta.json.len());
+                    batch.push(blob);
                     if bytes >= BATCH_BYTES {
                         bytes = 0;
                         ahead.send(mem::take(&mut batch))?;
@@ -361,9 +392,9 @@ impl Store {
                 }
                 ahead.send(batch)
             });
-            for meta in read.into_iter().flatten() {
+            for blob in read.into_iter().flatten() {
                 writer
-                    .push(&meta.map_err(Into::into)?)
+                    .push(&blob.map_err(Into::into)?)
                     .map_err(StoreError::disk(action))?;
             }
             Ok::<_, StoreError>(())

@@ -42,6 +42,38 @@ fn stores_lines_and_index() {
     assert!(lines.starts_with("{\"name\":\"p\",\"schema\":\"olm.package\"}\n"));
 }
 
+// plugin.md 2.4, U72
+#[test]
+fn findings_stay_with_the_content_and_older_content_is_read_again() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Store::open(root.path(), Room::default()).unwrap();
+    let unexamined = write(&store, origin("a", "1"), BLOBS).unwrap();
+    assert_eq!(unexamined.findings(), None);
+    let documents = read::documents([("p/c.json", BLOBS.as_bytes())]).unwrap();
+    let blobs = documents.map(|document| {
+        let (file, line) = (document.path, document.position.line);
+        document.meta.map(|meta| Blob { file, line, meta })
+    });
+    let staged = store.stage(origin("a", "2"), blobs).unwrap();
+    let content = store.place(staged).unwrap();
+    let found = content.findings().unwrap();
+    assert_eq!((found.errors, found.packages), (11, 2));
+    let first = "p/c.json:5: \"schema\" is missing: the document is left out";
+    assert_eq!(found.worst[0].text, first);
+    let restored = Store::open(root.path(), Room::default()).unwrap();
+    assert_eq!(restored.content("a").unwrap().findings(), Some(found));
+
+    // As an earlier version of the program wrote it.
+    let home = root.path().join(key("a"));
+    let index = home
+        .join(fs::read_to_string(home.join(CURRENT)).unwrap())
+        .join(INDEX);
+    let text = fs::read_to_string(&index).unwrap();
+    fs::write(&index, text.replacen("\"format\":2", "\"format\":1", 1)).unwrap();
+    let restored = Store::open(root.path(), Room::default()).unwrap();
+    assert!(restored.content("a").is_none());
+}
+
 fn form(content: &Content, encoding: Encoding) -> Vec<u8> {
     let len = usize::try_from(content.len(encoding).unwrap()).unwrap();
     content.read(encoding, 0, len).unwrap()

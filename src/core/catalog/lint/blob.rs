@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use olm_api::keys::property;
 
 use super::package::{BundleBlob, ChannelBlob};
-use super::{Linter, Origin, Pinned, Rule, Severity, property as properties};
+use super::{Linter, MAX_NAME, Origin, Pinned, Rule, Severity, property as properties};
 use crate::bundle::is_subdomain;
 use crate::catalog::fields::Fields;
 use crate::catalog::model::{Channel, Deprecations, schema};
@@ -18,12 +18,14 @@ const RESERVED: &str = "olm.";
 const TEMPLATE: &str = "olm.template.";
 /// Largest icon that a page shows, in bytes.
 const MAX_ICON_BYTES: usize = 1024 * 1024;
+/// What is kept of a bundle for the rules about its package, in bytes, about.
+const BUNDLE_BYTES: usize = 256;
 /// Most letters that differ between a schema and the one that was meant.
 const NEAR: usize = 3;
 
 impl Linter {
     pub(super) fn without_schema(&mut self, origin: &Origin, meta: &Meta) {
-        let Ok(fields) = Fields::parse(&meta.json) else {
+        let Ok(fields) = Fields::of(&meta.json) else {
             return;
         };
         let has = |name| fields.raw(name).is_some();
@@ -66,7 +68,7 @@ impl Linter {
     }
 
     pub(super) fn package(&mut self, origin: Origin, meta: &Meta) {
-        let Ok(fields) = Fields::parse(&meta.json) else {
+        let Ok(fields) = Fields::of(&meta.json) else {
             return;
         };
         let name = &meta.name;
@@ -96,15 +98,18 @@ impl Linter {
             Ok(_) => {}
             Err(error) => self.wrong_type(&origin, error),
         }
-        let package = self.packages.entry(name.clone()).or_default();
-        package.heads.push((origin, default.unwrap_or_default()));
+        let default = default.unwrap_or_default();
+        if self.keeps(&origin, BUNDLE_BYTES + default.len()) {
+            let package = self.packages.entry(name.clone()).or_default();
+            package.heads.push((origin, default));
+        }
     }
 
     fn icon(&mut self, origin: &Origin, fields: &Fields<'_>) {
         let Some(raw) = fields.raw("icon") else {
             return;
         };
-        let icon = Fields::parse(raw.get());
+        let icon = Fields::of(raw);
         let texts = icon.and_then(|icon| Ok((icon.text("base64data")?, icon.text("mediatype")?)));
         let (data, media_type) = match texts {
             Ok(texts) => texts,
@@ -139,7 +144,7 @@ impl Linter {
     }
 
     pub(super) fn channel(&mut self, origin: Origin, meta: &Meta) {
-        let Ok(fields) = Fields::parse(&meta.json) else {
+        let Ok(fields) = Fields::of(&meta.json) else {
             return;
         };
         if self.lacks_name(&origin, Rule::Channel, meta) {
@@ -181,18 +186,30 @@ impl Linter {
                 self.error(&origin, Rule::SkipRange, at("/skipRange"), text);
             }
         }
-        let package = self.packages.entry(meta.package.clone()).or_default();
-        package.channels.push(ChannelBlob { origin, channel });
+        let names = channel.entries.iter().flat_map(|entry| {
+            let names = [&entry.name, &entry.replaces].into_iter();
+            names.chain(&entry.skips)
+        });
+        if names.map(String::len).max() > Some(MAX_NAME) {
+            return self.too_long(&origin, "a name in the channel");
+        }
+        if self.keeps(&origin, meta.json.len()) {
+            let package = self.packages.entry(meta.package.clone()).or_default();
+            package.channels.push(ChannelBlob { origin, channel });
+        }
     }
 
     pub(super) fn bundle(&mut self, origin: Origin, meta: &Meta) {
-        let Ok(fields) = Fields::parse(&meta.json) else {
+        let Ok((fields, properties)) = Fields::with(&meta.json, "properties") else {
             return;
         };
         if self.lacks_name(&origin, Rule::Bundle, meta) {
             return;
         }
-        let properties = self.properties(&origin, &fields);
+        let properties = match properties {
+            Some(elements) => self.read_properties(&origin, elements),
+            None => self.properties(&origin, &fields),
+        };
         let objects = properties
             .iter()
             .any(|(_, kind, _)| kind == property::BUNDLE_OBJECT);
@@ -211,8 +228,10 @@ impl Linter {
         }
         self.related_images(&origin, &fields);
         let version = self.bundle_properties(&origin, &properties);
-        let package = self.packages.entry(meta.package.clone()).or_default();
-        package.bundles.push(BundleBlob { origin, version });
+        if self.keeps(&origin, BUNDLE_BYTES) {
+            let package = self.packages.entry(meta.package.clone()).or_default();
+            package.bundles.push(BundleBlob { origin, version });
+        }
     }
 
     fn related_images(&mut self, origin: &Origin, fields: &Fields<'_>) {
@@ -257,7 +276,7 @@ impl Linter {
     }
 
     pub(super) fn deprecations(&mut self, origin: Origin, meta: &Meta) {
-        let Ok(fields) = Fields::parse(&meta.json) else {
+        let Ok(fields) = Fields::of(&meta.json) else {
             return;
         };
         if !meta.name.is_empty() {
@@ -270,10 +289,11 @@ impl Linter {
             return;
         }
         match Deprecations::from_fields(&fields) {
-            Ok(found) => {
+            Ok(found) if self.keeps(&origin, meta.json.len()) => {
                 let package = self.packages.entry(meta.package.clone()).or_default();
                 package.deprecations.push((origin, found));
             }
+            Ok(_) => {}
             Err(error) => self.wrong_type(&origin, &error),
         }
     }
@@ -292,19 +312,26 @@ impl Linter {
 
     /// Returns the properties of a blob that have type and value: index, type and value.
     fn properties<'a>(&mut self, origin: &Origin, fields: &Fields<'a>) -> properties::List<'a> {
-        match properties::read(fields) {
-            Ok((list, faults)) => {
-                for fault in faults {
-                    let at = format!("/properties/{}", fault.index);
-                    self.error(origin, Rule::Property, at, fault.text).hint = fault.hint;
-                }
-                list
-            }
-            Err(error) => {
-                self.wrong_type(origin, &error);
-                Vec::new()
-            }
+        let elements = fields.list("properties");
+        let elements = elements.unwrap_or_else(|error| {
+            self.wrong_type(origin, &error);
+            Vec::new()
+        });
+        let elements = elements.into_iter().map(|it| Fields::of(it).ok());
+        self.read_properties(origin, elements)
+    }
+
+    fn read_properties<'a>(
+        &mut self,
+        origin: &Origin,
+        elements: impl IntoIterator<Item = Option<Fields<'a>>>,
+    ) -> properties::List<'a> {
+        let (list, faults) = properties::read(elements);
+        for fault in faults {
+            let at = format!("/properties/{}", fault.index);
+            self.error(origin, Rule::Property, at, fault.text).hint = fault.hint;
         }
+        list
     }
 }
 

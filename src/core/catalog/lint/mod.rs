@@ -12,6 +12,7 @@ mod constraints;
 mod package;
 mod place;
 mod property;
+mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,6 +27,14 @@ use crate::error::{Chain, quote};
 use package::Package;
 
 pub use place::locate;
+use tally::Counted;
+pub use tally::{Line, Tally};
+
+/// Longest schema, package or name of a blob, and longest name in a channel, in bytes: more names
+/// nothing on a cluster, and only costs.
+const MAX_NAME: usize = 1024;
+/// Most bytes that are kept for the rules about whole packages while findings are only counted.
+const MAX_KEPT: usize = 64 << 20;
 
 /// What a finding is about.
 #[derive(
@@ -148,6 +157,10 @@ pub struct Linter {
     /// Something that may be content could not be read, or does not say what it is.
     unread: bool,
     packages: BTreeMap<String, Package>,
+    /// Where findings are counted instead of kept.
+    tally: Option<Counted>,
+    /// Bytes kept in `packages`, about.
+    kept: usize,
 }
 
 /// Reads a catalog and returns what is wrong with it, in the order of its files and lines, with how
@@ -178,41 +191,98 @@ impl Linter {
             foreign: BTreeSet::new(),
             unread: false,
             packages: BTreeMap::new(),
+            tally: None,
+            kept: 0,
+        }
+    }
+
+    /// Starts without documents, to count errors and warnings; notes are not looked for, and what
+    /// is kept is small whatever comes.
+    pub fn counting(image: ImageCheck) -> Self {
+        Self {
+            tally: Some(Counted::default()),
+            ..Self::new(image)
         }
     }
 
     /// Examines one document; those of a file come one after the other.
     pub fn add(&mut self, document: &Document<'_>) {
-        if self.files.last().is_none_or(|file| file != document.path) {
-            self.files.push(document.path.to_owned());
-        }
-        let mut origin = Origin {
-            file: self.files.len() - 1,
-            line: document.position.line,
-            ..Origin::default()
-        };
+        let line = document.position.line;
         match &document.meta {
-            Ok(meta) => {
-                origin.schema.clone_from(&meta.schema);
-                origin.package.clone_from(&meta.package);
-                origin.name.clone_from(&meta.name);
-                self.blob(origin, meta);
+            Ok(meta) => self.add_blob(document.path, line, meta),
+            Err(error) => {
+                let origin = self.origin(document.path, line);
+                self.unreadable(&origin, error);
             }
-            Err(error) => self.unreadable(&origin, error),
         }
+    }
+
+    /// Examines one blob that begins in a line of a file.
+    pub fn add_blob(&mut self, path: &str, line: usize, meta: &Meta) {
+        let mut origin = self.origin(path, line);
+        let names = [&meta.schema, &meta.package, &meta.name];
+        if names.into_iter().any(|name| name.len() > MAX_NAME) {
+            self.too_long(&origin, "schema, package or name");
+            return;
+        }
+        let [schema, package, name] = names.map(Clone::clone);
+        (origin.schema, origin.package, origin.name) = (schema, package, name);
+        self.blob(origin, meta);
+    }
+
+    fn origin(&mut self, path: &str, line: usize) -> Origin {
+        if self.files.last().is_none_or(|file| file != path) {
+            self.files.push(path.to_owned());
+        }
+        Origin {
+            file: self.files.len() - 1,
+            line,
+            ..Origin::default()
+        }
+    }
+
+    /// Adds that a blob is not examined.
+    fn too_long(&mut self, origin: &Origin, what: &str) {
+        self.unread = true;
+        let text = format!("not examined: {what} is longer than {MAX_NAME} bytes");
+        self.warning(origin, Rule::Meta, "", text);
+    }
+
+    /// Says whether there is room to keep so many bytes of a blob for the rules about whole packages.
+    fn keeps(&mut self, origin: &Origin, bytes: usize) -> bool {
+        if self.tally.is_none() || self.kept > MAX_KEPT {
+            return self.tally.is_none();
+        }
+        self.kept += bytes;
+        if self.kept > MAX_KEPT {
+            self.unread = true;
+            let text = "too large to be examined whole: kubectl olm catalog lint does it";
+            self.warning(origin, Rule::Package, "", text);
+        }
+        self.kept <= MAX_KEPT
     }
 
     /// Returns the findings in the order of files and lines, those about whole packages included.
     pub fn finish(mut self) -> Vec<Finding> {
-        for (name, package) in std::mem::take(&mut self.packages) {
-            self.whole_package(&name, &package);
-        }
+        self.whole_packages();
         let mut findings = self.findings;
         findings.sort_by(|(file, a), (other, b)| {
             let (a, b) = ((file, a.line, &a.pointer), (other, b.line, &b.pointer));
             a.cmp(&b)
         });
         findings.into_iter().map(|(_, finding)| finding).collect()
+    }
+
+    /// Returns how much was found, those about whole packages included.
+    pub fn tally(mut self) -> Tally {
+        self.whole_packages();
+        self.tally.unwrap_or_default().finish()
+    }
+
+    fn whole_packages(&mut self) {
+        for (name, package) in std::mem::take(&mut self.packages) {
+            self.whole_package(&name, &package);
+        }
     }
 
     /// Adds a finding at a place within a document.
@@ -237,6 +307,9 @@ impl Linter {
             hint: None,
             pointer: pointer.into(),
         };
+        if let Some(tally) = &mut self.tally {
+            return tally.add(origin.file, finding);
+        }
         self.findings.push((origin.file, finding));
         let last = self.findings.len() - 1;
         &mut self.findings[last].1

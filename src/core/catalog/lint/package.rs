@@ -53,8 +53,9 @@ impl Linter {
         self.defined_twice(channels, Rule::Channel, "channel ");
         let bundles = package.bundles.iter().map(|bundle| &bundle.origin);
         self.defined_twice(bundles, Rule::Bundle, "");
+        let bundles = package.bundle_names();
         for channel in &package.channels {
-            self.entries(channel, &package.bundle_names());
+            self.entries(channel, &bundles);
             self.chain(channel);
         }
         self.bundles(package);
@@ -231,6 +232,9 @@ impl Linter {
                     versions.insert(version, origin);
                 }
             }
+        }
+        if self.tally.is_some() {
+            return;
         }
         let channels: Vec<_> = package.channels.iter().map(|it| &it.channel).collect();
         let bundles = package.bundles.iter();

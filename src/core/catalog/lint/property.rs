@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use olm_api::keys::property;
-use serde_json::value::RawValue;
 
 use super::{Linter, Origin, Rule, constraints};
 use crate::catalog::fields::{FieldError, Fields};
@@ -12,7 +11,7 @@ use crate::gate::{MaxVersion, max_openshift_version};
 use crate::version::VersionRelease;
 
 /// Properties with type and value: index, type and value as JSON.
-pub(super) type List<'a> = Vec<(usize, String, &'a RawValue)>;
+pub(super) type List<'a> = Vec<(usize, String, &'a str)>;
 
 /// What is wrong with the shape of a property.
 #[derive(Debug)]
@@ -23,13 +22,15 @@ pub(super) struct Fault {
 }
 
 /// Returns the properties of a blob, and what is wrong with the shape of others.
-pub(super) fn read<'a>(fields: &Fields<'a>) -> Result<(List<'a>, Vec<Fault>), FieldError> {
+pub(super) fn read<'a>(
+    elements: impl IntoIterator<Item = Option<Fields<'a>>>,
+) -> (List<'a>, Vec<Fault>) {
     let (mut list, mut faults) = (List::new(), Vec::new());
-    for (index, raw) in fields.list("properties")?.into_iter().enumerate() {
+    for (index, property) in elements.into_iter().enumerate() {
         let mut fault = |text: String, hint: Option<String>| {
             faults.push(Fault { index, text, hint });
         };
-        let Ok(property) = Fields::parse(raw.get()) else {
+        let Some(property) = property else {
             fault(format!("property {index} is not an object"), None);
             continue;
         };
@@ -53,7 +54,7 @@ pub(super) fn read<'a>(fields: &Fields<'a>) -> Result<(List<'a>, Vec<Fault>), Fi
         };
         list.push((index, kind, value));
     }
-    Ok((list, faults))
+    (list, faults)
 }
 
 impl Linter {
@@ -61,7 +62,7 @@ impl Linter {
     pub(super) fn bundle_properties(
         &mut self,
         origin: &Origin,
-        properties: &[(usize, String, &RawValue)],
+        properties: &[(usize, String, &str)],
     ) -> Option<VersionRelease> {
         let mut version = None;
         let of = |kind: &'static str| properties.iter().filter(move |(_, it, _)| it == kind);
@@ -72,7 +73,6 @@ impl Linter {
         }
         for (i, kind, value) in properties {
             let at = format!("/properties/{i}/value");
-            let value = value.get();
             match kind.as_str() {
                 property::PACKAGE => version = self.version(origin, &at, value),
                 property::GVK | property::GVK_REQUIRED => self.kind(origin, &at, value),
@@ -89,7 +89,7 @@ impl Linter {
         }
         let max: Vec<_> = of(property::MAX_OPENSHIFT_VERSION).collect();
         if let [(i, _, value)] = max[..] {
-            self.max_openshift(origin, &format!("/properties/{i}/value"), value.get());
+            self.max_openshift(origin, &format!("/properties/{i}/value"), value);
         } else if let Some((i, ..)) = max.get(1) {
             let text = "olm.maxOpenShiftVersion is given twice";
             let at = format!("/properties/{i}");
@@ -99,7 +99,7 @@ impl Linter {
     }
 
     fn version(&mut self, origin: &Origin, at: &str, value: &str) -> Option<VersionRelease> {
-        let texts = Fields::parse(value).and_then(|fields| {
+        let texts = Fields::of(value).and_then(|fields| {
             let package = fields.text("packageName")?;
             let release = fields.optional_text("release")?;
             Ok((package, fields.text("version")?, release))
@@ -151,7 +151,11 @@ impl Linter {
     }
 
     fn kind(&mut self, origin: &Origin, at: &str, value: &str) {
-        let read = |name| Fields::parse(value).and_then(|fields| fields.text(name));
+        let fields = Fields::of(value);
+        let read = |name| match &fields {
+            Ok(fields) => fields.text(name),
+            Err(_) => Err(FieldError::NotAnObject),
+        };
         for name in ["group", "version", "kind"] {
             let at = format!("{at}/{name}");
             let text = match read(name) {
@@ -178,7 +182,7 @@ impl Linter {
     }
 
     fn required(&mut self, origin: &Origin, at: &str, value: &str) {
-        let package = Fields::parse(value).and_then(|fields| fields.text("packageName"));
+        let package = Fields::of(value).and_then(|fields| fields.text("packageName"));
         if package.is_ok_and(|package| package.is_empty()) {
             let at = format!("{at}/packageName");
             self.error(origin, Rule::Required, at, "packageName is missing");

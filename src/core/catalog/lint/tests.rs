@@ -150,3 +150,110 @@ fn what_cannot_be_read_is_one_finding() {
     ]);
     assert_eq!(printed(&ignored), "");
 }
+
+fn tally(files: &[(&str, &str)]) -> Tally {
+    let files: Vec<_> = files
+        .iter()
+        .map(|(path, text)| (*path, text.as_bytes()))
+        .collect();
+    let mut linter = Linter::counting(image);
+    for document in crate::catalog::read::documents(files).unwrap() {
+        linter.add(&document);
+    }
+    linter.tally()
+}
+
+// plugin.md 2.4, U62, U72
+#[test]
+fn a_tally_counts_what_is_found_but_for_notes() {
+    let cases = yaml::to_json(CASES).unwrap().remove(0);
+    let cases: Vec<Case> = serde_json::from_value(cases).unwrap();
+    for case in cases {
+        let changed = GOOD.replacen(&case.replace, &case.with, 1);
+        let (all, tally) = (
+            findings(&[("index.yaml", &changed)]),
+            tally(&[("index.yaml", &changed)]),
+        );
+        let count = |severity| all.iter().filter(|it| it.severity == severity).count();
+        let counts = (tally.errors, tally.warnings);
+        let want = (count(Severity::Error), count(Severity::Warning));
+        assert_eq!(counts, want, "{}", case.name);
+        let told = all.iter().filter(|it| it.severity != Severity::Note);
+        for finding in told.filter(|it| it.rule != Rule::Yaml) {
+            let line = tally
+                .worst
+                .iter()
+                .find(|line| line.text.ends_with(&finding.text));
+            assert_eq!(
+                line.map(|it| &it.hint),
+                Some(&finding.hint),
+                "{}",
+                case.name
+            );
+        }
+    }
+}
+
+// plugin.md U72: errors first, then by package and line; ten of them
+#[test]
+fn the_worst_is_told_first_and_without_tricks() {
+    let bundle = |package: &str, kind: &str| {
+        format!(
+            "---\nschema: olm.bundle\npackage: {package}\nname: {package}.v{kind}\nimage: \
+             example.com/i@sha256:1\nproperties:\n- type: olm.gvk\n  value: {{group: a.example.com, \
+             version: v1, kind: \"{kind}\"}}\n"
+        )
+    };
+    // A warning each, and errors: no version, in no channel, no `olm.package`.
+    let text = bundle("b", "\u{202e}x") + &bundle("a", "x") + &bundle("a", "y");
+    let tally = tally(&[("b\u{1b}.yaml", &text)]);
+    assert_eq!((tally.errors, tally.warnings, tally.packages), (9, 2, 2));
+    let lines: Vec<_> = tally.worst.iter().map(|line| line.text.as_str()).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    b�.yaml:10: needs exactly one olm.package property, has 0
+    b�.yaml:10: package "a" has no olm.package blob
+    b�.yaml:10: "a.vx" is in no channel
+    b�.yaml:18: needs exactly one olm.package property, has 0
+    b�.yaml:18: "a.vy" is in no channel
+    b�.yaml:2: needs exactly one olm.package property, has 0
+    b�.yaml:2: kind "�x" is not a name Kubernetes accepts
+    b�.yaml:2: package "b" has no olm.package blob
+    b�.yaml:2: "b.v�x" is in no channel
+    b�.yaml:10: kind "x" begins with a small letter
+    "#);
+}
+
+// plugin.md U72: a catalog that is all findings costs no memory
+#[test]
+fn hostile_content_is_counted_in_little_memory() {
+    let mut linter = Linter::counting(image);
+    let long = "x".repeat(MAX_NAME + 1);
+    let blob = format!("{{\"schema\":\"olm.bundle\",\"package\":\"p\",\"name\":\"{long}\"}}");
+    let nothing = Meta::parse("{}").unwrap();
+    let long = Meta::parse(&blob).unwrap();
+    let entries = (0..200).map(|i| format!("{{\"name\":\"n{i}\",\"replaces\":\"{i}\"}}"));
+    let entries = entries.collect::<Vec<_>>().join(",");
+    let channel = format!(
+        "{{\"schema\":\"olm.channel\",\"package\":\"p\",\"name\":\"c\",\"entries\":[{entries}]}}"
+    );
+    let channel = Meta::parse(&channel).unwrap();
+    for line in 1..=1000 {
+        linter.add_blob("f", line, &nothing);
+        linter.add_blob("f", line, &long);
+        linter.add_blob("f", line, &channel);
+    }
+    assert!(linter.findings.is_empty());
+    linter.kept = MAX_KEPT;
+    linter.add_blob("f", 1001, &channel);
+    linter.add_blob("f", 1002, &channel);
+    assert_eq!(linter.packages["p"].channels.len(), 1000);
+    let tally = linter.tally();
+    assert_eq!(tally.worst.len(), 10);
+    let told = |start: &str| tally.worst.iter().any(|line| line.text.contains(start));
+    assert!(
+        told("not catalog content") || told("\"schema\" is missing"),
+        "{tally:?}"
+    );
+    // Each long name, and once that what is kept has an end.
+    assert_eq!(tally.warnings, 1001);
+}
