@@ -171,7 +171,8 @@ async fn published_in(client: &Client, namespace: &str) -> anyhow::Result<Option
     let place = format!("ConfigMap {namespace}/{}", name::CONTROLLER_CONFIG);
     let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let found = api.get_opt(name::CONTROLLER_CONFIG).await;
-    let Some(found) = found.with_context(|| format!("reading {place}"))? else {
+    let found = found.map_err(|error| anyhow::anyhow!("{place}: {}", failure(&error)));
+    let Some(found) = found? else {
         return Ok(None);
     };
     let data = found.data.unwrap_or_default();
