@@ -18,6 +18,7 @@ use olm_core::error::Chain;
 use olm_core::extension::last_change;
 use olm_core::settings::{ControllerSettings, KEY};
 
+use crate::managed::failure;
 use crate::output::{self, UsageError};
 
 /// Namespaces the controller is looked for in: those of the manifests.
