@@ -1,7 +1,7 @@
 //! What catalogs offer: those of a cluster, or those named on the command line, for which no cluster is
 //! asked anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
+use olm_api::keys::label;
 use olm_api::{CatalogFilter, ClusterCatalog, ClusterExtension};
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Blob, Content, Summary, schema};
 use olm_core::extension::{Policy, Question};
-use olm_core::resolve::{Environment, Options, UpdatePolicy};
+use olm_core::resolve::{Environment, Options, Selector, UpdatePolicy};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -132,6 +133,27 @@ impl Offers {
             Self::Named(named) => {
                 let flags = named.iter().map(|it| &it.flag);
                 flags.map(|it| (it.name.clone(), it.priority)).collect()
+            }
+        })
+    }
+
+    /// Returns the names of the catalogs that a selector selects.
+    pub(crate) async fn selected(&self, selector: &Selector) -> anyhow::Result<BTreeSet<String>> {
+        let own_label = |name: &str| (label::METADATA_NAME.to_owned(), name.to_owned());
+        Ok(match self {
+            Self::Cluster(cluster) => {
+                let catalogs = cluster.state().await?.catalogs.iter().map(|it| {
+                    let mut labels = it.labels().clone();
+                    labels.extend([own_label(&it.name_any())]);
+                    (it.name_any(), labels)
+                });
+                let selected = catalogs.filter(|(_, labels)| selector.matches(labels));
+                selected.map(|(name, _)| name).collect()
+            }
+            Self::Named(catalogs) => {
+                let names = catalogs.iter().map(|it| &it.flag.name);
+                let selected = names.filter(|name| selector.matches(&[own_label(name)].into()));
+                selected.cloned().collect()
             }
         })
     }

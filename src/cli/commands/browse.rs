@@ -16,6 +16,7 @@ use kube::config::Kubeconfig;
 use kube::{Client, ResourceExt as _};
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::extension::ValidExtension;
+use olm_core::resolve::Selector;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
@@ -127,7 +128,8 @@ impl Documents for Verbs {
                 Ask::Packages { terms, installable } => {
                     let offers = self.offers()?;
                     self.heads.lock().await.take();
-                    let found = search::find(&offers, &terms, installable).await?;
+                    let found =
+                        search::find(&offers, &terms, installable, &Selector::default()).await?;
                     let found = if installable {
                         found.installable()
                     } else {

@@ -242,7 +242,7 @@ impl InstallArgs {
 }
 
 /// Returns the catalog of a name, or those with labels.
-fn selector(text: &str) -> LabelSelector {
+pub(super) fn selector(text: &str) -> LabelSelector {
     if !text.contains('=') {
         return only(text);
     }

@@ -12,16 +12,18 @@ use olm_api::CatalogFilter;
 use olm_core::catalog::Summary;
 use olm_core::error::quote;
 use olm_core::extension::ValidExtension;
+use olm_core::resolve::Selector;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::cluster::{Whole, only};
+use crate::commands::install::selector;
 use crate::connection::Global;
 use crate::document::{Document as _, Unknown};
 use crate::graph::plain;
 use crate::offers::{Offers, icon, near};
-use crate::output::{Format, Outcome, Table, notice};
+use crate::output::{Format, Outcome, Table, UsageError, notice};
 use crate::target::{Lookup, chosen};
 
 /// Text of a cell without a value.
@@ -32,15 +34,27 @@ const DESCRIPTION: usize = 60;
 const VERSIONS: usize = 30;
 /// Names that are suggested.
 const MOST_NEAR: usize = 5;
+/// What a term begins with that names a kind.
+const KIND: &str = "kind:";
 /// Packages that are looked up at the same time.
 const AT_ONCE: usize = 4;
 
 /// Flags of `search`.
 #[derive(Debug, Args)]
 pub(crate) struct SearchArgs {
-    /// Words that name or description contain, all of them; without one every package is listed
+    /// Words that name or description contain, all of them, or `kind:NAME` for a kind that it
+    /// provides; without one every package is listed
     #[arg(value_name = "TERM")]
     terms: Vec<String>,
+    /// Show every version instead of the one that a new extension would get
+    #[arg(long)]
+    versions: bool,
+    /// Show every channel instead of the default one
+    #[arg(long)]
+    channels: bool,
+    /// The catalog that is searched, or labels of those that are; by default all of them
+    #[arg(long, value_name = "CATALOG|KEY=VALUE,...")]
+    catalog_selector: Option<String>,
     /// Only what can be installed; looks up every package that matches
     #[arg(long)]
     installable: bool,
@@ -71,6 +85,8 @@ struct Package {
     default_channel: String,
     /// Its channels, the default one first, then by name.
     channels: Option<Vec<String>>,
+    /// Versions of its bundles, the highest first.
+    versions: Option<Vec<String>>,
     /// What its author calls it.
     display_name: Option<String>,
     /// Who provides it.
@@ -85,6 +101,12 @@ struct Package {
     deprecated: Option<Vec<Deprecated>>,
     /// Names of the extensions that install it.
     installed_as: Vec<String>,
+    /// Words to find it by.
+    #[serde(skip)]
+    keywords: String,
+    /// The kinds that it provides, in small letters.
+    #[serde(skip)]
+    kinds: Vec<String>,
 }
 
 /// The package, its default channel or the head of that, and the message that deprecates it.
@@ -116,13 +138,18 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
+    let of_kinds = args.terms.iter().any(|term| term.starts_with(KIND));
+    let whole = args.installable || args.versions || args.channels || of_kinds;
     let offers = match args.lookup.offers(global).await? {
-        Offers::Cluster(cluster) if args.installable => {
+        Offers::Cluster(cluster) if whole => {
             Offers::Cluster(Box::new(cluster.keeping(Whole::default())))
         }
         offers => offers,
     };
-    let mut found = find(&offers, &args.terms, args.installable).await?;
+    let wanted = args.catalog_selector.as_deref().map(selector);
+    let wanted = Selector::new(wanted.as_ref());
+    let wanted = wanted.map_err(|error| UsageError(format!("--catalog-selector: {error}")))?;
+    let mut found = find(&offers, &args.terms, args.installable, &wanted).await?;
     if found.packages.len() > VERSIONS && !args.installable {
         notice(&format!(
             "note: versions are shown of up to {VERSIONS} packages"
@@ -136,7 +163,7 @@ pub(crate) async fn run(
         found = found.installable();
     }
     if args.output == Format::Table && !found.packages.is_empty() {
-        table(&found.packages).write(out)?;
+        table(&found.packages, &args).write(out)?;
     }
     for (catalog, why) in &found.unread {
         notice(&format!(
@@ -156,10 +183,18 @@ pub(crate) async fn run(
     })
 }
 
-/// Finds the packages that match every term, the best match first; of `every` one of them, or of not
-/// too many, also the version that a new extension would get.
-pub(crate) async fn find(offers: &Offers, terms: &[String], every: bool) -> anyhow::Result<Found> {
-    let (blobs, unread) = offers.heads().await?;
+/// Finds the packages of the wanted catalogs that match every term, the best match first; of `every`
+/// one of them, or of not too many, also the version that a new extension would get.
+pub(crate) async fn find(
+    offers: &Offers,
+    terms: &[String],
+    every: bool,
+    wanted: &Selector,
+) -> anyhow::Result<Found> {
+    let (mut blobs, mut unread) = offers.heads().await?;
+    let selected = offers.selected(wanted).await?;
+    blobs.retain(|(catalog, _)| selected.contains(catalog));
+    unread.retain(|(catalog, _)| selected.contains(catalog));
     let all_read = match offers {
         Offers::Cluster(cluster) => cluster.is_keeping(),
         Offers::Named(_) => true,
@@ -222,6 +257,12 @@ impl Package {
         self.categories = Some(summary.categories.iter().map(|it| plain(it)).collect());
         let names = summary.channels.iter().map(|it| plain(&it.name));
         self.channels = Some(names.collect());
+        let versions = summary.bundles.iter().filter_map(|it| it.version.clone());
+        self.versions = Some(versions.collect());
+        let words = summary.keywords.iter().chain(&summary.categories);
+        self.keywords = words.flat_map(|it| [" ", it]).collect();
+        let kinds = summary.bundles.iter().flat_map(|it| &it.kinds);
+        self.kinds = kinds.map(|it| it.to_lowercase()).collect();
         let channel = summary.channels.iter().find(|it| it.default);
         let head = channel.and_then(|channel| {
             let mut bundles = summary.bundles.iter();
@@ -244,10 +285,16 @@ impl Package {
         let name = self.name.to_lowercase();
         let others =
             [&self.display_name, &self.provider].map(|it| it.as_deref().unwrap_or_default());
-        let description = format!("{} {}", self.description, others.join(" ")).to_lowercase();
+        let description = format!("{} {}{}", self.description, others.join(" "), self.keywords);
+        let description = description.to_lowercase();
         let mut rank = 0;
         for term in terms {
             let term = term.to_lowercase();
+            if let Some(kind) = term.strip_prefix(KIND) {
+                let kind = format!("kind={kind}");
+                self.kinds.iter().find(|known| known.ends_with(&kind))?;
+                continue;
+            }
             let this = match name.find(&term) {
                 Some(_) if name == term => 0,
                 Some(0) => 1,
@@ -304,11 +351,15 @@ async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow
     Ok(())
 }
 
-fn table(found: &[Package]) -> Table {
+fn table(found: &[Package], args: &SearchArgs) -> Table {
+    let all = |all: bool, one: &str, every: &Option<Vec<String>>| match every {
+        Some(every) if all => every.join(","),
+        _ => one.to_owned(),
+    };
     let mut table = Table::new(&[
         "NAME",
-        "VERSION",
-        "CHANNEL",
+        if args.versions { "VERSIONS" } else { "VERSION" },
+        if args.channels { "CHANNELS" } else { "CHANNEL" },
         "CATALOG",
         "INSTALLED AS",
         "DESCRIPTION",
@@ -321,8 +372,16 @@ fn table(found: &[Package]) -> Table {
         }
         table.row(vec![
             package.name.clone(),
-            cell(package.version.as_deref().unwrap_or_default()),
-            cell(&package.default_channel),
+            cell(&all(
+                args.versions,
+                package.version.as_deref().unwrap_or_default(),
+                &package.versions,
+            )),
+            cell(&all(
+                args.channels,
+                &package.default_channel,
+                &package.channels,
+            )),
             package.catalog.clone(),
             cell(&package.installed_as.join(",")),
             cell(&description),
@@ -342,6 +401,7 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches as _;
     use rstest::rstest;
     use serde_json::json;
 
@@ -368,7 +428,10 @@ mod tests {
         let blob = json!({"name": "a", "defaultChannel": "s\u{1b}[31m",
             "description": format!("one\ntwo \u{202e}{}", "x".repeat(100))});
         let mut out = Vec::new();
-        table(&[Package::of("c", &blob)]).write(&mut out).unwrap();
+        let args = <SearchArgs as Args>::augment_args(clap::Command::new("search"));
+        let args = SearchArgs::from_arg_matches(&args.get_matches_from(["search"])).unwrap();
+        let rows = table(&[Package::of("c", &blob)], &args);
+        rows.write(&mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap());
     }
 }

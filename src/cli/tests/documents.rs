@@ -54,6 +54,35 @@ fn a_package_that_is_found_has_its_priority_and_channels() {
     assert_eq!(package["channels"], channels);
 }
 
+// plugin.md U23
+#[rstest]
+#[case::kind("kind:cistern", true)]
+#[case::another_kind("kind:ciste", false)]
+#[case::category("storage", true)]
+#[case::catalog("cistern --catalog-selector shop", true)]
+#[case::another_catalog("cistern --catalog-selector mall", false)]
+#[case::label(
+    "cistern --catalog-selector olm.operatorframework.io/metadata.name=shop",
+    true
+)]
+fn packages_are_found_by_kind_keyword_and_catalog(#[case] words: &str, #[case] found: bool) {
+    let search = format!("search {words} --catalog shop=browse/shop.yaml -o json");
+    let answer: Value = serde_json::from_str(&olm(&search)).unwrap();
+    let packages = answer["packages"].as_array().unwrap();
+    let is_there = packages.iter().any(|it| it["name"] == "cistern-operator");
+    assert_eq!(is_there, found, "{packages:?}");
+}
+
+// plugin.md 1.4
+#[test]
+fn every_version_and_every_channel_are_shown_when_asked_for() {
+    let text = olm("search cistern --catalog shop=browse/shop.yaml --versions --channels");
+    assert!(text.contains("VERSIONS "), "{text}");
+    let versions = "2.0.0-rc.1,1.8.0,1.7.1,1.7.0,1.6.0,1.5.0";
+    assert!(text.contains(versions), "{text}");
+    assert!(text.contains("stable,candidate,legacy"), "{text}");
+}
+
 // plugin.md U10
 #[test]
 fn each_document_has_one_schema_with_its_title() {

@@ -383,8 +383,12 @@ impl Store {
             scope.spawn(move || {
                 let (mut batch, mut bytes) = (Vec::new(), 0);
                 for blob in blobs {
+                    let failed = blob.is_err();
                     bytes += blob.as_ref().map_or(0, |blob| blob.meta.json.len());
                     batch.push(blob);
+                    if failed {
+                        break;
+                    }
                     if bytes >= BATCH_BYTES {
                         bytes = 0;
                         ahead.send(mem::take(&mut batch))?;

@@ -184,6 +184,10 @@ impl<'a, R: Read> Iterator for Documents<'a, R> {
                 continue;
             };
             let path = *path;
+            if documents.is_finished() {
+                self.current = None;
+                continue;
+            }
             match documents.next_meta() {
                 Ok(Some((position, meta))) => {
                     let meta = Ok(meta);
@@ -193,7 +197,6 @@ impl<'a, R: Read> Iterator for Documents<'a, R> {
                         meta,
                     });
                 }
-                Ok(None) if documents.is_finished() => self.current = None,
                 Ok(None) => {}
                 Err(fault) => return Some(Document::unreadable(path, fault)),
             }
