@@ -12,6 +12,8 @@ use olm_test::scene::Scene;
 use olm_test::{paths, plugin};
 use serde_json::{Value, json};
 
+use crate::flags::start;
+
 const VERSIONS: [&str; 2] = ["1.0.0", "1.1.0"];
 
 fn olm(scene: &Scene, args: &[&str]) -> (Option<i32>, String, String) {
@@ -293,10 +295,7 @@ async fn verbs_write_what_they_print_and_nothing_that_somebody_changed() {
     let bundles = VERSIONS.map(Bundle::new);
     scene.publish(&bundles, &chain(&VERSIONS)).await;
     catalogs_are_kept(&scene);
-    a_word_is_a_package(&scene);
-    nothing_fits(&scene);
     let extension = is_installed_by_whoever_may(&scene).await;
-    a_word_is_an_extension(&scene);
     is_looked_at(&scene);
     is_kept_by_another(&scene);
     let name = scene.name.as_str();
@@ -321,6 +320,20 @@ async fn verbs_write_what_they_print_and_nothing_that_somebody_changed() {
     changes_meanwhile(&scene);
     extension.installed("1.1.0").await;
     extension.delete().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_word_means_the_same_to_every_verb() {
+    // What a package gets is not known while any catalog of the cluster is not served.
+    let cluster = cluster::own().await;
+    let _controller = start(cluster.plane, "words", &[]).await;
+    let bundles = VERSIONS.map(Bundle::new);
+    let scene = Scene::set(cluster, "words", &bundles, &chain(&VERSIONS)).await;
+    a_word_is_a_package(&scene);
+    nothing_fits(&scene);
+    let extension = scene.install(json!({"version": "1.0.0"})).await;
+    extension.installed("1.0.0").await;
+    a_word_is_an_extension(&scene);
 }
 
 // plugin.md U25
