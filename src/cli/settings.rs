@@ -3,7 +3,6 @@
 //!
 //! Source: plugin.md 5.
 
-use std::error::Error;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -108,14 +107,18 @@ impl SettingsFlags {
             Err(error) => error,
         };
         // Where they may not be read, ours may have published them.
-        let may_be_ours = error.chain().any(<dyn Error>::is::<kube::Error>);
-        let upstream = !may_be_ours && upstream_runs(client).await;
+        let refused = error.downcast_ref::<kube::Error>();
+        let why = refused.map_or_else(
+            || format!("{error:#}"),
+            |refused| format!("{error}: {}", failure(refused)),
+        );
+        let upstream = refused.is_none() && upstream_runs(client).await;
         let assumed = if upstream {
             "this cluster runs upstream's controller; shown is what olm-controller would do"
                 .to_owned()
         } else {
             format!(
-                "the controller's settings are not known ({error:#}); assuming those of a \
+                "the controller's settings are not known ({why}); assuming those of a \
                  controller without flags"
             )
         };
@@ -172,8 +175,7 @@ async fn published_in(client: &Client, namespace: &str) -> anyhow::Result<Option
     let place = format!("ConfigMap {namespace}/{}", name::CONTROLLER_CONFIG);
     let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let found = api.get_opt(name::CONTROLLER_CONFIG).await;
-    let found = found.map_err(|error| anyhow::anyhow!("{place}: {}", failure(&error)));
-    let Some(found) = found? else {
+    let Some(found) = found.with_context(|| format!("reading {place}"))? else {
         return Ok(None);
     };
     let data = found.data.unwrap_or_default();

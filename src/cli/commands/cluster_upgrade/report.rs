@@ -155,7 +155,7 @@ pub(crate) struct Verdict {
     extensions: Vec<Judged>,
     /// The release after the one that is gone to.
     after: Option<After>,
-    /// Objects of API versions that are no longer served then.
+    /// Objects in API versions that the Kubernetes that is gone to does not serve any more.
     removed_apis: Vec<RemovedApi>,
     /// What could not be read.
     unknown: Vec<Unknown>,
