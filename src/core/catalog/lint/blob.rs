@@ -223,7 +223,7 @@ impl Linter {
                 let rule = Rule::BundleImage;
                 self.report(&origin, rule, severity, "/image", "image is empty");
             }
-            Ok(image) => self.image(&origin, Rule::BundleImage, "/image", &image),
+            Ok(image) => self.image(&origin, Rule::BundleImage, || "/image".to_owned(), &image),
             Err(error) => self.wrong_type(&origin, &error),
         }
         self.related_images(&origin, &fields);
@@ -241,37 +241,39 @@ impl Linter {
             Err(error) => return self.wrong_type(origin, &error),
         };
         for (i, image) in images.iter().enumerate() {
-            let at = format!("/relatedImages/{i}/image");
+            let at = || format!("/relatedImages/{i}/image");
             if image.is_empty() {
                 let text = format!("relatedImages[{i}]: image is empty");
-                self.error(origin, Rule::RelatedImage, at, text);
+                self.error(origin, Rule::RelatedImage, at(), text);
             } else {
-                self.image(origin, Rule::RelatedImage, &at, image);
+                self.image(origin, Rule::RelatedImage, at, image);
             }
         }
     }
 
     /// Examines a reference that is not empty.
-    fn image(&mut self, origin: &Origin, rule: Rule, at: &str, image: &str) {
-        let shown = quote(image);
-        match (self.image)(image) {
-            Ok(Pinned::Digest) => {}
+    fn image(&mut self, origin: &Origin, rule: Rule, at: impl Fn() -> String, image: &str) {
+        let (severity, fault) = match (self.image)(image) {
+            Ok(Pinned::Digest) => return,
             Ok(Pinned::Short) if rule == Rule::RelatedImage => {
-                let text = format!("{shown} names no registry");
-                self.report(origin, rule, Severity::Note, at, text);
+                (Severity::Note, "names no registry".to_owned())
             }
             Ok(Pinned::Short) => {
-                let text = format!("{shown} is not an image reference: it names no registry");
-                self.error(origin, rule, at, text);
+                let fault = "is not an image reference: it names no registry";
+                (Severity::Error, fault.to_owned())
             }
             Ok(Pinned::Tag) => {
-                let text = format!("{shown} is a tag: what it names may change");
-                self.report(origin, rule, Severity::Note, at, text);
+                let fault = "is a tag: what it names may change";
+                (Severity::Note, fault.to_owned())
             }
             Err(cause) => {
-                let text = format!("{shown} is not an image reference: {cause}");
-                self.error(origin, rule, at, text);
+                let fault = format!("is not an image reference: {cause}");
+                (Severity::Error, fault)
             }
+        };
+        if self.looks_for(severity) {
+            let text = format!("{} {fault}", quote(image));
+            self.report(origin, rule, severity, at(), text);
         }
     }
 

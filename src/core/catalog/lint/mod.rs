@@ -285,6 +285,11 @@ impl Linter {
         }
     }
 
+    /// Says whether findings of a severity are wanted: notes are not where findings are counted.
+    fn looks_for(&self, severity: Severity) -> bool {
+        self.tally.is_none() || severity != Severity::Note
+    }
+
     /// Adds a finding at a place within a document.
     fn report(
         &mut self,

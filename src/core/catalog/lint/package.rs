@@ -133,26 +133,27 @@ impl Linter {
         let names: BTreeSet<_> = channel.entries.iter().map(|it| it.name.as_str()).collect();
         let mut known = BTreeSet::new();
         for (i, entry) in channel.entries.iter().enumerate() {
-            let at = format!("/entries/{i}");
-            let name = quote(&entry.name);
             if entry.name.is_empty() {
                 continue;
             }
+            let at = |field: &str| format!("/entries/{i}/{field}");
+            let name = || quote(&entry.name);
             if !known.insert(entry.name.as_str()) {
-                let text = format!("entry {name} is listed twice");
-                self.error(origin, Rule::Entry, format!("{at}/name"), text);
+                let text = format!("entry {} is listed twice", name());
+                self.error(origin, Rule::Entry, at("name"), text);
             } else if !self.unread && !bundles.contains(entry.name.as_str()) {
-                let text = format!("entry {name} has no olm.bundle");
-                self.error(origin, Rule::Entry, format!("{at}/name"), text);
+                let text = format!("entry {} has no olm.bundle", name());
+                self.error(origin, Rule::Entry, at("name"), text);
             }
             let replaced = entry.replaces.as_str();
-            if !replaced.is_empty() && !names.contains(replaced) {
-                let replaced = quote(replaced);
+            let elsewhere = !replaced.is_empty() && !names.contains(replaced);
+            if elsewhere && self.looks_for(Severity::Note) {
                 let text = format!(
-                    "entry {name} replaces {replaced}, which is not in the channel (allowed)"
+                    "entry {} replaces {}, which is not in the channel (allowed)",
+                    name(),
+                    quote(replaced)
                 );
-                let at = format!("{at}/replaces");
-                self.report(origin, Rule::Entry, Severity::Note, at, text);
+                self.report(origin, Rule::Entry, Severity::Note, at("replaces"), text);
             }
         }
     }
@@ -213,9 +214,9 @@ impl Linter {
         let listed: BTreeSet<_> = entries.map(|entry| entry.name.as_str()).collect();
         let mut versions: BTreeMap<String, &Origin> = BTreeMap::new();
         for BundleBlob { origin, version } in &package.bundles {
-            let name = quote(&origin.name);
+            let name = || quote(&origin.name);
             if !self.unread && !listed.contains(origin.name.as_str()) {
-                let text = format!("{name} is in no channel");
+                let text = format!("{} is in no channel", name());
                 self.error(origin, Rule::Bundle, "/name", text);
             }
             let Some(version) = version.as_ref().map(VersionRelease::recorded) else {
@@ -224,7 +225,7 @@ impl Linter {
             match versions.get(&version) {
                 Some(first) if first.name != origin.name => {
                     let first = quote(&first.name);
-                    let text = format!("{version} is the version of {first} and of {name}");
+                    let text = format!("{version} is the version of {first} and of {}", name());
                     self.error(origin, Rule::Bundle, "", text);
                 }
                 Some(_) => {}
@@ -233,7 +234,7 @@ impl Linter {
                 }
             }
         }
-        if self.tally.is_some() {
+        if !self.looks_for(Severity::Note) {
             return;
         }
         let channels: Vec<_> = package.channels.iter().map(|it| &it.channel).collect();

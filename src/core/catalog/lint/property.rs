@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use olm_api::keys::property;
 
-use super::{Linter, Origin, Rule, constraints};
+use super::{Linter, Origin, Rule, Severity, constraints};
 use crate::catalog::fields::{FieldError, Fields};
 use crate::error::{Chain, quote};
 use crate::gate::{MaxVersion, max_openshift_version};
@@ -157,27 +157,24 @@ impl Linter {
             Err(_) => Err(FieldError::NotAnObject),
         };
         for name in ["group", "version", "kind"] {
-            let at = format!("{at}/{name}");
-            let text = match read(name) {
-                Ok(text) => text,
-                Err(error) => {
-                    let text = format!("{name}: {}", Chain(&error));
-                    self.error(origin, Rule::Gvk, at, text);
-                    continue;
+            let (severity, fault) = match read(name) {
+                Err(error) => (Severity::Error, format!("{name}: {}", Chain(&error))),
+                Ok(text) if text.is_empty() => (Severity::Error, format!("{name} is missing")),
+                Ok(text) if !is_kubernetes_name(name, &text) => {
+                    let fault = "is not a name Kubernetes accepts";
+                    (Severity::Error, format!("{name} {} {fault}", quote(&text)))
                 }
+                Ok(text) if name == "version" && !is_api_version(&text) => {
+                    let fault = format!("version {} is not like v1, v1beta2", quote(&text));
+                    (Severity::Warning, fault)
+                }
+                Ok(text) if name == "kind" && text.starts_with(char::is_lowercase) => {
+                    let fault = format!("kind {} begins with a small letter", quote(&text));
+                    (Severity::Warning, fault)
+                }
+                Ok(_) => continue,
             };
-            if text.is_empty() {
-                self.error(origin, Rule::Gvk, at, format!("{name} is missing"));
-            } else if !is_kubernetes_name(name, &text) {
-                let text = format!("{name} {} is not a name Kubernetes accepts", quote(&text));
-                self.error(origin, Rule::Gvk, at, text);
-            } else if name == "version" && !is_api_version(&text) {
-                let text = format!("version {} is not like v1, v1beta2", quote(&text));
-                self.warning(origin, Rule::Gvk, at, text);
-            } else if name == "kind" && text.starts_with(|c: char| c.is_lowercase()) {
-                let text = format!("kind {} begins with a small letter", quote(&text));
-                self.warning(origin, Rule::Gvk, at, text);
-            }
+            self.report(origin, Rule::Gvk, severity, format!("{at}/{name}"), fault);
         }
     }
 
