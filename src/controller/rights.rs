@@ -40,13 +40,11 @@ pub struct RightLabels {
 
 /// Registers the metric of missing rights.
 pub fn register_metrics(metrics: &Metrics) -> Family<RightLabels, Gauge> {
-    let gauge = Family::default();
     metrics.register(
         "olm_missing_rights",
         "Rights that this process needs and does not have",
-        gauge.clone(),
-    );
-    gauge
+        Family::default(),
+    )
 }
 
 /// Asks for each of the `needed` rights, again and again, and says what is missing.

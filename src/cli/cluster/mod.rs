@@ -92,15 +92,10 @@ impl ClusterState {
     /// Returns the groups of optional kinds whose objects wait, because the cluster does not serve
     /// them.
     pub(crate) fn unserved(&self) -> Vec<&'static str> {
-        let Knowledge::Known(served) = &self.environment.served else {
-            return Vec::new();
-        };
-        if self.controller().missing_optional_kinds == MissingOptionalKinds::Fail {
-            return Vec::new();
+        match self.controller().missing_optional_kinds {
+            MissingOptionalKinds::Fail => Vec::new(),
+            MissingOptionalKinds::Defer => self.environment.unserved(),
         }
-        let is_served = |group: &&str| served.kinds.iter().any(|kind| kind.group == **group);
-        let groups = revision::OPTIONAL_GROUPS.into_iter();
-        groups.filter(|group| !is_served(group)).collect()
     }
 
     /// Returns what was assumed because it could not be read, one sentence each.

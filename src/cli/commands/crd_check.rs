@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use kube::Client;
-use kube::api::{Api, DynamicObject, ListParams, TypeMeta};
+use kube::api::{Api, DynamicObject, GroupVersionKind, ListParams, TypeMeta};
 use kube::discovery::ApiResource;
 use olm_core::bundle::Files;
 use olm_core::crd_safety::{
-    Definition, Evidence, Finding, Place, Rules, compare, error_text, evidence,
+    Definition, Evidence, Finding, Place, Resource, Rules, compare, error_text, evidence,
 };
 use olm_core::object::Object;
 use olm_core::yaml;
@@ -236,19 +236,10 @@ pub(crate) async fn objects_of(
     crd: &Value,
     most: usize,
 ) -> anyhow::Result<(String, u64, Vec<Object>)> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
-    let served: Vec<_> = versions.filter(|one| one["served"] == true).collect();
-    let stored = served.iter().find(|one| one["storage"] == true);
-    let version = stored.or(served.first()).context("no version is served")?;
-    let (group, version) = (text(&crd["spec"]["group"]), text(&version["name"]));
-    let resource = ApiResource {
-        api_version: format!("{group}/{version}"),
-        kind: text(&crd["spec"]["names"]["kind"]),
-        plural: text(&crd["spec"]["names"]["plural"]),
-        group,
-        version: version.clone(),
-    };
+    let served = Resource::of(crd).map_err(anyhow::Error::msg)?;
+    let version = served.version.to_owned();
+    let gvk = GroupVersionKind::gvk(served.group, served.version, served.kind);
+    let resource = ApiResource::from_gvk_with_plural(&gvk, served.plural);
     let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
     let mut found = Vec::new();
     let mut page = ListParams::default();

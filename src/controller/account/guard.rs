@@ -94,13 +94,11 @@ impl fmt::Debug for Guard {
 
 /// Registers what the guard shows.
 pub fn register_metrics(metrics: &Metrics) -> Family<PolicyLabels, Gauge> {
-    let gauge = Family::default();
     metrics.register(
         "olm_account_policy_enforced",
         "Whether an admission policy on who may name an account is in force",
-        gauge.clone(),
-    );
-    gauge
+        Family::default(),
+    )
 }
 
 impl Guard {

@@ -10,6 +10,7 @@ mod review;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use http::{HeaderName, HeaderValue, Request};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -27,7 +28,7 @@ pub use review::{Known, Reviews, held};
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
-/// Most accounts whose clients are kept; a client is cheap to make again.
+/// Most accounts whose clients are kept; then the one that was not used for longest goes.
 const MAX_CLIENTS: usize = 1024;
 
 /// Why nothing can be done as an account.
@@ -57,7 +58,13 @@ impl Classify for AccountError {
 /// Makes and keeps clients that act as service accounts.
 pub struct Accounts {
     controller: Client,
-    clients: Mutex<HashMap<Account, Client>>,
+    clients: Mutex<HashMap<Account, Kept>>,
+}
+
+/// A client, and when it was last asked for.
+struct Kept {
+    client: Client,
+    used: Instant,
 }
 
 impl Accounts {
@@ -77,14 +84,22 @@ impl Accounts {
     /// remain, so callers look first, with [`Accounts::require`].
     pub fn client(&self, account: &Account) -> Result<Client, AccountError> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = clients.get(account) {
-            return Ok(client.clone());
+        let used = Instant::now();
+        if let Some(kept) = clients.get_mut(account) {
+            kept.used = used;
+            return Ok(kept.client.clone());
         }
         let client = impersonating(&self.controller, account)?;
         if clients.len() >= MAX_CLIENTS {
-            clients.clear();
+            let unused = clients.iter().min_by_key(|(_, kept)| kept.used);
+            let unused = unused.map(|(account, _)| account.clone());
+            unused.and_then(|account| clients.remove(&account));
         }
-        clients.insert(account.clone(), client.clone());
+        let kept = Kept {
+            client: client.clone(),
+            used,
+        };
+        clients.insert(account.clone(), kept);
         Ok(client)
     }
 
@@ -121,4 +136,28 @@ pub fn impersonating(controller: &Client, account: &Account) -> Result<Client, A
         async move { controller.send(request).await }
     });
     Ok(Client::new(service, account.namespace.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_client_that_was_not_used_for_longest_goes() {
+        let config = kube::Config::new(http::Uri::from_static("http://localhost"));
+        let accounts = Accounts::new(Client::try_from(config).unwrap());
+        let account = |index: usize| Account {
+            namespace: "ns".to_owned(),
+            name: format!("account-{index}"),
+        };
+        for index in 0..MAX_CLIENTS {
+            accounts.client(&account(index)).unwrap();
+        }
+        accounts.client(&account(0)).unwrap();
+        accounts.client(&account(MAX_CLIENTS)).unwrap();
+        let kept = accounts.clients.lock().unwrap();
+        assert_eq!(kept.len(), MAX_CLIENTS);
+        assert!(kept.contains_key(&account(0)) && kept.contains_key(&account(MAX_CLIENTS)));
+        assert!(!kept.contains_key(&account(1)));
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::{Client, ResourceExt};
-use olm_core::crd_safety::{Evidence, evidence};
+use olm_core::crd_safety::{Evidence, Resource, evidence};
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::preflight::{Refusal, definitions, is_enforced};
@@ -110,16 +110,12 @@ impl Attempt<'_> {
     /// Returns the version in which the first objects of a CRD are returned, how many there are, and
     /// these.
     async fn objects_of(&self, crd: &Value) -> Result<(String, u64, Vec<Object>), String> {
-        let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
-        let served: Vec<_> = versions.filter(|one| one["served"] == true).collect();
-        let stored = served.iter().find(|one| one["storage"] == true);
-        let version = stored.or(served.first()).ok_or("no version is served")?;
-        let version = version["name"].as_str().unwrap_or_default();
-        let member = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str);
-        let (Some(group), Some(plural)) = (member("/spec/group"), member("/spec/names/plural"))
-        else {
-            return Err("the CRD on the cluster has no names".to_owned());
-        };
+        let Resource {
+            group,
+            version,
+            plural,
+            ..
+        } = Resource::of(crd)?;
         let page = format!("/apis/{group}/{version}/{plural}?limit={JUDGED_OBJECTS}");
         let request = http::Request::get(page).body(Vec::new());
         let request = request.map_err(|error| error.to_string())?;

@@ -12,8 +12,7 @@ use olm_core::object::Object;
 use olm_core::preflight::{Judgement, RbacPreflight};
 use olm_core::rbac::{BundleObjects, missing, outline};
 use olm_core::render::CertificateRequest;
-use olm_core::resolve::Knowledge;
-use olm_core::revision::{Change, Desired, OPTIONAL_GROUPS};
+use olm_core::revision::{Change, Desired};
 use olm_core::status::find;
 
 use super::Attempt;
@@ -132,12 +131,6 @@ impl Attempt<'_> {
             return Vec::new();
         }
         let name = self.extension.object.name_any();
-        let environment = self.ctx.discovery.snapshot(&name, false).await;
-        let served = |group: &str| match &environment.served {
-            Knowledge::Known(served) => served.kinds.iter().any(|kind| kind.group == group),
-            _ => false,
-        };
-        let groups = OPTIONAL_GROUPS.into_iter();
-        groups.filter(|group| !served(group)).collect()
+        self.ctx.discovery.snapshot(&name, false).await.unserved()
     }
 }

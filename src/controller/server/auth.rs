@@ -58,13 +58,11 @@ pub struct ResultLabels {
 
 /// Registers the metric of answers.
 pub fn register_metrics(metrics: &Metrics) -> Family<ResultLabels, Counter> {
-    let counter = Family::default();
     metrics.register(
         "olm_metrics_auth",
         "Requests for metrics by what became of them: ok, unauthorized, denied, error",
-        counter.clone(),
-    );
-    counter
+        Family::default(),
+    )
 }
 
 /// Answers that are kept for a while, at most [`ROOM`] of them.

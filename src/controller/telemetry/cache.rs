@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use olm_image::room::bytes_below;
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 
-use super::Metrics;
+use super::registered::Registered;
+use super::{Metrics, whole};
 
 /// How often the folders are gone through.
 const EVERY: Duration = Duration::from_mins(1);
@@ -14,6 +17,14 @@ const EVERY: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct CacheLabels {
     kind: &'static str,
+}
+
+pub(super) fn register(registered: &mut Registered) -> Family<CacheLabels, Gauge> {
+    registered.register(
+        "olm_cache_bytes",
+        "Bytes on disk, per kind: catalogs (--cache-dir), bundles (--cache-path)",
+        Family::default(),
+    )
 }
 
 /// Measures folders, each under a kind of its own, as long as it is polled.
@@ -27,7 +38,7 @@ pub async fn measure_caches(metrics: Metrics, folders: Vec<(&'static str, PathBu
                 metrics
                     .cache
                     .get_or_create(&CacheLabels { kind })
-                    .set(i64::try_from(bytes).unwrap_or(i64::MAX));
+                    .set(whole(bytes));
             }
         }
         tokio::time::sleep(EVERY).await;

@@ -20,7 +20,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::registered::Registered;
-use super::{Metrics, NameLabels, Unlabelled};
+use super::{Metrics, NameLabels, Unlabelled, whole};
 
 /// Conditions of a `ClusterExtension` that are shown: those of upstream and ours, and no others.
 const EXTENSION: [&str; 9] = [
@@ -62,7 +62,7 @@ struct ModeLabels {
 }
 
 /// The metrics of our own objects.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Objects {
     extensions: Family<Unlabelled, Gauge>,
     extension_conditions: Family<ConditionLabels, Gauge>,
@@ -75,47 +75,17 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    pub(super) fn register(&self, registered: &mut Registered) {
-        registered.register(
-            "olm_clusterextensions",
-            "ClusterExtensions there are",
-            self.extensions.clone(),
-        );
-        registered.register(
-            "olm_clusterextension_condition",
-            "Whether a condition of a ClusterExtension has a status",
-            self.extension_conditions.clone(),
-        );
-        registered.register(
-            "olm_clusterextension_deletion_timestamp_seconds",
-            "When the deletion of a ClusterExtension that is still there was asked for, in seconds since 1970",
-            self.deleted.clone(),
-        );
-        registered.register(
-            "olm_clustercatalogs",
-            "ClusterCatalogs there are",
-            self.catalogs.clone(),
-        );
-        registered.register(
-            "olm_clustercatalog_condition",
-            "Whether a condition of a ClusterCatalog has a status",
-            self.catalog_conditions.clone(),
-        );
-        registered.register(
-            "olm_clustercatalog_enabled",
-            "Whether a ClusterCatalog is meant to be served",
-            self.enabled.clone(),
-        );
-        registered.register(
-            "olm_clusterobjectsets",
-            "ClusterObjectSets per state: rolling_out, succeeded, archived, deleting, unreadable",
-            self.revisions.clone(),
-        );
-        registered.register(
-            "olm_managed_watch_mode",
-            "Groups of managed objects per mode of watching: shared, collection, named, poll, starting",
-            self.watches.clone(),
-        );
+    pub(super) fn new(registered: &mut Registered) -> Self {
+        Self {
+extensions: registered.register("olm_clusterextensions","ClusterExtensions there are",Family::default()),
+extension_conditions: registered.register("olm_clusterextension_condition","Whether a condition of a ClusterExtension has a status",Family::default()),
+deleted: registered.register("olm_clusterextension_deletion_timestamp_seconds","When the deletion of a ClusterExtension that is still there was asked for, in seconds since 1970",Family::default()),
+catalogs: registered.register("olm_clustercatalogs","ClusterCatalogs there are",Family::default()),
+catalog_conditions: registered.register("olm_clustercatalog_condition","Whether a condition of a ClusterCatalog has a status",Family::default()),
+enabled: registered.register("olm_clustercatalog_enabled","Whether a ClusterCatalog is meant to be served",Family::default()),
+revisions: registered.register("olm_clusterobjectsets","ClusterObjectSets per state: rolling_out, succeeded, archived, deleting, unreadable",Family::default()),
+watches: registered.register("olm_managed_watch_mode","Groups of managed objects per mode of watching: shared, collection, named, poll, starting",Family::default()),
+        }
     }
 
     fn show_extensions(&self, all: &[Arc<DeserializeGuard<ClusterExtension>>]) {
@@ -166,15 +136,13 @@ impl Objects {
             let count = all.iter().filter(|one| state_of(one) == state).count();
             self.revisions
                 .get_or_create(&StateLabels { state })
-                .set(i64::try_from(count).unwrap_or(i64::MAX));
+                .set(whole(count));
         }
     }
 }
 
 fn set_count(gauge: &Family<Unlabelled, Gauge>, count: usize) {
-    gauge
-        .get_or_create(&[])
-        .set(i64::try_from(count).unwrap_or(i64::MAX));
+    gauge.get_or_create(&[]).set(whole(count));
 }
 
 /// Shows each condition of `types` that an object has, as one series for each status.
@@ -251,7 +219,7 @@ impl Metrics {
             for (mode, count) in modes() {
                 watches
                     .get_or_create(&ModeLabels { mode })
-                    .set(i64::try_from(count).unwrap_or(i64::MAX));
+                    .set(whole(count));
             }
         });
     }

@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::registered::Registered;
 
 /// The metrics of the process.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 struct Process {
     cpu: Counter<f64, AtomicU64>,
     memory: Gauge,
@@ -24,33 +24,34 @@ struct Process {
 
 /// Registers the metrics of the process, whose beginning is now.
 pub(super) fn register(registered: &mut Registered) {
-    let process = Process::default();
+    let process = Process {
+        cpu: registered.register(
+            "process_cpu_seconds",
+            "Processor time the process has used",
+            Counter::default(),
+        ),
+        memory: registered.register(
+            "process_resident_memory_bytes",
+            "Memory of the process that is in RAM",
+            Gauge::default(),
+        ),
+        open_files: registered.register(
+            "process_open_fds",
+            "File descriptors the process has open",
+            Gauge::default(),
+        ),
+        max_files: registered.register(
+            "process_max_fds",
+            "File descriptors the process may have open",
+            Gauge::default(),
+        ),
+        start: registered.register(
+            "process_start_time_seconds",
+            "When the process began, in seconds since 1970",
+            Gauge::default(),
+        ),
+    };
     process.start.set(Timestamp::now().as_second());
-    registered.register(
-        "process_cpu_seconds",
-        "Processor time the process has used",
-        process.cpu.clone(),
-    );
-    registered.register(
-        "process_resident_memory_bytes",
-        "Memory of the process that is in RAM",
-        process.memory.clone(),
-    );
-    registered.register(
-        "process_open_fds",
-        "File descriptors the process has open",
-        process.open_files.clone(),
-    );
-    registered.register(
-        "process_max_fds",
-        "File descriptors the process may have open",
-        process.max_files.clone(),
-    );
-    registered.register(
-        "process_start_time_seconds",
-        "When the process began, in seconds since 1970",
-        process.start.clone(),
-    );
     registered.refresh_with(move || process.refresh());
 }
 

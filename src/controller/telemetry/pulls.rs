@@ -8,6 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
 use super::Metrics;
+use super::registered::Registered;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct PullLabels {
@@ -28,10 +29,16 @@ const RESULTS: [&str; 9] = [
 ];
 
 /// Begins every series at nothing: a rise from nothing is seen, the first value of a series is not.
-pub(super) fn begin(pulls: &Family<PullLabels, Counter>) {
+pub(super) fn register(registered: &mut Registered) -> Family<PullLabels, Counter> {
+    let pulls = registered.register(
+        "olm_pull",
+        "Requests to registries, for the digest of a tag or for an image, per result",
+        Family::<PullLabels, Counter>::default(),
+    );
     for result in RESULTS {
         drop(pulls.get_or_create(&PullLabels { result }));
     }
+    pulls
 }
 
 impl Metrics {

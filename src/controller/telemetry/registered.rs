@@ -34,8 +34,8 @@ impl fmt::Debug for Registered {
 }
 
 impl Registered {
-    /// Adds a metric. The encoder appends `_total` to counters.
-    pub(super) fn register(&mut self, name: &str, help: &str, metric: impl Metric) {
+    /// Adds a metric, and returns it. The encoder appends `_total` to counters.
+    pub(super) fn register<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
         let kind = metric.metric_type();
         let suffix = if matches!(kind, MetricType::Counter) {
             "_total"
@@ -47,7 +47,8 @@ impl Registered {
             kind: kind.as_str().to_owned(),
             help: help.to_owned(),
         });
-        self.registry.register(name, help, metric);
+        self.registry.register(name, help, metric.clone());
+        metric
     }
 
     /// Has `refresh` called before each answer, for metrics that show what others hold.

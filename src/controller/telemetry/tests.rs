@@ -1,3 +1,8 @@
+use std::time::Duration;
+
+use olm_core::catalog::lint::Tally;
+use olm_core::resolve::Ending;
+
 use super::*;
 
 // style.md case 15

@@ -36,6 +36,38 @@ pub enum Evidence {
     Unknown(String),
 }
 
+/// Where the objects of a CRD are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resource<'a> {
+    /// Its API group.
+    pub group: &'a str,
+    /// The version that is stored, if that is served, else the first that is.
+    pub version: &'a str,
+    /// Its name in paths.
+    pub plural: &'a str,
+    /// Its kind.
+    pub kind: &'a str,
+}
+
+impl<'a> Resource<'a> {
+    /// Returns where objects of a CRD of the cluster are read, or why nowhere.
+    pub fn of(crd: &'a Value) -> Result<Self, &'static str> {
+        let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+        let mut served = versions.filter(|one| one["served"] == true).peekable();
+        let first = served.peek().copied();
+        let stored = served.find(|one| one["storage"] == true);
+        let version = stored.or(first).ok_or("no version is served")?;
+        let names = &crd["spec"]["names"];
+        let of = |value: &'a Value| value.as_str().ok_or("the CRD on the cluster has no names");
+        Ok(Self {
+            group: of(&crd["spec"]["group"])?,
+            version: of(&version["name"])?,
+            plural: of(&names["plural"])?,
+            kind: of(&names["kind"])?,
+        })
+    }
+}
+
 /// Judges `objects`, the first of `count`, by the schema that the CRD `new` has for their version.
 pub fn evidence(new: &Object, version: &str, count: u64, objects: &[Object]) -> Evidence {
     let Some(schema) = schema_for(new, version) else {
@@ -193,6 +225,34 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[test]
+    fn objects_are_read_in_the_stored_version_if_it_is_served() {
+        let version = |name: &str, served: bool, storage: bool| json!({"name": name, "served": served, "storage": storage});
+        let crd = |versions: [Value; 3]| {
+            json!({"spec": {"group": "a.example.com", "versions": versions,
+                "names": {"plural": "greens", "kind": "Green"}}})
+        };
+        let off = version("v1alpha1", false, false);
+        let stored = [
+            off.clone(),
+            version("v1beta1", true, false),
+            version("v1", true, true),
+        ];
+        let hidden = [
+            off.clone(),
+            version("v1beta1", true, false),
+            version("v1", false, true),
+        ];
+        for (versions, wanted) in [(stored, "v1"), (hidden, "v1beta1")] {
+            let crd = crd(versions);
+            let resource = Resource::of(&crd).unwrap();
+            assert_eq!(resource.version, wanted);
+            assert_eq!((resource.plural, resource.kind), ("greens", "Green"));
+        }
+        let none = crd([off.clone(), off.clone(), off]);
+        assert_eq!(Resource::of(&none), Err("no version is served"));
+    }
 
     fn crd(schema: &Value) -> Object {
         let crd = json!({"apiVersion": "apiextensions.k8s.io/v1",

@@ -24,6 +24,6 @@ mod tests;
 pub use check::Check;
 pub use compare::{Rules, compare};
 pub use definition::Definition;
-pub use evidence::{Evidence, evidence, evidence_text};
+pub use evidence::{Evidence, Resource, evidence, evidence_text};
 pub use finding::{Finding, MAX_LINES, Place, error_text, list};
 pub use waiver::{Waiver, WaiverError, Waivers};

@@ -35,9 +35,12 @@ impl ServedKinds {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
+    use crate::resolve::{Environment, Knowledge};
 
     // resolution.md 5.2, 5.4
     #[test]
@@ -66,6 +69,31 @@ mod tests {
         let failed: Vec<_> = served.unreadable_groups.into_iter().collect();
         assert_eq!(failed, ["b.example.com"]);
         assert!(ServedKinds::default().kinds.is_empty());
+    }
+
+    // decision 21; resolution.md 5.2
+    #[test]
+    fn only_what_is_known_not_to_be_served_is_unserved() {
+        let of = |served| Environment {
+            served,
+            ..Environment::default()
+        };
+        let mut served = ServedKinds::default();
+        served.add_discovery(&json!({"items": [
+            {"metadata": {"name": "monitoring.coreos.com"}, "versions": [
+                {"version": "v1", "freshness": "Stale", "resources": []},
+            ]},
+            {"metadata": {"name": "autoscaling.k8s.io"}, "versions": [
+                {"version": "v1", "resources": [
+                    {"responseKind": {"kind": "VerticalPodAutoscaler"}},
+                ]},
+            ]},
+        ]}));
+        let known = of(Knowledge::Known(Arc::new(served)));
+        assert_eq!(known.unserved(), ["console.openshift.io"]);
+        for unknown in [Knowledge::Unreadable, Knowledge::NotTold] {
+            assert!(of(unknown).unserved().is_empty());
+        }
     }
 
     #[test]

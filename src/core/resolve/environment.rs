@@ -16,6 +16,7 @@ use serde_json::json;
 use super::constraint::Verdict;
 use crate::catalog::{Declared, Facts, GroupVersionKind, Property, packages};
 use crate::error::quote;
+use crate::revision::OPTIONAL_GROUPS;
 use crate::version::{SkipRange, Version};
 
 /// The state of the cluster that constraints are judged against. By default nothing is given.
@@ -87,6 +88,19 @@ impl Environment {
     /// Says whether declared constraints are judged: if nothing is given, they are not even parsed.
     pub(super) fn judges(&self) -> bool {
         !(self.served.is_untold() && self.providers.is_untold())
+    }
+
+    /// Returns the groups of optional kinds that the cluster does not serve. One of which that is not
+    /// known does not count: its objects may well be applied.
+    pub fn unserved(&self) -> Vec<&'static str> {
+        let Some(served) = self.served.known() else {
+            return Vec::new();
+        };
+        let lacks = |group: &&str| {
+            !served.unreadable_groups.contains(*group)
+                && !served.kinds.iter().any(|kind| kind.group == **group)
+        };
+        OPTIONAL_GROUPS.into_iter().filter(lacks).collect()
     }
 }
 

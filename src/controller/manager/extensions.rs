@@ -1,0 +1,269 @@
+//! Starts the half that installs extensions, and the gate of cluster updates.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use kube::{Api, Client};
+use olm_api::keys;
+use olm_core::error::Chain;
+use olm_core::guard::{AccountPattern, Reserved};
+use olm_core::settings::MissingOptionalKinds;
+use olm_image::BundleCache;
+
+use super::half::Half;
+use super::{Manager, Signal};
+use crate::account::{Guard, Reviews};
+use crate::args::UninstallFallback;
+use crate::backoff::FIRST_DELAY_EXTENSION;
+use crate::catalog::store::Store;
+use crate::catalog::{Published, Trust};
+use crate::certificates::Issuer;
+use crate::fetch::Catalogs;
+use crate::rbac_watch::RbacWatch;
+use crate::reconcile::Reconciler;
+use crate::revision::{self, KnownRevisions};
+use crate::seen::Seen;
+use crate::telemetry::CONTROLLER_EXTENSION;
+use crate::{extension, gate, objectset, settings};
+
+/// How often Secrets of revisions that were never made are looked for.
+const ORPHAN_INTERVAL: Duration = Duration::from_hours(1);
+/// Environment variable with the version of the OpenShift release this program is part of.
+const PAYLOAD_VERSION: &str = "OPERATOR_IMAGE_VERSION";
+
+impl Manager {
+    /// Starts what works on extensions, and returns what it sees.
+    pub(super) fn start_extensions(
+        &mut self,
+        half: &Half,
+        store: Option<Arc<Store>>,
+    ) -> anyhow::Result<Seen> {
+        let bundles = self.cache("bundles")?;
+        let settled = self.cache("settled")?;
+        let (mut notify, content_changed) = extension::content_changes();
+        let catalogs = match store {
+            Some(store) => Catalogs::own(store),
+            None => self.remote_catalogs()?,
+        };
+        // A full channel has a wake-up in it already.
+        tokio::spawn(catalogs.clone().tell(move || drop(notify.try_send(()))));
+        let client = half.client.clone();
+        let (namespace, classic) = (self.args.namespace(), self.settings.counts_classic());
+        let (discovery, changes) =
+            extension::DiscoveryCache::new(client.clone(), namespace, classic);
+        let (issuer, touched) = Issuer::new(client.clone(), self.args.namespace());
+        let (ended, pulled) = extension::ended();
+        let (revisions, feed, touched_revisions) =
+            KnownRevisions::new(client.clone(), self.args.namespace());
+        let (seen, writers, touched_extensions) = Seen::new();
+        let (refusals, passable) = extension::Refusals::new();
+        let guard = self.start_guard();
+        let (rbac, rights, revision_rights) = RbacWatch::new();
+        let ctx = extension::Context {
+            guard: Arc::clone(&guard),
+            reviews: Reviews::new(client.clone()),
+            rbac: Arc::clone(&rbac),
+            discovery,
+            published: extension::PublishedNotices::default(),
+            orphaning: extension::OrphaningSeen::default(),
+            refusals,
+            reconciler: Reconciler::new(
+                CONTROLLER_EXTENSION,
+                keys::manager::OPERATOR_CONTROLLER,
+                client.clone(),
+                self.metrics.clone(),
+                FIRST_DELAY_EXTENSION,
+            ),
+            settings: self.extension_settings(),
+            issuer,
+            revisions,
+            seen: seen.clone(),
+            catalogs,
+            credentials: Arc::clone(&self.credentials),
+            pull_state: extension::PullState::default(),
+            bundles,
+            digests: extension::Pulls::new(ended.clone()),
+            images: extension::Pulls::new(ended),
+            metrics: self.metrics.clone(),
+            rendered: extension::Rendered::default(),
+            platform: self.platform.clone(),
+            before: extension::Before::default(),
+            client: client.clone(),
+        };
+        let triggers = extension::Triggers {
+            content_changed,
+            discovery: changes,
+            certificates: touched,
+            pulled,
+            rights,
+            revisions: touched_revisions,
+            passable,
+            seen: writers,
+        };
+        let run = extension::run(Arc::new(ctx), triggers, self.shutdown.clone());
+        self.act("ClusterExtension controller", half, run);
+        let (ctx, woken) = objectset::Context::new(
+            client.clone(),
+            self.object_set_settings(guard, settled),
+            (&feed, seen.clone()),
+            Arc::clone(&rbac),
+            self.metrics.clone(),
+        );
+        let woken = objectset::Woken {
+            feed,
+            extensions: touched_extensions,
+            revisions: Box::pin(futures::stream::select(woken, revision_rights)),
+        };
+        let run = objectset::run(Arc::new(ctx), woken, self.shutdown.clone());
+        self.act("ClusterObjectSet controller", half, run);
+        self.start_chores(half, rbac);
+        Ok(seen)
+    }
+
+    /// Starts what both reconcilers of extensions count on.
+    fn start_chores(&mut self, half: &Half, rbac: Arc<RbacWatch>) {
+        let (client, end) = (half.client.clone(), self.shutdown.clone());
+        let run = async move { rbac.run(client, end).await };
+        self.act("watch of rights", half, run);
+        let run = collect_secrets(
+            half.client.clone(),
+            self.args.namespace(),
+            self.shutdown.clone(),
+        );
+        self.act("clean-up of Secrets", half, run);
+        let run = settings::publish(
+            half.client.clone(),
+            self.args.namespace(),
+            self.settings.clone(),
+            self.shutdown.clone(),
+        );
+        self.act("settings", half, run);
+    }
+
+    /// Returns the view on catalogs that another process serves.
+    fn remote_catalogs(&mut self) -> anyhow::Result<Catalogs> {
+        let trust = match &self.args.catalogd_cas_dir {
+            Some(folder) => Trust::Folder(folder.clone()),
+            None => Trust::Published(Published::default()),
+        };
+        let follows = matches!(trust, Trust::Published(_));
+        let catalogs = Catalogs::remote(
+            &self.args.cache_path,
+            trust,
+            self.profile.clone(),
+            self.room.clone(),
+            self.metrics.clone(),
+        )?;
+        if follows {
+            let map = self.args.catalogd_ca();
+            let maps = Api::namespaced(self.client.clone(), &map.namespace);
+            let follow = catalogs.clone().follow_ca(maps, map.name);
+            self.parts.keep("CA of catalogs", follow);
+        }
+        Ok(catalogs)
+    }
+
+    fn extension_settings(&self) -> extension::Settings {
+        let args = &self.args;
+        extension::Settings {
+            system_namespace: args.namespace(),
+            accounts: self.settings.accounts(),
+            resolution: self.settings.resolution(),
+            features: self.settings.features(),
+            certificates: self.settings.certificates(),
+            rbac_preflight: args.rbac_preflight,
+            uninstall: args.default_uninstall_policy,
+            keep_helm_releases: args.keep_helm_releases,
+            crd_rules: self.settings.crd_rules(),
+            defer_optional_kinds: args.missing_optional_kinds == MissingOptionalKinds::Defer,
+            concurrency: args.max_concurrent_reconciles,
+        }
+    }
+
+    /// Starts watching the policies on who may name an account.
+    fn start_guard(&mut self) -> Arc<Guard> {
+        let args = &self.args;
+        let reserved = Reserved {
+            patterns: match &args.forbidden_service_accounts {
+                Some(given) => given.0.clone(),
+                None => vec![
+                    AccountPattern::all_of("kube-system"),
+                    AccountPattern::all_of(args.namespace()),
+                ],
+            },
+            default: args.default_service_account.clone(),
+        };
+        let guard = Guard::new(
+            self.client.clone(),
+            reserved,
+            args.account_policy,
+            &self.metrics,
+        );
+        let guard = Arc::new(guard);
+        let watched = Arc::clone(&guard);
+        // Passes that end ask it to the last.
+        self.parts.keep("account policies", async move {
+            watched.run(std::future::pending()).await;
+        });
+        guard
+    }
+
+    /// Opens a folder below `--cache-path`.
+    fn cache(&self, folder: &str) -> anyhow::Result<BundleCache> {
+        let cache = BundleCache::open(self.args.cache_path.join(folder))
+            .with_context(|| format!("opening --cache-path {}", self.args.cache_path.display()))?;
+        Ok(cache.within(self.room.clone()))
+    }
+
+    fn object_set_settings(&self, guard: Arc<Guard>, settled: BundleCache) -> objectset::Settings {
+        let args = &self.args;
+        objectset::Settings {
+            guard,
+            settled,
+            system_namespace: args.namespace(),
+            accounts: self.settings.accounts(),
+            managed_resync: args.managed_resync_interval,
+            uninstall: args.default_uninstall_policy,
+            crd_timeout: args.uninstall_crd_timeout,
+            fall_back_to_gc: args.uninstall_fallback == UninstallFallback::Gc,
+            defer_optional_kinds: args.missing_optional_kinds == MissingOptionalKinds::Defer,
+            concurrency: args.max_concurrent_reconciles,
+        }
+    }
+
+    pub(super) fn start_gate(&mut self, half: &Half, seen: Option<Seen>) {
+        let elsewhere = match self.args.platform_version {
+            Some(release) => gate::Elsewhere::Given(release),
+            None if self.args.infer_platform_version => gate::Elsewhere::Inferred,
+            None => gate::Elsewhere::None,
+        };
+        let gate = gate::Gate {
+            client: half.client.clone(),
+            payload: std::env::var(PAYLOAD_VERSION).ok(),
+            manage: self.args.manage_clusteroperator,
+            elsewhere,
+            platform: self.platform.clone(),
+            extensions: seen.map(|seen| seen.extensions),
+            metrics: self.metrics.clone(),
+        };
+        let run = gate.run(self.shutdown.clone());
+        self.act("gate", half, run);
+    }
+}
+
+/// Removes Secrets of revisions that were never made, at start and every hour, until `shutdown`.
+async fn collect_secrets(client: Client, namespace: String, shutdown: Signal) {
+    loop {
+        match revision::collect_orphaned_secrets(&client, &namespace, Timestamp::now()).await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "orphaned Secrets removed"),
+            Err(error) => tracing::warn!(error = %Chain(&error), "orphaned Secrets not removed"),
+        }
+        tokio::select! {
+            () = shutdown.clone() => return,
+            () = tokio::time::sleep(ORPHAN_INTERVAL) => {}
+        }
+    }
+}
