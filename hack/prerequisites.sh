@@ -30,6 +30,18 @@ need go 1.26 "$(version_of go version)" "see https://go.dev/doc/install"
 need "a C compiler (cc)" 1 "$(version_of cc --version)" "apt-get install gcc (or dnf install gcc)"
 need git 2 "$(version_of git --version)" "apt-get install git (or dnf install git)"
 
+# What building everything and every test take, in GB; the second number where it was built before.
+room() {
+  local needs=$1 free
+  [[ -d target/debug ]] && needs=$2
+  free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
+  if ((free < needs)); then
+    echo "warning: $free GB are free in $PWD; building and testing everything takes $needs GB" >&2
+    echo "  \`cargo clean\` frees what earlier builds left" >&2
+  fi
+}
+room 12 3
+
 if [[ ${1:-} == image ]]; then
   venv="python3 -m venv ~/.zig && ~/.zig/bin/pip install cargo-zigbuild ziglang==0.15.2, and ~/.zig/bin in PATH"
   zig=$(python3 -m ziglang version 2>/dev/null || zig version 2>/dev/null || true)

@@ -12,6 +12,8 @@ use olm_test::scene::Scene;
 use olm_test::{audit, images, wait};
 use serde_json::{Value, json};
 
+use crate::flags::start;
+
 const WITHIN: Duration = Duration::from_mins(1);
 const CONTENT: &str = "---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n---\n\
     schema: olm.channel\npackage: shop\nname: stable\nentries:\n- name: shop.v1\n";
@@ -397,13 +399,7 @@ async fn until_counted(controller: &Controller, catalog: &str, wanted: Option<[u
 async fn findings_are_told_once_and_stop_nothing() {
     let (cluster, _turn) = cluster::alone().await;
     let plane = cluster.plane;
-    let options = ControllerOptions {
-        name: String::new(),
-        args: vec!["--webhook-certificates=self-signed".to_owned()],
-        ..ControllerOptions::default()
-    };
-    let controller = tokio::task::spawn_blocking(move || Controller::start(plane, options));
-    let mut controller = controller.await.expect("the controller starts");
+    let mut controller = start(plane, "", &["--webhook-certificates=self-signed"]).await;
     let (bundles, entries) = ([Bundle::new("1.0.0")], chain(&["1.0.0"]));
     let mut scene = Scene::empty(cluster, "findings");
     let name = scene.name.clone();

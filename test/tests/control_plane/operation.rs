@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use kube::api::{Api, Patch, PatchParams};
 use olm_api::{ClusterCatalog, ClusterExtension};
-use olm_test::cluster::{self, Controller, ControllerOptions};
+use olm_test::cluster;
 use olm_test::extension::condition;
 use olm_test::package::{Bundle, chain};
 use olm_test::scene::Scene;
 use olm_test::wait;
 use serde_json::json;
+
+use crate::flags::start;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -63,13 +65,7 @@ async fn an_extension_that_was_just_changed_is_in_progress_for_kstatus() {
 async fn a_scrape_shows_what_is_installed_and_forgets_what_is_gone() {
     let (cluster, _turn) = cluster::alone().await;
     let plane = cluster.plane;
-    let options = ControllerOptions {
-        name: String::new(),
-        args: vec!["--webhook-certificates=self-signed".to_owned()],
-        ..ControllerOptions::default()
-    };
-    let controller = tokio::task::spawn_blocking(move || Controller::start(plane, options));
-    let controller = controller.await.expect("the controller starts");
+    let controller = start(plane, "", &["--webhook-certificates=self-signed"]).await;
     let bundles = [Bundle::new("1.0.0")];
     let scene = Scene::set(cluster, "scraped", &bundles, &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({})).await;
