@@ -6,11 +6,13 @@ use anyhow::Context as _;
 use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use olm_api::ClusterExtension;
-use olm_core::extension::{Answer, Goal, Input, Question, ValidExtension, last_change, said};
+use olm_core::extension::{
+    Answer, Goal, Input, Question, ValidExtension, last_change, reverted, said,
+};
 use olm_core::operator_condition::{NotUpgradeable, held};
 use olm_core::resolve::{Catalog, Options, Selector};
 use olm_core::revision::BundleRecord;
-use olm_core::status::Said;
+use olm_core::status::{Note, Said};
 
 use super::{Cluster, ClusterState, ExtensionSnapshot};
 
@@ -47,6 +49,24 @@ impl Cluster {
         let state = self.state().await?;
         let inputs = state.inputs(question, &snapshot.catalogs(), &snapshot.options);
         Ok(said(extension, question, answer, &inputs))
+    }
+
+    /// Returns what is said of a roll-out that failed and was taken back, if `target` is not tried again
+    /// because of it.
+    pub(crate) async fn taken_back(
+        &self,
+        extension: &ClusterExtension,
+        question: &Question,
+        target: &BundleRecord,
+    ) -> anyhow::Result<Option<Note>> {
+        let installed = question.installed.as_ref();
+        let stays = installed.is_some_and(|installed| installed.is_same_bundle(target));
+        if stays || !question.policy.reverts {
+            return Ok(None);
+        }
+        let revisions = self.revisions(&extension.name_any()).await?;
+        let back = reverted(&question.policy, extension, &revisions, target);
+        Ok(back.map(|back| back.note()))
     }
 
     /// Returns why the installed operator does not let another bundle take its place, if it does not.

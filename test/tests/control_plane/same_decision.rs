@@ -10,7 +10,7 @@ use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use olm_api::ClusterExtension;
 use olm_api::keys::name::CONTROLLER_CONFIG;
-use olm_api::keys::{manager, policy};
+use olm_api::keys::{annotation, manager, policy};
 use olm_test::cluster::{self, Cluster, ControlPlane, SYSTEM_NAMESPACE};
 use olm_test::extension::{Extension, condition, installed_version};
 use olm_test::package::{Bundle, chain};
@@ -147,7 +147,7 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
         assert_eq!(errors.matches(note).count(), 1, "{args:?}: {text}{errors}");
     }
     let before = extension.get().await.metadata.resource_version;
-    let writing: [(&[&str], &str); 7] = [
+    let writing: [(&[&str], &str); 8] = [
         (
             &["approve", "kettle", "--version", "2.0.0"],
             policy::APPROVE,
@@ -156,6 +156,7 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
         (&["pause", "--all"], policy::PAUSED),
         (&["rollback", "kettle", "--yes"], policy::ROLLBACK_TO),
         (&["upgrade", "kettle", "--yes"], policy::APPROVE),
+        (&["lock", "apply", "any.lock", "--yes"], policy::APPROVE),
         (
             &["delete", "kettle", "--delete-data", "--yes"],
             policy::UNINSTALL,
@@ -181,6 +182,7 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
         assert_eq!(code, Some(1), "{args:?}");
     }
     assert_eq!(extension.get().await.metadata.resource_version, before);
+    whoever_may_not_read_the_settings_is_not_refused(plane, &extension).await;
 
     // Ours says of itself that it is there.
     let settings = "--from-literal=settings.yaml=schemaVersion: 1";
@@ -202,6 +204,41 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
     assert_eq!(after.get(policy::PAUSED).map(String::as_str), Some("true"));
 }
 
+/// Settings that may not be read may be there: what is assumed is said, and nothing is refused on a
+/// guess (plugin.md U84).
+async fn whoever_may_not_read_the_settings_is_not_refused(
+    plane: &ControlPlane,
+    extension: &Extension,
+) {
+    let kinds = ["clusterextensions", "clusterobjectsets", "clustercatalogs"];
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+    "metadata": {"name": "pauses"},
+    "rules": [
+        {"apiGroups": ["olm.operatorframework.io"], "resources": kinds, "verbs": ["get", "list", "patch"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["use"]},
+    ]});
+    plane.kubectl_with_input(&["create", "-f", "-"], &role.to_string());
+    let binding = ["clusterrolebinding", "pauses", "--clusterrole=pauses"];
+    plane.kubectl(&[&["create"][..], &binding, &["--user=erin"]].concat());
+    let (_, text, errors) = olm(plane, &["why", "kettle", "--as=erin"]);
+    let forbidden = "configmaps \"olm-controller-config\" is forbidden";
+    assert!(
+        errors.contains("note: the controller's settings are not known (")
+            && errors.contains(forbidden)
+            && errors.contains("assuming those of a controller without flags"),
+        "{text}{errors}"
+    );
+    assert!(!errors.contains("upstream"), "{errors}");
+    for (verb, paused) in [("pause", Some("true")), ("resume", None)] {
+        let (code, text, errors) = plugin::answer(plane, &[verb, "kettle", "--as=erin"]);
+        assert_eq!(code, Some(0), "{verb}: {text}{errors}");
+        let found = extension.get().await.metadata.annotations;
+        let found = found.unwrap_or_default();
+        assert_eq!(found.get(policy::PAUSED).map(String::as_str), paused);
+    }
+}
+
 /// What becomes of the catalogs of a row while nobody acts on extensions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -216,6 +253,12 @@ enum State {
     Needs,
     /// The next version gives its operator more rights.
     MoreRights,
+    /// The next version is installed.
+    Newer,
+    /// The next version was rolled out, failed, and was taken back.
+    TakenBack,
+    /// There is no next version; the first one has other content, which is accepted or not.
+    Altered(bool),
 }
 
 /// One case: version 1.0.0 is installed, the next one offered.
@@ -277,14 +320,38 @@ impl Row {
         scene.grant(&bundles);
         shelve(&scene);
         let extension = install(&scene, "1.0.0").await;
+        if self.state == State::Newer {
+            extension.installed("1.0.0").await;
+            extension.patch_catalog(json!({"version": self.next})).await;
+        }
         (scene, extension)
+    }
+
+    /// The version that is installed before anything is asked.
+    fn first(&self) -> &str {
+        match self.state {
+            State::Newer => self.next,
+            _ => "1.0.0",
+        }
     }
 
     /// Makes it what the row is about.
     async fn change(&self, scene: &mut Scene, extension: &Extension) {
         let plane = scene.cluster.plane;
         match self.state {
-            State::Served | State::Needs | State::MoreRights => {}
+            State::Served | State::Needs | State::MoreRights | State::Newer | State::TakenBack => {}
+            State::Altered(accepted) => {
+                let mut bundle = Bundle::new("1.0.0");
+                bundle.data.insert("depth".to_owned(), "20".to_owned());
+                let files = scene.package.bundle_files(&bundle);
+                let repository = format!("{}/{}-bundle", scene.cluster.registry, scene.name);
+                let image = images::push_bundle(&format!("{repository}:v1.0.0"), files).await;
+                scene.publish(&[bundle], &chain(&["1.0.0"])).await;
+                if accepted {
+                    let (_, digest) = image.split_once('@').expect("a digest");
+                    scene.annotate(policy::ACCEPT_IMAGE, digest);
+                }
+            }
             State::Disabled => {
                 let name = scene.name.clone();
                 change(scene, &name, &json!({"availabilityMode": "Unavailable"}));
@@ -318,6 +385,20 @@ impl Row {
             scene.annotate(key, value);
         }
         extension.patch_catalog(json!({"version": null})).await;
+        if self.state == State::TakenBack {
+            // As the controller leaves it once the deadline is over, which is ten minutes at least.
+            let generation = extension.get().await.metadata.generation;
+            let name = format!("{}-1", scene.name);
+            let record = |key: &str, value: &str| {
+                let value = format!("{key}={value}");
+                let object = ["clusterobjectset", &name, &value];
+                plane.kubectl(&[&["annotate", "--overwrite"][..], &object].concat());
+            };
+            let generation = generation.unwrap_or_default().to_string();
+            record(annotation::EXTENSION_GENERATION, &generation);
+            record(annotation::CONTENT_OF, "1");
+            record(annotation::REVERTED, &scene.package.bundle_name(self.next));
+        }
     }
 
     /// The catalog with both versions.
@@ -378,7 +459,7 @@ impl Told {
     }
 
     /// Compares with what the controller has done since.
-    fn compare(&self, row: &Row, after: &ClusterExtension) -> Vec<String> {
+    fn compare(&self, row: &Row, after: &ClusterExtension, revisions: usize) -> Vec<String> {
         let mut differs = Vec::new();
         let mut same = |what: &str, told: &str, done: &str| {
             if told != done {
@@ -396,6 +477,16 @@ impl Told {
         );
         same("why", self.by_why(), installed);
         same("plan", self.by_plan(), installed);
+        if let State::Altered(accepted) = row.state {
+            let plan = self.plan.clone().unwrap_or_default();
+            let holds = plan["heldBy"].to_string();
+            let told = plan["objects"].as_array().is_some_and(|it| !it.is_empty());
+            let want = if accepted { "[]" } else { "[\"content\"]" };
+            same("held by", &holds, want);
+            let made = if accepted { 2 } else { 1 };
+            same("revisions", &made.to_string(), &revisions.to_string());
+            same("objects change", &told.to_string(), "true");
+        }
         let progressing = condition(after, "Progressing").expect("it is there");
         let (reason, message) = (progressing.reason.as_str(), progressing.message.as_str());
         match &self.why {
@@ -413,7 +504,8 @@ impl Told {
                 }
             }
         }
-        if self.update["error"].is_null() {
+        // What is offered follows from what is installed, which is another one after going back.
+        if self.update["error"].is_null() && row.state != State::Newer {
             let status = after
                 .status
                 .as_ref()
@@ -446,8 +538,8 @@ async fn same(cluster: &Cluster, group: &str, flags: &[&str], rows: Vec<Row>) ->
         published(cluster, &format!("{member}: {value}")).await;
     }
     let mut set = join_all(rows.iter().map(|row| row.set(cluster))).await;
-    for (_, extension) in &set {
-        extension.installed("1.0.0").await;
+    for (row, (_, extension)) in rows.iter().zip(&set) {
+        extension.installed(row.first()).await;
     }
     controller.kill();
     for (row, (scene, extension)) in rows.iter().zip(&mut set) {
@@ -467,7 +559,8 @@ async fn same(cluster: &Cluster, group: &str, flags: &[&str], rows: Vec<Row>) ->
             })
         };
         let after = extension.eventually("decided", DECIDED, is_decided).await;
-        differs.extend(told.compare(row, &after));
+        let revisions = extension.revisions().await.len();
+        differs.extend(told.compare(row, &after, revisions));
         // And it says so.
         let again = Told::of(plane, &scene.name).why.unwrap_or_default();
         let said = &again["controller"]["differs"];
@@ -512,6 +605,20 @@ async fn the_controller_does_what_the_plugin_said() {
         row("word", "1.1.0", false).with(policy::UPGRADE, "Sometimes"),
         row("key", "1.1.0", false).with("policy.olm.operatorframework.io/unheard-of", "true"),
         row("back", "1.1.0", false).with(policy::ROLLBACK_TO, "7"),
+        row("backtofirst", "1.1.0", false).with(policy::ROLLBACK_TO, "1"),
+        row("goesback", "1.1.0", false)
+            .with(policy::ROLLBACK_TO, "1")
+            .while_is(State::Newer),
+        row("failurekeep", "1.1.0", true).with(policy::ON_FAILURE, "Keep"),
+        row("failureback", "1.1.0", true).with(policy::ON_FAILURE, "Rollback"),
+        row("takenback", "1.1.0", false)
+            .with(policy::ON_FAILURE, "Rollback")
+            .while_is(State::TakenBack),
+        row("triedagain", "1.1.0", true)
+            .with(policy::ON_FAILURE, "Keep")
+            .while_is(State::TakenBack),
+        row("altered", "1.1.0", false).while_is(State::Altered(false)),
+        row("accepted", "1.1.0", false).while_is(State::Altered(true)),
         row("disabled", "1.1.0", false).while_is(State::Disabled),
         row("unreadable", "1.1.0", false).while_is(State::Unreadable(10)),
         row("unreadablebeside", "1.1.0", false).while_is(State::Unreadable(0)),

@@ -11,7 +11,7 @@ use olm_api::keys::{annotation, policy};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
-use olm_core::extension::{Course, Policy, Source, ValidExtension, desired};
+use olm_core::extension::{Course, Policy, Source, ValidExtension, desired, retagged};
 use olm_core::object::Object;
 use olm_core::plan::{Before, Crds, Plan, Proposed, Unknown};
 use olm_core::preflight::definitions;
@@ -136,6 +136,16 @@ pub(crate) async fn make(
             what: "heldBy",
             why: format!("{error:#}"),
         }),
+    }
+    let question = &snapshot.question;
+    let back = cluster.taken_back(extension, question, &course.target);
+    plan.held_by.extend(back.await?.map(|_| "rollback"));
+    if question.policy.rollback_to.is_none() {
+        let newest = revisions.last();
+        let same = newest.filter(|set| BundleRecord::of(set).is_same_bundle(&course.target));
+        let recorded = same.and_then(|set| set.annotations().get(annotation::BUNDLE_DIGEST));
+        let changed = retagged(&question.policy, recorded.map(String::as_str), &digest);
+        plan.held_by.extend(changed.map(|_| "content"));
     }
     plan.notes = renderer.notes;
     plan.controller = said;

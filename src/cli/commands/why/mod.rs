@@ -246,8 +246,8 @@ impl Inquiry {
     }
 
     /// Finds out what holds the bundle that is chosen, where annotations of the extension ask for it:
-    /// that nothing is changed, its operator, the rights that it would get, or the plan that was
-    /// approved.
+    /// that nothing is changed, that its roll-out failed, its operator, the rights that it would get,
+    /// or the plan that was approved.
     async fn holds(
         &self,
         cluster: &Cluster,
@@ -262,7 +262,10 @@ impl Inquiry {
         let package = &question.filter.package_name;
         let target = BundleRecord::selected(selected, package, self.options.release_support);
         let installed = question.installed.as_ref();
-        if installed.is_some_and(|installed| installed.is_same_bundle(&target)) {
+        let is_there = installed.is_some_and(|installed| installed.is_same_bundle(&target));
+        // What is gone back to may be another bundle than the one that is chosen and there.
+        let mut other = question.rolling.iter();
+        if is_there && other.all(|other| other.is_same_bundle(&target)) {
             return Ok(Vec::new());
         }
         let headline = |note: Note| Headline {
@@ -278,12 +281,15 @@ impl Inquiry {
         let approved = approved.and_then(|approval| approval.binding(&target, installed));
         let asks = policy.permission_increase == PermissionIncrease::RequireApproval
             && installed.is_some();
-        if approved.is_none() && !(asks || policy.additions.operator_conditions) {
+        let operator = policy.additions.operator_conditions;
+        if is_there || approved.is_none() && !(asks || operator || policy.reverts) {
             return Ok(holds);
         }
         let name = self.extension.as_deref().unwrap_or_default();
         let extension = cluster.extension(name).await?;
         let valid = ValidExtension::of(&extension).context("it names no package")?;
+        let back = cluster.taken_back(&extension, question, &target).await?;
+        holds.extend(back.map(headline));
         match cluster.operator(question, valid, &target).await {
             Ok(held) => holds.extend(held.map(|held| Headline {
                 code: Code::OperatorNotUpgradeable,
