@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use olm_test::package::{Bundle, Package, chain};
+use olm_test::scene::Scene;
 use olm_test::{cluster, images, plugin, wait};
+use serde_json::json;
 
 /// Runs `kubectl olm catalog`, and returns its exit code and everything it prints.
 fn catalog(cluster: &cluster::Cluster, args: &[&str]) -> (Option<i32>, String) {
@@ -113,4 +115,32 @@ async fn a_catalog_is_built_served_compared_and_removed() {
         if there { Err(text) } else { Ok(()) }
     })
     .await;
+}
+
+// plugin.md 2.1: one request for the packages of each catalog, one for all extensions
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wide_list_counts_packages_and_what_came_from_each_catalog() {
+    let cluster = cluster::with_controller().await;
+    let scene = Scene::set(cluster, "wide", &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let plane = scene.cluster.plane;
+    let (name, counts) = (scene.name.as_str(), ["PACKAGES", "EXTENSIONS"]);
+    let counted = || {
+        let text = plugin::ask(plane, &["catalog", "list", "-o", "wide"]);
+        let ends = |begin: &str| {
+            let line = text.lines().find(|line| line.starts_with(begin));
+            let cells: Vec<_> = line.unwrap_or(&text).split_whitespace().collect();
+            cells[cells.len() - 2..].join(" ")
+        };
+        assert_eq!(ends("NAME"), counts.join(" "));
+        ends(name)
+    };
+    assert_eq!(counted(), "1 0");
+    let extension = scene.install(json!({})).await;
+    extension.installed("1.0.0").await;
+    assert_eq!(counted(), "1 1");
+    let (code, narrow) = catalog(&scene.cluster, &["list"]);
+    assert_eq!(code, Some(0), "{narrow}");
+    assert!(!narrow.contains(counts[0]), "{narrow}");
+    extension.delete().await;
+    assert_eq!(counted(), "1 0");
 }

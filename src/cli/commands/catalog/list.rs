@@ -1,21 +1,27 @@
 //! `kubectl olm catalog list`: which catalogs are served.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
+use kube::api::{Api, ListParams};
 use olm_api::conditions::{status, types};
-use olm_api::{AvailabilityMode, ClusterCatalog};
+use olm_api::keys::label;
+use olm_api::{AvailabilityMode, ClusterCatalog, ClusterObjectSet};
+use olm_core::revision::{self, Origin};
 use olm_core::status::find;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cluster::Cluster;
+use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::Global;
 use crate::document::Document as _;
+use crate::managed::failure;
 use crate::offers::Listed;
-use crate::output::{Format, Outcome, Table};
+use crate::output::{Format, Outcome, Table, notice};
+use crate::settings::SettingsFlags;
 
 /// Text of a cell without a value.
 const NOTHING: &str = "-";
@@ -27,7 +33,23 @@ const DIGEST: usize = 12;
 pub(crate) struct ListArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: Output,
+    #[command(flatten)]
+    access: CatalogAccess,
+}
+
+/// How the answer is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// With the packages of each, and how many extensions came from it
+    Wide,
+    /// One JSON document
+    Json,
+    /// One YAML document
+    Yaml,
 }
 
 /// Prints a row for each catalog.
@@ -36,25 +58,103 @@ pub(crate) async fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let client = Cluster::client(global).await?;
-    let catalogs = Cluster::catalogs(&client).await?;
+    let cluster = Cluster::connect(global, &args.access, &SettingsFlags::default()).await?;
+    let catalogs = Cluster::catalogs(cluster.own_client()).await?;
+    let now = Timestamp::now();
     match args.output {
-        format @ (Format::Json | Format::Yaml) => document(&catalogs).write(format, out)?,
-        Format::Table => table(&catalogs, Timestamp::now()).write(out)?,
+        Output::Json => document(&catalogs).write(Format::Json, out)?,
+        Output::Yaml => document(&catalogs).write(Format::Yaml, out)?,
+        Output::Table => table(&catalogs, None, now).write(out)?,
+        Output::Wide => {
+            let more = More::read(&cluster, &catalogs).await?;
+            table(&catalogs, Some(&more), now).write(out)?;
+        }
     }
     Ok(Outcome::Done)
 }
 
-fn table(catalogs: &[ClusterCatalog], now: Timestamp) -> Table {
-    let mut table = Table::new(&[
+/// What is asked for besides the catalogs themselves.
+struct More {
+    /// How many packages each offers, if that is known.
+    packages: BTreeMap<String, usize>,
+    /// How many extensions have what they run from which, if revisions may be read.
+    extensions: Option<BTreeMap<String, usize>>,
+}
+
+impl More {
+    async fn read(cluster: &Cluster, catalogs: &[ClusterCatalog]) -> anyhow::Result<Self> {
+        let (found, unread) = cluster.packages().await?;
+        for (name, why) in &unread {
+            notice(&format!(
+                "note: the packages of {name} are not known: {why}"
+            ));
+        }
+        let is_read = |catalog: &&ClusterCatalog| {
+            let failed = unread.iter().any(|(name, _)| *name == catalog.name_any());
+            catalog.spec.availability() == AvailabilityMode::Available && !failed
+        };
+        let count = |catalog: &ClusterCatalog| {
+            let name = catalog.name_any();
+            let packages = found.iter().filter(|(of, _)| *of == name).count();
+            (name, packages)
+        };
+        let packages = catalogs.iter().filter(is_read).map(count).collect();
+        let sets = Api::<ClusterObjectSet>::all(cluster.own_client().clone());
+        let extensions = match sets.list(&ListParams::default()).await {
+            Ok(listed) => Some(origins(listed.items)),
+            Err(error) => {
+                let why = failure(&error);
+                notice(&format!("note: what came from which is not known: {why}"));
+                None
+            }
+        };
+        Ok(Self {
+            packages,
+            extensions,
+        })
+    }
+
+    /// Returns the cells about a catalog: its packages, and its extensions.
+    fn cells(&self, catalog: &str) -> [String; 2] {
+        let packages = self.packages.get(catalog).copied();
+        let extensions = self.extensions.as_ref();
+        let extensions = extensions.map(|all| all.get(catalog).copied().unwrap_or_default());
+        [packages, extensions]
+            .map(|count| count.map_or_else(|| NOTHING.to_owned(), |count| count.to_string()))
+    }
+}
+
+/// Counts the extensions by the catalog that what they run came from.
+fn origins(mut sets: Vec<ClusterObjectSet>) -> BTreeMap<String, usize> {
+    let mut by_extension = BTreeMap::<String, Vec<ClusterObjectSet>>::new();
+    revision::sort(&mut sets);
+    for set in sets {
+        if let Some(owner) = set.labels().get(label::OWNER_NAME) {
+            by_extension.entry(owner.clone()).or_default().push(set);
+        }
+    }
+    let mut counts = BTreeMap::new();
+    for sets in by_extension.values() {
+        let installed = revision::states(sets).installed;
+        if let Some(catalog) = installed.and_then(|set| Origin::of(set).catalog) {
+            *counts.entry(catalog).or_default() += 1;
+        }
+    }
+    counts
+}
+
+fn table(catalogs: &[ClusterCatalog], more: Option<&More>, now: Timestamp) -> Table {
+    let names = [
         "NAME", "SERVING", "PRIORITY", "FINDINGS", "DIGEST", "UNPACKED", "AGE", "IMAGE",
-    ]);
+    ];
+    let further: &[&str] = more.map_or(&[], |_| &["PACKAGES", "EXTENSIONS"]);
+    let mut table = Table::new(&[&names[..], further].concat());
     for catalog in catalogs {
         let ago = |time: Option<Timestamp>| time.map_or(NOTHING.to_owned(), |time| age(time, now));
         let seen = catalog.status.as_ref();
         let unpacked = seen.and_then(|status| status.last_unpacked.as_ref());
         let digest = digest(catalog).map(|digest| digest.chars().take(DIGEST).collect());
-        table.row(vec![
+        let mut row = vec![
             catalog.name_any(),
             serving(catalog),
             catalog.spec.priority.to_string(),
@@ -63,7 +163,11 @@ fn table(catalogs: &[ClusterCatalog], now: Timestamp) -> Table {
             ago(unpacked.map(|time| time.0)),
             ago(catalog.creation_timestamp().map(|time| time.0)),
             image(catalog).unwrap_or(NOTHING).to_owned(),
-        ]);
+        ];
+        if let Some(more) = more {
+            row.extend(more.cells(&catalog.name_any()));
+        }
+        table.row(row);
     }
     table
 }
@@ -192,7 +296,7 @@ mod tests {
         ]);
         let catalogs: Vec<ClusterCatalog> = serde_json::from_value(catalogs).unwrap();
         let mut out = Vec::new();
-        table(&catalogs, now).write(&mut out).unwrap();
+        table(&catalogs, None, now).write(&mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r"
         NAME  SERVING      PRIORITY  FINDINGS             DIGEST        UNPACKED  AGE  IMAGE
         a     True         5         2 errors, 1 warning  0123456789ab  3m        12h  quay.io/x/a:1
