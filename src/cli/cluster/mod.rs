@@ -277,6 +277,15 @@ impl Cluster {
         Ok(catalogs)
     }
 
+    /// Reads the catalog of a name.
+    pub(crate) async fn catalog(client: &Client, name: &str) -> anyhow::Result<ClusterCatalog> {
+        let found = Api::<ClusterCatalog>::all(client.clone())
+            .get_opt(name)
+            .await;
+        let found = found.with_context(|| format!("reading ClusterCatalog {name}"))?;
+        found.with_context(|| format!("there is no ClusterCatalog {name:?}"))
+    }
+
     /// Reads the revisions of an extension, the oldest first.
     pub(crate) async fn revisions(&self, extension: &str) -> anyhow::Result<Vec<ClusterObjectSet>> {
         let owned = ListParams::default().labels(&format!("{}={extension}", label::OWNER_NAME));

@@ -3,13 +3,10 @@
 use std::fmt::Debug;
 use std::io::Write;
 
-use anyhow::Context as _;
 use clap::Args;
 use futures::future::try_join_all;
-use kube::api::Api;
 use kube::core::ClusterResourceScope;
 use kube::{Client, Resource, ResourceExt as _};
-use olm_api::ClusterCatalog;
 use olm_api::keys::policy;
 use olm_core::annotations::is_paused;
 use serde::de::DeserializeOwned;
@@ -64,7 +61,7 @@ pub(crate) async fn run(
             .partition(|name| name.starts_with(CATALOG));
         let extensions = extensions.into_iter().map(|name| cluster.extension(name));
         let names = catalogs.into_iter().map(|name| &name[CATALOG.len()..]);
-        let catalogs = names.map(|name| catalog(cluster.own_client(), name));
+        let catalogs = names.map(|name| Cluster::catalog(cluster.own_client(), name));
         (
             try_join_all(extensions).await?,
             try_join_all(catalogs).await?,
@@ -102,14 +99,6 @@ where
     let change = json!({"metadata": {"annotations": {policy::PAUSED: word}}});
     changes::merge(client, object, change).await?;
     Ok(())
-}
-
-async fn catalog(client: &Client, name: &str) -> anyhow::Result<ClusterCatalog> {
-    let found = Api::<ClusterCatalog>::all(client.clone())
-        .get_opt(name)
-        .await;
-    let found = found.with_context(|| format!("reading ClusterCatalog {name}"))?;
-    found.with_context(|| format!("there is no ClusterCatalog {name:?}"))
 }
 
 /// Says what happens from now on; while it is paused, what does not.

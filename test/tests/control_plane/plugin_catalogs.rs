@@ -141,6 +141,12 @@ async fn a_wide_list_counts_packages_and_what_came_from_each_catalog() {
     let (code, narrow) = catalog(&scene.cluster, &["list"]);
     assert_eq!(code, Some(0), "{narrow}");
     assert!(!narrow.contains(counts[0]), "{narrow}");
+    let (code, unknown) = catalog(&scene.cluster, &["remove", "unheard-of", "--yes"]);
+    assert_eq!(code, Some(1), "{unknown}");
+    assert!(
+        unknown.contains("error: there is no ClusterCatalog \"unheard-of\""),
+        "{unknown}"
+    );
     extension.delete().await;
     assert_eq!(counted(), "1 0");
 }

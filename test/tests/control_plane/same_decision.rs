@@ -195,12 +195,8 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
     ]);
     let (code, text, errors) = plugin::answer(plane, &["pause", "kettle"]);
     assert_eq!(code, Some(0), "{text}{errors}");
-    let after = extension
-        .get()
-        .await
-        .metadata
-        .annotations
-        .unwrap_or_default();
+    let after = extension.get().await.metadata.annotations;
+    let after = after.unwrap_or_default();
     assert_eq!(after.get(policy::PAUSED).map(String::as_str), Some("true"));
 }
 

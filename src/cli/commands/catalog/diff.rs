@@ -68,7 +68,7 @@ pub(crate) async fn run(
     } else {
         let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
         let cluster = Cluster::connect(global, &access, &settings).await?;
-        let catalog = super::catalog(cluster.own_client().clone(), &args.old).await?;
+        let catalog = Cluster::catalog(cluster.own_client(), &args.old).await?;
         let image = catalog.spec.source.image;
         let image = image.with_context(|| format!("catalog {} has no image", args.old))?;
         let image = match catalog

@@ -13,8 +13,6 @@ use std::io::Write;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use kube::api::Api;
-use olm_api::ClusterCatalog;
 use olm_image::reference::ImageRef;
 
 use crate::catalogs::{self, FileList};
@@ -68,20 +66,12 @@ pub(crate) async fn files(place: &str, global: &Global) -> anyhow::Result<FileLi
     if is_place {
         return catalogs::files(place).await;
     }
-    let client = Cluster::client(global)
+    let catalog = async { Cluster::catalog(&Cluster::client(global).await?, place).await };
+    let catalog = catalog
         .await
         .with_context(|| format!("{place:?} is not a directory or file here"))?;
-    let catalog = catalog(client, place).await?;
     let status = catalog.status.and_then(|status| status.resolved_source);
     let image = status.map(|source| source.image.ref_);
     let image = image.with_context(|| format!("catalog {place} has not been read yet"))?;
     catalogs::files(&image).await
-}
-
-async fn catalog(client: kube::Client, name: &str) -> anyhow::Result<ClusterCatalog> {
-    let found = Api::<ClusterCatalog>::all(client).get_opt(name).await;
-    let found = found.with_context(|| format!("reading ClusterCatalog {name}"))?;
-    found.with_context(|| {
-        format!("{name:?} is not a directory or file here, and not a ClusterCatalog")
-    })
 }

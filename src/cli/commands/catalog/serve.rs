@@ -300,7 +300,7 @@ pub(crate) async fn remove(
     let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
     let cluster = Cluster::connect(global, &access, &settings).await?;
     let client = cluster.own_client().clone();
-    super::catalog(client.clone(), &args.name).await?;
+    Cluster::catalog(&client, &args.name).await?;
     let (packages, unread) = cluster.packages().await?;
     let offered: Vec<_> = packages
         .iter()
