@@ -94,7 +94,7 @@ impl ClusterState {
     pub(crate) fn unserved(&self) -> Vec<&'static str> {
         match self.controller().missing_optional_kinds {
             MissingOptionalKinds::Fail => Vec::new(),
-            MissingOptionalKinds::Defer => self.environment.unserved(),
+            MissingOptionalKinds::Defer => self.environment.unserved(revision::OPTIONAL_GROUPS),
         }
     }
 

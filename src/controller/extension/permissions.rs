@@ -12,7 +12,7 @@ use olm_core::object::Object;
 use olm_core::preflight::{Judgement, RbacPreflight};
 use olm_core::rbac::{BundleObjects, missing, outline};
 use olm_core::render::CertificateRequest;
-use olm_core::revision::{Change, Desired};
+use olm_core::revision::{Change, Desired, OPTIONAL_GROUPS};
 use olm_core::status::find;
 
 use super::Attempt;
@@ -131,6 +131,7 @@ impl Attempt<'_> {
             return Vec::new();
         }
         let name = self.extension.object.name_any();
-        self.ctx.discovery.snapshot(&name, false).await.unserved()
+        let environment = self.ctx.discovery.snapshot(&name, false).await;
+        environment.unserved(OPTIONAL_GROUPS)
     }
 }

@@ -16,7 +16,6 @@ use serde_json::json;
 use super::constraint::Verdict;
 use crate::catalog::{Declared, Facts, GroupVersionKind, Property, packages};
 use crate::error::quote;
-use crate::revision::OPTIONAL_GROUPS;
 use crate::version::{SkipRange, Version};
 
 /// The state of the cluster that constraints are judged against. By default nothing is given.
@@ -90,9 +89,9 @@ impl Environment {
         !(self.served.is_untold() && self.providers.is_untold())
     }
 
-    /// Returns the groups of optional kinds that the cluster does not serve. One of which that is not
-    /// known does not count: its objects may well be applied.
-    pub fn unserved(&self) -> Vec<&'static str> {
+    /// Returns which of these groups the cluster does not serve. One of which that is not known does
+    /// not count: its objects may well be applied.
+    pub fn unserved<'a>(&self, groups: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         let Some(served) = self.served.known() else {
             return Vec::new();
         };
@@ -100,7 +99,7 @@ impl Environment {
             !served.unreadable_groups.contains(*group)
                 && !served.kinds.iter().any(|kind| kind.group == **group)
         };
-        OPTIONAL_GROUPS.into_iter().filter(lacks).collect()
+        groups.into_iter().filter(lacks).collect()
     }
 }
 
