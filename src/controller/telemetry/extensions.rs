@@ -49,12 +49,38 @@ pub(super) struct Extensions {
 impl Extensions {
     pub(super) fn new(registered: &mut Registered) -> Self {
         Self {
-            resolutions: registered.register("olm_resolution", "Resolutions per result", Family::default()),
-            resolution_time: registered.register("olm_resolution_duration_seconds", "Time a resolution took, without the download of catalogs", Histogram::new(RESOLUTION_BUCKETS)),
-            updates: registered.register("olm_clusterextension_upgrade_available", "Whether a newer version could follow the installed one and is not taken", Family::default()),
-            deferred: registered.register("olm_deferred_objects", "Objects of optional kinds that are left out because the cluster does not serve them", Family::default()),
-            installs: registered.register("olm_install_duration_seconds", "Time from the creation of a ClusterExtension until something was installed", Histogram::new(INSTALL_BUCKETS)),
-            upgrades: registered.register("olm_upgrades", "Moves of a ClusterExtension from one installed bundle to another, per result: succeeded, failed", Family::default()),
+            resolutions: registered.register(
+                "olm_resolution",
+                "Resolutions per result",
+                Family::default(),
+            ),
+            resolution_time: registered.register(
+                "olm_resolution_duration_seconds",
+                "Time a resolution took, without the download of catalogs",
+                Histogram::new(RESOLUTION_BUCKETS),
+            ),
+            updates: registered.register(
+                "olm_clusterextension_upgrade_available",
+                "Whether a newer version could follow the installed one and is not taken",
+                Family::default(),
+            ),
+            deferred: registered.register(
+                "olm_deferred_objects",
+                "Objects of optional kinds that are left out \
+                 because the cluster does not serve them",
+                Family::default(),
+            ),
+            installs: registered.register(
+                "olm_install_duration_seconds",
+                "Time from the creation of a ClusterExtension until something was installed",
+                Histogram::new(INSTALL_BUCKETS),
+            ),
+            upgrades: registered.register(
+                "olm_upgrades",
+                "Moves of a ClusterExtension from one installed bundle to \
+                 another, per result: succeeded, failed",
+                Family::default(),
+            ),
         }
     }
 }

@@ -77,14 +77,49 @@ pub(super) struct Objects {
 impl Objects {
     pub(super) fn new(registered: &mut Registered) -> Self {
         Self {
-extensions: registered.register("olm_clusterextensions","ClusterExtensions there are",Family::default()),
-extension_conditions: registered.register("olm_clusterextension_condition","Whether a condition of a ClusterExtension has a status",Family::default()),
-deleted: registered.register("olm_clusterextension_deletion_timestamp_seconds","When the deletion of a ClusterExtension that is still there was asked for, in seconds since 1970",Family::default()),
-catalogs: registered.register("olm_clustercatalogs","ClusterCatalogs there are",Family::default()),
-catalog_conditions: registered.register("olm_clustercatalog_condition","Whether a condition of a ClusterCatalog has a status",Family::default()),
-enabled: registered.register("olm_clustercatalog_enabled","Whether a ClusterCatalog is meant to be served",Family::default()),
-revisions: registered.register("olm_clusterobjectsets","ClusterObjectSets per state: rolling_out, succeeded, archived, deleting, unreadable",Family::default()),
-watches: registered.register("olm_managed_watch_mode","Groups of managed objects per mode of watching: shared, collection, named, poll, starting",Family::default()),
+            extensions: registered.register(
+                "olm_clusterextensions",
+                "ClusterExtensions there are",
+                Family::default(),
+            ),
+            extension_conditions: registered.register(
+                "olm_clusterextension_condition",
+                "Whether a condition of a ClusterExtension has a status",
+                Family::default(),
+            ),
+            deleted: registered.register(
+                "olm_clusterextension_deletion_timestamp_seconds",
+                "When the deletion of a ClusterExtension that is still \
+                 there was asked for, in seconds since 1970",
+                Family::default(),
+            ),
+            catalogs: registered.register(
+                "olm_clustercatalogs",
+                "ClusterCatalogs there are",
+                Family::default(),
+            ),
+            catalog_conditions: registered.register(
+                "olm_clustercatalog_condition",
+                "Whether a condition of a ClusterCatalog has a status",
+                Family::default(),
+            ),
+            enabled: registered.register(
+                "olm_clustercatalog_enabled",
+                "Whether a ClusterCatalog is meant to be served",
+                Family::default(),
+            ),
+            revisions: registered.register(
+                "olm_clusterobjectsets",
+                "ClusterObjectSets per state: rolling_out, \
+                 succeeded, archived, deleting, unreadable",
+                Family::default(),
+            ),
+            watches: registered.register(
+                "olm_managed_watch_mode",
+                "Groups of managed objects per mode of watching: \
+                 shared, collection, named, poll, starting",
+                Family::default(),
+            ),
         }
     }
 
